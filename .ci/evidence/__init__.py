@@ -7,6 +7,5 @@ from .kill import Kill
 from .mutation import Mutation
 from .simulator import Engine, Guards, Model, Simulation
 from .storms import Storms
-from .tables import Agreement
 
-RUNS = [Model(), Simulation(), Guards(), Engine(), Agreement(), Storms(), Kill(), Fuzz(), Coverage(), Mutation(), Benchmark()]
+RUNS = [Model(), Simulation(), Guards(), Engine(), Storms(), Kill(), Fuzz(), Coverage(), Mutation(), Benchmark()]

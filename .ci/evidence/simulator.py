@@ -10,9 +10,10 @@ from .run import OUT, ROOT, Run, Unit, bounds, commit, output, release, slices, 
 THREADS = os.cpu_count()
 LIBRARY = "crates/sqs-once/src"
 DECISIONS = [f"{LIBRARY}/{module}" for module in ("idempotency", "store")]
-CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "disposition", "handler", "key", "record", "report")]
-WORLD = [*DECISIONS, *CONSUMER, "verification/sqs-once-sim/src/simulation"]
-BENEATH = [*WORLD, f"{LIBRARY}/aws.rs", "verification/dynamodb-for-tests/src"]
+CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "disposition", "handler", "key", "record", "report.rs")]
+WAYS = "verification/sqs-once-sim/src/way.rs"
+WORLD = [*DECISIONS, *CONSUMER, WAYS, "verification/sqs-once-sim/src/simulation"]
+BENEATH = [*WORLD, f"{LIBRARY}/aws.rs"]
 PATCHES = ROOT / "verification/sqs-once-sim/mutants"
 # The properties in the words of the simulation, in the order in which `docs/reliability.md` numbers them.
 PROPERTIES = (
@@ -55,6 +56,9 @@ SHOWN = {
 }
 
 
+VERSIONS = ("mixed", "upgrade", "rollback", "other-ids")
+
+
 def lines(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
@@ -80,7 +84,7 @@ class Model(Run):
     name = "model"
     what = "every state of a small system"
     takes = "3 min"
-    units = {"all": Unit({}, [*DECISIONS, "verification/sqs-once-sim/src/model"])}
+    units = {"all": Unit({}, [*DECISIONS, WAYS, "verification/sqs-once-sim/src/model"])}
 
     def parts(self, unit, arguments):
         return release("sqs-once-sim", "model", "--list").split()
@@ -120,19 +124,23 @@ class Model(Run):
 
 class Simulation(Run):
     name = "simulation"
-    what = "whole consumers in simulated time, at the `Store` trait and beneath the SDK"
-    takes = "40 min each"
+    what = "whole consumers in simulated time: at the `Store` trait, beneath the SDK, and two versions at once"
+    takes = "40 min each, 15 min for the versions"
     units = {
         "trait": Unit({"seeds": "0..10000000"}, WORLD),
         "sdk": Unit({"seeds": "0..1000000"}, BENEATH),
+        "versions": Unit({"seeds": "0..1000000"}, WORLD),
     }
 
     def parts(self, unit, arguments):
-        return slices(arguments["seeds"], 250_000 if unit == "trait" else 25_000)
+        ranges = slices(arguments["seeds"], 25_000 if unit == "sdk" else 250_000)
+        return [f"{versions}~{seeds}" for versions in VERSIONS for seeds in ranges] if unit == "versions" else ranges
 
     def part(self, unit, arguments, part, done):
-        first, end = bounds(part)
-        options = ["--depth", unit, "--first", first, "--seeds", end - first, "--threads", THREADS, "--json"]
+        versions, _, seeds = part.rpartition("~")
+        chosen = ["--versions", versions] if versions else ["--depth", unit]
+        first, end = bounds(seeds)
+        options = [*chosen, "--first", first, "--seeds", end - first, "--threads", THREADS, "--json"]
         [told] = lines(release("sqs-once-sim", *options))
         return told
 
@@ -152,7 +160,11 @@ class Simulation(Run):
         faults = [name for name in counts["trait"] if name.startswith("fault: ")]
         fewest = (min(counts[unit][name] for name in faults) for unit in columns)
         rows.append([f"request faults: each of {len(faults)} kinds, at least", *(f"{least:,}" for least in fewest)])
-        return table(["what happened", *columns.values()], rows)
+        if "versions" not in records:
+            return table(["what happened", *columns.values()], rows)
+        counts = records["versions"]["figures"]["counts"]
+        beside = f"{counts['schedules'] // len(VERSIONS):,} schedules with each of the four `--versions`, too"
+        return table(["what happened", *columns.values()], rows) + f"\n\nNo property was violated in {beside}."
 
 
 class Guards(Run):

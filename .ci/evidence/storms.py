@@ -7,22 +7,17 @@ from .run import Run, Unit, bounds, output, slices, table
 
 SOURCES = "crates/sqs-once/src"
 CONSUMER = [
-    f"{SOURCES}/{module}" for module in ("batch", "consumer", "disposition", "handler", "idempotency", "key", "record", "report", "store")
+    f"{SOURCES}/{module}" for module in ("batch", "consumer", "disposition", "handler", "idempotency", "key", "record", "report.rs", "store")
 ]
-EFFECTS = {
-    "dynamodb": ("sqs-once", "on DynamoDB, half of them with `mode = claim_first`"),
-    "postgres": ("sqs-once-postgres", "on PostgreSQL"),
-}
 
 
 class Storms(Run):
     name = "storms"
-    what = "effects that commit with the record of their key, through storms of faults"
-    needs = "Node.js for PostgreSQL"
-    takes = "10 min each"
+    what = "effects that commit with the record of their key on PostgreSQL, through storms of faults"
+    needs = "Node.js"
+    takes = "10 min"
     page = "docs/exactly-once.md"
     units = {
-        "dynamodb": Unit({"seeds": "0..10000"}, [*CONSUMER, "crates/sqs-once/tests/all/exactly_once"]),
         "postgres": Unit(
             {"seeds": "0..10000"},
             [*CONSUMER, "crates/sqs-once-postgres/src", "crates/sqs-once-postgres/tests/all/exactly_once"],
@@ -34,9 +29,8 @@ class Storms(Run):
 
     def part(self, unit, arguments, part, done):
         first, end = bounds(part)
-        package, _ = EFFECTS[unit]
         seeds = {"SQS_ONCE_FIRST_SEED": str(first), "SQS_ONCE_SEEDS": str(end - first)}
-        told = output("cargo", "test", "-p", package, "--test", "all", "in_any_storm", env=os.environ | seeds)
+        told = output("cargo", "test", "-p", "sqs-once-postgres", "--test", "all", "in_any_storm", env=os.environ | seeds)
         # Each way of recording has one test.
         [tests] = re.findall(r"^test result: ok\. ([1-9]\d*) passed", told, re.MULTILINE)
         return {"storms": int(tests) * (end - first)}
@@ -45,5 +39,5 @@ class Storms(Run):
         return {"storms": sum(part["storms"] for part in parts.values())}
 
     def show(self, records):
-        rows = [[EFFECTS[unit][1], f"{record['figures']['storms']:,}"] for unit, record in records.items()]
+        rows = [["on PostgreSQL", f"{record['figures']['storms']:,}"] for record in records.values()]
         return table(["effects", "storms:"], rows)

@@ -232,7 +232,7 @@ async fn an_event_that_cannot_be_answered_record_by_record_fails_as_a_whole() {
     for (event, problem) in [
         (r#"{"detail": {}}"#, "Records"),
         (r#"{"Records": [{"body": "{}"}]}"#, "messageId"),
-        ("[]", "no SQS event"),
+        ("[]", "not an SQS event"),
     ] {
         let refused = function
             .invoke(event, TIMEOUT)

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 /// Why the command changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotConfirmed {
-    #[error("there is no terminal to ask on: --yes says that you mean it")]
+    #[error("there is no terminal to ask on: confirm with --yes")]
     NoTerminal,
     #[error("nothing was changed")]
     Declined,

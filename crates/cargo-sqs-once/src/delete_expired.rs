@@ -3,7 +3,7 @@
 use crate::cli::DeleteExpiredArgs;
 use crate::error::Error;
 use crate::print;
-use sqs_once_postgres::{Deleted, PostgresStore};
+use sqs_once_postgres::PostgresStore;
 
 pub(crate) async fn delete_expired(args: DeleteExpiredArgs) -> Result<(), Error> {
     let mut store = match &args.database {
@@ -17,13 +17,7 @@ pub(crate) async fn delete_expired(args: DeleteExpiredArgs) -> Result<(), Error>
         .delete_expired(args.batch)
         .await
         .map_err(Error::DeleteExpired)?;
-    print::result(told(deleted).as_bytes())
-}
-
-/// Formats the result, such as `deleted 2500 rows in 3 batches`.
-fn told(deleted: Deleted) -> String {
-    let counted = |count, one, many| format!("{count} {}", if count == 1 { one } else { many });
-    let rows = counted(deleted.rows, "row", "rows");
-    let batches = counted(deleted.batches, "batch", "batches");
-    format!("deleted {rows} in {batches}")
+    let rows = print::counted(deleted.rows, "row", "rows");
+    let batches = print::counted(deleted.batches, "batch", "batches");
+    print::result(format!("deleted {rows} in {batches}"))
 }

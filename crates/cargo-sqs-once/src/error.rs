@@ -1,7 +1,8 @@
 //! Errors, in the words that the user reads.
 
 use sqs_once_local::{
-    DynamoDbError, EventError, InvokeError, ResponseError, StartError, TemplateError,
+    DynamoDbError, EventError, InvokeError, PageError, PollerError, QueueError, ResponseError,
+    StartError, TemplateError,
 };
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ pub(crate) enum Error {
     Man(#[from] crate::shell::ManError),
     #[error(transparent)]
     Event(#[from] EventError),
-    #[error("this is no cargo workspace, or cargo can't read it")]
+    #[error("this is not a cargo workspace, or cargo can't read it")]
     Metadata(#[source] cargo_metadata::Error),
     #[error("the workspace has no binary called `{name}`; it has: {known}")]
     NoSuchFunction { name: String, known: String },
@@ -36,6 +37,18 @@ pub(crate) enum Error {
     #[error(transparent)]
     Dev(#[from] crate::dev::DevError),
     #[error(transparent)]
+    Queue(#[from] QueueError),
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error(transparent)]
+    Poll(#[from] PollerError<QueueError>),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Remote(#[from] crate::dev::RemoteError),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    PollRemote(#[from] PollerError<crate::dev::RemoteError>),
+    #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
     DynamoDb(#[from] DynamoDbError),
@@ -46,23 +59,35 @@ pub(crate) enum Error {
     #[error("Lambda would not accept the function's answer, and would retry the whole batch")]
     Response(#[from] ResponseError),
     #[cfg(not(feature = "postgres"))]
-    #[error("this build of cargo-sqs-once knows no PostgreSQL")]
+    #[error("this build of cargo-sqs-once does not support PostgreSQL")]
     NoPostgres,
     #[cfg(feature = "postgres")]
     #[error(transparent)]
     Database(#[from] sqs_once_postgres::ConfigError),
     #[cfg(feature = "postgres")]
-    #[error("the expired rows could not all be deleted; those of finished batches are gone")]
+    #[error("the deletion stopped early; the rows of finished batches are deleted")]
     DeleteExpired(#[source] sqs_once::store::StoreError),
     #[cfg(not(feature = "aws"))]
-    #[error("this build of cargo-sqs-once knows no AWS")]
+    #[error("this build of cargo-sqs-once does not support AWS")]
     NoAws,
     #[cfg(feature = "aws")]
     #[error(transparent)]
-    Key(#[from] crate::key::Error),
+    Connect(#[from] crate::operate::ConnectError),
     #[cfg(feature = "aws")]
     #[error(transparent)]
-    Dlq(#[from] crate::dlq::Error),
+    Operate(#[from] sqs_once_operate::Error),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    NotConfirmed(#[from] crate::confirm::NotConfirmed),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    KeyName(#[from] sqs_once_operate::NameError),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Key(#[from] crate::key::KeyError),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Dlq(#[from] crate::dlq::DlqError),
     #[error(transparent)]
     Doctor(#[from] crate::doctor::DoctorError),
     #[error("the result can't be written")]
@@ -79,13 +104,13 @@ impl Error {
                 Some("--reset starts with an empty database")
             }
             Error::Invoke(InvokeError::TimedOut { .. }) => Some("--timeout gives it more time"),
-            Error::Invoke(InvokeError::Exited { .. }) => Some(
-                "what it had claimed stays claimed until the lease ends; --reset forgets it at once",
-            ),
+            Error::Invoke(InvokeError::Exited { .. }) => {
+                Some("its claims stay until their leases end; --reset removes them at once")
+            }
             #[cfg(not(feature = "postgres"))]
             Error::NoPostgres => Some(
-                "`cargo run -p cargo-sqs-once -- delete-expired` builds one that does; \
-                 so does `cargo install cargo-sqs-once`",
+                "`cargo run -p cargo-sqs-once -- delete-expired` builds one that does, \
+                 and so does `cargo install cargo-sqs-once`",
             ),
             #[cfg(not(feature = "aws"))]
             Error::NoAws => Some(

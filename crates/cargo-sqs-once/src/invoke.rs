@@ -23,11 +23,12 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
     }
     let function = launch.start().await?;
 
+    let described = subject
+        .function()
+        .and_then(|it| it.timeout.known().copied());
     let timeout = args
         .timeout
-        .or(subject
-            .function()
-            .and_then(|function| function.timeout.known().copied()))
+        .or(described)
         .unwrap_or(launch::DEFAULT_TIMEOUT);
     let answer = function.invoke(event.payload(), timeout).await;
     let lines = function.stop().await;
@@ -36,19 +37,14 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
     }
     let answer = answer?;
 
-    match BatchResponse::parse(&answer, event.message_ids()) {
-        Ok(response) => {
-            let report = Report::new(event.message_ids(), lines, &response);
-            if args.json {
-                print::json(&report, &response);
-            } else {
-                print::table(&report, &response);
-            }
-            print::answer(&answer)
-        }
-        Err(error) => {
-            print::answer(&answer)?;
-            Err(error.into())
+    let response = BatchResponse::parse(&answer, event.message_ids());
+    if let Ok(response) = &response {
+        let report = Report::new(event.message_ids(), lines, response);
+        match args.json {
+            true => print::json_table(&report, response),
+            false => print::table(&report, response),
         }
     }
+    print::answer(&answer)?;
+    Ok(response.map(drop)?)
 }

@@ -27,9 +27,7 @@ impl Subject {
         let workspace = Workspace::find()?;
         let path = workspace.template(args.template.as_deref());
         let template = path.map(|path| Template::read(&path)).transpose()?;
-        let only = template
-            .as_ref()
-            .and_then(|template| template.function(None));
+        let only = template.as_ref().and_then(|it| it.function(None));
         let named = only.and_then(|function| function.binary.known());
         let binary = workspace.function(args.function.as_deref(), named.map(String::as_str))?;
         let mut subject = Self {
@@ -89,10 +87,10 @@ impl Subject {
         &self,
         variables: fn(&Template, &Function) -> Vec<(String, String)>,
     ) -> Vec<(String, String)> {
-        let function = self.template.as_ref().zip(self.function());
-        function.map_or(Vec::new(), |(template, function)| {
-            variables(template, function)
-        })
+        match (&self.template, self.function()) {
+            (Some(template), Some(function)) => variables(template, function),
+            _ => Vec::new(),
+        }
     }
 }
 

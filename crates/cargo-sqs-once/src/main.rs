@@ -38,27 +38,27 @@ async fn main() -> ExitCode {
     let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
     let work = async {
         match command {
-            Command::New(arguments) => new::new(arguments).map(succeeded),
-            Command::Invoke(arguments) => invoke::invoke(arguments).await.map(succeeded),
-            Command::Dev(arguments) => dev::dev(*arguments).await.map(succeeded),
-            Command::Doctor(arguments) => doctor::doctor(&arguments),
-            Command::Key(arguments) => key::key(arguments).await.map(succeeded),
-            Command::Dlq(arguments) => dlq::dlq(arguments).await.map(succeeded),
+            Command::New(arguments) => new::new(arguments)?,
+            Command::Invoke(arguments) => invoke::invoke(arguments).await?,
+            Command::Dev(arguments) => dev::dev(*arguments).await?,
+            Command::Doctor(arguments) => return doctor::doctor(&arguments),
+            Command::Key(arguments) => key::key(arguments).await?,
+            Command::Dlq(arguments) => dlq::dlq(arguments).await?,
             #[cfg(not(feature = "postgres"))]
-            Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
+            Command::DeleteExpired(_) => return Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
-            Command::DeleteExpired(arguments) => {
-                let deleted = delete_expired::delete_expired(arguments).await;
-                deleted.map(succeeded)
-            }
-            Command::Completions(arguments) => shell::completions(arguments).map(succeeded),
-            Command::Man(arguments) => shell::man(arguments).map(succeeded),
+            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await?,
+            Command::Completions(arguments) => shell::completions(arguments)?,
+            Command::Man(arguments) => shell::man(arguments)?,
         }
+        Ok(ExitCode::SUCCESS)
     };
     // Dropping an invocation ends the function, which may not handle the signal itself.
     let done = tokio::select! {
-        done = work => done,
+        // Listen before the work starts: until then, the signal would kill the process without a word.
+        biased;
         Ok(()) = tokio::signal::ctrl_c(), if !listens_itself => Err(error::Error::Interrupted),
+        done = work => done,
     };
     match done {
         Ok(code) => code,
@@ -67,10 +67,6 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn succeeded((): ()) -> ExitCode {
-    ExitCode::SUCCESS
 }
 
 /// The arguments without the word `sqs-once`. Cargo passes that word when it runs a subcommand, but not when it runs an

@@ -9,31 +9,35 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// Writes the result and a line feed.
-pub(crate) fn result(result: &[u8]) -> Result<(), Error> {
+pub(crate) fn result(result: impl AsRef<[u8]>) -> Result<(), Error> {
     one_result(result).map(drop)
 }
 
+/// Writes a document as the result.
+pub(crate) fn json(document: &Value) -> Result<(), Error> {
+    result(json_line(document))
+}
+
 /// Writes one of several results. Returns whether the reader is still there.
-pub(crate) fn one_result(result: &[u8]) -> Result<bool, Error> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(result)
-        .and_then(|()| stdout.write_all(b"\n"))
-        .and_then(|()| stdout.flush());
-    match written {
+pub(crate) fn one_result(result: impl AsRef<[u8]>) -> Result<bool, Error> {
+    match line(result) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
         written => Ok(written.is_ok()),
     }
 }
 
+/// Writes a line to standard output unchanged.
+pub(crate) fn line(text: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_ref())?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
 /// Prints a line of the function's log, dimmed on a terminal. Converts a JSON log line to text.
 pub(crate) fn log_line(line: &str) {
-    let line = one_line(&log_text(line).unwrap_or_else(|| line.to_owned()));
-    if is_coloured() {
-        to_stderr(&format!("\x1b[2m{line}\x1b[0m\n"));
-    } else {
-        to_stderr(&format!("{line}\n"));
-    }
+    let text = log_text(line);
+    styled_note(Style::Dim, text.as_deref().unwrap_or(line));
 }
 
 /// Converts a JSON log line to text, such as `INFO charged amount_cents=1299 currency=EUR`. Returns `None` for any
@@ -65,12 +69,9 @@ fn log_text(line: &str) -> Option<String> {
     Some(text)
 }
 
-fn is_coloured() -> bool {
-    io::stderr().is_terminal() && may_colour()
-}
-
-fn may_colour() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Whether a stream shows colours: a terminal, unless the user set `NO_COLOR`.
+pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// How a line is highlighted.
@@ -93,29 +94,21 @@ impl Style {
             Style::Bad => "31",
             Style::Fault => "35",
         };
-        if coloured {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text
+        match coloured {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text,
         }
     }
 }
 
 /// Prints a line to standard error.
 pub(crate) fn styled_note(style: Style, text: &str) {
-    to_stderr(&format!("{}\n", style.on(text, is_coloured())));
+    to_stderr(&format!("{}\n", style.on(text, is_coloured(&io::stderr()))));
 }
 
 /// Prints one line of several to standard output.
 pub(crate) fn record(text: &str, style: Style) -> io::Result<()> {
-    let coloured = io::stdout().is_terminal() && may_colour();
-    line(&style.on(text, coloured))
-}
-
-/// Prints a line to standard output unchanged.
-pub(crate) fn line(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{text}").and_then(|()| stdout.flush())
+    line(style.on(text, is_coloured(&io::stdout())))
 }
 
 /// Formats a document as one line that is safe for a terminal. JSON itself escapes only the control characters of ASCII
@@ -141,7 +134,7 @@ pub(crate) fn escaped(json: &str) -> String {
 
 /// Prints the function's response, which should be JSON.
 pub(crate) fn answer(answer: &[u8]) -> Result<(), Error> {
-    result(escaped(&String::from_utf8_lossy(answer)).as_bytes())
+    result(escaped(&String::from_utf8_lossy(answer)))
 }
 
 /// Prints a note to standard error.
@@ -158,40 +151,35 @@ pub(crate) fn question(text: &str) {
 
 /// Prints one line for each record, and what Lambda would do now.
 pub(crate) fn table(report: &Report, response: &BatchResponse) {
-    let width = report
-        .rows
-        .iter()
-        .map(|row| row.message_id.chars().count())
-        .max()
-        .unwrap_or(0);
-    let width = width.max("message id".len());
+    let widths = report.rows.iter().map(|row| row.message_id.chars().count());
+    let width = widths.max().unwrap_or(0).max("message id".len());
     let mut text = format!(
         "\n{:width$}  {:12}  {:>10}  reason\n",
         "message id", "outcome", "time"
     );
     for row in &report.rows {
+        let duration = row.duration_ms.map(|ms| format!("{ms:.1} ms"));
         let line = format!(
             "{:width$}  {:12}  {:>10}  {}",
             one_line(&row.message_id),
             outcome_in_words(&row.outcome),
-            row.duration_ms
-                .map(|ms| format!("{ms:.1} ms"))
-                .unwrap_or_default(),
+            duration.unwrap_or_default(),
             one_line(row.reason.as_deref().unwrap_or_default()),
         );
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    text.push_str(&format!(
-        "\n{}\n{}\n",
-        summary(report),
-        consequence(&report.rows, response)
-    ));
+    let mut counts = BTreeMap::new();
+    for row in &report.rows {
+        *counts.entry(row.outcome.as_str()).or_default() += 1;
+    }
+    let (summary, consequence) = (summary(&counts), consequence(&report.rows, response));
+    text.push_str(&format!("\n{summary}\n{consequence}\n"));
     to_stderr(&text);
 }
 
 /// Prints the table as one line of JSON.
-pub(crate) fn json(report: &Report, response: &BatchResponse) {
+pub(crate) fn json_table(report: &Report, response: &BatchResponse) {
     let mut summary = Map::new();
     summary.insert("records".to_owned(), report.rows.len().into());
     summary.extend(OUTCOMES.map(|outcome| (outcome.to_owned(), report.count(outcome).into())));
@@ -203,33 +191,23 @@ pub(crate) fn json(report: &Report, response: &BatchResponse) {
     to_stderr(&format!("{}\n", json_line(&document)));
 }
 
-/// Formats the counts, such as `3 records: 2 processed, 1 duplicate`.
-fn summary(report: &Report) -> String {
-    let mut counts = BTreeMap::new();
-    for row in &report.rows {
-        *counts.entry(row.outcome.as_str()).or_default() += 1;
-    }
-    let counts = in_words(&counts);
-    let records = match report.rows.len() {
-        1 => "1 record".to_owned(),
-        count => format!("{count} records"),
-    };
-    if counts.is_empty() {
-        records
-    } else {
-        format!("{records}: {counts}")
-    }
+/// Formats a count, such as `1 row` or `3 rows`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Formats counts of outcomes in the order of [`OUTCOMES`], such as `2 processed, 1 duplicate`.
-pub(crate) fn in_words(counts: &BTreeMap<&str, usize>) -> String {
+/// Formats counts of outcomes in the order of [`OUTCOMES`], such as `3 records: 2 processed, 1 duplicate`.
+pub(crate) fn summary(counts: &BTreeMap<&str, u64>) -> String {
+    let all = counted(counts.values().sum(), "record", "records");
     let mut counts: Vec<_> = counts.iter().filter(|(_, count)| **count > 0).collect();
+    if counts.is_empty() {
+        return all;
+    }
     let place = |outcome: &&str| OUTCOMES.iter().position(|known| known == outcome);
     counts.sort_by_key(|(outcome, _)| place(outcome).unwrap_or(OUTCOMES.len()));
-    let counts = counts
-        .iter()
-        .map(|(outcome, count)| format!("{count} {}", outcome_in_words(outcome)));
-    counts.collect::<Vec<_>>().join(", ")
+    let words = counts.into_iter();
+    let words = words.map(|(outcome, count)| format!("{count} {}", outcome_in_words(outcome)));
+    format!("{all}: {}", words.collect::<Vec<_>>().join(", "))
 }
 
 /// Formats an outcome, such as `in progress`.
@@ -239,25 +217,18 @@ pub(crate) fn outcome_in_words(outcome: &str) -> String {
 
 /// Describes what Lambda does with the messages after this response.
 fn consequence(rows: &[Row], response: &BatchResponse) -> String {
-    let returned = rows
-        .iter()
-        .filter(|row| response.failures().contains(&row.message_id))
-        .count();
-    let deleted = rows.len() - returned;
+    let is_returned = |row: &&Row| response.failures().contains(&row.message_id);
+    let deleted = rows.len() - rows.iter().filter(is_returned).count();
+    let returned = match response.failures().len() {
+        0 => "no batch item failures".to_owned(),
+        1 => "1 batch item failure: it goes back to the queue".to_owned(),
+        all => format!("{all} batch item failures: these go back to the queue"),
+    };
     match (response.failures().len(), deleted) {
-        (0, 0) => "no batch item failures".to_owned(),
-        (0, 1) => "no batch item failures: Lambda deletes it from the queue".to_owned(),
-        (0, all) => format!("no batch item failures: Lambda deletes all {all} from the queue"),
-        (1, 0) => "1 batch item failure: it goes back to the queue".to_owned(),
-        (1, rest) => format!(
-            "1 batch item failure: it goes back to the queue, Lambda deletes the other {rest}"
-        ),
-        (failures, 0) => format!("{failures} batch item failures: these go back to the queue"),
-        (failures, rest) => {
-            format!(
-                "{failures} batch item failures: these go back to the queue, Lambda deletes the other {rest}"
-            )
-        }
+        (_, 0) => returned,
+        (0, 1) => format!("{returned}: Lambda deletes it from the queue"),
+        (0, all) => format!("{returned}: Lambda deletes all {all} from the queue"),
+        (_, rest) => format!("{returned}, Lambda deletes the other {rest}"),
     }
 }
 

@@ -39,7 +39,7 @@ Examples:
   cargo sqs-once man invoke | man -l -
   cargo sqs-once man --dir ~/.local/share/man/man1 && man cargo-sqs-once-invoke")]
 pub(crate) struct ManArgs {
-    /// The subcommand of the page [default: the main page, which lists all subcommands]
+    /// The subcommand whose page to write [default: the main page, which lists all subcommands]
     command: Option<String>,
 
     /// Write the pages of all subcommands into this folder
@@ -66,7 +66,7 @@ pub(crate) fn completions(args: CompletionsArgs) -> Result<(), Error> {
         clap_complete::generate(args.shell, &mut command, BASH_NAME, &mut script);
         let script = String::from_utf8_lossy(&script);
         let script = script.replace(&format!(" {BASH_NAME}\n"), &format!(" {BINARY}\n"));
-        return print::result(format!("{script}\n{}", BASH_CARGO.trim_end()).as_bytes());
+        return print::result(format!("{script}\n{}", BASH_CARGO.trim_end()));
     }
     clap_complete::generate(args.shell, &mut command, BINARY, &mut script);
     print::result(script.trim_ascii_end())
@@ -88,20 +88,16 @@ pub(crate) fn man(args: ManArgs) -> Result<(), Error> {
     command.build();
     let page = match args.command {
         None => command,
-        Some(name) => match command.find_subcommand(&name) {
-            Some(command) => command.clone(),
-            None => {
-                let known: Vec<&str> = command
-                    .get_subcommands()
-                    .map(|one| one.get_name())
-                    .collect();
-                return Err(ManError::NoSuchCommand {
+        Some(name) => {
+            let found = command.find_subcommand(&name).cloned();
+            found.ok_or_else(|| {
+                let known = command.get_subcommands().map(|one| one.get_name());
+                ManError::NoSuchCommand {
                     name: print::one_line(&name),
-                    known: known.join(", "),
+                    known: known.collect::<Vec<_>>().join(", "),
                 }
-                .into());
-            }
-        },
+            })?
+        }
     };
     let mut text = Vec::new();
     Man::new(page).render(&mut text).map_err(Error::Output)?;

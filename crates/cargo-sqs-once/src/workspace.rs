@@ -23,10 +23,8 @@ pub(crate) struct Binary {
 impl Workspace {
     /// Finds the workspace of the current folder.
     pub(crate) fn find() -> Result<Self, Error> {
-        let metadata = MetadataCommand::new()
-            .no_deps()
-            .exec()
-            .map_err(Error::Metadata)?;
+        let metadata = MetadataCommand::new().no_deps().exec();
+        let metadata = metadata.map_err(Error::Metadata)?;
         Ok(Self { metadata })
     }
 
@@ -36,14 +34,17 @@ impl Workspace {
 
     /// The file of the local DynamoDB.
     pub(crate) fn database(&self) -> PathBuf {
-        let target = self.metadata.target_directory.as_std_path();
-        target.join("sqs-once").join("dynamodb.sqlite")
+        self.own_folder().join("dynamodb.sqlite")
     }
 
     /// The folder with the binaries that `dev` runs.
     pub(crate) fn running(&self) -> PathBuf {
+        self.own_folder().join("running")
+    }
+
+    fn own_folder(&self) -> PathBuf {
         let target = self.metadata.target_directory.as_std_path();
-        target.join("sqs-once").join("running")
+        target.join("sqs-once")
     }
 
     /// The given template, or else the default one if it exists.
@@ -58,12 +59,9 @@ impl Workspace {
     /// The files that determine what is built and how.
     pub(crate) fn manifests(&self) -> Vec<PathBuf> {
         let packages = self.metadata.workspace_packages().into_iter();
-        packages
-            .map(|package| package.manifest_path.clone().into_std_path_buf())
-            .chain(
-                [".cargo/config.toml", "Cargo.toml", "rust-toolchain.toml"]
-                    .map(|name| self.root().join(name)),
-            )
+        let own = packages.map(|package| package.manifest_path.clone().into_std_path_buf());
+        let shared = [".cargo/config.toml", "Cargo.toml", "rust-toolchain.toml"];
+        own.chain(shared.map(|name| self.root().join(name)))
             .collect()
     }
 
@@ -99,22 +97,17 @@ impl Workspace {
     }
 
     fn binaries(&self) -> Vec<Binary> {
-        let packages = self.metadata.workspace_packages();
-        packages
-            .into_iter()
-            .flat_map(|package| {
-                let is_function = is_lambda(package);
-                package
-                    .targets
-                    .iter()
-                    .filter(|target| target.is_bin())
-                    .map(move |target| Binary {
-                        name: target.name.clone(),
-                        package: package.name.to_string(),
-                        is_function,
-                    })
-            })
-            .collect()
+        let mut binaries = Vec::new();
+        for package in self.metadata.workspace_packages() {
+            let is_function = is_lambda(package);
+            let targets = package.targets.iter().filter(|target| target.is_bin());
+            binaries.extend(targets.map(|target| Binary {
+                name: target.name.clone(),
+                package: package.name.to_string(),
+                is_function,
+            }));
+        }
+        binaries
     }
 
     /// The packages whose features the build unites.
@@ -123,14 +116,11 @@ impl Workspace {
     /// SDK. A release build is what is deployed, so it has only the features of its own package. If another package has
     /// a binary of the same name, `--workspace` would build both and overwrite one with the other.
     fn selection<'a>(&self, binary: &'a Binary, release: bool) -> Vec<&'a str> {
-        let namesakes = self
-            .binaries()
-            .into_iter()
-            .filter(|other| other.name == binary.name);
-        if release || namesakes.count() > 1 {
-            vec!["--package", &binary.package]
-        } else {
-            vec!["--workspace"]
+        let all = self.binaries().into_iter();
+        let namesakes = all.filter(|other| other.name == binary.name);
+        match release || namesakes.count() > 1 {
+            true => vec!["--package", &binary.package],
+            false => vec!["--workspace"],
         }
     }
 
@@ -146,19 +136,16 @@ impl Workspace {
         let mut command = Command::new(cargo);
         // `cargo run` sets variables about this program's own package. Build scripts that read them would see a change,
         // and cargo would rebuild everything that depends on them.
+        const OF_THIS_PROGRAM: [&str; 4] = [
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+        ];
         for (name, _) in std::env::vars_os() {
-            let of_this_program = [
-                "CARGO_PKG_",
-                "CARGO_MANIFEST_",
-                "CARGO_BIN_",
-                "CARGO_CRATE_",
-            ];
-            let name_text = name.to_string_lossy();
-            if of_this_program
-                .iter()
-                .any(|start| name_text.starts_with(start))
-            {
-                command.env_remove(name);
+            let text = name.to_string_lossy();
+            if OF_THIS_PROGRAM.iter().any(|start| text.starts_with(start)) {
+                command.env_remove(&name);
             }
         }
         let output = command
@@ -169,10 +156,9 @@ impl Workspace {
             .args(quiet.then_some("--quiet"))
             .current_dir(self.root())
             .stdin(Stdio::null())
-            .stderr(if quiet {
-                Stdio::piped()
-            } else {
-                Stdio::inherit()
+            .stderr(match quiet {
+                true => Stdio::piped(),
+                false => Stdio::inherit(),
             })
             .output()
             .map_err(Error::RunCargo)?;
@@ -183,26 +169,24 @@ impl Workspace {
                 status: output.status,
             });
         }
-        Message::parse_stream(output.stdout.as_slice())
-            .filter_map(|message| match message {
-                Ok(Message::CompilerArtifact(artifact)) if artifact.target.name == binary.name => {
-                    artifact.executable
-                }
-                _ => None,
-            })
-            .last()
-            .map(PathBuf::from)
-            .ok_or_else(|| Error::NoExecutable {
-                name: binary.name.clone(),
-            })
+        let executable = |message| match message {
+            Ok(Message::CompilerArtifact(artifact)) if artifact.target.name == binary.name => {
+                artifact.executable
+            }
+            _ => None,
+        };
+        let messages = Message::parse_stream(output.stdout.as_slice());
+        let built = messages.filter_map(executable).last().map(PathBuf::from);
+        built.ok_or_else(|| Error::NoExecutable {
+            name: binary.name.clone(),
+        })
     }
 }
 
 fn is_lambda(package: &Package) -> bool {
-    package.dependencies.iter().any(|dependency| {
-        dependency.kind == DependencyKind::Normal
-            && LAMBDA_CRATES.contains(&dependency.name.as_str())
-    })
+    let mut dependencies = package.dependencies.iter();
+    dependencies
+        .any(|it| it.kind == DependencyKind::Normal && LAMBDA_CRATES.contains(&it.name.as_str()))
 }
 
 fn names(binaries: &[Binary]) -> String {

@@ -24,7 +24,7 @@ pub enum ReadError {
     )]
     NoResources,
     /// The document is nested deeper, or holds more values, than any valid template.
-    #[error("the template is deeper or larger than CloudFormation would take")]
+    #[error("the template is deeper or larger than CloudFormation accepts")]
     TooLarge,
     /// A manifest is not valid TOML.
     #[error("{path} is not valid TOML", path = .path.display())]
@@ -41,7 +41,7 @@ pub enum ReadError {
 #[non_exhaustive]
 pub enum WriteError {
     /// The file cannot be replaced. It keeps its old content.
-    #[error("{path} can't be written; it is as it was", path = .path.display())]
+    #[error("{path} can't be written; it is unchanged", path = .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum WriteError {
     },
     /// Terraform computes a plan from its configuration, so only the configuration can be fixed.
     #[error(
-        "a Terraform plan can't be fixed: change the configuration that it was made of, as the findings say"
+        "a Terraform plan can't be fixed: change the configuration that it was made from, as the findings say"
     )]
     Plan,
 }

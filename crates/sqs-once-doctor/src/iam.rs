@@ -1,33 +1,27 @@
 //! The permissions that IAM policies grant.
 
-use crate::model::{Permissions, Scope, Target};
+use crate::model::{Permissions, Scope, Statement, Target};
 use serde_json::Value;
 
-const POLLER: &[&str] = &[
-    "sqs:ReceiveMessage",
-    "sqs:DeleteMessage",
-    "sqs:GetQueueAttributes",
-];
+/// Actions of a service by their names.
+fn actions(service: &str, names: &str) -> Vec<String> {
+    let names = names.split_whitespace();
+    names.map(|name| format!("{service}:{name}")).collect()
+}
 
 /// The actions that an AWS managed policy allows on queues and tables. `name` is the policy's name or ARN; `None` if
 /// this table does not list it.
-pub(crate) fn managed_policy(name: &str) -> Option<&'static [&'static str]> {
-    match name.rsplit('/').next().unwrap_or(name) {
-        "AWSLambdaSQSQueueExecutionRole" => Some(POLLER),
-        "AmazonSQSFullAccess" => Some(&["sqs:*"]),
-        "AmazonDynamoDBFullAccess" | "AmazonDynamoDBFullAccess_v2" => Some(&["dynamodb:*"]),
-        "AdministratorAccess" => Some(&["*"]),
-        "PowerUserAccess" => Some(&["sqs:*", "dynamodb:*"]),
-        "AmazonSQSReadOnlyAccess" => Some(&[
-            "sqs:GetQueueAttributes",
-            "sqs:GetQueueUrl",
-            "sqs:ListQueues",
-        ]),
-        "AmazonDynamoDBReadOnlyAccess" => Some(&[
-            "dynamodb:GetItem",
-            "dynamodb:BatchGetItem",
-            "dynamodb:Query",
-        ]),
+pub(crate) fn managed_policy(name: &str) -> Option<Vec<String>> {
+    Some(match name.rsplit('/').next().unwrap_or(name) {
+        "AWSLambdaSQSQueueExecutionRole" => {
+            actions("sqs", "ReceiveMessage DeleteMessage GetQueueAttributes")
+        }
+        "AmazonSQSFullAccess" => actions("sqs", "*"),
+        "AmazonDynamoDBFullAccess" | "AmazonDynamoDBFullAccess_v2" => actions("dynamodb", "*"),
+        "AdministratorAccess" => vec!["*".to_owned()],
+        "PowerUserAccess" => [actions("sqs", "*"), actions("dynamodb", "*")].concat(),
+        "AmazonSQSReadOnlyAccess" => actions("sqs", "GetQueueAttributes GetQueueUrl ListQueues"),
+        "AmazonDynamoDBReadOnlyAccess" => actions("dynamodb", "GetItem BatchGetItem Query"),
         "AWSLambdaBasicExecutionRole"
         | "AWSLambdaVPCAccessExecutionRole"
         | "AWSLambdaDynamoDBExecutionRole"
@@ -37,59 +31,43 @@ pub(crate) fn managed_policy(name: &str) -> Option<&'static [&'static str]> {
         | "CloudWatchLambdaInsightsExecutionRolePolicy"
         | "AmazonS3ReadOnlyAccess"
         | "AmazonS3FullAccess"
-        | "AmazonSNSFullAccess" => Some(&[]),
-        _ => None,
+        | "AmazonSNSFullAccess" => Vec::new(),
+        _ => return None,
+    })
+}
+
+/// The scope of an AWS managed policy. It applies to any resource, but the doctor reports only wildcard actions.
+pub(crate) fn managed_scope(actions: &[String]) -> Scope {
+    match actions.iter().any(|action| action.contains('*')) {
+        true => Scope::Everything,
+        false => Scope::Unknown,
     }
 }
 
 /// The actions that a SAM policy template allows, and the parameter that names the queue or table.
-pub(crate) fn sam_policy_template(name: &str) -> Option<(&'static [&'static str], &'static str)> {
-    match name {
-        "SQSPollerPolicy" => Some((
-            &[
-                "sqs:ChangeMessageVisibility",
-                "sqs:DeleteMessage",
-                "sqs:GetQueueAttributes",
-                "sqs:ReceiveMessage",
-            ],
+pub(crate) fn sam_policy_template(name: &str) -> Option<(Vec<String>, &'static str)> {
+    let (service, parameter, names) = match name {
+        "SQSPollerPolicy" => (
+            "sqs",
             "QueueName",
-        )),
-        "SQSSendMessagePolicy" => Some((&["sqs:SendMessage"], "QueueName")),
-        "DynamoDBCrudPolicy" => Some((
-            &[
-                "dynamodb:GetItem",
-                "dynamodb:DeleteItem",
-                "dynamodb:PutItem",
-                "dynamodb:Scan",
-                "dynamodb:Query",
-                "dynamodb:UpdateItem",
-                "dynamodb:BatchWriteItem",
-                "dynamodb:BatchGetItem",
-                "dynamodb:DescribeTable",
-                "dynamodb:ConditionCheckItem",
-            ],
+            "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage",
+        ),
+        "SQSSendMessagePolicy" => ("sqs", "QueueName", "SendMessage"),
+        "DynamoDBCrudPolicy" => (
+            "dynamodb",
             "TableName",
-        )),
-        "DynamoDBWritePolicy" => Some((
-            &[
-                "dynamodb:PutItem",
-                "dynamodb:UpdateItem",
-                "dynamodb:BatchWriteItem",
-            ],
+            "GetItem DeleteItem PutItem Scan Query UpdateItem BatchWriteItem BatchGetItem DescribeTable \
+             ConditionCheckItem",
+        ),
+        "DynamoDBWritePolicy" => ("dynamodb", "TableName", "PutItem UpdateItem BatchWriteItem"),
+        "DynamoDBReadPolicy" => (
+            "dynamodb",
             "TableName",
-        )),
-        "DynamoDBReadPolicy" => Some((
-            &[
-                "dynamodb:GetItem",
-                "dynamodb:Scan",
-                "dynamodb:Query",
-                "dynamodb:BatchGetItem",
-                "dynamodb:DescribeTable",
-            ],
-            "TableName",
-        )),
-        _ => None,
-    }
+            "GetItem Scan Query BatchGetItem DescribeTable",
+        ),
+        _ => return None,
+    };
+    Some((actions(service, names), parameter))
 }
 
 /// The scope of a statement's resource. `target` resolves a complete text to a resource.
@@ -117,18 +95,17 @@ pub(crate) fn scope(text: &str, target: impl Fn(&str) -> Option<Target>) -> Scop
 impl Permissions {
     /// Whether the policies may allow the action on a resource of the deployment.
     pub(crate) fn may(&self, action: &str, resource: &str) -> bool {
-        !self.is_complete
-            || self.statements.iter().any(|statement| {
-                statement.allows
-                    && statement
-                        .actions
-                        .iter()
-                        .any(|pattern| matches(pattern, action))
-                    && statement.resources.iter().any(|scope| match scope {
-                        Scope::Everything | Scope::Unknown => true,
-                        Scope::One(target) => target.is(resource),
-                    })
-            })
+        let allows = |statement: &Statement| {
+            let mut actions = statement.actions.iter();
+            let covers = |scope: &Scope| match scope {
+                Scope::Everything | Scope::Unknown => true,
+                Scope::One(target) => target.is(resource),
+            };
+            statement.allows
+                && actions.any(|pattern| matches(pattern, action))
+                && statement.resources.iter().any(covers)
+        };
+        !self.is_complete || self.statements.iter().any(allows)
     }
 
     /// The actions that the policies allow on this resource by name.

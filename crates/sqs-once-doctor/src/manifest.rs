@@ -80,9 +80,7 @@ impl Manifest {
     pub(crate) fn fixed(path: &Path, text: &str) -> Option<String> {
         let document = parse(path, text).ok()?;
         let mut manifest = Self::of(path.to_owned(), text, &document);
-        manifest
-            .aborting
-            .sort_by_key(|aborting| aborting.span.start);
+        manifest.aborting.sort_by_key(|it| it.span.start);
         let mut fixed = text.to_owned();
         for aborting in manifest.aborting.iter().rev() {
             fixed.replace_range(aborting.span.clone(), "\"unwind\"");

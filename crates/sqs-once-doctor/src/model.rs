@@ -30,6 +30,7 @@ pub struct Deployment {
 
 /// The format of a deployment's source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// A SAM or CloudFormation template.
     #[default]
@@ -51,6 +52,7 @@ pub struct Site {
 
 /// The target of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// A resource of the deployment, by its `Site::id`.
     Own(String),
@@ -100,7 +102,7 @@ pub struct Function {
     /// Its environment variables, in the syntax of `Fn::Sub`: a reference is `${Resource}` or `${Resource.Attribute}`, and
     /// `${!Text}` is the text `${Text}`.
     pub environment: BTreeMap<String, Field<String>>,
-    /// The targets of environment variables that refer to a resource.
+    /// The resources that environment variables refer to.
     pub references: BTreeMap<String, Field<Target>>,
     /// Whether it has a dead-letter queue for asynchronous invocations.
     pub has_async_dead_letters: bool,
@@ -114,7 +116,7 @@ impl Function {
         self.environment.get(name).unwrap_or(&Field::Missing)
     }
 
-    /// The target of an environment variable.
+    /// The resource that an environment variable refers to.
     pub fn reference(&self, name: &str) -> &Field<Target> {
         self.references.get(name).unwrap_or(&Field::Missing)
     }
@@ -127,7 +129,7 @@ impl Function {
         })
     }
 
-    /// Whether the function uses this library, judged by its `SQS_ONCE_…` variables.
+    /// Whether the function has a variable `SQS_ONCE_…`, and so uses this library.
     pub fn uses_sqs_once(&self) -> bool {
         self.environment
             .keys()
@@ -148,7 +150,7 @@ pub struct Permissions {
     pub statements: Vec<Statement>,
     /// Whether `statements` is the complete list.
     pub is_complete: bool,
-    /// The list to which a statement can be added, and its kind.
+    /// Where the template can take another statement, if anywhere.
     pub(crate) extend: Option<Extend>,
 }
 
@@ -176,6 +178,7 @@ pub struct Statement {
 
 /// A resource of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scope {
     /// `*`.
     Everything,
@@ -299,6 +302,14 @@ pub struct Metric {
     pub name: Field<String>,
     /// The queue in its `QueueName` dimension.
     pub queue: Field<Target>,
+}
+
+impl Metric {
+    pub(crate) const UNKNOWN: Self = Self {
+        namespace: Field::Unknown,
+        name: Field::Unknown,
+        queue: Field::Unknown,
+    };
 }
 
 /// An AWS service that sends to a queue.

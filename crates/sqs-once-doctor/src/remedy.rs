@@ -3,7 +3,7 @@
 use crate::field::{Field, Path, Step, below};
 use crate::model::{Format, Site};
 use crate::template::{Change, Style, snippet};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// A remedy for a finding.
@@ -50,10 +50,10 @@ impl Remedy {
         }
     }
 
-    /// The same remedy, for the user to apply.
-    pub(crate) fn by_hand(mut self) -> Self {
+    /// The same remedy, for the user to apply unless the condition holds.
+    pub(crate) fn automatic_if(mut self, condition: bool) -> Self {
         if let Remedy::Deployment { is_automatic, .. } = &mut self {
-            *is_automatic = false;
+            *is_automatic &= condition;
         }
         self
     }
@@ -66,16 +66,11 @@ impl Remedy {
             }
             (Remedy::Deployment { hcl, .. }, Format::TerraformPlan) => hcl.clone(),
             (Remedy::Deployment { changes, .. }, Format::Template) => {
-                let snippets: Vec<String> = changes
-                    .iter()
-                    .map(|change| match change {
-                        Change::Set(path, value) => snippet(path, value, style),
-                        Change::Append(path, value) => {
-                            snippet(path, &Value::Array(vec![value.clone()]), style)
-                        }
-                    })
-                    .collect();
-                snippets.join("\n")
+                let snippets = changes.iter().map(|change| match change {
+                    Change::Set(path, value) => snippet(path, value, style),
+                    Change::Append(path, value) => snippet(path, &json!([value]), style),
+                });
+                snippets.collect::<Vec<_>>().join("\n")
             }
         }
     }

@@ -6,18 +6,16 @@ use serde_json::{Value, json};
 
 /// The findings as a SARIF log. The log describes every rule, including rules without findings.
 pub fn sarif(findings: &[Finding]) -> Value {
-    let rules: Vec<Value> = RULES
-        .iter()
-        .map(|rule| {
-            json!({
-                "id": rule.id,
-                "shortDescription": { "text": rule.title },
-                "fullDescription": { "text": rule.why },
-                "helpUri": rule.url,
-                "defaultConfiguration": { "level": rule.severity.as_str() },
-            })
+    let rules = RULES.iter().map(|rule| {
+        json!({
+            "id": rule.id,
+            "shortDescription": { "text": rule.title },
+            "fullDescription": { "text": rule.why },
+            "helpUri": rule.url,
+            "defaultConfiguration": { "level": rule.severity.as_str() },
         })
-        .collect();
+    });
+    let rules: Vec<Value> = rules.collect();
     let results: Vec<Value> = findings.iter().map(result).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -5,7 +5,7 @@ use crate::finding::Finding;
 use crate::manifest::Manifest;
 use crate::model::{Deployment, Format};
 use crate::remedy::Remedy;
-use crate::rules::{RULES, Rule};
+use crate::rules::{Problem, RULES, Rule};
 use crate::template::{Change, Style, apply};
 use crate::{template, terraform};
 use std::fs;
@@ -74,12 +74,9 @@ impl Source {
         };
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let code = deployment.functions.iter().filter_map(|it| it.code.known());
-        let folders: Vec<PathBuf> = code.map(|code| folder.join(code)).collect();
-        for folder in [folder]
-            .into_iter()
-            .chain(folders.iter().map(PathBuf::as_path))
-        {
-            let manifest = Manifest::find(folder)?;
+        let code: Vec<PathBuf> = code.map(|code| folder.join(code)).collect();
+        for folder in [folder.to_owned()].into_iter().chain(code) {
+            let manifest = Manifest::find(&folder)?;
             let is_new = |it: &Manifest| !deployment.manifests.iter().any(|of| of.path == it.path);
             if let Some(manifest) = manifest.filter(is_new) {
                 deployment.manifests.push(manifest);
@@ -94,38 +91,27 @@ impl Source {
     /// The errors of [`Source::deployment`].
     pub fn examine(&self) -> Result<Vec<Finding>, ReadError> {
         let deployment = self.deployment()?;
-        let mut findings: Vec<Finding> = RULES
-            .iter()
-            .filter(|rule| !self.allowed.contains(&rule.id))
-            .flat_map(|rule| {
-                (rule.check)(&deployment)
-                    .into_iter()
-                    .map(move |it| (rule, it))
-            })
-            .map(|(rule, problem)| {
-                let is_fixable = self.try_fix(deployment.format, &problem.remedy).is_some();
-                let file = match &problem.remedy {
-                    Remedy::Manifest { path, .. } => path.clone(),
-                    Remedy::Deployment { .. } => self.path.clone(),
-                };
-                Finding {
-                    rule,
-                    file,
-                    place: problem.place,
-                    message: problem.message,
-                    snippet: problem.remedy.snippet(deployment.format, self.style()),
-                    is_fixable,
-                    remedy: problem.remedy,
-                }
-            })
-            .collect();
-        findings.sort_by(|a, b| {
-            (a.file != self.path, a.place.position, a.rule.id).cmp(&(
-                b.file != self.path,
-                b.place.position,
-                b.rule.id,
-            ))
-        });
+        let finding = |rule: &'static Rule, problem: Problem| {
+            let file = match &problem.remedy {
+                Remedy::Manifest { path, .. } => path.clone(),
+                Remedy::Deployment { .. } => self.path.clone(),
+            };
+            Finding {
+                rule,
+                file,
+                place: problem.place,
+                message: problem.message,
+                snippet: problem.remedy.snippet(deployment.format, self.style()),
+                is_fixable: self.try_fix(deployment.format, &problem.remedy).is_some(),
+                remedy: problem.remedy,
+            }
+        };
+        let mut findings = Vec::new();
+        for rule in RULES.iter().filter(|rule| !self.allowed.contains(&rule.id)) {
+            let problems = (rule.check)(&deployment).into_iter();
+            findings.extend(problems.map(|problem| finding(rule, problem)));
+        }
+        findings.sort_by_key(|it| (it.file != self.path, it.place.position, it.rule.id));
         findings.dedup_by(|a, b| a.rule.id == b.rule.id && a.message == b.message);
         Ok(findings)
     }
@@ -183,16 +169,13 @@ impl Source {
         for _ in 0..MOST_FIXES {
             let mut left = now.examine()?;
             left.retain(|finding| !fixes.files.iter().any(|(path, _)| *path == finding.file));
-            let fix = left.iter().position(|finding| finding.is_fixable);
-            let Some(fix) = fix else {
+            let Some(fix) = left.iter().position(|finding| finding.is_fixable) else {
                 fixes.left = left;
                 break;
             };
             let finding = left.remove(fix);
-            match (
-                &finding.remedy,
-                now.try_fix(Format::Template, &finding.remedy),
-            ) {
+            let fixed = now.try_fix(Format::Template, &finding.remedy);
+            match (&finding.remedy, fixed) {
                 (Remedy::Manifest { path, .. }, Some(text)) => {
                     fixes.files.push((path.clone(), text));
                 }

@@ -22,7 +22,6 @@ const QUEUE: &str = "orders";
 const DEAD_LETTERS: &str = "orders-dlq";
 const HELP: &str = "send ID BODY | many COUNT | take | log LINE | answer ID=OUTCOME... | crash | back | report FILE";
 
-/// A simulated function that follows commands.
 struct Run {
     sqs: Arc<LocalSqs>,
     story: Story,
@@ -80,8 +79,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 impl Run {
-    fn tell(&self, happening: &LocalEvent) {
-        (self.tell)(SystemTime::now(), happening);
+    fn tell(&self, event: &LocalEvent) {
+        (self.tell)(SystemTime::now(), event);
     }
 
     fn command(&mut self, line: &str) -> Result<(), Box<dyn Error>> {
@@ -97,9 +96,7 @@ impl Run {
             }),
             "take" => self.take(),
             "log" => {
-                let line = rest.to_owned();
-                let environment = self.environment;
-                self.tell(&LocalEvent::Logged { environment, line });
+                self.log(rest.to_owned());
                 Ok(())
             }
             "answer" => self.answer(rest),
@@ -153,17 +150,18 @@ impl Run {
             queue: QUEUE.to_owned(),
             message_ids: message_ids.clone(),
         });
-        let mut lines = vec![r#"{"level":"INFO","message":"a batch has come"}"#.to_owned()];
-        lines.extend(message_ids.iter().map(|id| {
-            format!(r#"{{"level":"INFO","message":"charging the card","message_id":"{id}","cents":1250}}"#)
-        }));
-        for line in lines {
-            self.tell(&LocalEvent::Logged {
-                environment: self.environment,
-                line,
-            });
+        self.log(r#"{"level":"INFO","message":"a batch has come"}"#.to_owned());
+        for id in message_ids {
+            self.log(format!(
+                r#"{{"level":"INFO","message":"charging the card","message_id":"{id}","cents":1250}}"#
+            ));
         }
         Ok(())
+    }
+
+    fn log(&self, line: String) {
+        let environment = self.environment;
+        self.tell(&LocalEvent::Logged { environment, line });
     }
 
     /// Answers with `ID=OUTCOME` of messages. Messages that are not named are processed.

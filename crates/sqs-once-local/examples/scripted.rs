@@ -15,31 +15,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// An event is a step, or an SQS event whose bodies may contain steps.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Event {
-    #[serde(rename_all = "PascalCase")]
-    Sqs {
-        records: Vec<Record>,
-    },
-    Step(Step),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Record {
-    message_id: String,
-    body: String,
-    attributes: Attributes,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Attributes {
-    approximate_receive_count: String,
-}
-
 /// A body with a step for its whole batch. Once the message has been received more than `until` times, it succeeds.
 #[derive(Deserialize)]
 struct Body {
@@ -73,14 +48,15 @@ enum Step {
 
 static LINGERS: AtomicBool = AtomicBool::new(false);
 
-async fn handle(event: LambdaEvent<Event>) -> Result<Value, Error> {
-    let records = match event.payload {
-        Event::Step(wanted) => return step(wanted).await,
-        Event::Sqs { records } => records,
+/// An event is a step, or an SQS event whose bodies may contain steps.
+async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
+    let Some(records) = event.payload["Records"].as_array() else {
+        return step(serde_json::from_value(event.payload)?).await;
     };
     for record in records {
-        let count: u32 = record.attributes.approximate_receive_count.parse()?;
-        match serde_json::from_str::<Body>(&record.body) {
+        let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+        let count: u32 = text(&record["attributes"]["ApproximateReceiveCount"]).parse()?;
+        match serde_json::from_str::<Body>(&text(&record["body"])) {
             Ok(body) if count <= body.until => {
                 println!("process {}", std::process::id());
                 return step(body.step).await;
@@ -88,7 +64,7 @@ async fn handle(event: LambdaEvent<Event>) -> Result<Value, Error> {
             _ => println!(
                 "{}",
                 json!({
-                    "target": "sqs_once::record", "outcome": "processed", "message_id": record.message_id,
+                    "target": "sqs_once::record", "outcome": "processed", "message_id": record["messageId"],
                     "receive_count": count,
                 })
             ),
@@ -136,10 +112,8 @@ async fn linger<F: Future>(answer: F) -> F::Output {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    match std::env::var("AT_START").as_deref() {
-        Ok("exit") => std::process::exit(7),
-        Ok("hang") => pending().await,
-        _ => {}
+    if std::env::var("AT_START").is_ok_and(|step| step == "exit") {
+        std::process::exit(7);
     }
     lambda_runtime::spawn_graceful_shutdown_handler(|| async {}).await;
     let lingering = MapFutureLayer::new(linger);

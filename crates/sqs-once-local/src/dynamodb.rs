@@ -6,11 +6,13 @@
 mod engine;
 
 use crate::guard::{Port, Server};
-use crate::table::{KeyAttribute, KeyType, TableDescription};
+use crate::table::TableDescription;
 use dynoxide::{Database, DynoxideError};
 use engine::Engine;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::error::Error;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,10 +36,8 @@ impl LocalDynamoDb {
     /// # Errors
     /// [`DynamoDbError::Listen`] if no loopback port is available, [`DynamoDbError::Open`] if the engine can't start.
     pub async fn memory() -> Result<Self, DynamoDbError> {
-        let database = Database::memory().map_err(|source| DynamoDbError::Open {
-            path: PathBuf::from(":memory:"),
-            source: Box::new(source),
-        })?;
+        let path = Path::new(":memory:");
+        let database = Database::memory().map_err(|error| open_error(path, error))?;
         Self::serve(database, None).await
     }
 
@@ -48,17 +48,12 @@ impl LocalDynamoDb {
     /// [`DynamoDbError::InUse`] if another process has the file open, [`DynamoDbError::Open`] if it can't be opened or
     /// is not such a database, [`DynamoDbError::Listen`] if no loopback port is available.
     pub async fn open(path: &Path) -> Result<Self, DynamoDbError> {
-        let open_error = |source: Box<dyn std::error::Error + Send + Sync>| DynamoDbError::Open {
-            path: path.to_owned(),
-            source,
-        };
         let lock = lock(path)?;
-        let name = path
-            .to_str()
-            .ok_or_else(|| open_error("the path is not UTF-8".into()))?;
+        let name = path.to_str().ok_or("the path is not UTF-8");
+        let name = name.map_err(|error| open_error(path, error))?;
         // SQLite creates its other files with the same mode.
-        private(path).map_err(|source| open_error(Box::new(source)))?;
-        let database = Database::new(name).map_err(|source| open_error(Box::new(source)))?;
+        private(path).map_err(|error| open_error(path, error))?;
+        let database = Database::new(name).map_err(|error| open_error(path, error))?;
         Self::serve(database, Some(lock)).await
     }
 
@@ -72,10 +67,7 @@ impl LocalDynamoDb {
         for suffix in ["", "-wal", "-shm"] {
             match std::fs::remove_file(beside(path, suffix)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(DynamoDbError::Open {
-                        path: path.to_owned(),
-                        source: Box::new(error),
-                    });
+                    return Err(open_error(path, error));
                 }
                 _ => {}
             }
@@ -116,16 +108,17 @@ impl LocalDynamoDb {
     pub fn create_table(&self, table: &TableDescription) -> Result<(), DynamoDbError> {
         match self.describe_table(&table.name)? {
             None => {
-                let mut keys = vec![(&table.partition_key, "HASH")];
-                keys.extend(table.sort_key.as_ref().map(|key| (key, "RANGE")));
-                let schema: Vec<Value> = keys
-                    .iter()
-                    .map(|(key, role)| json!({"AttributeName": key.name, "KeyType": role}))
-                    .collect();
-                let types: Vec<Value> = keys
-                    .iter()
-                    .map(|(key, _)| json!({"AttributeName": key.name, "AttributeType": key.kind.as_str()}))
-                    .collect();
+                let sort_key = table.sort_key.iter().map(|key| (key, "RANGE"));
+                let keys = std::iter::once((&table.partition_key, "HASH")).chain(sort_key);
+                let definitions = keys.map(|(key, role)| {
+                    let name = &key.name;
+                    let kind = key.kind.as_str();
+                    (
+                        json!({"AttributeName": name, "KeyType": role}),
+                        json!({"AttributeName": name, "AttributeType": kind}),
+                    )
+                });
+                let (schema, types): (Vec<_>, Vec<_>) = definitions.unzip();
                 self.database.create_table(request(json!({
                     "TableName": table.name,
                     "KeySchema": schema,
@@ -151,9 +144,8 @@ impl LocalDynamoDb {
         let Some(attribute) = &table.ttl_attribute else {
             return Ok(());
         };
-        let described = self
-            .database
-            .describe_time_to_live(request(json!({"TableName": table.name}))?)?;
+        let name = request(json!({"TableName": table.name}))?;
+        let described = self.database.describe_time_to_live(name)?;
         if described.time_to_live_description.attribute_name.is_some() {
             return Ok(());
         }
@@ -166,16 +158,12 @@ impl LocalDynamoDb {
 
     /// Describes the keys of the table `name` in words. Returns `None` if the table does not exist.
     fn describe_table(&self, name: &str) -> Result<Option<String>, DynamoDbError> {
-        let described = match self
-            .database
-            .describe_table(request(json!({"TableName": name}))?)
-        {
-            Ok(described) => described.table,
-            Err(DynoxideError::ResourceNotFoundException(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let described = serde_json::to_value(described).map_err(DynamoDbError::Json)?;
-        Ok(Some(keys_of(&described)))
+        let described = request(json!({"TableName": name}))?;
+        match self.database.describe_table(described) {
+            Ok(described) => Ok(Some(keys_of(&answer(described.table)?))),
+            Err(DynoxideError::ResourceNotFoundException(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Returns every item of `table` in DynamoDB's own JSON: `{"id": {"S": "…"}}`. The order is not defined. Only the
@@ -185,12 +173,7 @@ impl LocalDynamoDb {
     /// [`DynamoDbError::Request`] if the table does not exist.
     pub fn items(&self, table: &str) -> Result<Vec<Value>, DynamoDbError> {
         let scanned = self.database.scan(request(json!({"TableName": table}))?)?;
-        scanned
-            .items
-            .unwrap_or_default()
-            .into_iter()
-            .map(|item| serde_json::to_value(item).map_err(DynamoDbError::Json))
-            .collect()
+        scanned.items.into_iter().flatten().map(answer).collect()
     }
 
     /// Returns the item of `table` with this key, both in DynamoDB's own JSON, or `None` if it does not exist.
@@ -198,12 +181,9 @@ impl LocalDynamoDb {
     /// # Errors
     /// [`DynamoDbError::Request`] if the table does not exist or the key does not fit it.
     pub fn item(&self, table: &str, key: Value) -> Result<Option<Value>, DynamoDbError> {
-        let got = self
-            .database
-            .get_item(request(json!({"TableName": table, "Key": key}))?)?;
-        got.item
-            .map(|item| serde_json::to_value(item).map_err(DynamoDbError::Json))
-            .transpose()
+        let get = request(json!({"TableName": table, "Key": key}))?;
+        let item = self.database.get_item(get)?.item;
+        item.map(answer).transpose()
     }
 
     /// Puts `item`, in DynamoDB's own JSON, into `table`. Replaces an item with the same key.
@@ -211,8 +191,8 @@ impl LocalDynamoDb {
     /// # Errors
     /// [`DynamoDbError::Request`] if the table does not exist or the item does not fit it.
     pub fn put_item(&self, table: &str, item: Value) -> Result<(), DynamoDbError> {
-        self.database
-            .put_item(request(json!({"TableName": table, "Item": item}))?)?;
+        let put = request(json!({"TableName": table, "Item": item}))?;
+        self.database.put_item(put)?;
         Ok(())
     }
 }
@@ -222,27 +202,24 @@ fn request<T: DeserializeOwned>(json: Value) -> Result<T, DynamoDbError> {
     serde_json::from_value(json).map_err(DynamoDbError::Json)
 }
 
+/// Converts an engine's answer to the API's own JSON.
+fn answer(answer: impl Serialize) -> Result<Value, DynamoDbError> {
+    serde_json::to_value(answer).map_err(DynamoDbError::Json)
+}
+
 /// Formats the keys of a `DescribeTable` answer as [`TableDescription::keys`] does.
 fn keys_of(described: &Value) -> String {
     let list = |name: &str| described[name].as_array().cloned().unwrap_or_default();
     let types = list("AttributeDefinitions");
+    let schema = list("KeySchema");
     let key = |role: &str| {
-        let schema = list("KeySchema");
         let key = schema.iter().find(|key| key["KeyType"] == role)?;
         let name = key["AttributeName"].as_str()?;
         let kind = types.iter().find(|kind| kind["AttributeName"] == name)?;
-        Some(KeyAttribute {
-            name: name.to_owned(),
-            kind: KeyType::from_name(kind["AttributeType"].as_str()?)?,
-        })
+        Some(format!("{name} ({})", kind["AttributeType"].as_str()?))
     };
-    key("HASH")
-        .map(|partition_key| TableDescription {
-            partition_key,
-            sort_key: key("RANGE"),
-            ..TableDescription::default()
-        })
-        .map_or_else(String::new, |table| table.keys())
+    let keys: Vec<_> = ["HASH", "RANGE"].into_iter().filter_map(key).collect();
+    keys.join(", ")
 }
 
 /// Creates the file, if it does not exist, with mode 0600: it holds business keys and what handlers record.
@@ -261,20 +238,23 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn lock(path: &Path) -> Result<File, DynamoDbError> {
-    let open_error = |error: io::Error| DynamoDbError::Open {
-        path: path.to_owned(),
-        source: Box::new(error),
-    };
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(open_error)?;
+        std::fs::create_dir_all(folder).map_err(|error| open_error(path, error))?;
     }
-    let lock = private(&beside(path, ".lock")).map_err(open_error)?;
+    let lock = private(&beside(path, ".lock")).map_err(|error| open_error(path, error))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(DynamoDbError::InUse {
             path: path.to_owned(),
         }),
-        Err(TryLockError::Error(error)) => Err(open_error(error)),
+        Err(TryLockError::Error(error)) => Err(open_error(path, error)),
+    }
+}
+
+fn open_error(path: &Path, source: impl Into<Box<dyn Error + Send + Sync>>) -> DynamoDbError {
+    DynamoDbError::Open {
+        path: path.to_owned(),
+        source: source.into(),
     }
 }
 
@@ -288,7 +268,7 @@ pub enum DynamoDbError {
         /// The database's file.
         path: PathBuf,
         /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn Error + Send + Sync>,
     },
     /// Another process has the database open.
     #[error(
@@ -317,7 +297,7 @@ pub enum DynamoDbError {
     },
     /// DynamoDB refused a request.
     #[error("the local DynamoDB refused a request")]
-    Request(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Request(#[source] Box<dyn Error + Send + Sync>),
     /// A request or an answer is not in DynamoDB's JSON form.
     #[error("not in DynamoDB's JSON form, such as {{\"id\": {{\"S\": \"…\"}}}}")]
     Json(#[source] serde_json::Error),

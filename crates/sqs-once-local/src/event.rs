@@ -1,12 +1,11 @@
 //! Builds an SQS event, as Lambda sends it, from an event, a message or a body.
 
-use crate::{ACCOUNT_ID, REGION};
+use crate::{ACCOUNT_ID, REGION, millis};
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 use uuid::Uuid;
 
-/// The sender id of every message.
 pub(crate) const SENDER_ID: &str = "AIDAIENQZJOLO23YVJ4VO";
 
 /// An SQS event, ready to send to a function.
@@ -41,7 +40,7 @@ impl Event {
                 return Ok(Self::unchanged(text, &event["Records"]));
             }
             Ok(json) => vec![message(text, json)],
-            Err(_) if looks_like_json && is_json(first_line(text)) => json_lines(text)?,
+            Err(_) if looks_like_json && begins_with_a_json_line(text) => json_lines(text)?,
             Err(source) if looks_like_json => return Err(EventError::Json { source }),
             Err(_) => vec![bare_body(text)],
         };
@@ -88,12 +87,9 @@ fn message_ids(records: &[Value]) -> Vec<String> {
         .collect()
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
-}
-
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+fn begins_with_a_json_line(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    serde_json::from_str::<serde::de::IgnoredAny>(first).is_ok()
 }
 
 fn json_lines(text: &str) -> Result<Vec<Map<String, Value>>, EventError> {
@@ -131,38 +127,25 @@ fn bare_body(text: &str) -> Map<String, Value> {
 
 /// Converts field names from the SQS API's spelling to Lambda's, which starts with a lower-case letter.
 pub(crate) fn from_sqs_api(message: Map<String, Value>) -> Map<String, Value> {
+    let mut message = uncapitalized(message);
+    if let Some(digest) = message.remove("mD5OfBody") {
+        message.insert("md5OfBody".to_owned(), digest);
+    }
+    if let Some(Value::Object(attributes)) = message.get_mut("messageAttributes") {
+        for attribute in attributes.values_mut().filter_map(Value::as_object_mut) {
+            *attribute = uncapitalized(std::mem::take(attribute));
+        }
+    }
     message
-        .into_iter()
-        .map(|(name, value)| match (name.as_str(), value) {
-            ("MD5OfBody", value) => ("md5OfBody".to_owned(), value),
-            ("MessageAttributes", Value::Object(attributes)) => {
-                let attributes = attributes
-                    .into_iter()
-                    .map(|(name, attribute)| match attribute {
-                        Value::Object(fields) => {
-                            let fields = fields
-                                .into_iter()
-                                .map(|(name, value)| (uncapitalized(&name), value));
-                            (name, Value::Object(fields.collect()))
-                        }
-                        other => (name, other),
-                    });
-                (
-                    "messageAttributes".to_owned(),
-                    Value::Object(attributes.collect()),
-                )
-            }
-            (name, value) => (uncapitalized(name), value),
-        })
-        .collect()
 }
 
-fn uncapitalized(name: &str) -> String {
-    let mut letters = name.chars();
-    letters
-        .next()
-        .map(|first| first.to_lowercase().chain(letters).collect())
-        .unwrap_or_default()
+fn uncapitalized(object: Map<String, Value>) -> Map<String, Value> {
+    let fields = object.into_iter().map(|(name, value)| {
+        let mut letters = name.chars();
+        let first = letters.next().into_iter().flat_map(char::to_lowercase);
+        (first.chain(letters).collect(), value)
+    });
+    fields.collect()
 }
 
 /// Fills in the fields that `message` lacks, which gives a record as Lambda sends it.
@@ -171,11 +154,7 @@ fn record(mut message: Map<String, Value>, queue: &str) -> Value {
         .get("body")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let now_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis()
-        .to_string();
+    let now_ms = millis(SystemTime::now()).to_string();
     let defaults = json!({
         "messageId": Uuid::new_v4().to_string(),
         "receiptHandle": format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()),

@@ -1,6 +1,7 @@
 //! A running function: its process, its Runtime API and its output.
 
 use crate::launch::{Launch, OnLine, OnRecord};
+use crate::lock;
 use crate::log::RecordLine;
 use crate::runtime_api::{InvokeError, RuntimeApi};
 use axum::body::Bytes;
@@ -8,13 +9,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Child;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 /// How many of the last lines of standard error to keep for the error that reports the process's exit.
 const LAST_LINES: usize = 20;
@@ -26,7 +26,10 @@ const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 /// A function's process with its Runtime API. Dropping it kills the process.
 pub struct Function {
     runtime_api: RuntimeApi,
-    process: Process,
+    output: Arc<Output>,
+    // Dropping the sender kills the process.
+    kill: Option<oneshot::Sender<()>>,
+    status: watch::Receiver<Option<ExitStatus>>,
 }
 
 impl Function {
@@ -37,27 +40,29 @@ impl Function {
         if let Some(limit) = launch.init_limit {
             runtime_api = runtime_api.init_limit(limit);
         }
-        let mut child = launch
-            .command(&runtime_api.address().to_string())
-            .spawn()
-            .map_err(|source| StartError::Spawn {
-                binary: launch.binary.clone(),
-                source,
-            })?;
-        let output = Arc::new(Output::new(launch.on_line, launch.on_record));
-        let readers = [
-            child
-                .stdout
-                .take()
-                .map(|stdout| tokio::spawn(output.clone().read_stdout(stdout))),
-            child
-                .stderr
-                .take()
-                .map(|stderr| tokio::spawn(output.clone().read_stderr(stderr))),
-        ];
+        let mut command = launch.command(&runtime_api.address().to_string());
+        let mut child = command.spawn().map_err(|source| StartError::Spawn {
+            binary: launch.binary.clone(),
+            source,
+        })?;
+        let output = Arc::new(Output {
+            lines: Mutex::default(),
+            on_line: launch.on_line,
+            on_record: launch.on_record,
+        });
+        let stdout = child.stdout.take();
+        let stdout = stdout.map(|stdout| tokio::spawn(output.clone().read_stdout(stdout)));
+        let stderr = child.stderr.take();
+        let stderr = stderr.map(|stderr| tokio::spawn(output.clone().read_stderr(stderr)));
+        let (kill, killed) = oneshot::channel();
+        let (ended, status) = watch::channel(None);
+        let readers = stdout.into_iter().chain(stderr).collect();
+        tokio::spawn(watch_process(child, readers, killed, ended));
         Ok(Self {
             runtime_api,
-            process: Process::watch(child, output, readers.into_iter().flatten().collect()),
+            output,
+            kill: Some(kill),
+            status,
         })
     }
 
@@ -73,8 +78,8 @@ impl Function {
         event: impl Into<Bytes>,
         timeout: Duration,
     ) -> Result<Bytes, InvokeError> {
-        let request_id = Uuid::new_v4().to_string();
-        self.invoke_as(&request_id, event.into(), timeout).await
+        let answer = self.runtime_api.invoke(event, timeout);
+        self.unless_exited(answer).await
     }
 
     /// Like [`Function::invoke`], with a request id chosen by the caller.
@@ -84,12 +89,8 @@ impl Function {
         event: Bytes,
         timeout: Duration,
     ) -> Result<Bytes, InvokeError> {
-        tokio::select! {
-            biased;
-            // A function may answer and exit at once. Its answer counts.
-            answer = self.runtime_api.invoke_as(request_id, event, timeout) => answer,
-            error = self.exited() => Err(error),
-        }
+        let answer = self.runtime_api.invoke_as(request_id, event, timeout);
+        self.unless_exited(answer).await
     }
 
     /// Waits until the function has initialised, which is when it asks for its first event.
@@ -97,10 +98,21 @@ impl Function {
     /// # Errors
     /// The errors of [`RuntimeApi::ready`], and [`InvokeError::Exited`] if the process ends before.
     pub async fn ready(&self) -> Result<(), InvokeError> {
+        self.unless_exited(self.runtime_api.ready()).await
+    }
+
+    async fn unless_exited<T>(
+        &self,
+        answer: impl Future<Output = Result<T, InvokeError>>,
+    ) -> Result<T, InvokeError> {
         tokio::select! {
             biased;
-            ready = self.runtime_api.ready() => ready,
-            error = self.exited() => Err(error),
+            // A function may answer and exit at once. Its answer counts.
+            answer = answer => answer,
+            status = self.ended() => Err(InvokeError::Exited {
+                last_lines: lock(&self.output.lines).last.iter().cloned().collect(),
+                status,
+            }),
         }
     }
 
@@ -109,84 +121,58 @@ impl Function {
         tokio::select! {
             biased;
             is_asking = self.runtime_api.is_asking_within(limit) => is_asking,
-            _ = self.process.ended() => false,
-        }
-    }
-
-    async fn exited(&self) -> InvokeError {
-        let status = self.process.ended().await;
-        InvokeError::Exited {
-            last_lines: self.process.output.last_lines(),
-            status,
+            _ = self.ended() => false,
         }
     }
 
     /// The process's exit status, or `None` while it runs.
     pub fn status(&self) -> Option<ExitStatus> {
-        *self.process.status.borrow()
+        *self.status.borrow()
     }
 
     /// Kills the process and returns every record line that it has written, unless [`Launch::on_record`] received them.
     pub async fn stop(mut self) -> Vec<RecordLine> {
-        self.process.kill = None;
-        self.process.ended().await;
-        std::mem::take(&mut self.process.output.lines().records)
-    }
-}
-
-/// A process that a background task waits for. All holders of `status` see its end.
-struct Process {
-    output: Arc<Output>,
-    // Dropping the sender kills the process.
-    kill: Option<oneshot::Sender<()>>,
-    status: watch::Receiver<Option<ExitStatus>>,
-}
-
-impl Process {
-    fn watch(mut child: Child, output: Arc<Output>, readers: Vec<JoinHandle<()>>) -> Self {
-        let (kill, killed) = oneshot::channel();
-        let (ended, status) = watch::channel(None);
-        tokio::spawn(async move {
-            let status = tokio::select! {
-                status = child.wait() => status,
-                _ = killed => {
-                    // The process may have exited by itself just now.
-                    let _ = child.start_kill();
-                    child.wait().await
-                }
-            };
-            let _ = tokio::time::timeout(OUTPUT_LIMIT, async {
-                for reader in readers {
-                    let _ = reader.await;
-                }
-            })
-            .await;
-            // Waiting fails only if other code has already waited for the child. Dropping `ended` then reports that the
-            // process is gone.
-            if let Ok(status) = status {
-                ended.send_replace(Some(status));
-            }
-        });
-        Self {
-            output,
-            kill: Some(kill),
-            status,
-        }
+        self.kill = None;
+        self.ended().await;
+        std::mem::take(&mut lock(&self.output.lines).records)
     }
 
     /// Waits until the process has ended and its output is read.
     async fn ended(&self) -> ExitStatus {
         let mut status = self.status.clone();
-        let ended = status
-            .wait_for(Option::is_some)
-            .await
-            .ok()
-            .and_then(|status| *status);
-        ended.unwrap_or_default()
+        let ended = status.wait_for(Option::is_some).await.ok();
+        ended.and_then(|status| *status).unwrap_or_default()
     }
 }
 
-/// The output of a process.
+/// Waits for a process and its output, and reports its end. Kills it if the sender of `killed` is gone.
+async fn watch_process(
+    mut child: Child,
+    readers: Vec<JoinHandle<()>>,
+    killed: oneshot::Receiver<()>,
+    ended: watch::Sender<Option<ExitStatus>>,
+) {
+    let status = tokio::select! {
+        status = child.wait() => status,
+        _ = killed => {
+            // The process may have exited by itself just now.
+            let _ = child.start_kill();
+            child.wait().await
+        }
+    };
+    let _ = tokio::time::timeout(OUTPUT_LIMIT, async {
+        for reader in readers {
+            let _ = reader.await;
+        }
+    })
+    .await;
+    // Waiting fails only if other code has already waited for the child. Dropping `ended` then reports that the process
+    // is gone.
+    if let Ok(status) = status {
+        ended.send_replace(Some(status));
+    }
+}
+
 struct Output {
     lines: Mutex<Lines>,
     on_line: OnLine,
@@ -200,27 +186,11 @@ struct Lines {
 }
 
 impl Output {
-    fn new(on_line: OnLine, on_record: Option<OnRecord>) -> Self {
-        Self {
-            lines: Mutex::default(),
-            on_line,
-            on_record,
-        }
-    }
-
-    fn lines(&self) -> std::sync::MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn last_lines(&self) -> Vec<String> {
-        self.lines().last.iter().cloned().collect()
-    }
-
     async fn read_stdout(self: Arc<Self>, stdout: impl AsyncRead + Unpin) {
         read_lines(stdout, |line| match RecordLine::parse(line) {
             Some(record) => match &self.on_record {
                 Some(on_record) => on_record(record),
-                None => self.lines().records.push(record),
+                None => lock(&self.lines).records.push(record),
             },
             None => (self.on_line)(line),
         })
@@ -229,7 +199,7 @@ impl Output {
 
     async fn read_stderr(self: Arc<Self>, stderr: impl AsyncRead + Unpin) {
         read_lines(stderr, |line| {
-            let mut lines = self.lines();
+            let mut lines = lock(&self.lines);
             if lines.last.len() == LAST_LINES {
                 lines.last.pop_front();
             }

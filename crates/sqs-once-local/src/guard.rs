@@ -114,10 +114,10 @@ async fn accept(listener: TcpListener, routes: Router, mut stopped: watch::Recei
 async fn connection(stream: TcpStream, routes: Router, mut stopped: watch::Receiver<()>) {
     // Answers are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
-    let is_heard = Arc::new(AtomicBool::new(false));
-    let hears = Arc::clone(&is_heard);
+    let has_request = Arc::new(AtomicBool::new(false));
+    let has_first_request = Arc::clone(&has_request);
     let service = service_fn(move |request| {
-        hears.store(true, Ordering::Relaxed);
+        has_first_request.store(true, Ordering::Relaxed);
         answer(routes.clone(), request)
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -129,7 +129,7 @@ async fn connection(stream: TcpStream, routes: Router, mut stopped: watch::Recei
             // The client closed the connection and needs no report.
             _ = &mut connection => return,
             () = &mut head_time, if is_timed => {
-                if !is_heard.load(Ordering::Relaxed) {
+                if !has_request.load(Ordering::Relaxed) {
                     return;
                 }
                 is_timed = false;
@@ -151,19 +151,18 @@ async fn answer(mut routes: Router, request: Request<Incoming>) -> Result<Respon
     Ok(response)
 }
 
-/// The reason for refusing a request.
 struct Refused(&'static str);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         // AWS uses these two fields, and the SDKs show both.
-        let said = json!({"__type": "AccessDeniedException", "message": self.0}).to_string();
+        let body = json!({"__type": "AccessDeniedException", "message": self.0}).to_string();
         let headers = [
             (header::CONTENT_TYPE, "application/json"),
             // Closing frees the slot for a client that the guard admits.
             (header::CONNECTION, "close"),
         ];
-        (StatusCode::FORBIDDEN, headers, said).into_response()
+        (StatusCode::FORBIDDEN, headers, body).into_response()
     }
 }
 

@@ -19,7 +19,6 @@ pub(crate) type OnRecord = Arc<dyn Fn(RecordLine) + Send + Sync>;
 /// The endpoint of AWS services that are not emulated. Port 9 ("discard") is normally closed.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
-/// An empty configuration file.
 const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 
 /// A function to start.
@@ -116,14 +115,6 @@ impl Launch {
         Function::start(self).await
     }
 
-    /// Turns off metrics lines for CloudWatch, unless the developer has set the variable.
-    fn no_metrics(&self) -> Option<(&str, &str)> {
-        const METRICS: &str = "SQS_ONCE_METRICS";
-        std::env::var_os(METRICS)
-            .is_none()
-            .then_some((METRICS, "off"))
-    }
-
     /// Builds the command that runs the binary against a Runtime API at `runtime_api`.
     pub(crate) fn command(&self, runtime_api: &str) -> Command {
         let mut command = Command::new(&self.binary);
@@ -145,6 +136,10 @@ impl Launch {
         if let Some(level) = level {
             command.env("RUST_LOG", with_record_lines(&level));
         }
+        // Metrics lines for CloudWatch are off, unless the developer has set the variable.
+        if std::env::var_os("SQS_ONCE_METRICS").is_none() {
+            command.env("SQS_ONCE_METRICS", "off");
+        }
         let name = &self.name;
         command
             .env("AWS_LAMBDA_RUNTIME_API", runtime_api)
@@ -158,7 +153,6 @@ impl Launch {
             .env("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}"))
             .env("AWS_LAMBDA_LOG_STREAM_NAME", "local")
             .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
-            .envs(self.no_metrics())
             .env("_HANDLER", "bootstrap")
             .env("AWS_REGION", REGION)
             .env("AWS_DEFAULT_REGION", REGION)

@@ -43,8 +43,8 @@
 //! `localhost` or a loopback address, and whose `Origin` and `Sec-Fetch-Site` are absent or its own. No answer has a
 //! CORS header. A server keeps 256 connections at a time, and closes one that sends no request within 10 s.
 //!
-//! A function started here can't reach an AWS endpoint by accident: every service that is not emulated is pointed at a
-//! closed loopback port.
+//! [`Launch`] points the function's SDKs at a closed loopback port for every service that is not emulated, so that the
+//! function can't reach AWS by accident.
 
 mod dev;
 mod dynamodb;
@@ -85,3 +85,15 @@ pub const REGION: &str = "eu-central-1";
 
 /// The account of all local resources.
 pub const ACCOUNT_ID: &str = "123456789012";
+
+/// Locks a mutex. A panic of another holder leaves at most one change partly done, which the local AWS accepts.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn millis(time: std::time::SystemTime) -> u64 {
+    let since = time.duration_since(std::time::UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}

@@ -4,7 +4,7 @@ use crate::log::RecordLine;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// An event of a message, of a queue, or of the function that handles the messages.
 ///
@@ -166,7 +166,25 @@ pub enum Answer {
 /// A callback for events. It is called while the queues are locked, so it must neither block nor access them.
 pub type Observer = Arc<dyn Fn(SystemTime, &LocalEvent) + Send + Sync>;
 
+#[derive(Clone, Default)]
+pub(crate) struct Observers(Vec<Observer>);
+
+impl Observers {
+    pub(crate) fn add(&mut self, observer: Observer) {
+        self.0.push(observer);
+    }
+
+    pub(crate) fn tell(&self, now: SystemTime, event: &LocalEvent) {
+        for observer in &self.0 {
+            observer(now, event);
+        }
+    }
+
+    pub(crate) fn tell_now(&self, event: &LocalEvent) {
+        self.tell(SystemTime::now(), event);
+    }
+}
+
 fn millis<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    serializer.serialize_u64(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    serializer.serialize_u64(crate::millis(*time))
 }

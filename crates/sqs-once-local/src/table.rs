@@ -87,11 +87,7 @@ impl KeyType {
 
     /// Parses the type's name in the DynamoDB API.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "S" => Some(KeyType::S),
-            "N" => Some(KeyType::N),
-            "B" => Some(KeyType::B),
-            _ => None,
-        }
+        let kinds = [KeyType::S, KeyType::N, KeyType::B];
+        kinds.into_iter().find(|kind| kind.as_str() == name)
     }
 }

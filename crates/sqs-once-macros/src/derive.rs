@@ -63,7 +63,7 @@ fn implementation<'a>(
     }
 }
 
-/// The fields marked `#[key]`, in declaration order.
+/// Returns the fields marked `#[key]`, in declaration order.
 fn key_fields(input: &DeriveInput) -> Result<Vec<(Member, &Field)>> {
     let kind = match &input.data {
         Data::Struct(data) => return marked(input, &data.fields),
@@ -106,7 +106,7 @@ fn marked<'a>(input: &DeriveInput, fields: &'a Fields) -> Result<Vec<(Member, &'
         return Err(Error::new_spanned(
             &input.ident,
             format!(
-                "no field is marked as the business key: mark those that make two messages the same \
+                "no field is marked as the business key: mark the fields that identify the \
                  event, such as {example}"
             ),
         ));
@@ -119,7 +119,7 @@ fn plain(mark: &Attribute) -> Result<()> {
         Meta::Path(_) => Ok(()),
         _ => Err(Error::new_spanned(
             mark,
-            "`#[key]` takes nothing: the field itself is the key, or a part of it",
+            "`#[key]` takes no value: the field itself is the key, or a part of it",
         )),
     }
 }

@@ -11,7 +11,11 @@ use crate::signature::{self, Kind, Signature};
 
 /// Expands the attribute. It emits the item even after an error, so that the compiler reports no second error where the
 /// function is used.
-pub(crate) fn handler(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn handler(
+    kind: &'static Kind,
+    attribute: TokenStream,
+    item: TokenStream,
+) -> TokenStream {
     let companion = match signature::function(kind, item.clone()) {
         Ok(function) => companion(kind, attribute, &function),
         Err(error) => error.into_compile_error(),
@@ -19,8 +23,7 @@ pub(crate) fn handler(kind: Kind, attribute: TokenStream, item: TokenStream) -> 
     quote!(#item #companion)
 }
 
-/// The companion type.
-fn companion(kind: Kind, attribute: TokenStream, function: &ItemFn) -> TokenStream {
+fn companion(kind: &'static Kind, attribute: TokenStream, function: &ItemFn) -> TokenStream {
     let signature = Signature::of(kind, function);
     let options = Options::of(&function.sig.ident, attribute);
     let (signature, mut options) = match (signature, options) {
@@ -51,7 +54,7 @@ fn companion(kind: Kind, attribute: TokenStream, function: &ItemFn) -> TokenStre
     quote!(#checks #companion)
 }
 
-/// The error and a stub of the companion, so that code that uses the companion still compiles.
+/// Creates the error and a stub of the companion, so that code that uses the companion still compiles.
 fn with_stub(function: &ItemFn, state: Option<&Type>, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     if function.sig.receiver().is_some() {
@@ -67,8 +70,8 @@ fn with_stub(function: &ItemFn, state: Option<&Type>, error: &Error) -> TokenStr
 fn companion_type(function: &ItemFn, state: &Type, body: &TokenStream) -> TokenStream {
     let (name, visibility) = (&function.sig.ident, &function.vis);
     let kept = kept(&function.attrs);
-    let type_docs = format!("The consumer made of the handler [`{name}()`].");
-    let docs = format!("A consumer that hands every record to [`{name}()`].");
+    let type_docs = format!("The consumer of the handler [`{name}()`].");
+    let docs = format!("Returns a consumer that calls [`{name}()`].");
     quote! {
         #(#kept)*
         #[doc = #type_docs]
@@ -86,8 +89,8 @@ fn companion_type(function: &ItemFn, state: &Type, body: &TokenStream) -> TokenS
     }
 }
 
-/// The function's attributes that its companion needs too. The companion is compiled under the same conditions and
-/// names the same types.
+/// Returns the function's attributes that its companion needs too. The companion is compiled under the same conditions
+/// and names the same types.
 fn kept(attributes: &[Attribute]) -> Vec<&Attribute> {
     let kept = |attribute: &&Attribute| {
         ["cfg", "allow"]
@@ -107,12 +110,12 @@ fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream
             check::<#ty>();
         }}
     };
-    let (is_extractor, is_outcome) = match signature.kind {
-        Kind::Handler => (
+    let (is_extractor, is_outcome) = match signature.kind.is_batch {
+        false => (
             quote!(::sqs_once::extract::FromRecord<#state>),
             quote!(::sqs_once::handler::IntoOutcome),
         ),
-        Kind::BatchHandler => (
+        true => (
             quote!(::sqs_once::extract::FromBatch<#state>),
             quote!(::sqs_once::handler::IntoBatchOutcome),
         ),
@@ -153,7 +156,6 @@ fn future_check(name: &Ident, signature: &Signature) -> TokenStream {
     }
 }
 
-/// The body of `consumer()`.
 fn body(
     function: &ItemFn,
     signature: &Signature,
@@ -186,9 +188,9 @@ fn body(
     let settings = &options.settings;
     // An error about the whole handler underlines the function's name.
     let inferred = Token![_](name.span());
-    let handler = match signature.kind {
-        Kind::Handler => quote!(handler_with_state),
-        Kind::BatchHandler => quote!(batch_handler_with_state),
+    let handler = match signature.kind.is_batch {
+        false => quote!(handler_with_state),
+        true => quote!(batch_handler_with_state),
     };
     quote! {
         #key_type
@@ -208,8 +210,8 @@ fn body(
     }
 }
 
-/// A key extractor type that computes `expr`, and its value. It is a type and not a closure, so that it returns the
-/// key's own error type. Its name does not clash with names in `expr`.
+/// Creates a key extractor type that computes `expr`, and its value. It is a type and not a closure, so that it returns
+/// the key's error type. Its name does not clash with names in `expr`.
 fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, TokenStream) {
     let key = by_reference(expr);
     let key_type = quote! {
@@ -229,7 +231,7 @@ fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, Toke
     (key_type, quote!(SqsOncePayloadKey))
 }
 
-/// A function that returns the fingerprint of `part`, which may borrow from the payload.
+/// Creates a function that returns the fingerprint of `part`, which may borrow from the payload.
 fn payload_fingerprint(payload: &Type, pattern: &Pat, part: &Expr) -> TokenStream {
     let part = by_reference(part);
     quote! {

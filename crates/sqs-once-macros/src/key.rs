@@ -5,9 +5,8 @@ use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprReference, Ident, Pat, Result, Token, parse_quote};
 
-use crate::signature::{Kind, Signature, plain};
+use crate::signature::{Signature, plain};
 
-/// The source of a record's key.
 pub(crate) enum Key {
     /// An expression over the names that a pattern binds. The pattern matches a reference to the payload.
     OfPayload(Pat, Expr),
@@ -21,9 +20,9 @@ impl Key {
             return Err(Error::new(
                 Span::call_site(),
                 format!(
-                    "a handler needs a business key, which makes two messages the same event: \
+                    "a handler needs a business key, which identifies the event: \
                      `#[{}(key = {})]`",
-                    signature.kind.attribute(),
+                    signature.kind.attribute,
                     example(signature)
                 ),
             ));
@@ -31,9 +30,8 @@ impl Key {
         Self::read("key", key, signature)
     }
 
-    /// Parses the value of `option`.
     pub(crate) fn read(option: &str, key: Expr, signature: &Signature) -> Result<Self> {
-        if signature.kind == Kind::BatchHandler {
+        if signature.kind.is_batch {
             return Self::of_each(option, key, signature);
         }
         let payload = &signature.payload;
@@ -53,7 +51,7 @@ impl Key {
             return Err(Error::new(
                 name.span(),
                 format!(
-                    "the {option} can only be made of the payload, the first argument: `{option} = {}`",
+                    "the {option} can only use the payload, the first argument: `{option} = {}`",
                     example(signature)
                 ),
             ));
@@ -94,7 +92,7 @@ impl Key {
             | Expr::Closure(_) => Ok(Self::Extractor(key)),
             _ => Err(Error::new_spanned(
                 &key,
-                format!("say what one record's payload is called here: `{option} = |order| …`"),
+                format!("name one record's payload here: `{option} = |order| …`"),
             )),
         }
     }
@@ -104,13 +102,13 @@ fn constant(option: &str, key: &Expr, signature: &Signature) -> Error {
     Error::new_spanned(
         key,
         format!(
-            "every message would have this {option}: make it of the payload, such as `{option} = {}`",
+            "every message would have the same {option}: use the payload, such as `{option} = {}`",
             example(signature)
         ),
     )
 }
 
-/// The variable whose fields an expression uses: `order` in `(order.tenant, order.id.to_lowercase())`.
+/// Returns the variable whose fields an expression uses: `order` in `(order.tenant, order.id.to_lowercase())`.
 fn root(expr: &Expr) -> Option<&Ident> {
     let base = match expr {
         Expr::Field(field) => &*field.base,
@@ -133,7 +131,7 @@ fn root(expr: &Expr) -> Option<&Ident> {
     }
 }
 
-/// Whether a name is a variable and not a constant, by Rust's naming conventions.
+/// Returns whether a name is a variable and not a constant, by Rust's naming conventions.
 fn is_variable(name: &Ident) -> bool {
     name != "self"
         && name
@@ -141,9 +139,9 @@ fn is_variable(name: &Ident) -> bool {
             .starts_with(|first: char| !first.is_uppercase())
 }
 
-/// An example key for messages, with the user's own names.
+/// Returns an example key for messages, with the user's names.
 fn example(signature: &Signature) -> String {
-    if signature.kind == Kind::BatchHandler {
+    if signature.kind.is_batch {
         return "order.order_id".to_owned();
     }
     let payload = &signature.payload;
@@ -154,8 +152,8 @@ fn example(signature: &Signature) -> String {
     }
 }
 
-/// A reference to the key that `expr` computes. A tuple of fields becomes a tuple of references, since its fields
-/// cannot be moved out of the payload.
+/// Returns a reference to the key that `expr` computes. A tuple of fields becomes a tuple of references, since its
+/// fields cannot be moved out of the payload.
 pub(crate) fn by_reference(expr: &Expr) -> TokenStream {
     let span = expr.span();
     match expr {
@@ -176,8 +174,8 @@ pub(crate) fn by_reference(expr: &Expr) -> TokenStream {
     }
 }
 
-/// The first use of one of `names` as a variable. This searches tokens, since a key may use variables inside a macro:
-/// `format!("{}/{}", order.tenant, order.id)`.
+/// Returns the first use of one of `names` as a variable. It searches tokens, because a key may use variables inside a
+/// macro: `format!("{}/{}", order.tenant, order.id)`.
 fn mentioned(tokens: TokenStream, names: &[Ident]) -> Option<Ident> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let punct = |at: Option<usize>, expected: char| {
@@ -208,7 +206,7 @@ fn mentioned(tokens: TokenStream, names: &[Ident]) -> Option<Ident> {
         })
 }
 
-/// A use of one of `names` inside a format string: `"{order_id}"`, `"{order_id:>8}"`.
+/// Returns a use of one of `names` inside a format string: `"{order_id}"`, `"{order_id:>8}"`.
 fn captured(arguments: TokenStream, names: &[Ident]) -> Option<Ident> {
     let TokenTree::Literal(format) = arguments.into_iter().next()? else {
         return None;

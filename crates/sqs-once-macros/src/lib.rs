@@ -9,11 +9,10 @@ mod expand;
 mod key;
 mod options;
 mod signature;
-mod spelling;
 
 use proc_macro::TokenStream;
 
-use crate::signature::Kind;
+use crate::signature::{BATCH_HANDLER, HANDLER};
 
 /// Creates a consumer from an async function.
 ///
@@ -105,7 +104,7 @@ use crate::signature::Kind;
 /// malformed, and an invalid key. Each error points to the code to change.
 #[proc_macro_attribute]
 pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::handler(Kind::Handler, attribute.into(), item.into()).into()
+    expand::handler(HANDLER, attribute.into(), item.into()).into()
 }
 
 /// Creates a consumer from an async function that receives all records of a batch in one call. Use it for effects that
@@ -174,7 +173,7 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// single record.
 #[proc_macro_attribute]
 pub fn batch_handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::handler(Kind::BatchHandler, attribute.into(), item.into()).into()
+    expand::handler(BATCH_HANDLER, attribute.into(), item.into()).into()
 }
 
 /// Uses a payload as its own business key, by its `#[key]` fields in declaration order.

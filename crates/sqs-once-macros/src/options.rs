@@ -1,14 +1,10 @@
 //! The attribute's options: `key = …, namespace = "…", …`.
 
-mod values;
-
-use proc_macro2::{TokenStream, TokenTree};
-use quote::quote;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Error, Expr, Ident, Result, Token, Type};
-
-use crate::spelling::nearest;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Result, Token, Type};
 
 /// Each option with an example value for messages.
 const OPTIONS: [(&str, &str); 7] = [
@@ -56,6 +52,19 @@ const METHODS: [(&str, Option<&str>); 32] = [
     ("store", Some("SQS_ONCE_TABLE")),
     ("visibility_timeout", Some("SQS_ONCE_VISIBILITY_TIMEOUT")),
 ];
+
+/// The values of `mode` and their variants of `Mode`.
+const MODES: [(&str, &str); 3] = [
+    ("claim_first", "ClaimFirst"),
+    ("record_after", "RecordAfter"),
+    ("transactional", "Transactional"),
+];
+
+const MAX_NAMESPACE_LEN: usize = 255;
+
+/// The similarity, from 0 to 1, above which a name counts as a misspelling. High enough that `store` does not match
+/// `state`, low enough that `lease` matches `lease_margin`.
+const NEAR: f64 = 0.8;
 
 /// The attribute's options, checked as far as their syntax allows.
 #[derive(Default)]
@@ -114,11 +123,11 @@ impl Options {
                 self.settings.push(quote!(.#name(#envelope)));
             }
             "namespace" => {
-                let namespace = values::namespace(&value(name, input)?)?;
+                let namespace = checked_namespace(&value(name, input)?)?;
                 self.settings.push(quote!(.#name(#namespace)));
             }
             "mode" => {
-                let mode = values::mode(&value(name, input)?)?;
+                let mode = mode(&value(name, input)?)?;
                 self.settings
                     .push(quote!(.#name(::sqs_once::policy::Mode::#mode)));
             }
@@ -130,7 +139,6 @@ impl Options {
         Ok(())
     }
 
-    /// The call that creates the consumer.
     pub(crate) fn start(&self, payload: &Type) -> TokenStream {
         match &self.decode {
             Some(decoder) => quote!(::sqs_once::consumer_with::<#payload>(#decoder)),
@@ -147,17 +155,25 @@ fn option_name(input: ParseStream<'_>) -> Result<Ident> {
     Err(input.error("expected `option = value`, such as `key = order.order_id`"))
 }
 
-/// Whether the option is only a name, without a value.
+/// Returns whether the option is only a name, without a value.
 fn is_last(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     Ident::parse_any(&ahead).is_ok() && (ahead.is_empty() || ahead.peek(Token![,]))
 }
 
-/// A value that is the user's code. The consumer's method checks its type.
+/// Parses a value that is the user's code. The consumer's method checks its type.
 fn code(name: &Ident, input: ParseStream<'_>) -> Result<Expr> {
     let code = value(name, input)?;
-    values::code(&name.to_string(), &code, example(name))?;
-    Ok(code)
+    if literal(&code).is_none() {
+        return Ok(code);
+    }
+    let example = example(name);
+    Err(Error::new_spanned(
+        code,
+        format!(
+            "`{name}` names a value or a function of your code, without quotes: `{name} = {example}`"
+        ),
+    ))
 }
 
 fn value<T: Parse>(name: &Ident, input: ParseStream<'_>) -> Result<T> {
@@ -177,7 +193,6 @@ fn example(name: &Ident) -> &'static str {
     example.map_or("…", |(_, example)| example)
 }
 
-/// Skips to the next comma.
 fn skip_value(input: ParseStream<'_>) -> Result<()> {
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<TokenTree>()?;
@@ -185,7 +200,7 @@ fn skip_value(input: ParseStream<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An error message for an unknown option, with the code to write instead.
+/// Returns an error message for an unknown option, with the code to write instead.
 fn not_an_option(name: &str, handler: &Ident) -> String {
     if name == "claim" {
         return "`claim` is not an option: write `mode = claim_first`".to_owned();
@@ -215,7 +230,7 @@ fn not_an_option(name: &str, handler: &Ident) -> String {
     )
 }
 
-/// The feature of `sqs-once` that a method needs.
+/// Returns the feature of `sqs-once` that a method needs.
 fn feature(method: &str) -> Option<&'static str> {
     match method {
         "after_answer" => Some("opentelemetry"),
@@ -224,6 +239,79 @@ fn feature(method: &str) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+fn checked_namespace(value: &Expr) -> Result<LitStr> {
+    let Some(text) = string(value) else {
+        return Err(Error::new_spanned(
+            value,
+            "`namespace` is a string literal: `namespace = \"payments\"`",
+        ));
+    };
+    let name = text.value();
+    let problem = if name.trim().is_empty() {
+        "`namespace` is empty: name the consumer, such as \"payments\", or leave the option out"
+            .to_owned()
+    } else if name.contains('#') {
+        format!(
+            "`namespace` can't contain a `#`, which ends it in the table: \"{}\"",
+            name.replace('#', "-")
+        )
+    } else if name.len() > MAX_NAMESPACE_LEN {
+        format!(
+            "`namespace` has {} bytes: at most {MAX_NAMESPACE_LEN} are allowed",
+            name.len()
+        )
+    } else {
+        return Ok(text.clone());
+    };
+    Err(Error::new_spanned(value, problem))
+}
+
+fn mode(value: &Expr) -> Result<Ident> {
+    let quoted = string(value).map(LitStr::value);
+    let is_quoted = quoted.is_some();
+    let written = quoted.unwrap_or_else(|| value.to_token_stream().to_string());
+    let chosen = MODES.iter().find(|(word, _)| *word == written);
+    let problem = match chosen {
+        Some((_, variant)) if !is_quoted => return Ok(Ident::new(variant, Span::call_site())),
+        Some(_) => format!("write `mode = {written}`, without quotes"),
+        None => match nearest(&written, MODES.map(|(word, _)| word)) {
+            Some(meant) => format!("unknown mode: did you mean `{meant}`?"),
+            None => format!(
+                "unknown mode: the modes are `{}`",
+                MODES.map(|(word, _)| word).join("`, `")
+            ),
+        },
+    };
+    Err(Error::new_spanned(value, problem))
+}
+
+fn literal(value: &Expr) -> Option<&Lit> {
+    match value {
+        // A macro's `$value:expr` arrives in an invisible group.
+        Expr::Group(group) => literal(&group.expr),
+        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
+        _ => None,
+    }
+}
+
+fn string(value: &Expr) -> Option<&LitStr> {
+    match literal(value) {
+        Some(Lit::Str(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// Returns the known name that is nearest to `written`, if it is near enough.
+fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let written = written.to_lowercase();
+    known
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(&written, name), name))
+        .filter(|(likeness, _)| *likeness >= NEAR)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, name)| name)
 }
 
 #[cfg(test)]

@@ -8,58 +8,42 @@ use syn::{
     Result, ReturnType, Type, TypeImplTrait,
 };
 
-/// The attribute on the function.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// `#[handler]`: the function takes one payload.
-    Handler,
-    /// `#[batch_handler]`: the function takes a `Batch` of payloads.
-    BatchHandler,
-}
-
-/// Terms for messages.
-struct Words {
-    attribute: &'static str,
+/// An attribute, with its terms for messages.
+pub(crate) struct Kind {
+    pub(crate) attribute: &'static str,
+    /// Whether the function takes a `Batch` of payloads.
+    pub(crate) is_batch: bool,
     noun: &'static str,
     name: &'static str,
     argument: &'static str,
     output: &'static str,
 }
 
-impl Kind {
-    pub(crate) fn attribute(self) -> &'static str {
-        self.words().attribute
-    }
+pub(crate) const HANDLER: &Kind = &Kind {
+    attribute: "handler",
+    is_batch: false,
+    noun: "payload",
+    name: "charge",
+    argument: "order: OrderPlaced",
+    output: "Result<(), HandlerError>",
+};
 
-    fn words(self) -> Words {
-        match self {
-            Self::Handler => Words {
-                attribute: "handler",
-                noun: "payload",
-                name: "charge",
-                argument: "order: OrderPlaced",
-                output: "Result<(), HandlerError>",
-            },
-            Self::BatchHandler => Words {
-                attribute: "batch_handler",
-                noun: "batch",
-                name: "insert",
-                argument: "orders: Batch<OrderPlaced>",
-                output: "Result<BatchOutcome, HandlerError>",
-            },
-        }
-    }
-}
+pub(crate) const BATCH_HANDLER: &Kind = &Kind {
+    attribute: "batch_handler",
+    is_batch: true,
+    noun: "batch",
+    name: "insert",
+    argument: "orders: Batch<OrderPlaced>",
+    output: "Result<BatchOutcome, HandlerError>",
+};
 
-/// The parts of a handler's signature.
 pub(crate) struct Signature {
-    pub(crate) kind: Kind,
+    pub(crate) kind: &'static Kind,
     pub(crate) payload: Payload,
     pub(crate) extractors: Vec<Argument>,
     pub(crate) output: Option<Type>,
 }
 
-/// The first argument.
 pub(crate) struct Payload {
     /// The payload's type: the argument's own type, or the type inside `Batch`.
     pub(crate) ty: Type,
@@ -70,38 +54,34 @@ pub(crate) struct Payload {
 
 pub(crate) struct Argument {
     pub(crate) ty: Type,
-    /// The names that its pattern binds.
     pub(crate) names: Vec<Ident>,
 }
 
-/// Parses the item as a function.
-pub(crate) fn function(kind: Kind, item: TokenStream) -> Result<ItemFn> {
+pub(crate) fn function(kind: &'static Kind, item: TokenStream) -> Result<ItemFn> {
     match syn::parse2(item.clone()) {
         Ok(function) => Ok(function),
-        Err(error) => match syn::parse2::<Item>(item) {
-            Ok(_) => {
-                let Words {
-                    attribute,
-                    noun,
-                    name,
-                    argument,
-                    output,
-                } = kind.words();
-                Err(Error::new(
-                    Span::call_site(),
-                    format!(
-                        "`#[{attribute}]` goes on an `async fn` that takes the {noun}: \
-                         `async fn {name}({argument}) -> {output}`"
-                    ),
-                ))
-            }
-            Err(_) => Err(error),
-        },
+        Err(error) if syn::parse2::<Item>(item).is_err() => Err(error),
+        Err(_) => {
+            let Kind {
+                attribute,
+                noun,
+                name,
+                argument,
+                output,
+                ..
+            } = kind;
+            Err(Error::new(
+                Span::call_site(),
+                format!(
+                    "`#[{attribute}]` goes on an `async fn` that takes the {noun}: `async fn {name}({argument}) -> {output}`"
+                ),
+            ))
+        }
     }
 }
 
 impl Signature {
-    pub(crate) fn of(kind: Kind, function: &ItemFn) -> Result<Self> {
+    pub(crate) fn of(kind: &'static Kind, function: &ItemFn) -> Result<Self> {
         let signature = &function.sig;
         let name = &signature.ident;
         if let Some(receiver) = signature.receiver() {
@@ -120,8 +100,8 @@ impl Signature {
         if !signature.generics.params.is_empty() {
             return Err(Error::new_spanned(
                 &signature.generics,
-                "a handler can't be generic, since nothing says which types to take: write the types out, \
-                 and take what varies as an argument `State<App>`",
+                "a handler can't be generic, because its types would be unknown: write the types out, \
+                 and pass what varies as an argument `State<App>`",
             ));
         }
         let mut arguments = signature.inputs.iter().filter_map(|input| match input {
@@ -129,7 +109,7 @@ impl Signature {
             FnArg::Receiver(_) => None,
         });
         let Some(payload) = arguments.next() else {
-            let Words { noun, argument, .. } = kind.words();
+            let Kind { noun, argument, .. } = kind;
             return Err(Error::new_spanned(
                 &signature.ident,
                 format!(
@@ -150,7 +130,7 @@ impl Signature {
         })
     }
 
-    /// The type inside an argument `State<…>`.
+    /// Returns the type inside an argument `State<…>`.
     pub(crate) fn state(&self) -> Option<&Type> {
         self.extractors
             .iter()
@@ -159,14 +139,13 @@ impl Signature {
 }
 
 impl Payload {
-    fn of(kind: Kind, argument: &PatType) -> Result<Self> {
-        let words = kind.words();
+    fn of(kind: &'static Kind, argument: &PatType) -> Result<Self> {
         if let Type::Reference(reference) = &*argument.ty {
             return Err(Error::new_spanned(
                 reference,
                 format!(
                     "a handler owns its {}: take it by value, without the `&`",
-                    words.noun
+                    kind.noun
                 ),
             ));
         }
@@ -176,14 +155,14 @@ impl Payload {
                 format!(
                     "the {} comes first, and extractors after it: \
                      `async fn {}({}, State(app): State<App>)`",
-                    words.noun, words.name, words.argument
+                    kind.noun, kind.name, kind.argument
                 ),
             ));
         }
         let (argument, pattern) = Argument::of(argument)?;
-        let ty = match kind {
-            Kind::Handler => argument.ty.clone(),
-            Kind::BatchHandler => payload_of_batch(&argument.ty)?,
+        let ty = match kind.is_batch {
+            false => argument.ty.clone(),
+            true => payload_of_batch(&argument.ty)?,
         };
         Ok(Self {
             ty,
@@ -193,7 +172,6 @@ impl Payload {
     }
 }
 
-/// The payload's type inside `Batch`.
 fn payload_of_batch(ty: &Type) -> Result<Type> {
     if let Some(payload) = inside("Batch", ty) {
         return Ok(payload.clone());
@@ -217,7 +195,7 @@ impl Argument {
         if let Some(span) = generic.0 {
             return Err(Error::new(
                 span,
-                "an argument `impl …` makes the handler generic, and nothing says which type to take: \
+                "an argument `impl …` makes the handler generic, and its type would be unknown: \
                  write the type out",
             ));
         }
@@ -227,7 +205,7 @@ impl Argument {
     }
 }
 
-/// Whether a type has the name of an extractor, which a payload is unlikely to have.
+/// Returns whether a type has the name of an extractor, which a payload is unlikely to have.
 fn is_extractor(ty: &Type) -> bool {
     match ty {
         Type::Path(path) => {
@@ -242,7 +220,7 @@ fn is_extractor(ty: &Type) -> bool {
     }
 }
 
-/// The type inside `wrapper<…>`.
+/// Returns the type inside `wrapper<…>`.
 fn inside<'a>(wrapper: &str, ty: &'a Type) -> Option<&'a Type> {
     let path = match ty {
         Type::Path(path) => &path.path,

@@ -9,6 +9,7 @@ use sqs_once::time::Timestamp;
 /// Each change writes a new owner. The previous owner can no longer complete or release the key, however late its
 /// request arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// The next message with this key runs. The item stays with an expired lease, since deleting it would restart the
     /// fence.
@@ -30,37 +31,32 @@ impl Change {
         owner: Owner,
         now: Timestamp,
     ) -> Option<Item> {
-        match (self, seen) {
-            (Self::Forget, None) => None,
-            (Self::Forget, Some(seen)) => Some({
-                let mut item = seen.clone();
+        let mut item = match (self, seen) {
+            (Self::Forget, None) => return None,
+            (_, Some(seen)) => seen.clone(),
+            (Self::Complete { .. }, None) => {
+                let mut item = Item::new(id.clone(), Status::InProgress);
+                item.fence = Some(Fence::first(now));
+                item
+            }
+        };
+        match self {
+            Self::Forget => {
                 item.status = Status::InProgress;
                 item.lease_until = Some(Timestamp::default());
-                item.owner = Some(owner);
                 item.data = None;
-                item
-            }),
-            (Self::Complete { expiration }, seen) => {
+            }
+            Self::Complete { expiration } => {
                 let expiration = Timestamp::from_secs(expiration.as_millis().div_ceil(1000));
-                let expiration = match seen {
-                    Some(done) if done.status == Status::Completed => {
-                        // A completion without an expiry never expires.
-                        done.expiration.map(|ends| ends.max(expiration))
-                    }
+                item.expiration = match item.status {
+                    // A completion without an expiry never expires.
+                    Status::Completed => item.expiration.map(|ends| ends.max(expiration)),
                     _ => Some(expiration),
                 };
-                let fence = seen.map_or(Some(Fence::first(now)), |seen| seen.fence);
-                Some({
-                    let mut item = Item::new(id.clone(), Status::Completed);
-                    item.lease_until = seen.and_then(|seen| seen.lease_until);
-                    item.expiration = expiration;
-                    item.fingerprint = seen.and_then(|seen| seen.fingerprint.clone());
-                    item.data = seen.and_then(|seen| seen.data.clone());
-                    item.owner = Some(owner);
-                    item.fence = fence;
-                    item
-                })
+                item.status = Status::Completed;
             }
         }
+        item.owner = Some(owner);
+        Some(item)
     }
 }

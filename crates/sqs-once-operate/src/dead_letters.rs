@@ -87,12 +87,8 @@ impl DeadLetters {
     pub async fn count(&self) -> Result<(u64, u64), Error> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let hidden = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
-        let request = self
-            .client
-            .get_queue_attributes()
-            .queue_url(&self.url)
-            .attribute_names(visible.clone())
-            .attribute_names(hidden.clone());
+        let request = self.client.get_queue_attributes().queue_url(&self.url);
+        let request = request.set_attribute_names(Some(vec![visible.clone(), hidden.clone()]));
         let answer = request.send().await;
         let answer = answer.map_err(|error| failed(error, "sqs:GetQueueAttributes"))?;
         let number = |name| answer.attributes()?.get(&name)?.parse::<u64>().ok();
@@ -182,10 +178,8 @@ impl DeadLetters {
             if letter.ids.is_empty() {
                 continue;
             }
-            let found = letter
-                .ids
-                .iter()
-                .filter_map(|id| Some((id, *known.get(id)?)));
+            let found = letter.ids.iter();
+            let found = found.filter_map(|id| Some((id, *known.get(id)?)));
             // The consumer may have switched `readable_keys`. A completion under either ID counts.
             let found = found.max_by_key(|(_, standing)| *standing == Standing::Completed);
             match found.map(|(id, standing)| (id.clone(), standing)) {
@@ -204,6 +198,7 @@ impl DeadLetters {
         &self,
         receipts: impl Iterator<Item = &'a str>,
     ) -> Result<(), Error> {
+        const ACTION: &str = "sqs:ChangeMessageVisibility";
         let receipts: Vec<_> = receipts.collect();
         for chunk in receipts.chunks(BATCH) {
             let entries = chunk.iter().enumerate().map(|(at, receipt)| {
@@ -214,16 +209,12 @@ impl DeadLetters {
                     .build()
             });
             let entries = entries.collect::<Result<Vec<_>, _>>();
-            let entries =
-                entries.map_err(|error| Error::queue("sqs:ChangeMessageVisibility", error))?;
-            let request = self
-                .client
-                .change_message_visibility_batch()
-                .queue_url(&self.url)
-                .set_entries(Some(entries));
+            let entries = entries.map_err(|error| Error::queue(ACTION, error))?;
+            let request = self.client.change_message_visibility_batch();
+            let request = request.queue_url(&self.url).set_entries(Some(entries));
             // SQS rejects messages that are no longer in flight. They are visible already.
             let answer = request.send().await;
-            answer.map_err(|error| failed(error, "sqs:ChangeMessageVisibility"))?;
+            answer.map_err(|error| failed(error, ACTION))?;
         }
         Ok(())
     }
@@ -276,7 +267,7 @@ async fn url_of(client: &Client, name: &str) -> Result<String, Error> {
     let answer = answer.map_err(|error| failed(error, "sqs:GetQueueUrl"))?;
     answer
         .queue_url
-        .ok_or_else(|| Error::queue("sqs:GetQueueUrl", "the answer came without a URL"))
+        .ok_or_else(|| Error::queue("sqs:GetQueueUrl", "the answer has no URL"))
 }
 
 /// An error of SQS in one line.
@@ -284,9 +275,8 @@ fn failed<E>(error: SdkError<E>, action: &'static str) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
-    let said = match (error.code(), error.message()) {
-        (Some(code), Some(message)) => format!("{code}: {message}"),
-        _ => return Error::queue(action, error),
-    };
-    Error::queue(action, said)
+    match (error.code(), error.message()) {
+        (Some(code), Some(message)) => Error::queue(action, format!("{code}: {message}")),
+        _ => Error::queue(action, error),
+    }
 }

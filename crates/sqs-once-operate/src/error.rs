@@ -21,13 +21,13 @@ pub enum Error {
     #[error(transparent)]
     Namespace(#[from] InvalidNamespace),
     /// The key is invalid.
-    #[error("this can't be a key")]
+    #[error("the key is invalid")]
     Key(#[from] KeyError),
     /// No AWS region is configured.
     #[error("no AWS region is known: give --region, set AWS_REGION, or put one into the profile")]
     NoRegion,
     /// An SQS request failed.
-    #[error("SQS did not do it ({action}, which your credentials need)")]
+    #[error("SQS did not carry out {action}, which your credentials must permit")]
     Queue {
         /// The action, as in an IAM policy.
         action: &'static str,
@@ -36,7 +36,7 @@ pub enum Error {
     },
     /// The source queue is ambiguous or unknown.
     #[error(
-        "say with --to where the messages go: {} have this dead-letter queue{}",
+        "pass the target queue with --to: {} have this dead-letter queue{}",
         match found.len() { 0 => "no queues".to_owned(), count => format!("{count} queues") },
         found.iter().map(|url| format!("\n    {url}")).collect::<String>()
     )]
@@ -45,7 +45,7 @@ pub enum Error {
         found: Vec<String>,
     },
     /// The source and the target are the same queue.
-    #[error("the queue that the messages go to is the dead-letter queue itself")]
+    #[error("the target queue is the dead-letter queue itself")]
     SameQueue,
 }
 

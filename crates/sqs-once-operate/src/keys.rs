@@ -90,16 +90,14 @@ impl Keys {
 
     /// Searches by the start of a hash from a log line. It may be the hash of the key or of a readable ID.
     async fn find_start(&self, start: &str) -> Result<Found, Error> {
-        let mut found = Found::default();
         let namespace = start.split_once('#').map_or("", |(namespace, _)| namespace);
         for prefix in [start.to_owned(), format!("{namespace}#")] {
-            let listing = Listing {
-                prefix,
-                status: None,
-            };
+            let status = None;
+            let listing = Listing { prefix, status };
+            let mut found = Found::default();
             let mut from = None;
             loop {
-                let Page { items, next } = self.store.page(&listing, from).await?;
+                let (items, next) = self.page(&listing, from).await?;
                 for (id, item) in items {
                     if id.as_str().starts_with(start) || id.short() == start {
                         found.items.push(item?);
@@ -111,10 +109,10 @@ impl Keys {
                 }
             }
             if !found.items.is_empty() {
-                break;
+                return Ok(found);
             }
         }
-        Ok(found)
+        Ok(Found::default())
     }
 
     /// Reads items consistently, and omits those that do not exist.

@@ -5,22 +5,22 @@ use std::fmt;
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName};
 use sqs_once::BusinessKey;
-use sqs_once::key::JsonPointer;
-use sqs_once::key::{ItemId, Namespace};
+use sqs_once::key::{ItemId, JsonPointer, Namespace};
 use sqs_once::store::Item;
 use sqs_once::time::Timestamp;
 
 use crate::State;
-use crate::name::ids;
+use crate::name::{Joined, ids};
 
 /// Prefix of the attributes that the library adds to dead letters. Producers do not use it.
-pub(crate) const ADDED: &str = "sqs-once-";
+const ADDED: &str = "sqs-once-";
 const KEY: &str = "sqs-once-key";
 const REASON: &str = "sqs-once-reason";
 const MESSAGE_ID: &str = "sqs-once-message-id";
 
 /// The state of a dead letter's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Standing {
     /// The key is unknown, or no table was read.
     UnknownKey,
@@ -80,16 +80,8 @@ pub struct KeyFrom {
 impl KeyFrom {
     fn ids(&self, body: &str) -> Option<[ItemId; 2]> {
         let parts: Result<Vec<_>, _> = self.pointers.iter().map(|at| at.key_in(body)).collect();
-        let key = BusinessKey::new(&Joined(parts.ok()?)).ok()?;
+        let key = BusinessKey::new(&Joined(&parts.ok()?)).ok()?;
         Some(ids(&key, &self.namespace))
-    }
-}
-
-struct Joined(Vec<BusinessKey>);
-
-impl sqs_once::key::KeyPart for Joined {
-    fn write(&self, key: &mut sqs_once::key::KeyWriter) -> Result<(), sqs_once::key::KeyError> {
-        self.0.iter().try_for_each(|part| part.write(key))
     }
 }
 
@@ -111,16 +103,13 @@ impl DeadLetter {
             standing: Standing::UnknownKey,
         };
         // A longer value is not an ID, and DynamoDB would reject the whole read.
-        let says = letter
-            .added(KEY)
-            .filter(|id| id.len() <= ItemId::MAX_READABLE_LEN);
-        letter.ids = match (says, key_from) {
-            (Some(id), _) => vec![ItemId::from_stored(id)],
-            (None, Some(from)) => {
-                let ids = from.ids(letter.body());
-                ids.map_or_else(Vec::new, Vec::from)
+        let is_id = |id: &&str| id.len() <= ItemId::MAX_READABLE_LEN;
+        letter.ids = match letter.added(KEY).filter(is_id) {
+            Some(id) => vec![ItemId::from_stored(id)],
+            None => {
+                let ids = key_from.and_then(|from| from.ids(letter.body()));
+                ids.into_iter().flatten().collect()
             }
-            (None, None) => Vec::new(),
         };
         letter
     }
@@ -170,8 +159,8 @@ impl DeadLetter {
         let own = self
             .attributes()
             .filter(|(name, _)| !name.starts_with(ADDED));
-        own.map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
+        let own = own.map(|(name, value)| (name.clone(), value.clone()));
+        own.collect()
     }
 
     /// An attribute that SQS sets, by SQS's name, for example `SentTimestamp`.

@@ -1,8 +1,7 @@
 //! Keys as users write them.
 
 use sqs_once::BusinessKey;
-use sqs_once::key::KeyError;
-use sqs_once::key::{ItemId, KeyPart, KeyWriter, Namespace};
+use sqs_once::key::{ItemId, KeyError, KeyPart, KeyWriter, Namespace};
 use thiserror::Error;
 
 /// A key as users write it: one word for each part, or the ID of its item as in the table or a log line.
@@ -12,8 +11,8 @@ use thiserror::Error;
 ///
 /// A single word may be an ID: `payments#` followed by at least twelve hexadecimal digits, or a readable key such as
 /// `payments#s:order-42`. With a kind prefix, it is text.
-/// that can be read, such as `payments#s:order-42`. With its kind in front it is text all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyName {
     /// The possible values of each part.
     Parts(Vec<Vec<Part>>),
@@ -41,7 +40,7 @@ pub enum Part {
 #[non_exhaustive]
 pub enum NameError {
     /// There are no words.
-    #[error("there is no key")]
+    #[error("a key needs at least one part")]
     Nothing,
     /// The value does not match its kind.
     #[error("`{word}` is not {expected}; text that starts like this is written `s:{word}`")]
@@ -92,9 +91,8 @@ impl KeyName {
             });
             keys = longer.collect();
         }
-        keys.iter()
-            .map(|key| BusinessKey::new(&Joined(key)))
-            .collect()
+        let keys = keys.iter().map(|key| BusinessKey::new(&Joined(key)));
+        keys.collect()
     }
 }
 
@@ -181,9 +179,10 @@ impl KeyPart for Part {
     }
 }
 
-struct Joined<'a>(&'a [&'a Part]);
+/// A key of these parts.
+pub(crate) struct Joined<'a, P>(pub(crate) &'a [P]);
 
-impl KeyPart for Joined<'_> {
+impl<P: KeyPart> KeyPart for Joined<'_, P> {
     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
         self.0.iter().try_for_each(|part| part.write(key))
     }

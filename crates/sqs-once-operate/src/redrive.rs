@@ -58,6 +58,15 @@ pub struct Tally {
     pub missing: BTreeSet<String>,
 }
 
+impl Tally {
+    fn of(selection: &Selection) -> Self {
+        Self {
+            missing: selection.ids.clone(),
+            ..Self::default()
+        }
+    }
+}
+
 /// Messages that a run has received and not released, by ID, with their latest receipts.
 #[derive(Default)]
 struct Held {
@@ -100,29 +109,23 @@ impl DeadLetters {
         mut each: impl FnMut(&DeadLetter) -> bool,
     ) -> Result<Tally, Error> {
         let mut held = Held::default();
-        let mut tally = Tally::default();
-        let walked: Result<_, Error> = async {
-            let mut left = selection.ids.clone();
-            while let Some(letters) = self.next(selection, &left, stop, &mut tally).await? {
+        let mut tally = Tally::of(selection);
+        let walked: Result<(), Error> = async {
+            while let Some(letters) = self.next(selection, stop, &mut tally).await? {
                 for letter in letters {
-                    let is_new = held.add(&letter);
-                    if !is_new || tally.stopped {
+                    if !held.add(&letter) || tally.stopped {
                         continue;
                     }
                     tally.seen += 1;
-                    left.remove(letter.id());
+                    tally.missing.remove(letter.id());
                     tally.stopped = selection.has(&letter) && !each(&letter);
                 }
-                if tally.stopped {
-                    break;
-                }
             }
-            Ok(left)
+            Ok(())
         }
         .await;
         let put_back = held.put_back(self).await;
-        tally.missing = walked?;
-        put_back?;
+        walked.and(put_back)?;
         Ok(tally)
     }
 
@@ -137,12 +140,11 @@ impl DeadLetters {
     ) -> Result<(Vec<DeadLetter>, Tally), Error> {
         let (mut chosen, mut others) = (Vec::<DeadLetter>::new(), Held::default());
         let mut known = HashSet::new();
-        let mut tally = Tally::default();
-        let walked: Result<_, Error> = async {
-            let mut left = selection.ids.clone();
-            while let Some(letters) = self.next(selection, &left, stop, &mut tally).await? {
+        let mut tally = Tally::of(selection);
+        let walked: Result<(), Error> = async {
+            while let Some(letters) = self.next(selection, stop, &mut tally).await? {
                 for letter in letters {
-                    left.remove(letter.id());
+                    tally.missing.remove(letter.id());
                     let is_new = known.insert(letter.id().to_owned());
                     tally.seen += usize::from(is_new);
                     if !selection.has(&letter) {
@@ -155,17 +157,14 @@ impl DeadLetters {
                     }
                 }
             }
-            Ok(left)
+            Ok(())
         }
         .await;
         let put_back = others.put_back(self).await;
-        match walked {
-            Ok(left) => tally.missing = left,
-            Err(error) => {
-                // Report the first error, which is the cause.
-                let _ = self.release(&chosen).await;
-                return Err(error);
-            }
+        if let Err(error) = walked {
+            // Report the first error, which is the cause.
+            let _ = self.release(&chosen).await;
+            return Err(error);
         }
         put_back?;
         Ok((chosen, tally))
@@ -204,9 +203,9 @@ impl DeadLetters {
         (letters.len(), Ok(()))
     }
 
-    /// Sends messages to another queue and deletes each of them here after it was sent. A run may be interrupted at any
-    /// point and started again; a message sent twice has the same business key. Messages of a FIFO queue are sent one
-    /// by one, in order.
+    /// Sends messages to another queue, and deletes each one here after SQS has confirmed its copy. A run may be
+    /// interrupted at any point and started again: two copies of a message have the same business key. Messages of a
+    /// FIFO queue are sent one by one, in order.
     ///
     /// Completed messages stay, unless `even_completed` is set. In a FIFO queue, a message that stays keeps all later
     /// messages of its group. A message that fails again and returns during the run is not sent again, since the run
@@ -224,21 +223,22 @@ impl DeadLetters {
         mut each: impl FnMut(&DeadLetter, Fate),
     ) -> (Tally, Result<(), Error>) {
         let mut held = Held::default();
-        let mut tally = Tally::default();
-        let walked: Result<_, Error> = async {
+        let mut tally = Tally::of(selection);
+        let walked: Result<(), Error> = async {
             if self.is_at(to) {
                 return Err(Error::SameQueue);
             }
-            let mut left = selection.ids.clone();
             // Groups of which a message stays: later messages stay too.
             let mut stuck: HashSet<String> = HashSet::new();
             let mut sent: HashSet<String> = HashSet::new();
-            while let Some(letters) = self.next(selection, &left, stop, &mut tally).await? {
-                let fresh: Vec<_> = letters.iter().filter(|one| held.add(one)).collect();
+            while let Some(letters) = self.next(selection, stop, &mut tally).await? {
                 let mut chosen = Vec::new();
-                for letter in fresh {
+                for letter in &letters {
+                    if !held.add(letter) {
+                        continue;
+                    }
                     tally.seen += 1;
-                    left.remove(letter.id());
+                    tally.missing.remove(letter.id());
                     let group = letter.system("MessageGroupId").filter(|_| self.is_fifo());
                     let fate = match letter.standing {
                         _ if sent.contains(letter.id_before()) => Fate::CameBack,
@@ -265,7 +265,7 @@ impl DeadLetters {
                         break;
                     }
                     let moves = chunk.iter().map(|letter| self.move_on(letter, to));
-                    let mut failed = None;
+                    let mut failed = Ok(());
                     for (letter, moved) in chunk.iter().zip(join_all(moves).await) {
                         match moved {
                             Ok(copy) => {
@@ -274,25 +274,17 @@ impl DeadLetters {
                                 tally.redriven += 1;
                                 each(letter, Fate::Redriven);
                             }
-                            Err(error) => failed = failed.or(Some(error)),
+                            Err(error) => failed = failed.and(Err(error)),
                         }
                     }
-                    if let Some(error) = failed {
-                        return Err(error);
-                    }
+                    failed?;
                 }
             }
-            Ok(left)
+            Ok(())
         }
         .await;
         let put_back = held.put_back(self).await;
-        match walked {
-            Ok(left) => {
-                tally.missing = left;
-                (tally, put_back)
-            }
-            Err(error) => (tally, Err(error)),
-        }
+        (tally, walked.and(put_back))
     }
 
     async fn move_on(&self, letter: &DeadLetter, to: &str) -> Result<String, Error> {
@@ -305,14 +297,11 @@ impl DeadLetters {
     async fn next(
         &self,
         selection: &Selection,
-        left: &BTreeSet<String>,
         stop: &(dyn Fn() -> bool + Sync),
         tally: &mut Tally,
     ) -> Result<Option<Vec<DeadLetter>>, Error> {
-        let found_all = !selection.ids.is_empty() && left.is_empty();
-        if stop() {
-            tally.stopped = true;
-        }
+        let found_all = !selection.ids.is_empty() && tally.missing.is_empty();
+        tally.stopped |= stop();
         if tally.stopped || found_all {
             return Ok(None);
         }

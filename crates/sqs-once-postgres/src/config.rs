@@ -48,7 +48,7 @@ impl ConfigError {
         }
     }
 
-    /// The invalid variable or argument.
+    /// Returns the invalid variable or argument.
     pub fn setting(&self) -> &str {
         &self.setting
     }
@@ -110,7 +110,7 @@ impl Settings {
         let malformed = |problem: &str| ConfigError::new(setting, problem, EXPECTED_URL);
         let parsed = |text: &str| -> Result<Config, _> {
             let config = text.parse();
-            config.map_err(|_| malformed("is no connection string of PostgreSQL"))
+            config.map_err(|_| malformed("is not a PostgreSQL connection string"))
         };
         let mut config = parsed(&own.rest)?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
@@ -160,7 +160,7 @@ fn preferring(text: &str, parameter: &str) -> String {
     }
 }
 
-/// Whether all connections stay on this machine.
+/// Returns whether all connections stay on this machine.
 fn is_local(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {

@@ -7,9 +7,9 @@ use std::{io, iter};
 use deadpool_postgres::{PoolError, TimeoutType};
 use sqs_once::store::{StoreError, StoreErrorKind};
 use tokio_postgres::Error;
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::SqlState;
 
-/// The error of a failed request.
+/// Converts the error of a failed request.
 pub(crate) fn request(error: Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
         let (kind, mut message) = (without_code(&error), chain(&error));
@@ -18,36 +18,35 @@ pub(crate) fn request(error: Error) -> StoreError {
         }
         if message.contains("server does not support TLS") {
             message.push_str(
-                "; a database on another machine needs it, unless `sslmode=disable` says otherwise",
+                "; a database on another machine needs TLS unless the connection string sets `sslmode=disable`",
             );
         }
-        let error_of = match kind {
-            StoreErrorKind::Unanswered => unanswered(message),
-            kind => StoreError::new(kind, message),
-        };
-        return error_of.with_source(error);
+        return without_fix(kind, message).with_source(error);
     };
     let (kind, fix) = by_code(db.code());
     let message = format!("{}: {}", db.code().code(), db.message());
-    let has_details = has_details(db);
+    let has_details = db.detail().is_some() || db.where_().is_some();
     let error_of = match (kind, fix) {
         (kind, Some(fix)) => StoreError::new(kind, message).with_fix(fix),
-        (StoreErrorKind::Unanswered, None) => unanswered(message),
-        (kind, None) => StoreError::new(kind, message),
+        (kind, None) => without_fix(kind, message),
     };
     // The details of a violated constraint contain column values, and loggers print an error's sources. Omit the
     // source, so that no key is logged.
-    if has_details {
-        return error_of;
+    match has_details {
+        true => error_of,
+        false => error_of.with_source(error),
     }
-    error_of.with_source(error)
 }
 
-fn has_details(db: &DbError) -> bool {
-    db.detail().is_some() || db.where_().is_some()
+/// Creates an error whose kind alone determines the fix.
+fn without_fix(kind: StoreErrorKind, message: String) -> StoreError {
+    match kind {
+        StoreErrorKind::Unanswered => unanswered(message),
+        kind => StoreError::new(kind, message),
+    }
 }
 
-/// The pool could not provide a connection.
+/// Converts the error of a pool that could not provide a connection.
 pub(crate) fn pool(error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => request(error),
@@ -56,14 +55,14 @@ pub(crate) fn pool(error: PoolError) -> StoreError {
             "all connections of the pool are in use",
         )
         .with_fix(
-            "give the store one for each handler that runs at once, by `.connections(…)` or SQS_ONCE_CONCURRENCY",
+            "give the store one connection for each concurrent handler, with `.connections(…)` or SQS_ONCE_CONCURRENCY",
         ),
-        PoolError::Timeout(_) => unanswered("no connection in time"),
+        PoolError::Timeout(_) => unanswered("no connection opened in time"),
         error => StoreError::new(StoreErrorKind::Other, error.to_string()).with_source(error),
     }
 }
 
-/// No answer arrived within `waited`.
+/// Creates the error for a request without an answer within `waited`.
 pub(crate) fn too_late(waited: Duration) -> StoreError {
     unanswered(format!("no answer within {waited:?}"))
 }
@@ -73,7 +72,7 @@ pub(crate) fn unanswered(message: impl Into<String>) -> StoreError {
         .with_fix("check the database's address and the function's network")
 }
 
-/// Whether the connection is unusable: no answer arrived, or the answer ends the session.
+/// Returns whether the connection is unusable: no answer arrived, or the answer ends the session.
 pub(crate) fn is_lost(error: &Error) -> bool {
     match error.as_db_error() {
         Some(db) => ends_the_connection(db.code()),
@@ -81,8 +80,8 @@ pub(crate) fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// The server shuts down or starts, an administrator ended the session, or the server became a standby. A new
-/// connection may reach another server.
+/// Returns whether the code ends the session: the server shuts down or starts, an administrator ended the session, or
+/// the server became a standby. A new connection may reach another server.
 fn ends_the_connection(code: &SqlState) -> bool {
     code.code().starts_with("57P")
         || code.code().starts_with("08")
@@ -92,63 +91,51 @@ fn ends_the_connection(code: &SqlState) -> bool {
 
 fn by_code(code: &SqlState) -> (StoreErrorKind, Option<&'static str>) {
     use StoreErrorKind as Kind;
-    let fixed = |kind, fix| (kind, Some(fix));
-    if ends_the_connection(code) || *code == SqlState::QUERY_CANCELED {
-        return (Kind::Unanswered, None);
-    }
-    if *code == SqlState::INSUFFICIENT_PRIVILEGE {
-        return fixed(
+    let (kind, fix) = match *code {
+        SqlState::QUERY_CANCELED => return (Kind::Unanswered, None),
+        _ if ends_the_connection(code) => return (Kind::Unanswered, None),
+        SqlState::INSUFFICIENT_PRIVILEGE => (
             Kind::AccessDenied,
             "grant the role USAGE on the schema and SELECT, INSERT, UPDATE on processed_events",
-        );
-    }
-    if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION
-        || *code == SqlState::INVALID_PASSWORD
-        || *code == SqlState::INVALID_CATALOG_NAME
-    {
-        return fixed(
+        ),
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+        | SqlState::INVALID_PASSWORD
+        | SqlState::INVALID_CATALOG_NAME => (
             Kind::AccessDenied,
             "check user, password and database of the connection string; with `auth=iam`, that the function's role has \
              rds-db:connect and the user rds_iam",
-        );
-    }
-    if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME {
-        return fixed(
+        ),
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => (
             Kind::TableNotFound,
             "apply schema/v1.sql of sqs-once-postgres, in the schema that the store uses",
-        );
-    }
-    if *code == SqlState::UNDEFINED_COLUMN
-        || *code == SqlState::UNDEFINED_OBJECT
-        || *code == SqlState::DATATYPE_MISMATCH
-    {
-        return fixed(
-            Kind::KeySchema,
-            "processed_events is not as schema/v1.sql of sqs-once-postgres makes it",
-        );
-    }
-    match code.code() {
-        // Deadlock, serialization failure, lock timeout.
-        "40P01" | "40001" | "55P03" => fixed(
-            Kind::Throttled,
-            "others were at the same rows and it is tried again; if it lasts, lock rows in one order and keep \
-             transactions short",
         ),
-        "53300" => fixed(
+        SqlState::UNDEFINED_COLUMN | SqlState::UNDEFINED_OBJECT | SqlState::DATATYPE_MISMATCH => (
+            Kind::KeySchema,
+            "processed_events differs from schema/v1.sql of sqs-once-postgres",
+        ),
+        SqlState::T_R_DEADLOCK_DETECTED
+        | SqlState::T_R_SERIALIZATION_FAILURE
+        | SqlState::LOCK_NOT_AVAILABLE => (
+            Kind::Throttled,
+            "other transactions used the same rows; the record is retried; if this persists, lock rows in one order \
+             and keep transactions short",
+        ),
+        SqlState::TOO_MANY_CONNECTIONS => (
             Kind::Throttled,
             "lower the functions' concurrency or their event sources' MaximumConcurrency, raise the database's \
              max_connections or the role's limit, or put a proxy before it",
         ),
         // No disk space or memory left.
-        other if other.starts_with("53") => fixed(
+        _ if code.code().starts_with("53") => (
             Kind::Throttled,
-            "give the database more of what it says is used up, or lower the functions' concurrency",
+            "give the database more of the exhausted resource, or lower the functions' concurrency",
         ),
-        _ => (Kind::Other, None),
-    }
+        _ => return (Kind::Other, None),
+    };
+    (kind, Some(fix))
 }
 
-/// The kind of an error that the driver itself raised, by the error's causes.
+/// Returns the kind of an error that the driver itself raised, by the error's causes.
 fn without_code(error: &Error) -> StoreErrorKind {
     let mut causes = iter::successors(error.source(), |cause| (*cause).source());
     let is_unanswered = causes.any(|cause| {
@@ -167,7 +154,7 @@ fn without_code(error: &Error) -> StoreErrorKind {
     }
 }
 
-/// An error and its causes in one line.
+/// Returns an error and its causes in one line.
 fn chain(error: &(dyn StdError + 'static)) -> String {
     let causes = iter::successors(Some(error), |error| (*error).source());
     let texts: Vec<_> = causes.map(ToString::to_string).collect();

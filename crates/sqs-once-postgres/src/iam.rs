@@ -28,8 +28,8 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-const EXPECTED: &str = "with `auth=iam`: one host by the name that RDS gave it, a user, no password, and no `sslmode` \
-     but `require`, `verify-ca` or `verify-full`";
+const EXPECTED: &str = "with `auth=iam`: one host by the name that RDS assigned, a user, no password, and only \
+     the `sslmode` `require`, `verify-ca` or `verify-full`";
 
 /// Signs tokens for one user of one database.
 #[derive(Clone)]
@@ -57,7 +57,8 @@ impl Tokens {
             return Err(refused("names no host, or several"));
         };
         let variable = |name: &str| {
-            let expected = "what Lambda sets, since the connection string says `auth=iam`";
+            let expected =
+                "the value that Lambda sets, because the connection string contains `auth=iam`";
             env(name).ok_or_else(|| ConfigError::new(name, "is not set", expected))
         };
         let credentials = Credentials::new(
@@ -82,7 +83,7 @@ impl Tokens {
         }
     }
 
-    /// A token for a connection opened now: a signed URL without its scheme.
+    /// Creates a token for a connection opened now: a signed URL without its scheme.
     fn token(&self) -> Option<String> {
         let Self { host, port, .. } = self;
         let user = encoded(&self.user);

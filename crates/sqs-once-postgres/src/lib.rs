@@ -70,8 +70,8 @@
 //! # TLS
 //!
 //! By default, the store requires TLS and verifies the server's certificate and name, as libpq does with
-//! `sslmode=verify-full`. For a database on the same machine (a loopback address, `localhost` or a Unix socket), the
-//! default is to use TLS only if the server offers it. Naming a root certificate makes TLS required there too.
+//! `sslmode=verify-full`. For a database on the same machine (a loopback address, `localhost` or a Unix socket), it uses
+//! TLS if the server offers it, and requires TLS only if you name a root certificate.
 //!
 //! | `sslmode` in the connection string | TLS |
 //! |---|---|
@@ -95,7 +95,7 @@
 //!
 //! # Passwords and IAM authentication
 //!
-//! A password in the environment is readable for everyone who may read the function's configuration. IAM database
+//! Everyone who may read the function's configuration can read a password in its environment. IAM database
 //! authentication needs no password:
 //!
 //! ```text
@@ -134,9 +134,9 @@
 //! claim, so they are still valid if they arrive late.
 //!
 //! Lambda freezes a process between invocations, and connections may die meanwhile. The store does not reuse a
-//! connection that was idle for more than a minute. If a reused connection turns out to be dead, or does not answer
-//! within 4 s, the store repeats the request once on a new connection. This is safe: the store recognises its own
-//! claims and completions, and without a commit a transaction has no effect. The store never repeats a commit.
+//! connection that was idle for more than a minute. If a reused connection is dead, or does not answer within 4 s, the
+//! store repeats the request once on a new connection. This is safe: the store recognises its own claims and
+//! completions, and without a commit a transaction has no effect. The store never repeats a commit.
 //!
 //! Changes to the session outlive the record: a `SET` without `LOCAL`, a temporary table, a session-level advisory
 //! lock. They affect the next record on the same connection, `search_path` included. Use `SET LOCAL` and
@@ -186,10 +186,10 @@
 //!
 //! Opening a connection takes further round trips for TCP, TLS and the password. Later records reuse the connection.
 //!
-//! A new key writes its row twice and the table's indexes once; the comments in `schema/v1.sql` explain this. Without
-//! recorded data and with the default fingerprint, a key takes about 1000 bytes of the table, including free space, and
-//! 150 bytes of the indexes (`cargo test -p sqs-once-postgres --test all room`). Four weeks at one new key a second are
-//! less than 3 GB. After autovacuum, later keys reuse the free space between the rows, and the table is smaller.
+//! A new key writes its row twice and the table's indexes once; the comments in `schema/v1.sql` explain this. A key
+//! with the default fingerprint and without recorded data takes about 1000 bytes of the table, including free space,
+//! and 150 bytes of the indexes (`cargo test -p sqs-once-postgres --test all room`). Four weeks at one new key a second
+//! take less than 3 GB. After autovacuum, later keys reuse the free space between the rows, and the table is smaller.
 //!
 //! # Failures
 //!

@@ -74,21 +74,21 @@ impl Connections {
             .wait_timeout(Some(WAIT_TIMEOUT))
             .create_timeout(Some(CREATE_TIMEOUT))
             .build()
-            .expect("a pool with timeouts wants a runtime, which it is given");
+            .expect("the pool has a runtime for its timeouts");
         Self {
             pool,
             made: Some(made),
         }
     }
 
-    /// The database of its connections, if known.
+    /// Returns the database of the connections, if known.
     pub(crate) fn database(&self) -> Option<String> {
         let Made { config, .. } = self.made.as_ref()?;
         let (hosts, ports) = (config.get_hosts(), config.get_ports());
         Some(format!("{hosts:?} {ports:?} {:?}", config.get_dbname()))
     }
 
-    /// A new pool with this many connections.
+    /// Creates a new pool with this many connections.
     pub(crate) fn with(self, connections: usize) -> Self {
         match self.made {
             Some(made) => Self::of_ours(made, connections),
@@ -106,14 +106,14 @@ impl Connections {
             .map_err(|_| errors::pool(PoolError::Timeout(TimeoutType::Wait)))?
             .map_err(errors::pool)?;
         Ok(Connection {
-            was_idle: Object::metrics(&object).recycled.is_some(),
+            is_reused: Object::metrics(&object).recycled.is_some(),
             object: Some(object),
         })
     }
 
     /// Runs one request. If a reused connection turns out to be dead, runs the request once more on a new connection.
-    /// This is safe for requests that the store recognises the second time, such as the entries of a slice, and for
-    /// requests without effect before a commit.
+    /// This is safe for requests that the store recognises the second time, such as the entries of a slice. It is also
+    /// safe for requests without effect before a commit.
     pub(crate) async fn request<T, F>(
         &self,
         patience: Duration,
@@ -123,9 +123,9 @@ impl Connections {
         F: Future<Output = (Result<T, Failure>, Connection)>,
     {
         let connection = self.get().await?;
-        let was_idle = connection.was_idle;
+        let is_reused = connection.is_reused;
         let answer = match answered(patience, run(connection)).await {
-            Err(Failure::Lost(_)) if was_idle => {
+            Err(Failure::Lost(_)) if is_reused => {
                 // The cause has probably killed the other idle connections too.
                 self.pool.retain(|_, _| false);
                 answered(patience, run(self.get().await?)).await
@@ -133,6 +133,19 @@ impl Connections {
             answer => answer,
         };
         answer.map_err(|(Failure::Lost(error) | Failure::Answered(error))| error)
+    }
+
+    /// Runs one request that leaves no transaction open, and returns its connection to the pool.
+    pub(crate) async fn request_alone<T, F>(
+        &self,
+        run: impl Fn(Connection) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = (Result<T, Failure>, Connection)>,
+    {
+        let (answer, connection) = self.request(ANSWER_TIMEOUT, run).await?;
+        connection.release();
+        Ok(answer)
     }
 
     /// Cancels the statement that runs on a connection, by a separate connection. The statement may have ended already.
@@ -191,7 +204,7 @@ impl fmt::Debug for Connections {
 /// rolls back anything uncommitted.
 pub(crate) struct Connection {
     object: Option<Object>,
-    was_idle: bool,
+    is_reused: bool,
 }
 
 impl Connection {
@@ -214,7 +227,7 @@ impl Deref for Connection {
     fn deref(&self) -> &ClientWrapper {
         self.object
             .as_ref()
-            .expect("only its release and its drop take the connection out")
+            .expect("only `release` and `drop` take the connection out")
     }
 }
 

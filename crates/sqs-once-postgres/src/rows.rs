@@ -15,48 +15,44 @@ pub(crate) fn item(row: &Row) -> Result<Item, StoreError> {
     let status: String = get(row, 1)?;
     let data: Option<&[u8]> = get(row, 5)?;
     let owner: Option<&str> = get(row, 6)?;
-    Ok({
-        let mut item = Item::new(
-            id(row)?,
-            match status.as_str() {
-                "INPROGRESS" => Status::InProgress,
-                "COMPLETED" => Status::Completed,
-                _ => Status::Unknown(status),
-            },
-        );
-        item.lease_until = number(row, 2)?.map(Timestamp::from_millis);
-        item.expiration = number(row, 3)?.map(Timestamp::from_secs);
-        item.fingerprint = get::<Option<String>>(row, 4)?.map(Fingerprint::from_stored);
-        item.data = data
-            .map(|data| std::str::from_utf8(data).map(Into::into))
-            .transpose()
-            .map_err(|error| unreadable("data").with_source(error))?;
-        item.owner = owner
-            .map(Owner::from_stored)
-            .transpose()
-            .map_err(|error| unreadable("owner").with_source(error))?;
-        item.fence = number(row, 7)?.map(Fence::from_stored);
-        item
-    })
+    let status = match status.as_str() {
+        "INPROGRESS" => Status::InProgress,
+        "COMPLETED" => Status::Completed,
+        _ => Status::Unknown(status),
+    };
+    let mut item = Item::new(id(row)?, status);
+    item.lease_until = number(row, 2)?.map(Timestamp::from_millis);
+    item.expiration = number(row, 3)?.map(Timestamp::from_secs);
+    item.fingerprint = get::<Option<String>>(row, 4)?.map(Fingerprint::from_stored);
+    item.data = data
+        .map(|data| std::str::from_utf8(data).map(Into::into))
+        .transpose()
+        .map_err(|error| unreadable("data").with_source(error))?;
+    item.owner = owner
+        .map(Owner::from_stored)
+        .transpose()
+        .map_err(|error| unreadable("owner").with_source(error))?;
+    item.fence = number(row, 7)?.map(Fence::from_stored);
+    Ok(item)
 }
 
-/// The ID in a row's first column.
+/// Reads the ID in a row's first column.
 pub(crate) fn id(row: &Row) -> Result<ItemId, StoreError> {
     Ok(ItemId::from_stored(get::<String>(row, 0)?))
 }
 
-/// The fence of a claimed row.
+/// Reads the fence of a claimed row.
 pub(crate) fn fence(row: &Row) -> Result<Fence, StoreError> {
     let fence = number(row, 1)?.ok_or_else(|| unreadable("fence"))?;
     Ok(Fence::from_stored(fence))
 }
 
-/// A number as a column value. Values above the column's range saturate.
+/// Converts a number to a column value. Values above the column's range saturate.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A time in whole seconds, rounded up so that no record expires early.
+/// Converts a time to whole seconds, rounded up so that no record expires early.
 pub(crate) fn whole_secs(at: Timestamp) -> i64 {
     signed(at.as_millis().div_ceil(1000))
 }
@@ -77,6 +73,6 @@ fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError>
 fn unreadable(column: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::BadItem,
-        format!("the column `{column}` holds what no version of the protocol writes"),
+        format!("the column `{column}` has a value that no version of the protocol writes"),
     )
 }

@@ -1,8 +1,8 @@
 //! SQL statements. Their conditions implement [`Claim::admitted_by`] and
 //! [`Settlement::admitted_by`](sqs_once::store::Settlement).
 //!
-//! Each statement is sent in one message with its parameters and leaves no state on the connection, such as a prepared
-//! statement that a proxy would have to track.
+//! Each statement is sent in one message with its parameters. It leaves no state on the connection that a proxy would
+//! have to track, such as a prepared statement.
 //!
 //! The fence parameter of a claim or a recording is its time: a key's first fence is the time in milliseconds
 //! ([`Fence::first`]). Statements lock rows in the order of their IDs, so two slices never deadlock.
@@ -10,9 +10,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join3;
-use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, Fence, Owner, Recording, Seen};
+use futures_util::future::{join3, try_join};
+use sqs_once::key::Fingerprint;
+use sqs_once::store::{Claim, Fence, Recording, Seen, Settlement};
 use sqs_once::time::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
@@ -37,19 +37,21 @@ pub(crate) struct Statements {
     delete_expired: String,
 }
 
-/// A completion or a release of an earlier claim.
-pub(crate) struct End<'a> {
-    pub(crate) id: &'a ItemId,
-    pub(crate) owner: Owner,
-    /// The expiration and data of a completion.
-    pub(crate) completion: Option<(Timestamp, Option<&'a Arc<str>>)>,
-}
+/// A completion, with its expiration and data, or a release of an earlier claim.
+pub(crate) type End<'a> = (&'a Settlement, Option<(Timestamp, Option<&'a Arc<str>>)>);
 
 /// A recorded effect, whose key need not have been claimed.
-pub(crate) struct Record<'a> {
-    pub(crate) id: &'a ItemId,
-    pub(crate) owner: Owner,
-    pub(crate) recording: &'a Recording,
+pub(crate) type Record<'a> = (&'a Settlement, &'a Recording);
+
+/// The rows that a claim may replace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ClaimOver {
+    /// None: the key is new.
+    New,
+    /// A free row that is unchanged since it was read.
+    Seen,
+    /// Any free row. For claims that become visible only when their transaction commits.
+    Free,
 }
 
 /// The rows that a recording may replace.
@@ -62,7 +64,7 @@ pub(crate) enum Over {
 }
 
 impl Statements {
-    /// Statements for the table of this name, already quoted if necessary.
+    /// Creates the statements for the table of this name, already quoted if necessary.
     pub(crate) fn new(table: &str) -> Self {
         // An expired completion may be replaced by any claim or recording.
         let expired = "kept.expiration < excluded.fence / 1000";
@@ -168,79 +170,100 @@ impl Statements {
         }
     }
 
-    /// Writes the claims whose row is free, without comparing the fence, and returns their IDs and fences. For claims
-    /// that become visible only when their transaction commits. IDs must be unique.
+    /// Writes the claims that their rows admit, and returns their IDs and fences. IDs must be unique.
     pub(crate) async fn claim(
         &self,
         client: &Client,
+        over: ClaimOver,
         claims: &[&Claim],
     ) -> Result<Vec<Row>, Error> {
-        claim(&self.claim, client, claims, None).await
+        if claims.is_empty() {
+            return Ok(Vec::new());
+        }
+        let statement = match over {
+            ClaimOver::Free => &self.claim,
+            ClaimOver::New => &self.insert,
+            ClaimOver::Seen => &self.claim_over,
+        };
+        let ids = column(claims, |claim| claim.id.as_str());
+        let owners = column(claims, |claim| claim.owner.to_string());
+        let fences = column(claims, |claim| first_fence(claim.now));
+        let leases = column(claims, |claim| signed(claim.lease_until.as_millis()));
+        let expirations = column(claims, |claim| whole_secs(claim.expiration));
+        let validations = column(claims, |claim| fingerprint(&claim.fingerprint));
+        let seen = match over {
+            ClaimOver::Seen => column(claims, |claim| match claim.seen {
+                Seen::Item(fence) => fence.map(|fence| signed(fence.get())),
+                Seen::Nothing => None,
+            }),
+            ClaimOver::Free | ClaimOver::New => Vec::new(),
+        };
+        let parameters: [(&(dyn ToSql + Sync), Type); 7] = [
+            (&ids, Type::TEXT_ARRAY),
+            (&owners, Type::TEXT_ARRAY),
+            (&fences, Type::INT8_ARRAY),
+            (&leases, Type::INT8_ARRAY),
+            (&expirations, Type::INT8_ARRAY),
+            (&validations, Type::TEXT_ARRAY),
+            (&seen, Type::INT8_ARRAY),
+        ];
+        let parameters = match over {
+            ClaimOver::Seen => &parameters[..],
+            ClaimOver::Free | ClaimOver::New => &parameters[..6],
+        };
+        client.query_typed(statement, parameters).await
     }
 
-    /// Writes the claims of keys without a row, and returns their IDs and fences. IDs must be unique.
-    pub(crate) async fn insert(
-        &self,
-        client: &Client,
-        claims: &[&Claim],
-    ) -> Result<Vec<Row>, Error> {
-        claim(&self.insert, client, claims, None).await
-    }
-
-    /// Writes the claims whose row is free and unchanged since it was read, and returns their IDs and fences. IDs must
-    /// be unique.
-    pub(crate) async fn claim_over(
-        &self,
-        client: &Client,
-        claims: &[&Claim],
-    ) -> Result<Vec<Row>, Error> {
-        let seen = column(claims, |claim| match claim.seen {
-            Seen::Item(fence) => fence.map(|fence| signed(fence.get())),
-            Seen::Nothing => None,
-        });
-        claim(&self.claim_over, client, claims, Some(&seen)).await
-    }
-
-    /// Writes claims in their own transaction and one round trip. The future `claim` must send its statement when first
-    /// polled.
+    /// Claims `new` keys, and keys whose rows the caller has read (`over`), in a transaction of its own and one round
+    /// trip.
     ///
     /// Without a limit, the server would write a waiting claim whenever the other transaction ends, even if the caller
     /// has disappeared. The server cannot detect that, so it ends the claim after [`LONGEST_CLAIM`].
     pub(crate) async fn alone(
         &self,
         client: &Client,
-        claim: impl Future<Output = Result<Vec<Row>, Error>>,
+        new: &[&Claim],
+        over: &[&Claim],
     ) -> Result<Vec<Row>, Error> {
-        // All three are sent before the first answer. After a failed claim, the COMMIT is a rollback.
+        // All are sent before the first answer. After a failed claim, the COMMIT is a rollback.
         let (begun, written, committed) = join3(
             self.begin(client, LONGEST_CLAIM),
-            claim,
+            try_join(
+                self.claim(client, ClaimOver::New, new),
+                self.claim(client, ClaimOver::Seen, over),
+            ),
             client.batch_execute("COMMIT"),
         )
         .await;
         begun?;
-        let written = written?;
+        let (mut written, over) = written?;
         committed?;
+        written.extend(over);
         Ok(written)
     }
 
-    /// Writes the recordings that their rows admit, and returns their IDs. IDs must be unique.
+    /// Writes each recording that its row admits, and returns the IDs written. IDs must be unique.
     pub(crate) async fn record(
         &self,
         client: &Client,
         over: Over,
         records: &[Record<'_>],
     ) -> Result<Vec<Row>, Error> {
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
         let statement = match over {
             Over::Anything => &self.record,
             Over::LikeAClaim => &self.commit,
         };
-        let ids = column(records, |one| one.id.as_str());
-        let owners = column(records, |one| one.owner.to_string());
-        let fences = column(records, |one| first_fence(one.recording.now));
-        let expirations = column(records, |one| whole_secs(one.recording.expiration));
-        let validations = column(records, |one| fingerprint(&one.recording.fingerprint));
-        let data = column(records, |one| bytes(one.recording.data.as_ref()));
+        let ids = column(records, |(one, _)| one.id.as_str());
+        let owners = column(records, |(one, _)| one.owner.to_string());
+        let fences = column(records, |(_, recording)| first_fence(recording.now));
+        let expirations = column(records, |(_, recording)| whole_secs(recording.expiration));
+        let validations = column(records, |(_, recording)| {
+            fingerprint(&recording.fingerprint)
+        });
+        let data = column(records, |(_, recording)| bytes(recording.data.as_ref()));
         client
             .query_typed(
                 statement,
@@ -258,11 +281,16 @@ impl Statements {
 
     /// Writes the completions and releases that their rows admit, and returns their IDs. IDs must be unique.
     pub(crate) async fn end(&self, client: &Client, ends: &[End<'_>]) -> Result<Vec<Row>, Error> {
-        let ids = column(ends, |end| end.id.as_str());
-        let owners = column(ends, |end| end.owner.to_string());
-        let completes = column(ends, |end| end.completion.is_some());
-        let expirations = column(ends, |end| end.completion.map(|(at, _)| whole_secs(at)));
-        let data = column(ends, |end| bytes(end.completion?.1));
+        if ends.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = column(ends, |(one, _)| one.id.as_str());
+        let owners = column(ends, |(one, _)| one.owner.to_string());
+        let completes = column(ends, |(_, completion)| completion.is_some());
+        let expirations = column(ends, |(_, completion)| {
+            completion.map(|(at, _)| whole_secs(at))
+        });
+        let data = column(ends, |(_, completion)| bytes(completion.as_ref()?.1));
         client
             .query_typed(
                 &self.end,
@@ -277,7 +305,7 @@ impl Statements {
             .await
     }
 
-    /// A text that is equal for two stores only if they use the same table name.
+    /// Returns a text that is equal for two stores only if they use the same table name.
     pub(crate) fn of_table(&self) -> &str {
         &self.read
     }
@@ -302,10 +330,15 @@ impl Statements {
     }
 
     /// Completes a claim that this transaction wrote. Fails if this transaction wrote none.
-    pub(crate) async fn complete(&self, client: &Client, end: &End<'_>) -> Result<(), Error> {
-        let (id, owner) = (end.id.as_str(), end.owner.to_string());
-        let expiration = end.completion.map(|(at, _)| whole_secs(at));
-        let data = end.completion.and_then(|(_, data)| bytes(data));
+    pub(crate) async fn complete(
+        &self,
+        client: &Client,
+        claim: &Settlement,
+        expiration: Timestamp,
+        data: Option<&Arc<str>>,
+    ) -> Result<(), Error> {
+        let (id, owner) = (claim.id.as_str(), claim.owner.to_string());
+        let (expiration, data) = (whole_secs(expiration), bytes(data));
         let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
             (&id, Type::TEXT),
             (&owner, Type::TEXT),
@@ -323,31 +356,6 @@ impl Statements {
             .execute_typed(statement, &[(&limit, Type::INT8)])
             .await
     }
-}
-
-/// Writes claims with one of the claim statements. `seen` is the last parameter, if the statement has it.
-async fn claim(
-    statement: &str,
-    client: &Client,
-    claims: &[&Claim],
-    seen: Option<&Vec<Option<i64>>>,
-) -> Result<Vec<Row>, Error> {
-    let ids = column(claims, |claim| claim.id.as_str());
-    let owners = column(claims, |claim| claim.owner.to_string());
-    let fences = column(claims, |claim| first_fence(claim.now));
-    let leases = column(claims, |claim| signed(claim.lease_until.as_millis()));
-    let expirations = column(claims, |claim| whole_secs(claim.expiration));
-    let validations = column(claims, |claim| fingerprint(&claim.fingerprint));
-    let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![
-        (&ids, Type::TEXT_ARRAY),
-        (&owners, Type::TEXT_ARRAY),
-        (&fences, Type::INT8_ARRAY),
-        (&leases, Type::INT8_ARRAY),
-        (&expirations, Type::INT8_ARRAY),
-        (&validations, Type::TEXT_ARRAY),
-    ];
-    parameters.extend(seen.map(|seen| (seen as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
-    client.query_typed(statement, &parameters).await
 }
 
 fn fingerprint(fingerprint: &Option<Fingerprint>) -> Option<&str> {

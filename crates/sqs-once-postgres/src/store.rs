@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
-use futures_util::future::{join3, try_join};
+use futures_util::future::join3;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Item, Seen, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
@@ -13,8 +13,8 @@ use sqs_once::store::{
 };
 use tokio_postgres::{Client, Error, Row};
 
-use crate::config::{self, ConfigError, Settings};
-use crate::pool::{ANSWER_TIMEOUT, Connections, Failure};
+use crate::config::{ConfigError, Settings, process_env};
+use crate::pool::{Connections, Failure};
 use crate::rows;
 use crate::statements::{End, Over, Record, Statements};
 
@@ -62,38 +62,34 @@ impl PostgresStore {
     /// store does not connect yet: [`Consumer::init`](sqs_once::Consumer::init) sends the first request, or else the
     /// first record.
     pub fn from_env() -> Result<Self, ConfigError> {
-        Self::open(Settings::from_env(&config::process_env)?)
+        Self::open(Settings::from_env(&process_env)?)
     }
 
     /// Uses the database in a connection string: a URL, or `key=value` pairs as in libpq. A URL may contain
     /// [`auth=iam`](crate#passwords-and-iam-authentication).
     ///
     /// # Errors
-    /// [`ConfigError`] if the string is malformed, if the file of root certificates cannot be read, or if it contains
-    /// `auth=iam` and the environment has no AWS credentials or region.
+    /// [`ConfigError`] if the string is malformed, or if the file of root certificates cannot be read. With `auth=iam`,
+    /// also if the environment has no AWS credentials or region.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
-        let setting = "the connection string";
-        Self::open(Settings::from_string(
-            setting,
-            url,
-            None,
-            &config::process_env,
-        )?)
+        let settings = Settings::from_string("the connection string", url, None, &process_env)?;
+        Self::open(settings)
     }
 
     /// Uses a pool that the caller provides, with the pool's timeouts, TLS and number of connections.
     pub fn new(pool: Pool) -> Self {
-        Self {
-            connections: Connections::of(pool),
-            statements: Arc::new(Statements::new("processed_events")),
-        }
+        Self::on(Connections::of(pool))
     }
 
     fn open(settings: Settings) -> Result<Self, ConfigError> {
-        Ok(Self {
-            connections: Connections::open(settings)?,
+        Ok(Self::on(Connections::open(settings)?))
+    }
+
+    fn on(connections: Connections) -> Self {
+        Self {
+            connections,
             statements: Arc::new(Statements::new("processed_events")),
-        })
+        }
     }
 
     /// Sets the maximum number of connections. Default: `SQS_ONCE_CONCURRENCY` if the store reads the environment, or
@@ -131,30 +127,21 @@ impl PostgresStore {
         let mut answers: HashMap<&ItemId, Result<Claimed, StoreError>> = HashMap::new();
         let mut open = claims.to_vec();
         for round in 0..TRIES {
-            let (statements, claims) = (&*self.statements, &*open);
-            let request = self
-                .connections
-                .request(ANSWER_TIMEOUT, |connection| async move {
-                    let answer = async {
-                        let claim = async {
-                            match round {
-                                0 => claim(statements, &connection, claims).await,
-                                // The row that the claim had read is gone.
-                                _ => statements.insert(&connection, claims).await,
-                            }
-                        };
-                        let written = statements.alone(&connection, claim).await?;
-                        let refused = refused(claims.iter().map(|claim| &claim.id), &written);
-                        let found = self.found(&connection, &refused).await?;
-                        Ok::<_, Failure>((written, found))
-                    };
-                    (answer.await, connection)
-                });
+            // After the first round, the row that a claim had read is gone.
+            let is_over = |claim: &&&Claim| round == 0 && claim.seen != Seen::Nothing;
+            let (over, new): (Vec<_>, Vec<_>) = open.iter().partition(is_over);
+            let (over, new) = (&*over, &*new);
+            let request = self.connections.request_alone(|connection| async move {
+                let answer = async {
+                    let written = self.statements.alone(&connection, new, over).await?;
+                    let ids = new.iter().chain(over).map(|claim| &claim.id);
+                    let found = self.found(&connection, &refused(ids, &written)).await?;
+                    Ok((written, found))
+                };
+                (answer.await, connection)
+            });
             let (written, mut found) = match request.await {
-                Ok((answer, connection)) => {
-                    connection.release();
-                    answer
-                }
+                Ok(answer) => answer,
                 Err(error) => {
                     answers.extend(open.iter().map(|claim| (&claim.id, Err(error.clone()))));
                     break;
@@ -165,7 +152,7 @@ impl PostgresStore {
                 let answer = match (granted.remove(&claim.id), found.remove(&claim.id)) {
                     (Some(fence), _) => fence.map(|fence| Claimed::Written { fence }),
                     (None, Some(found)) => found.map(|item| Claimed::Refused(Box::new(item))),
-                    // The row that refused the claim, or that it had read, is gone.
+                    // The row that refused the claim, or that the claim had read, is gone.
                     (None, None) => return true,
                 };
                 answers.insert(&claim.id, answer);
@@ -183,22 +170,17 @@ impl PostgresStore {
     /// keys must differ.
     async fn settle_each(&self, settlements: &[&Settlement]) -> Vec<Result<Settled, StoreError>> {
         let sorted = &SortedOut::new(settlements);
-        let request = self
-            .connections
-            .request(ANSWER_TIMEOUT, |connection| async move {
-                let answer = async {
-                    let written = sorted.write(&self.statements, &connection).await?;
-                    let ids = settlements.iter().map(|settlement| &settlement.id);
-                    let found = self.found(&connection, &refused(ids, &written)).await?;
-                    Ok::<_, Failure>((written, found))
-                };
-                (answer.await, connection)
-            });
+        let request = self.connections.request_alone(|connection| async move {
+            let answer = async {
+                let written = sorted.write(&self.statements, &connection).await?;
+                let ids = settlements.iter().map(|settlement| &settlement.id);
+                let found = self.found(&connection, &refused(ids, &written)).await?;
+                Ok((written, found))
+            };
+            (answer.await, connection)
+        });
         let (written, mut found) = match request.await {
-            Ok((answer, connection)) => {
-                connection.release();
-                answer
-            }
+            Ok(answer) => answer,
             Err(error) => return vec![Err(error); settlements.len()],
         };
         let written = by_id(&written, |_| Ok(()));
@@ -212,7 +194,7 @@ impl PostgresStore {
         settlements.iter().map(answer).collect()
     }
 
-    /// The items with these IDs. `ids` may be empty.
+    /// Reads the items with these IDs. `ids` may be empty.
     pub(crate) async fn found(
         &self,
         client: &Client,
@@ -235,10 +217,8 @@ impl Store for PostgresStore {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
             let mut answers = Vec::new();
-            for wave in waves(claims, |claim| &claim.id) {
-                let claims: Vec<_> = wave.iter().map(|(_, claim)| *claim).collect();
-                let answered = self.claim_each(&claims).await;
-                answers.extend(wave.into_iter().map(|(place, _)| place).zip(answered));
+            for (places, claims) in waves(claims, |claim| &claim.id) {
+                answers.extend(places.into_iter().zip(self.claim_each(&claims).await));
             }
             in_order(answers)
         })
@@ -247,10 +227,8 @@ impl Store for PostgresStore {
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
             let mut answers = Vec::new();
-            for wave in waves(settlements, |settlement| &settlement.id) {
-                let settlements: Vec<_> = wave.iter().map(|(_, settlement)| *settlement).collect();
-                let answered = self.settle_each(&settlements).await;
-                answers.extend(wave.into_iter().map(|(place, _)| place).zip(answered));
+            for (places, settlements) in waves(settlements, |settlement| &settlement.id) {
+                answers.extend(places.into_iter().zip(self.settle_each(&settlements).await));
             }
             in_order(answers)
         })
@@ -264,34 +242,31 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let texts: Vec<_> = ids.iter().map(ItemId::as_str).collect();
             let texts = &*texts;
-            let request = self
-                .connections
-                .request(ANSWER_TIMEOUT, |connection| async move {
-                    (self.found(&connection, texts).await, connection)
-                });
+            let request = self.connections.request_alone(|connection| async move {
+                (self.found(&connection, texts).await, connection)
+            });
             match request.await {
-                Ok((found, connection)) => {
-                    connection.release();
-                    ids.iter()
-                        .map(|id| found.get(id).cloned().transpose())
-                        .collect()
-                }
+                Ok(found) => ids
+                    .iter()
+                    .map(|id| found.get(id).cloned().transpose())
+                    .collect(),
                 Err(error) => vec![Err(error); ids.len()],
             }
         })
     }
 }
 
-/// Splits a slice into waves without repeated IDs. Entries keep their index in the slice.
-fn waves<E>(entries: &[E], id: impl Fn(&E) -> &ItemId) -> Vec<Vec<(usize, &E)>> {
-    let mut waves: Vec<Vec<_>> = Vec::new();
+/// Splits a slice into waves without repeated IDs. Returns the indices of each wave's entries too.
+fn waves<E>(entries: &[E], id: impl Fn(&E) -> &ItemId) -> Vec<(Vec<usize>, Vec<&E>)> {
+    let mut waves: Vec<(Vec<_>, Vec<_>)> = Vec::new();
     let mut seen = HashMap::new();
     for (place, entry) in entries.iter().enumerate() {
         let wave = seen.entry(id(entry)).or_insert(0);
         if waves.len() == *wave {
-            waves.push(Vec::new());
+            waves.push(Default::default());
         }
-        waves[*wave].push((place, entry));
+        waves[*wave].0.push(place);
+        waves[*wave].1.push(entry);
         *wave += 1;
     }
     waves
@@ -313,33 +288,17 @@ struct SortedOut<'a> {
 impl<'a> SortedOut<'a> {
     fn new(settlements: &[&'a Settlement]) -> Self {
         let mut sorted = Self::default();
-        for Settlement {
-            id,
-            owner,
-            settling,
-            ..
-        } in settlements.iter().copied()
-        {
-            let owner = *owner;
-            let end = |completion| End {
-                id,
-                owner,
-                completion,
-            };
-            let record = |recording| Record {
-                id,
-                owner,
-                recording,
-            };
-            match settling {
+        for settlement in settlements.iter().copied() {
+            match &settlement.settling {
                 Settling::Complete {
                     expiration, data, ..
                 } => {
-                    sorted.ends.push(end(Some((*expiration, data.as_ref()))));
+                    let completion = (*expiration, data.as_ref());
+                    sorted.ends.push((settlement, Some(completion)));
                 }
-                Settling::Release => sorted.ends.push(end(None)),
-                Settling::Record(recording) => sorted.records.push(record(recording)),
-                Settling::Commit(recording) => sorted.commits.push(record(recording)),
+                Settling::Release => sorted.ends.push((settlement, None)),
+                Settling::Record(recording) => sorted.records.push((settlement, recording)),
+                Settling::Commit(recording) => sorted.commits.push((settlement, recording)),
             }
         }
         sorted
@@ -347,20 +306,10 @@ impl<'a> SortedOut<'a> {
 
     /// Sends all statements at once and returns a row with the ID of each written settlement.
     async fn write(&self, statements: &Statements, client: &Client) -> Result<Vec<Row>, Error> {
-        let end = async {
-            match &*self.ends {
-                [] => Ok(Vec::new()),
-                ends => statements.end(client, ends).await,
-            }
-        };
-        let record = async |over, records: &[Record<'_>]| match records {
-            [] => Ok(Vec::new()),
-            records => statements.record(client, over, records).await,
-        };
         let (ended, recorded, committed) = join3(
-            end,
-            record(Over::Anything, &self.records),
-            record(Over::LikeAClaim, &self.commits),
+            statements.end(client, &self.ends),
+            statements.record(client, Over::Anything, &self.records),
+            statements.record(client, Over::LikeAClaim, &self.commits),
         )
         .await;
         Ok([ended?, recorded?, committed?]
@@ -370,7 +319,7 @@ impl<'a> SortedOut<'a> {
     }
 }
 
-/// The IDs without a written row.
+/// Returns the IDs without a written row.
 fn refused<'a>(ids: impl Iterator<Item = &'a ItemId>, written: &[Row]) -> Vec<&'a str> {
     let written: HashMap<ItemId, _> = by_id(written, |_| Ok(()));
     ids.filter(|id| !written.contains_key(id))
@@ -389,34 +338,9 @@ fn by_id<T>(
     pairs.flatten().collect()
 }
 
-/// Writes each claim over the row that it has read, and returns ID and fence of each written claim.
-async fn claim(
-    statements: &Statements,
-    client: &Client,
-    claims: &[&Claim],
-) -> Result<Vec<Row>, Error> {
-    let (new, over): (Vec<_>, Vec<_>) =
-        claims.iter().partition(|claim| claim.seen == Seen::Nothing);
-    let insert = async {
-        match &*new {
-            [] => Ok(Vec::new()),
-            new => statements.insert(client, new).await,
-        }
-    };
-    let over = async {
-        match &*over {
-            [] => Ok(Vec::new()),
-            over => statements.claim_over(client, over).await,
-        }
-    };
-    let (mut written, over) = try_join(insert, over).await?;
-    written.extend(over);
-    Ok(written)
-}
-
 fn restless() -> StoreError {
     StoreError::new(
         StoreErrorKind::Throttled,
-        "others claim and delete this key faster than it can be claimed",
+        "other workers claim and delete this key faster than this worker can claim it",
     )
 }

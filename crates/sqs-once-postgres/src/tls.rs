@@ -40,7 +40,7 @@ pub(crate) fn connector(
 fn from_file(path: &Path) -> Result<RootCertStore, ConfigError> {
     let refused = |problem: String| {
         let setting = format!("the file of root certificates {}", path.display());
-        ConfigError::new(setting, problem, "certificates in the form of PEM")
+        ConfigError::new(setting, problem, "certificates in PEM form")
     };
     let mut roots = RootCertStore::empty();
     let certificates =
@@ -52,7 +52,7 @@ fn from_file(path: &Path) -> Result<RootCertStore, ConfigError> {
             .map_err(|error| refused(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(refused("holds no certificate".to_owned()));
+        return Err(refused("contains no certificate".to_owned()));
     }
     Ok(roots)
 }

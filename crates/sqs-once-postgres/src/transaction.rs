@@ -19,7 +19,7 @@ use tokio_postgres::error::SqlState;
 use tracing::warn;
 
 use crate::pool::{ANSWER_TIMEOUT, Connection, Connections, Failure};
-use crate::statements::{End, Statements};
+use crate::statements::{ClaimOver, Statements};
 use crate::{PostgresStore, errors, rows};
 
 /// Time limit for a rollback. A rollback takes longer only if a statement still runs.
@@ -28,9 +28,9 @@ const SOON: Duration = Duration::from_millis(500);
 /// The transaction of a handler: an argument of the handler, for a consumer whose store is a [`PostgresStore`].
 ///
 /// The handler's changes in this transaction commit together with the record of its business key, or do not commit at
-/// all. They do not commit if the handler fails, panics or is cancelled. If the process dies or the answer to the commit
-/// is lost, both are committed or neither is. A concurrent delivery of the same message waits until this transaction
-/// ends, and then is a duplicate or runs.
+/// all. They do not commit if the handler fails, panics or is cancelled. If the process dies or the answer to the
+/// commit is lost, both are committed or neither is. A concurrent delivery of the same message waits until this
+/// transaction ends, and then is a duplicate or runs.
 ///
 /// It dereferences to the driver's [`Client`](tokio_postgres::Client) with a cache of prepared statements
 /// ([`prepare_cached`](ClientWrapper::prepare_cached)), which implements
@@ -104,7 +104,7 @@ impl<S: Sync> FromRecord<S> for Transaction {
         })?;
         open.downcast().map(Self).map_err(|_| {
             HandlerError::retry(
-                "this record's transaction is another store's: give the consumer a PostgresStore",
+                "this record's transaction is from another store: give the consumer a PostgresStore",
             )
         })
     }
@@ -120,9 +120,8 @@ impl Transactions for PostgresStore {
             // The server ends the wait for another transaction. Its answer may take a little longer.
             let longest = patience.saturating_add(ANSWER_TIMEOUT);
             let request = self.connections.request(longest, |connection| async move {
-                let claimed = self.claim_in(&connection, claim, patience).await;
                 // After an error the transaction is still open, so the connection must not return to the pool.
-                let claimed = match claimed {
+                let claimed = match self.claim_in(&connection, claim, patience).await {
                     Err(Failure::Answered(error)) => Ok(Err(error)),
                     claimed => claimed.map(Ok),
                 };
@@ -162,7 +161,10 @@ impl PostgresStore {
         };
         let claims = [claim];
         let write = async {
-            let written = self.statements.claim(connection, &claims).await;
+            let written = self
+                .statements
+                .claim(connection, ClaimOver::Free, &claims)
+                .await;
             written.map_err(Failure::from)
         };
         let ((), written) = try_join(begin, write).await?;
@@ -177,7 +179,7 @@ impl PostgresStore {
             Some(Err(error)) => Err(Failure::Answered(error)),
             None => Err(Failure::Answered(StoreError::new(
                 StoreErrorKind::Other,
-                "the row that refused the claim is not to be seen",
+                "the row that refused the claim is not visible",
             ))),
         }
     }
@@ -212,8 +214,8 @@ impl OpenTransaction for Open {
                 Some(Err(shared)) => {
                     self.connection = Some(shared);
                     Err(failed(
-                        "something that the handler has spawned still has its transaction: nothing is committed; \
-                         the handler has to wait for what works in it",
+                        "a task that the handler spawned still holds its transaction: nothing is committed; \
+                         the handler must wait for tasks that use it",
                     ))
                 }
                 None => Err(failed("this transaction has ended")),
@@ -235,13 +237,8 @@ async fn commit(
     else {
         return Err(failed("only a completion commits with a transaction"));
     };
-    let end = End {
-        id: &settlement.id,
-        owner: settlement.owner,
-        completion: Some((*expiration, data.as_ref())),
-    };
     let both = join(
-        statements.complete(&connection, &end),
+        statements.complete(&connection, settlement, *expiration, data.as_ref()),
         connection.batch_execute("COMMIT"),
     );
     let Ok((completed, committed)) = timeout(ANSWER_TIMEOUT, both).await else {
@@ -257,11 +254,11 @@ async fn commit(
     // PostgreSQL reports success for a COMMIT that rolled back, so the completion's answer decides.
     completed.map_err(|error| match error.code() {
         Some(code) if *code == SqlState::DIVISION_BY_ZERO => failed(
-            "the claim is not in this transaction: the handler has sent COMMIT or ROLLBACK, which are the store's",
+            "the claim is not in this transaction: the handler sent COMMIT or ROLLBACK, which only the store may send",
         ),
         Some(code) if *code == SqlState::IN_FAILED_SQL_TRANSACTION => failed(
-            "a statement of the handler has failed and it went on: nothing is committed; what may fail goes \
-             behind a savepoint",
+            "a statement of the handler failed and the handler continued: nothing is committed; \
+             put a savepoint before statements that may fail",
         ),
         _ => errors::request(error),
     })?;
@@ -289,7 +286,7 @@ async fn give_up(connections: Connections, connection: Arc<Connection>) {
         Err(shared) => {
             warn!(
                 target: "sqs_once::store",
-                "something that a handler has spawned still has its transaction: the session is ended"
+                "a task that a handler spawned still holds its transaction: the store ends the session"
             );
             // A statement that the task sends after a ROLLBACK would run outside any transaction and commit.
             let end = "SELECT pg_terminate_backend(pg_backend_pid())";
@@ -298,8 +295,8 @@ async fn give_up(connections: Connections, connection: Arc<Connection>) {
     }
 }
 
-/// Whether `statement` completed within [`SOON`]. Otherwise this cancels the running statement, and the connection must
-/// not be reused: a late cancellation would end the next statement.
+/// Returns whether `statement` completed within [`SOON`]. Otherwise this cancels the running statement, and the
+/// connection must not be reused: a late cancellation would end the next statement.
 async fn is_ended(connections: &Connections, connection: &Connection, statement: &str) -> bool {
     match timeout(SOON, connection.batch_execute(statement)).await {
         Ok(answer) => answer.is_ok(),

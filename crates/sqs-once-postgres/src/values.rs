@@ -1,7 +1,6 @@
 //! Errors of a handler's statements without their values.
 
 use sqs_once::HandlerError;
-use thiserror::Error as ThisError;
 use tokio_postgres::Error;
 use tokio_postgres::error::DbError;
 
@@ -32,14 +31,10 @@ use tokio_postgres::error::DbError;
 /// ```
 pub fn without_values(error: Error) -> HandlerError {
     match error.as_db_error() {
-        Some(db) => HandlerError::retry(Brief(summary(db))),
+        Some(db) => HandlerError::retry(summary(db)),
         None => HandlerError::retry(error),
     }
 }
-
-#[derive(Debug, ThisError)]
-#[error("{0}")]
-struct Brief(String);
 
 fn summary(db: &DbError) -> String {
     let code = db.code().code();

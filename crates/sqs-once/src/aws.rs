@@ -1,4 +1,4 @@
-//! What every AWS client of this crate shares: region, credentials, endpoints, timeouts, TLS.
+//! The configuration that all AWS clients of this crate share: region, credentials, endpoints, timeouts, TLS.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 const ATTEMPTS: u32 = 4;
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
-/// The SDK's own settings from the environment, with the timeouts that the SDK does not set. Loaded
-/// once: all clients share credentials and connections.
+/// Returns the SDK's settings from the environment, with timeouts that the SDK does not set. They are loaded once, so
+/// that all clients share credentials and connections.
 pub(crate) async fn config() -> &'static SdkConfig {
     static CONFIG: OnceCell<SdkConfig> = OnceCell::const_new();
     CONFIG.get_or_init(load).await
@@ -28,13 +28,13 @@ async fn load() -> SdkConfig {
     let https = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
         .build_https();
-    // By itself it would also build a connector for each client to be thrown away, as a check, and parse
-    // all of the system's root certificates for it.
+    // Otherwise the SDK would also build a throw-away connector for each client as a check, and parse all of the
+    // system's root certificates for it.
     let http_client =
         http_client_fn(move |settings, components| https.http_connector(settings, components));
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(http_client)
-        // The timeouts below are tighter, and no answer is a stream.
+        // Not needed: the timeouts below are tighter, and no response is a stream.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()

@@ -1,4 +1,4 @@
-//! What the environment configures: read once, checked, and refused when it is wrong.
+//! The settings of the environment: read once and checked.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -9,21 +9,20 @@ use crate::key::Namespace;
 use crate::report::RecordLevels;
 use crate::telemetry::{Metrics, SAMPLE_RATE};
 
-/// The shortest retention that code and environment may set.
 pub(crate) const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
 
-/// The forms that code and environment expect.
+/// The formats that error messages about code and environment name as expected.
 pub(crate) const NAMESPACE: &str = "1 to 255 bytes without `#`";
 pub(crate) const RETENTION: &str = "1s or more, such as 12h or 28d";
 pub(crate) const DEADLINE_MARGIN: &str = "more than zero, such as 500ms or 1s";
 pub(crate) const QUEUE_URL: &str = "the URL of an SQS queue";
 
-/// Whether a text can be a queue's URL, for code and environment alike.
+/// Returns whether a text can be a queue's URL, from code or environment.
 pub(crate) fn is_url(text: &str) -> bool {
     text.starts_with("https://") || text.starts_with("http://")
 }
 
-/// The other ids under which keys may be known, from the environment.
+/// The second form of ids under which keys are looked up, from the environment.
 #[derive(Debug)]
 pub(crate) enum AlsoRead {
     Nothing,
@@ -63,7 +62,7 @@ impl EnvSettings {
                 is_url(text).then(|| text.to_owned())
             })
         };
-        // Powertools takes these for yes.
+        // Powertools treats these values as true.
         let powertools_off = env("POWERTOOLS_METRICS_DISABLED").is_some_and(|text| {
             let text = text.trim().to_ascii_lowercase();
             ["1", "y", "yes", "t", "true", "on"].contains(&&*text)
@@ -127,15 +126,18 @@ impl EnvSettings {
                 env,
                 ["SQS_ONCE_METRICS_NAMESPACE", "POWERTOOLS_METRICS_NAMESPACE"],
                 "1 to 255 letters, digits and `.-_/#: `, the first no colon",
-                |text| is_metrics_namespace(text).then(|| text.to_owned()),
+                |text| {
+                    let is_allowed =
+                        |byte: u8| byte.is_ascii_alphanumeric() || b".-_/#: ".contains(&byte);
+                    let fits = (1..=255).contains(&text.len()) && !text.starts_with(':');
+                    (fits && text.bytes().all(is_allowed)).then(|| text.to_owned())
+                },
             )?,
         })
     }
 }
 
-/// The secret of the keys' hash.
 pub(crate) const KEY_SECRET_ARN: &str = "SQS_ONCE_KEY_SECRET_ARN";
-/// Where else keys may be known.
 pub(crate) const ALSO_READ: &str = "SQS_ONCE_ALSO_READ";
 
 fn secret_arn(env: &Env<'_>, variable: &'static str) -> Result<Option<String>, ConfigError> {
@@ -143,42 +145,21 @@ fn secret_arn(env: &Env<'_>, variable: &'static str) -> Result<Option<String>, C
         ALSO_READ => "nothing, no-secret, or the ARN of a secret in Secrets Manager",
         _ => "the ARN of a secret in Secrets Manager",
     };
-    let arn = read(env, variable, expected, |text| {
+    read(env, variable, expected, |text| {
         let parts: Vec<_> = text.split(':').collect();
         let is_secret = matches!(
             parts[..],
             ["arn", _, "secretsmanager", region, _, "secret", name] if !region.is_empty() && !name.is_empty()
         );
         is_secret.then(|| text.to_owned())
-    })?;
-    Ok(arn)
-}
-
-/// A secret is named, but the client that could fetch it was left out.
-#[cfg(not(feature = "secrets"))]
-pub(crate) fn needs_secrets(variable: &'static str) -> ConfigError {
-    unusable(
-        variable,
-        "names a secret, but sqs-once was built without its feature `secrets`",
-        "the feature, or no such variable and a secret that the code sets",
-    )
-}
-
-/// A secret that could not be fetched. The error of AWS contains no part of the secret.
-#[cfg(feature = "secrets")]
-pub(crate) fn unfetched_secret(variable: &'static str, error: &str) -> ConfigError {
-    ConfigError::new(
-        variable,
-        format!("names a secret that could not be fetched ({error})"),
-        "a secret that the function's role may read (secretsmanager:GetSecretValue)",
-    )
+    })
 }
 
 fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {
     const VARIABLE: &str = "SQS_ONCE_METRICS";
     #[cfg(not(feature = "opentelemetry"))]
     if env(VARIABLE).is_some_and(|text| text.trim() == "opentelemetry") {
-        return Err(unusable(
+        return Err(ConfigError::new(
             VARIABLE,
             "is \"opentelemetry\", but sqs-once was built without its feature `opentelemetry`",
             "the feature, or emf or off",
@@ -197,22 +178,7 @@ fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {
     })
 }
 
-/// What CloudWatch takes for the namespace of metrics.
-fn is_metrics_namespace(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_/#: ".contains(&byte);
-    (1..=255).contains(&text.len()) && !text.starts_with(':') && text.bytes().all(is_allowed)
-}
-
-/// The setting that names a consumer, where neither code nor environment does.
-pub(crate) fn missing_namespace() -> ConfigError {
-    ConfigError::new(
-        "SQS_ONCE_NAMESPACE",
-        "is not set, and the code sets no `.namespace(…)`",
-        "a name that no other consumer of this table has",
-    )
-}
-
-/// A handler whose place gives it no default namespace.
+/// Returns the error for a handler whose location gives no default namespace.
 pub(crate) fn no_default_namespace(path: &str, unique: &str, before: &str) -> ConfigError {
     ConfigError::new(
         "SQS_ONCE_NAMESPACE",
@@ -227,34 +193,12 @@ pub(crate) fn no_default_namespace(path: &str, unique: &str, before: &str) -> Co
     )
 }
 
-/// Two handlers that share a namespace, so that their keys can't be distinguished.
-pub(crate) fn shared_namespace(namespace: &str, handlers: [&str; 2]) -> ConfigError {
-    let [one, other] = handlers;
-    ConfigError::new(
-        "the setting `namespace`",
-        format!(
-            "is {namespace:?} for two handlers of this process, `{one}` and `{other}`, each of which would take the other's \
-             messages for duplicates"
-        ),
-        "a namespace for each",
-    )
-}
-
-/// Two settings that can't both be.
-pub(crate) fn unusable(
-    variable: &'static str,
-    problem: &str,
-    expected: &'static str,
-) -> ConfigError {
-    ConfigError::new(variable, problem, expected)
-}
-
-/// A queue is named, but the client that could reach it was left out.
+/// Returns the error for a queue that is configured without the feature that reaches it.
 #[cfg(not(feature = "sqs"))]
 pub(crate) fn needs_sqs(variable: &'static str) -> ConfigError {
     ConfigError::new(
         variable,
         "is set, but sqs-once was built without its feature `sqs`",
-        "the feature, or no such variable (the queue's own settings then say what becomes of failures)",
+        "the feature, or no such variable (the queue's own settings then decide what happens to failed messages)",
     )
 }

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use crate::error::ConfigError;
 
-/// Looks an environment variable up.
 pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + Sync + 'a;
 
-/// Looks a variable up in the process's environment. An empty variable counts as unset, as it does for the AWS SDK.
+/// Looks up a variable in the process's environment. An empty variable counts as unset, as it does for the AWS SDK.
 pub(crate) fn process_env(name: &str) -> Option<String> {
     let value = std::env::var_os(name)?.to_string_lossy().into_owned();
     (!value.is_empty()).then_some(value)
 }
 
-/// Reads and parses a variable; `None` if it is not set.
+/// Reads and parses a variable. Returns `None` if it is not set.
 pub(crate) fn read<T>(
     env: &Env<'_>,
     variable: &'static str,
@@ -29,7 +28,6 @@ pub(crate) fn read<T>(
     }
 }
 
-/// Reads the first of two variables that is set.
 pub(crate) fn first<T>(
     env: &Env<'_>,
     variables: [&'static str; 2],
@@ -43,7 +41,7 @@ pub(crate) fn first<T>(
     }
 }
 
-/// Parses a whole number and a unit: `ms`, `s`, `m`, `h` or `d`.
+/// Parses a whole number with a unit: `ms`, `s`, `m`, `h` or `d`.
 pub(crate) fn duration_from(text: &str) -> Option<Duration> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(unit_at);

@@ -1,13 +1,13 @@
-//! What `main` returns, and how errors read in one line.
+//! The error that `main` returns, and the formatting of errors in one line.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// Why a function can't start or go on: any error, through `?`.
+/// The reason why a function can't start or continue. `?` converts any error to it.
 ///
-/// When `main` returns it, Rust prints it on standard error as one readable line with its causes.
+/// If `main` returns it, Rust prints it to standard error as one readable line with its causes.
 ///
 /// ```
 /// use sqs_once::Error;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// ```
 pub struct Error(Box<dyn StdError + Send + Sync>);
 
-/// `Error` is no `std::error::Error` itself, so that `?` can turn every error into one.
+/// `Error` does not implement `std::error::Error`, so that `?` can convert every error to it.
 impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for Error {
     fn from(error: E) -> Self {
         Self(error.into())
@@ -33,7 +33,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As [`Display`](fmt::Display), because this is what Rust prints when `main` fails.
+/// Formats like [`Display`](fmt::Display), because Rust prints the `Debug` form if `main` fails.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -50,8 +50,8 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// An error that reads `{variable} {problem}: expected {expected}`. `variable` names the environment variable or the
-    /// setting.
+    /// Creates an error that reads `{variable} {problem}: expected {expected}`. `variable` names the environment
+    /// variable or the setting.
     pub fn new(
         variable: &'static str,
         problem: impl Into<String>,
@@ -64,33 +64,33 @@ impl ConfigError {
         }
     }
 
-    /// The environment variable or the setting in code that is wrong.
+    /// Returns the environment variable, or the setting in code, that is wrong.
     pub fn variable(&self) -> &str {
         self.variable
     }
 }
 
-/// What happens to a message whose handler failed.
+/// Chooses what happens to a message whose handler failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disposition {
-    /// It returns to the queue (the default). SQS delivers it again when its visibility timeout ends, which the consumer's
-    /// backoff may set.
+    /// The message returns to the queue (the default). SQS delivers it again when its visibility timeout ends, which
+    /// the consumer's backoff may set.
     #[default]
     Retry,
-    /// The same, to be tried again when this time is over: see
+    /// The message returns to the queue, and SQS delivers it again after this time: see
     /// [`HandlerError::into_retry_after`](crate::HandlerError::into_retry_after).
     RetryAfter(Duration),
     /// No retry can help: the record is terminal.
     Terminal,
 }
 
-/// An error may name itself as its cause.
+/// The limit on the number of causes, because an error may return itself as its cause.
 const MAX_CAUSES: usize = 32;
 
-/// An error and its causes in one line: `charge refused: connection reset`.
+/// Formats an error and its causes in one line: `charge refused: connection reset`.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
-    // Of an error that can't be shown, what it said so far.
+    // If formatting fails, the text so far is kept.
     let shown = |error: &dyn StdError| {
         let mut text = String::new();
         let _ = write!(text, "{error}");

@@ -1,4 +1,4 @@
-//! Extractors: the arguments of a handler after its payload, and how to write one.
+//! Extractors: the arguments of a handler after its payload, and the traits to write your own.
 
 pub use crate::handler::batch_handler::{BatchParts, FromBatch};
 pub use crate::handler::extract::{

@@ -1,4 +1,4 @@
-//! Values that belong to the user, and may panic when they are dropped.
+//! Values of user types, which may panic when they are dropped.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ compile_error!(
      workspace's Cargo.toml sets nothing"
 );
 
-/// Holds something of the user's. Whatever its drop does, the batch goes on.
+/// Holds a value of a user type. The batch continues even if dropping it panics.
 pub(crate) struct Guarded<T>(Option<T>);
 
 impl<T> Guarded<T> {
@@ -53,11 +53,11 @@ impl<T> Drop for Guarded<T> {
     }
 }
 
-/// Runs the user's code; a panic becomes what it said.
+/// Runs user code. Returns the message of a panic as the error.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let message = message(&*panic);
-        // The panic's own value is the user's as well.
+        // The panic's payload is a user value too.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             std::mem::forget(another);
         }

@@ -38,7 +38,7 @@ guides! {
     troubleshooting = "troubleshooting.md",
 }
 
-// Its examples are tested where their crates are: in sqs-once-postgres.
+// The examples are tested in sqs-once-postgres, which has their dependencies.
 #[cfg(not(doctest))]
 guides! {
     exactly_once = "exactly-once.md",

@@ -29,7 +29,7 @@
 //! # }
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! - *Effectively once* for effects that commit in one transaction with the record of their key: the DynamoDB writes
 //!   that a handler returns as [`Writes`], and the statements of a handler that takes the `Transaction` of the crate

@@ -1,4 +1,4 @@
-//! Policies: the values that choose a consumer's behaviour.
+//! Policies: values that choose a consumer's behaviour.
 
 pub use crate::batch::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub use crate::disposition::AfterDeadLetter;

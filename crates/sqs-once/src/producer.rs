@@ -1,4 +1,4 @@
-//! What a producer writes beside a message's body, for the consumer to read.
+//! Message attributes that a producer sets for the consumer.
 
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
@@ -16,8 +16,7 @@ use crate::record::CorrelationId;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
-/// What goes with a message that is sent to a consumer: its business key, its correlation id, and where in a trace it
-/// was sent.
+/// The attributes of a message for a consumer: its business key, its correlation id, and its position in a trace.
 ///
 /// | written | where | read by |
 /// |---|---|---|
@@ -25,9 +24,9 @@ use crate::telemetry::spans;
 /// | the correlation id, if there is one | message attribute `correlation-id` | [`CorrelationId`] |
 /// | the trace, if there is one | system attribute `AWSTraceHeader` | the record's span |
 ///
-/// Both sides say the key by the same types, and two equal keys are one event whether the consumer takes them from
-/// the attribute or from the payload. The trace is that of the current span (feature `opentelemetry`), else that of the
-/// Lambda invocation that sends (`_X_AMZN_TRACE_ID`); a header that is set already stays.
+/// Both sides create keys from the same types. A key is the same whether the consumer takes it from the attribute or
+/// from the payload. The trace is that of the current span (feature `opentelemetry`), or else that of the current
+/// Lambda invocation (`_X_AMZN_TRACE_ID`). A trace header that the message already has stays.
 ///
 /// ```no_run
 /// use sqs_once::key::ProducerKey;
@@ -56,34 +55,34 @@ pub struct Outgoing {
     correlation_id: Option<CorrelationId>,
 }
 
-/// A message can't take what goes with it.
+/// The error if the attributes can't be added to a message.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutgoingError {
-    /// It has an attribute of that name with another value.
+    /// The message already has an attribute of this name.
     #[error("the message has an attribute `{name}` already: set it in one place")]
     Taken {
         /// The attribute's name.
         name: &'static str,
     },
-    /// It has too many attributes of its own.
+    /// The message would have too many attributes.
     #[error(
-        "with its key and correlation id the message would have {count} attributes, and SQS takes {MAX_ATTRIBUTES}"
+        "with its key and correlation id the message would have {count} attributes, and SQS accepts {MAX_ATTRIBUTES}"
     )]
     TooMany {
-        /// How many it would have.
+        /// The number of attributes it would have.
         count: usize,
     },
-    /// The SDK made no attribute of it.
-    #[error("the SDK can't make an attribute of it")]
+    /// The SDK could not build an attribute.
+    #[error("the SDK can't build the attribute")]
     Unbuilt(#[from] BuildError),
 }
 
 impl Outgoing {
-    /// A message about the event with this key: anything that can be a key, several parts as a tuple.
+    /// Creates the attributes for an event with this key: any key part, or a tuple of several.
     ///
     /// # Errors
-    /// Those of [`BusinessKey::new`](struct@BusinessKey).
+    /// The errors of [`BusinessKey::new`](struct@BusinessKey).
     pub fn new<K: KeyPart + ?Sized>(key: &K) -> Result<Self, KeyError> {
         let key = BusinessKey::new(key)?;
         let text = key.readable().ok_or(KeyError::Malformed)?;
@@ -94,7 +93,7 @@ impl Outgoing {
         })
     }
 
-    /// Hands a correlation id on, such as the one that a handler got. Default: none. Characters that SQS refuses
+    /// Sets the correlation id, such as the one that a handler received. Default: none. Characters that SQS refuses
     /// become `U+FFFD`.
     #[must_use]
     pub fn correlation_id(mut self, id: CorrelationId) -> Self {
@@ -102,8 +101,8 @@ impl Outgoing {
         self
     }
 
-    /// A deduplication id for FIFO queues, the same for equal keys: 64 hexadecimal digits. Of two messages with one
-    /// such id SQS keeps the first, for five minutes; a standard queue refuses it.
+    /// Returns a deduplication id for FIFO queues: 64 hexadecimal digits, the same for equal keys. For five minutes,
+    /// SQS drops a second message with the same id. Standard queues refuse the id.
     pub fn deduplication_id(&self) -> String {
         self.key.digest().as_str().to_owned()
     }
@@ -111,7 +110,7 @@ impl Outgoing {
     /// Adds the attributes to a message, or to an entry of a batch.
     ///
     /// # Errors
-    /// [`OutgoingError`] when the message has attributes of its own that leave no room.
+    /// [`OutgoingError`] if the message already has one of these attributes, or too many other attributes.
     pub fn onto<M: Sendable>(&self, mut message: M) -> Result<M, OutgoingError> {
         let correlation_id = self.correlation_id.as_ref();
         let correlation_id = correlation_id.map(|id| accepted(id.as_str()));
@@ -145,7 +144,7 @@ fn trace_header() -> Option<String> {
     process_env("_X_AMZN_TRACE_ID")
 }
 
-/// What [`Outgoing`] can be put onto: `send_message`'s builder, and that of an entry of `send_message_batch`.
+/// A message that [`Outgoing`] can be added to: the builder of `send_message`, or of an entry of `send_message_batch`.
 pub trait Sendable: Sized + sealed::Message {}
 
 mod sealed {

@@ -1,21 +1,21 @@
-//! The one seam through which randomness comes in.
+//! The source of all randomness.
 
-/// A source of random bits: owners are made of them, and the jitter of retries.
+/// A source of random bits, for owners and the jitter of retries.
 ///
-/// Tests and simulators bring a seeded one; everything else uses [`OsRandom`].
+/// Tests and simulators use a seeded source; everything else uses [`OsRandom`].
 pub trait Random: Send + Sync + 'static {
-    /// 128 bits that no other call, in this process or any other, is likely to return.
+    /// Returns 128 bits that no other call, in this process or any other, is likely to return.
     fn bits(&self) -> u128;
 }
 
-/// The operating system's generator. Safe across process snapshots, since it keeps no state.
+/// The operating system's generator. Safe across process snapshots, because it has no state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsRandom;
 
 impl Random for OsRandom {
     /// # Panics
-    /// If the operating system has no randomness to give: owners that repeat would let two workers
-    /// own one key, so there is nothing safe to go on with.
+    /// If the operating system provides no randomness. Continuing would not be safe: with repeated owners, two workers
+    /// could own the same key.
     fn bits(&self) -> u128 {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).expect("the operating system must provide random bytes");

@@ -1,4 +1,4 @@
-//! Secrets that AWS Secrets Manager keeps.
+//! Fetches secrets from AWS Secrets Manager.
 
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::config::retry::RetryPartition;
@@ -7,19 +7,18 @@ use aws_sdk_secretsmanager::config::{Builder, Region};
 use futures_util::future::BoxFuture;
 
 use crate::aws;
-use crate::config::unfetched_secret;
 use crate::error::{ConfigError, chain};
 use crate::key::KeySecret;
 
-/// Fetches the current value of the secret with this ARN: its text unchanged, or its bytes.
+/// Fetches the current value of the secret with this ARN: its unchanged text or its bytes.
 ///
-/// Boxed, because rustc's limit of recursion is near in a `main` whose future holds those of the SDK.
+/// Boxed, because a `main` whose future contains the SDK's futures comes close to rustc's recursion limit.
 pub(crate) fn fetch<'a>(
     variable: &'static str,
     arn: &'a str,
 ) -> BoxFuture<'a, Result<KeySecret, ConfigError>> {
     Box::pin(async move {
-        // It may be in another Region than the function.
+        // The secret may be in another Region than the function.
         let region = arn.split(':').nth(3).unwrap_or_default();
         let config = Builder::from(aws::config().await)
             .region(Region::new(region.to_owned()))
@@ -27,8 +26,13 @@ pub(crate) fn fetch<'a>(
             .build();
         let request = Client::from_conf(config).get_secret_value().secret_id(arn);
         let answer = request.send().await.map_err(|error| {
-            // Not the long form: it shows the whole answer, with the secret.
-            unfetched_secret(variable, &chain(&error))
+            // Not the `Debug` form, which shows the whole response with the secret.
+            let error = chain(&error);
+            ConfigError::new(
+                variable,
+                format!("names a secret that could not be fetched ({error})"),
+                "a secret that the function's role may read (secretsmanager:GetSecretValue)",
+            )
         })?;
         let text = answer.secret_string().map(str::as_bytes);
         let bytes = answer.secret_binary().map(AsRef::as_ref);

@@ -1,35 +1,35 @@
-//! The one seam through which the time of day comes in.
+//! The time of day.
 
 use std::fmt;
 use std::ops::Add;
 use std::time::{Duration, SystemTime};
 
-/// A moment: milliseconds since the Unix epoch.
+/// A time in milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The moment `millis` milliseconds after the Unix epoch.
+    /// Returns the time `millis` milliseconds after the Unix epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// The moment `secs` seconds after the Unix epoch.
+    /// Returns the time `secs` seconds after the Unix epoch.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1000))
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// Whole seconds since the Unix epoch, rounded down.
+    /// Returns the whole seconds since the Unix epoch, rounded down.
     pub const fn as_secs(self) -> u64 {
         self.0 / 1000
     }
 
-    /// How much later this moment is than `earlier`; zero when it is not later.
+    /// Returns the time that has passed since `earlier`, or zero if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Moments before the Unix epoch count as the epoch.
+/// Converts times before the Unix epoch to the epoch.
 impl From<SystemTime> for Timestamp {
     fn from(at: SystemTime) -> Self {
         let since_epoch = at.duration_since(SystemTime::UNIX_EPOCH);
@@ -58,11 +58,12 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// Tells the time of day. Leases and expiry are compared with it; waiting is done on Tokio's clock.
+/// A source of the time of day. Leases and expirations are compared with it. Timeouts and pauses use Tokio's clock
+/// instead.
 ///
-/// Tests and simulators bring their own; everything else uses [`SystemClock`].
+/// Tests and simulators use their own clocks. Everything else uses [`SystemClock`].
 pub trait Clock: Send + Sync + 'static {
-    /// The current time.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 

@@ -23,14 +23,15 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
     let message = OutboxMessage::about(&order, SystemTime::now())?;
     let writes = Writes::new()
         .put_item(tables.new_order(&order)?)
-        .on_conflict(0, |_| Disposition::Terminal) // stored before; the key has expired since
+        .on_conflict(0, |_| Disposition::Terminal) // stored before its key expired
         .update(tables.less_stock(&order)?)
         .on_conflict(1, |_| Disposition::Terminal) // out of stock
         .put(&tables.outbox, &message)?;
     Ok(writes)
 }
 
-/// A different order with the same key is not a duplicate: its record fails and ends in the dead-letter queue.
+/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
+/// dead-letter queue.
 fn consumer(tables: Tables) -> Consumer {
     reserve::consumer()
         .state(tables)

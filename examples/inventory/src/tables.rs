@@ -22,7 +22,7 @@ pub(crate) enum SetupError {
     #[error("{0} is not set: expected the name of a DynamoDB table")]
     NoTable(&'static str),
     #[error(
-        "INITIAL_STOCK is no number: expected the pieces of an article that is not listed, such as 0"
+        "INITIAL_STOCK is not a number: expected the pieces of an article that is not listed, such as 0"
     )]
     InitialStock(#[source] std::num::ParseIntError),
 }

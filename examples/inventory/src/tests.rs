@@ -61,26 +61,6 @@ async fn an_order_that_comes_twice_is_reserved_once_and_told_once() {
 }
 
 #[tokio::test]
-async fn an_order_that_the_stock_can_not_fill_is_terminal() {
-    let bench = bench();
-    bench.store().fail_condition(1, 1);
-    bench
-        .run(Event::new([&order("o-2001", 2)]))
-        .await
-        .assert_terminal("m-1")
-        .assert_reason("m-1", "write 1 (update of table `stock`)");
-    assert!(bench.store().writes().is_empty());
-}
-
-#[tokio::test]
-async fn an_order_that_is_kept_already_is_terminal() {
-    let bench = bench();
-    bench.store().fail_condition(0, 1);
-    let event = Event::new([&order("o-2001", 2)]);
-    bench.run(&event).await.assert_terminal("m-1");
-}
-
-#[tokio::test]
 async fn an_order_that_says_nothing_is_terminal_and_holds_up_no_other() {
     let nameless = OrderPlaced {
         article: String::new(),
@@ -97,12 +77,17 @@ async fn an_order_that_says_nothing_is_terminal_and_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn the_sample_events_are_orders() {
-    let samples = include_str!("../../../events/inventory.json");
+async fn another_order_under_a_known_key_fails() {
     let bench = bench();
     bench
-        .run(Event::from_json(samples))
+        .run(Event::new([&order("o-1", 1)]))
         .await
-        .assert_all_acknowledged();
-    assert_eq!(bench.store().writes().len(), 9);
+        .assert_processed("m-1");
+    let other = Record::json(&order("o-1", 7)).message_id("another");
+    bench
+        .run(Event::new([other]))
+        .await
+        .assert_failed("another")
+        .assert_retried(["another"]);
+    assert_eq!(bench.store().writes().len(), 3);
 }

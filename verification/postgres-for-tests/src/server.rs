@@ -1,12 +1,13 @@
 //! A running PostgreSQL server.
 
-use crate::error::{Error, file, or_panic};
+use crate::error::{file, or_panic};
 use crate::guardian::Guardian;
 use crate::install::Installation;
 use crate::port::Port;
 use crate::run::run;
 use crate::tls::Tls;
 use crate::unprivileged::Unprivileged;
+use anyhow::{Context, Result};
 use std::fs;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -65,14 +66,14 @@ impl Server {
     }
 
     fn try_start(
-        tls: impl FnOnce(&Path) -> Result<Option<Tls>, Error>,
+        tls: impl FnOnce(&Path) -> Result<Option<Tls>>,
         more_settings: &[&str],
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let installation = Installation::ready()?;
         let port = Port::take(&installation.ports())?;
         let clusters = installation.clusters();
-        fs::create_dir_all(&clusters).map_err(file(&clusters))?;
-        let cluster = tempfile::tempdir_in(&clusters).map_err(file(clusters))?;
+        fs::create_dir_all(&clusters).with_context(file(&clusters))?;
+        let cluster = tempfile::tempdir_in(&clusters).with_context(file(clusters))?;
         let data = cluster.path().join("data");
         run(Command::new("cp")
             .arg("-R")
@@ -165,13 +166,13 @@ impl Server {
     }
 
     /// Runs a statement in a thread of its own, because the test's thread may be inside an asynchronous runtime.
-    fn administer(&self, statement: String) -> Result<(), Error> {
+    fn administer(&self, statement: String) -> Result<()> {
         let url = self.url("template1");
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
-                .map_err(Error::Runtime)?;
+                .context("a connection needs a runtime")?;
             let done = runtime.block_on(async {
                 let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
                 let statement = &statement;
@@ -179,7 +180,7 @@ impl Server {
                 let work = async move { client.batch_execute(statement).await };
                 tokio::join!(work, connection).0
             });
-            done.map_err(|source| Error::Sql { statement, source })
+            done.with_context(|| format!("the server refuses `{statement}`"))
         });
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     }

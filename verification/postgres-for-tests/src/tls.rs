@@ -1,6 +1,7 @@
 //! A certificate for the server, and its authority.
 
-use crate::error::{Error, file};
+use crate::error::file;
+use anyhow::{Context, Result};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::fs::File;
 use std::io::Write;
@@ -9,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 /// The files of one server, in its cluster's directory.
 pub(crate) struct Tls {
-    /// The authority's certificate.
     pub(crate) authority: PathBuf,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// Creates a new authority and a certificate for 127.0.0.1, and writes the files.
-    pub(crate) fn make(cluster: &Path) -> Result<Self, Error> {
+    pub(crate) fn make(cluster: &Path) -> Result<Self> {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority
@@ -37,24 +37,24 @@ impl Tls {
             key: cluster.join("server.key"),
             hba: cluster.join("pg_hba.conf"),
         };
-        write(&files.authority, &authority_certificate.pem())?;
-        write(&files.certificate, &certificate.pem())?;
-        write(&files.key, &key.serialize_pem())?;
+        write_private(&files.authority, &authority_certificate.pem())?;
+        write_private(&files.certificate, &certificate.pem())?;
+        write_private(&files.key, &key.serialize_pem())?;
         // `create_database` needs no TLS. All other connections need it, so a connection proves that TLS works.
         let hba = "host template1 postgres 127.0.0.1/32 scram-sha-256\n\
                    hostssl all all 127.0.0.1/32 scram-sha-256\n";
-        write(&files.hba, hba)?;
+        write_private(&files.hba, hba)?;
         Ok(files)
     }
 }
 
 /// Writes a file that only its owner can read: PostgreSQL rejects other private keys.
-fn write(path: &Path, content: &str) -> Result<(), Error> {
+pub(crate) fn write_private(path: &Path, content: &str) -> Result<()> {
     File::options()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)
         .and_then(|mut file| file.write_all(content.as_bytes()))
-        .map_err(file(path))
+        .with_context(file(path))
 }

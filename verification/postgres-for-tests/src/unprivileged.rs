@@ -1,7 +1,8 @@
 //! PostgreSQL refuses to run as root. If the tests run as root, the server needs a user namespace or another user.
 
-use crate::error::{Error, file};
+use crate::error::file;
 use crate::run::{output, run};
+use anyhow::{Context, Result};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -25,8 +26,8 @@ pub(crate) struct Unprivileged(&'static [&'static str]);
 
 impl Unprivileged {
     /// Finds a way to run `binary`. `own` is a directory that this process has created.
-    pub(crate) fn find(own: &Path, binary: &Path) -> Result<Self, Error> {
-        let root = fs::metadata(own).map_err(file(own))?.uid() == 0;
+    pub(crate) fn find(own: &Path, binary: &Path) -> Result<Self> {
+        let root = fs::metadata(own).with_context(file(own))?.uid() == 0;
         if !root {
             return Ok(Self(&[]));
         }
@@ -37,8 +38,13 @@ impl Unprivileged {
                 let probe = output(way.command(binary).arg("--version"));
                 probe.is_ok_and(|probe| probe.status.success())
             })
-            .ok_or_else(|| Error::Root {
-                binary: binary.to_owned(),
+            .with_context(|| {
+                format!(
+                    "PostgreSQL does not run as root, and there is no way to another user: neither `unshare --user` \
+                     nor `setpriv --reuid` can start {}. Run the tests as an ordinary user, or where every user may \
+                     enter the project's directory",
+                    binary.display()
+                )
             })
     }
 
@@ -55,7 +61,7 @@ impl Unprivileged {
     }
 
     /// Gives a file, or a directory with its contents, to the server's user.
-    pub(crate) fn own(self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn own(self, path: &Path) -> Result<()> {
         if self.0 == NOBODY {
             run(Command::new("chown").args(["-R", "65534:65534"]).arg(path))?;
         }

@@ -2,12 +2,11 @@
 
 use std::env;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::Duration;
 
-use thiserror::Error;
+use anyhow::{Context, Result, ensure};
 
 /// One implementation of the [`contract`](crate::contract).
 #[derive(Clone, Debug)]
@@ -40,35 +39,6 @@ pub struct Program {
     pub args: Vec<PathBuf>,
     /// The directory of its files.
     pub workspace: PathBuf,
-}
-
-/// A contender's tools are not available.
-#[derive(Debug, Error)]
-pub enum MissingError {
-    /// A command could not be run.
-    #[error("`{command}` can't be run")]
-    Run {
-        /// The command.
-        command: String,
-        /// The reason.
-        source: io::Error,
-    },
-    /// A command failed.
-    #[error("`{command}` failed:\n{stderr}")]
-    Failed {
-        /// The command.
-        command: String,
-        /// The end of its standard error.
-        stderr: String,
-    },
-    /// A file could not be written.
-    #[error("{path:?} can't be written")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
 }
 
 /// The name of sqs-once, with which all others are compared.
@@ -157,10 +127,7 @@ impl Contender {
 
     /// Installs what the contender needs, unless it is already installed, and returns its command. [Build](build) the
     /// Rust contenders first.
-    ///
-    /// # Errors
-    /// [`MissingError`].
-    pub fn prepare(&self) -> Result<Program, MissingError> {
+    pub fn prepare(&self) -> Result<Program> {
         let workspace = workspace()?;
         match self.kind {
             Kind::Rust(binary) => Ok(Program {
@@ -175,10 +142,7 @@ impl Contender {
 }
 
 /// Builds the Rust contenders with the profile of this program. Cargo by itself builds only the program that it runs.
-///
-/// # Errors
-/// [`MissingError`].
-pub fn build() -> Result<(), MissingError> {
+pub fn build() -> Result<()> {
     let mut cargo = cargo();
     cargo.args([
         "build",
@@ -209,7 +173,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-fn python(workspace: PathBuf) -> Result<Program, MissingError> {
+fn python(workspace: PathBuf) -> Result<Program> {
     let peers = package().join("peers/python");
     let venv = workspace.join("python");
     let python = venv.join("bin/python");
@@ -235,7 +199,7 @@ fn python(workspace: PathBuf) -> Result<Program, MissingError> {
     })
 }
 
-fn type_script(workspace: PathBuf) -> Result<Program, MissingError> {
+fn type_script(workspace: PathBuf) -> Result<Program> {
     let peers = package().join("peers/typescript");
     let modules = workspace.join("typescript");
     let bundle = modules.join("function.js");
@@ -266,11 +230,7 @@ fn type_script(workspace: PathBuf) -> Result<Program, MissingError> {
 }
 
 /// Installs the packages in `pins`, unless the same pins are already installed.
-fn installed(
-    pins: &Path,
-    to: &Path,
-    install: impl FnOnce() -> Result<(), MissingError>,
-) -> Result<(), MissingError> {
+fn installed(pins: &Path, to: &Path, install: impl FnOnce() -> Result<()>) -> Result<()> {
     let stamp = to.join(".installed");
     let read = |path: &Path| fs::read(path).ok();
     if read(pins).is_some() && read(pins) == read(&stamp) {
@@ -280,40 +240,24 @@ fn installed(
     copy(pins, &stamp)
 }
 
-/// Runs a command, and returns its standard output.
-pub(crate) fn run(command: &mut Command) -> Result<String, MissingError> {
-    let text = format!("{command:?}");
-    match command.output() {
-        Ok(Output { status, stdout, .. }) if status.success() => {
-            Ok(String::from_utf8_lossy(&stdout).into_owned())
-        }
-        Ok(Output { stderr, .. }) => Err(MissingError::Failed {
-            command: text,
-            stderr: String::from_utf8_lossy(&stderr).trim_end().to_owned(),
-        }),
-        Err(source) => Err(MissingError::Run {
-            command: text,
-            source,
-        }),
-    }
+pub(crate) fn run(command: &mut Command) -> Result<String> {
+    let output = command.output();
+    let output = output.with_context(|| format!("`{command:?}` can't be run"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let is_success = output.status.success();
+    ensure!(is_success, "`{command:?}` failed:\n{}", stderr.trim_end());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn create_dir(path: &Path) -> Result<(), MissingError> {
-    fs::create_dir_all(path).map_err(|source| MissingError::File {
-        path: path.to_owned(),
-        source,
-    })
+fn create_dir(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).with_context(|| format!("{path:?} can't be written"))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), MissingError> {
-    let copied = fs::copy(from, to).map(|_| ());
-    copied.map_err(|source| MissingError::File {
-        path: to.to_owned(),
-        source,
-    })
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let copied = fs::copy(from, to).map(drop);
+    copied.with_context(|| format!("{to:?} can't be written"))
 }
 
-/// The directory of this package.
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -332,18 +276,9 @@ fn binaries() -> PathBuf {
     folder.map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// The directory for the contenders' files.
-///
-/// # Errors
-/// [`MissingError::File`].
-pub fn workspace() -> Result<PathBuf, MissingError> {
-    let workspace = target().join("bench");
+/// The directory for the contenders' files, in Cargo's target directory.
+pub fn workspace() -> Result<PathBuf> {
+    let workspace = binaries().with_file_name("bench");
     create_dir(&workspace)?;
     Ok(workspace)
-}
-
-fn target() -> PathBuf {
-    binaries()
-        .parent()
-        .map_or_else(PathBuf::new, Path::to_owned)
 }

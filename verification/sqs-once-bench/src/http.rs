@@ -11,19 +11,16 @@ use std::thread;
 
 /// A request. Its body is in the connection's buffer.
 #[derive(Debug)]
-pub struct Request {
-    /// The method, such as `POST`.
-    pub method: String,
-    /// The path, such as `/`.
-    pub path: String,
+pub(crate) struct Request {
+    pub(crate) path: String,
     /// The header `x-amz-target`; empty if missing.
-    pub target: String,
+    pub(crate) target: String,
     body: Range<usize>,
 }
 
 /// The server's end of a connection.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
     /// How many bytes of the buffer belong to requests that were already read.
@@ -42,10 +39,7 @@ impl Connection {
     }
 
     /// Waits for the next request and reads it. Returns `None` when the connection ends.
-    ///
-    /// # Errors
-    /// If the connection breaks, or the data is not an HTTP request with a length.
-    pub fn next_request(&mut self) -> io::Result<Option<Request>> {
+    pub(crate) fn next_request(&mut self) -> io::Result<Option<Request>> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
         loop {
@@ -65,21 +59,18 @@ impl Connection {
     }
 
     /// The body of the last request.
-    pub fn body(&self, request: &Request) -> &[u8] {
+    pub(crate) fn body(&self, request: &Request) -> &[u8] {
         &self.buffer[request.body.clone()]
     }
 
     /// Sends a response made by [`response`].
-    ///
-    /// # Errors
-    /// If the connection breaks.
-    pub fn send(&mut self, response: &[u8]) -> io::Result<()> {
+    pub(crate) fn send(&mut self, response: &[u8]) -> io::Result<()> {
         self.stream.write_all(response)
     }
 }
 
 /// Formats a response.
-pub fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+pub(crate) fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {status} \r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
         head.extend([name, ": ", value, "\r\n"]);
@@ -91,10 +82,7 @@ pub fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
 }
 
 /// Listens on a loopback port, and calls `serve` for every connection, in a thread of its own.
-///
-/// # Errors
-/// If no port is available.
-pub fn listen<F>(name: &str, serve: F) -> io::Result<SocketAddr>
+pub(crate) fn listen<F>(name: &str, serve: F) -> io::Result<SocketAddr>
 where
     F: Fn(&mut Connection) -> io::Result<()> + Send + Sync + 'static,
 {
@@ -135,7 +123,6 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Request>> {
     let body = header("content-length").map_or(Ok(0), |text| text.parse::<usize>());
     let body = length..length + body.map_err(invalid)?;
     Ok(Some(Request {
-        method: head.method.unwrap_or_default().to_owned(),
         path: head.path.unwrap_or_default().to_owned(),
         target: header("x-amz-target").unwrap_or_default(),
         body,

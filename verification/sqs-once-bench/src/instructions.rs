@@ -8,17 +8,16 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::contender::{self, Contender, MissingError, Program};
-use crate::process::{Orders, Process, ProcessError};
+use crate::contender::{self, Contender, Program};
+use crate::process::{Orders, Process};
 use crate::shape::Shape;
 use crate::table::{Latency, Table};
 
@@ -34,15 +33,9 @@ const ROOTS: usize = 140;
 /// The command that records counts.
 const RECORD: &str = "`cargo run -p sqs-once-bench -- --instructions --record`";
 
-/// One count.
-struct Case {
-    name: &'static str,
-    kind: Kind,
-    records: usize,
-    /// The number of batches before the counted ones. They open connections and grow buffers.
-    before: usize,
-    counted: usize,
-}
+/// A count: its name, the kind of its records and their number in a batch, the number of batches before the counted ones,
+/// which open connections and grow buffers, and the number of counted ones.
+type Case = (&'static str, Kind, usize, usize, usize);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -54,18 +47,18 @@ enum Kind {
 }
 
 const CASES: [Case; 6] = [
-    Case::new("cold start with 10 new keys", Kind::ColdStart, 10, 0, 1),
-    Case::new("record, 10 new keys in a batch", Kind::New, 10, 3, 40),
-    Case::new("record, 100 new keys in a batch", Kind::New, 100, 2, 10),
-    Case::new("record, 1000 new keys in a batch", Kind::New, 1000, 1, 4),
-    Case::new(
+    ("cold start with 10 new keys", Kind::ColdStart, 10, 0, 1),
+    ("record, 10 new keys in a batch", Kind::New, 10, 3, 40),
+    ("record, 100 new keys in a batch", Kind::New, 100, 2, 10),
+    ("record, 1000 new keys in a batch", Kind::New, 1000, 1, 4),
+    (
         "record, 100 duplicates in a batch",
         Kind::Duplicate,
         100,
         2,
         10,
     ),
-    Case::new(
+    (
         "record, 100 that fail in a batch",
         Kind::Failing,
         100,
@@ -74,25 +67,6 @@ const CASES: [Case; 6] = [
     ),
 ];
 
-impl Case {
-    const fn new(
-        name: &'static str,
-        kind: Kind,
-        records: usize,
-        before: usize,
-        counted: usize,
-    ) -> Self {
-        Self {
-            name,
-            kind,
-            records,
-            before,
-            counted,
-        }
-    }
-}
-
-/// The contents of `instructions.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Recorded {
     note: String,
@@ -101,42 +75,15 @@ struct Recorded {
     instructions: BTreeMap<String, u64>,
 }
 
-/// Instructions could not be counted.
-#[derive(Debug, Error)]
-pub enum InstructionsError {
-    /// A tool is missing or failed.
-    #[error(transparent)]
-    Missing(#[from] MissingError),
-    /// The function failed.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    /// The stand-in could not be started, or a file could not be read or written.
-    #[error("instructions can't be counted")]
-    Io(#[from] io::Error),
-    /// The recorded counts are malformed.
-    #[error("the recorded counts can't be read")]
-    Recorded(#[from] serde_json::Error),
-    /// Callgrind wrote no total.
-    #[error("callgrind wrote no total")]
-    NoTotal,
-    /// Valgrind is not installed, and could not be installed.
-    #[error("valgrind is not installed")]
-    NoValgrind(#[source] MissingError),
-}
-
 /// Counts and compares with the recorded counts. Returns one line per count, and whether all counts hold.
-///
-/// # Errors
-/// [`InstructionsError`].
-pub fn check() -> Result<(Vec<String>, bool), InstructionsError> {
+pub fn check() -> Result<(Vec<String>, bool)> {
     let not_checked = |why| Ok((vec![format!("NOT CHECKED: {why}")], true));
-    let tools = match tools() {
-        Err(InstructionsError::NoValgrind(error)) => {
-            return not_checked(format!("valgrind is not installed: {error}"));
-        }
-        tools => tools?,
+    let tools = match valgrind() {
+        Ok(valgrind) => tools(&valgrind)?,
+        Err(error) => return not_checked(format!("valgrind is not installed: {error:#}")),
     };
-    let recorded: Recorded = serde_json::from_slice(&fs::read(file())?)?;
+    let recorded: Recorded =
+        serde_json::from_slice(&fs::read(file())?).context("the recorded counts can't be read")?;
     if recorded.counted_with != tools {
         let counted_with = recorded.counted_with;
         return not_checked(format!("counted with {counted_with}, this is {tools}"));
@@ -144,15 +91,15 @@ pub fn check() -> Result<(Vec<String>, bool), InstructionsError> {
     let counter = Counter::new()?;
     let mut lines = Vec::new();
     let mut all_hold = true;
-    for case in &CASES {
-        let recorded = recorded.instructions.get(case.name).copied();
+    for case in CASES {
+        let recorded = recorded.instructions.get(case.0).copied();
         let mut count = counter.count(case)?;
         if exceeds(count, recorded) {
             // Requests cost more instructions on a machine that stalls.
             count = count.min(counter.count(case)?);
         }
         all_hold &= !exceeds(count, recorded);
-        lines.push(verdict(case.name, count, recorded));
+        lines.push(verdict(case.0, count, recorded));
     }
     if !all_hold {
         lines.push(format!(
@@ -163,15 +110,12 @@ pub fn check() -> Result<(Vec<String>, bool), InstructionsError> {
 }
 
 /// Counts and records the counts. Returns one line per count.
-///
-/// # Errors
-/// [`InstructionsError`].
-pub fn record() -> Result<Vec<String>, InstructionsError> {
-    let counted_with = tools()?;
+pub fn record() -> Result<Vec<String>> {
+    let counted_with = tools(&valgrind().context("valgrind is not installed")?)?;
     let counter = Counter::new()?;
     let mut instructions = BTreeMap::new();
-    for case in &CASES {
-        instructions.insert(case.name.to_owned(), counter.count(case)?);
+    for case in CASES {
+        instructions.insert(case.0.to_owned(), counter.count(case)?);
     }
     let lines = instructions.iter();
     let lines = lines.map(|(name, count)| format!("{name}: {count} instructions"));
@@ -207,42 +151,43 @@ fn verdict(name: &str, count: u64, recorded: Option<u64>) -> String {
     }
 }
 
-/// The file with the recorded counts.
 fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json")
 }
 
-/// The tools that the counts depend on. In CI, root installs valgrind first.
-fn tools() -> Result<String, InstructionsError> {
-    let said = |command: &str, argument: &str| {
-        let said = contender::run(Command::new(command).arg(argument));
-        said.map(|said| said.trim().to_owned())
-    };
-    let valgrind = said("valgrind", "--version").or_else(|error| {
+fn said(command: &str, argument: &str) -> Result<String> {
+    let said = contender::run(Command::new(command).arg(argument))?;
+    Ok(said.trim().to_owned())
+}
+
+/// Valgrind's version. In CI, root installs it first.
+fn valgrind() -> Result<String> {
+    said("valgrind", "--version").or_else(|error| {
         if env::var("CI").is_ok_and(|ci| ci == "true") && said("id", "-u")? == "0" {
             contender::run(Command::new("apt-get").arg("update"))?;
             contender::run(Command::new("apt-get").args(["install", "--yes", "valgrind"]))?;
             return said("valgrind", "--version");
         }
         Err(error)
-    });
-    let valgrind = valgrind.map_err(InstructionsError::NoValgrind)?;
+    })
+}
+
+/// The tools that the counts depend on.
+fn tools(valgrind: &str) -> Result<String> {
     let (rustc, libc) = (said("rustc", "-V")?, said("getconf", "GNU_LIBC_VERSION")?);
     let arch = env::consts::ARCH;
     Ok(format!("{rustc}, {arch}, {valgrind}, {libc}"))
 }
 
-/// Counts the instructions of a process.
 struct Counter {
     program: Program,
     contender: Contender,
     table: Table,
-    /// The file that callgrind writes.
     output: PathBuf,
 }
 
 impl Counter {
-    fn new() -> Result<Self, InstructionsError> {
+    fn new() -> Result<Self> {
         let workspace = contender::workspace()?;
         let lambda = workspace.join("lambda");
         let mut cargo = contender::cargo();
@@ -285,31 +230,32 @@ impl Counter {
     }
 
     /// Instructions per record of the counted batches, or of the whole cold start.
-    fn count(&self, case: &Case) -> Result<u64, InstructionsError> {
-        let all = self.total(case, case.before + case.counted)?;
-        if case.kind == Kind::ColdStart {
+    fn count(&self, case: Case) -> Result<u64> {
+        let (_, kind, records, before, counted) = case;
+        let all = self.total(case, before + counted)?;
+        if kind == Kind::ColdStart {
             return Ok(all);
         }
-        let before = self.total(case, case.before)?;
-        Ok(all.saturating_sub(before) / (case.counted * case.records) as u64)
+        let before = self.total(case, before)?;
+        Ok(all.saturating_sub(before) / (counted * records) as u64)
     }
 
     /// Instructions of a process that handles this many batches, from its start to its end.
-    fn total(&self, case: &Case, batches: usize) -> Result<u64, InstructionsError> {
+    fn total(&self, (_, kind, records, ..): Case, batches: usize) -> Result<u64> {
         self.table.clear();
         let (shape, endpoint) = (Shape::cold(), self.table.endpoint());
         let mut process = Process::start(&self.contender, &self.program, &shape, &endpoint)?;
         let mut orders = Orders::default();
-        let mut new = || orders.event(&[], case.records);
+        let mut new = || orders.event(&[], records);
         let known = new();
-        if case.kind == Kind::Duplicate {
+        if kind == Kind::Duplicate {
             process.invoke(&known.0)?;
         }
         for _ in 0..batches {
-            match case.kind {
+            match kind {
                 Kind::ColdStart | Kind::New => process.invoke(&new().0)?,
                 Kind::Duplicate => process.invoke(&known.0)?,
-                Kind::Failing => process.invoke_failing(&refused(&new().0), case.records)?,
+                Kind::Failing => process.invoke_failing(&refused(&new().0), records)?,
             };
         }
         process.wait_until_idle()?;
@@ -317,7 +263,7 @@ impl Counter {
         let output = fs::read_to_string(&self.output)?;
         let mut lines = output.lines();
         let total = lines.find_map(|line| line.strip_prefix("summary:")?.trim().parse().ok());
-        total.ok_or(InstructionsError::NoTotal)
+        total.context("callgrind wrote no total")
     }
 }
 

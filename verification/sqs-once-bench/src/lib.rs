@@ -7,9 +7,9 @@
 //! |---|---|
 //! | [`contract`] | the behaviour that all contenders share: the payload, the work, the environment |
 //! | [`machine`] | CPU and memory of threads and processes |
-//! | [`http`] | the server side of HTTP/1.1 |
+//! | `http` | the server side of HTTP/1.1 |
 //! | [`table`] | the stand-in for DynamoDB |
-//! | [`runtime_api`] | the Lambda Runtime API that drives a contender |
+//! | `runtime_api` | the Lambda Runtime API that drives a contender |
 //! | [`contender`] | the contenders, and how each is built or installed |
 //! | [`process`] | the process of a contender |
 //! | [`shape`] | the measured batches |
@@ -20,13 +20,14 @@
 
 pub mod contender;
 pub mod contract;
-pub mod http;
+mod http;
 pub mod instructions;
 pub mod machine;
 pub mod measure;
 pub mod process;
 pub mod report;
-pub mod runtime_api;
+mod runtime_api;
 pub mod shape;
 pub mod table;
+mod tables;
 pub mod units;

@@ -2,12 +2,12 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
 
-use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use sqs_once_bench::contender::{self, Contender};
@@ -60,27 +60,19 @@ struct Arguments {
     record: bool,
 }
 
-fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                eprintln!("  because: {error}");
-                cause = error.source();
-            }
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> Result<ExitCode> {
+    Ok(match run(&Arguments::parse())? {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// Returns whether every requested measurement succeeded, or every check holds.
-fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
-    if !machine::IS_SUPPORTED {
-        return Err("the benchmark reads CPU time as only Linux tells it".into());
-    }
+fn run(arguments: &Arguments) -> Result<bool> {
+    ensure!(
+        machine::IS_SUPPORTED,
+        "the benchmark reads CPU time as only Linux tells it"
+    );
     let load_before = machine::load();
     let progress = ProgressBar::new(0);
     progress.set_style(ProgressStyle::with_template(
@@ -153,13 +145,11 @@ fn chosen<T>(
     all: Vec<T>,
     name: impl Fn(&T) -> &'static str,
     names: &[String],
-) -> Result<Vec<T>, String> {
+) -> Result<Vec<T>> {
     let known: Vec<_> = all.iter().map(&name).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
         let known = known.join("; ");
-        return Err(format!(
-            "no {what} is called {unknown:?}; there are: {known}"
-        ));
+        bail!("no {what} is called {unknown:?}; there are: {known}");
     }
     let is_chosen = |one: &T| names.is_empty() || names.iter().any(|wanted| wanted == name(one));
     Ok(all.into_iter().filter(is_chosen).collect())

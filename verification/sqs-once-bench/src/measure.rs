@@ -2,16 +2,15 @@
 //! all of them equally.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Error, Result, bail};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::contender::{Contender, Program};
 use crate::machine;
-use crate::process::{Orders, Process, ProcessError};
+use crate::process::{Orders, Process};
 use crate::report::Results;
 use crate::shape::Shape;
 use crate::table::{Counts, Latency, Table, Units};
@@ -29,7 +28,6 @@ pub struct Options {
     pub latency: Latency,
 }
 
-/// The maximum number of batches in a turn.
 const MOST_BATCHES: usize = 100;
 
 /// A contender's results for a shape.
@@ -89,41 +87,15 @@ impl Spread {
     }
 }
 
-/// The measurement failed, as a whole or for one contender.
-#[derive(Debug, Error)]
-pub enum MeasureError {
-    /// The stand-ins could not be started.
-    #[error("no loopback port can be had")]
-    Listen(#[from] io::Error),
-    /// A process failed.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    /// The contender acknowledged orders that it did not complete, or completed other orders.
-    #[error(
-        "{contender} completed {completed} orders of {sent}: it does not do what the others do"
-    )]
-    Incomplete {
-        /// The contender.
-        contender: &'static str,
-        /// The number of different orders that it received.
-        sent: usize,
-        /// The number of completed items in its table.
-        completed: usize,
-    },
-}
-
 /// Measures these contenders for these shapes. Small shapes should come first: the time of a small batch predicts that
-/// of a larger one.
-///
-/// # Errors
-/// [`MeasureError::Listen`]. The failure of a contender is an entry of the results.
+/// of a larger one. The failure of a contender is an entry of the results.
 pub fn measure(
     contenders: &[(Contender, Program)],
     shapes: &[Shape],
     options: Options,
     progress: &ProgressBar,
-) -> Result<Results, MeasureError> {
-    let table = Table::start(options.latency)?;
+) -> Result<Results> {
+    let table = Table::start(options.latency).context("no loopback port can be had")?;
     let mut results = Results::new(options);
     let pairs = shapes.iter().flat_map(|shape| {
         let those = contenders
@@ -171,12 +143,16 @@ pub fn measure(
         }
         for round in 1..=options.rounds {
             for (turn, plan) in &mut turns {
-                progress.set_message(format!("{}: round {round}, {}", shape.name, turn.title));
+                progress.set_message(format!(
+                    "{}: round {round}, {}",
+                    shape.name, turn.contender.title
+                ));
                 turn.take(&table);
                 progress.inc(plan.turn);
             }
         }
         for (turn, _) in turns {
+            let contender = turn.contender;
             match turn.end(&table) {
                 Ok(cell) => {
                     if shape.is_plotted() {
@@ -185,7 +161,7 @@ pub fn measure(
                     }
                     results.cells.push(cell);
                 }
-                Err((contender, error)) => results.fail(contender, shape, &error),
+                Err(error) => results.fail(contender, shape, &error),
             }
         }
     }
@@ -239,7 +215,7 @@ fn cold_starts(
                     times.push(millis(took));
                     cpus.extend(cpu.map(millis));
                 }
-                Err(error) => results.fail(contender, &shape, &error.into()),
+                Err(error) => results.fail(contender, &shape, &error),
             }
         }
     }
@@ -254,7 +230,6 @@ fn cold_starts(
 /// A contender's turns for a shape.
 struct Turns<'a> {
     contender: &'a Contender,
-    title: &'static str,
     shape: &'a Shape,
     process: Process,
     orders: Orders,
@@ -267,7 +242,7 @@ struct Turns<'a> {
     measured: usize,
     event_bytes: usize,
     counts: Counts,
-    failure: Option<MeasureError>,
+    failure: Option<Error>,
 }
 
 impl<'a> Turns<'a> {
@@ -277,7 +252,7 @@ impl<'a> Turns<'a> {
         shape: &'a Shape,
         table: &Table,
         options: Options,
-    ) -> Result<Self, MeasureError> {
+    ) -> Result<Self> {
         let before = table.counts();
         let mut process = Process::start(contender, program, shape, &table.endpoint())?;
         let mut orders = Orders::default();
@@ -297,7 +272,6 @@ impl<'a> Turns<'a> {
         let fit = options.turn.as_nanos() / last.as_nanos().max(1);
         Ok(Self {
             contender,
-            title: contender.title,
             shape,
             process,
             orders,
@@ -321,7 +295,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    fn try_take(&mut self, table: &Table) -> Result<(), MeasureError> {
+    fn try_take(&mut self, table: &Table) -> Result<()> {
         self.process.wait_until_idle()?;
         let (counts, cpu) = (table.counts(), self.process.cpu());
         let mut latencies = Vec::with_capacity(self.batches);
@@ -355,21 +329,17 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    fn end(self, table: &Table) -> Result<Cell, (&'a Contender, MeasureError)> {
-        let fail = |error| Err((self.contender, error));
+    fn end(self, table: &Table) -> Result<Cell> {
         if let Some(failure) = self.failure {
-            return fail(failure);
+            return Err(failure);
         }
         let (sent, completed) = (self.orders.sent(), table.completed(&self.contender.table()));
         let (latency_ms, cpu_us) = match (Spread::of(self.latencies), Spread::of(self.cpu)) {
             (Some(latency), Some(cpu)) if sent == completed => (latency, cpu),
-            _ => {
-                return fail(MeasureError::Incomplete {
-                    contender: self.contender.name,
-                    sent,
-                    completed,
-                });
-            }
+            _ => bail!(
+                "{} completed {completed} orders of {sent}: it does not do what the others do",
+                self.contender.name
+            ),
         };
         let records = (self.measured * self.shape.records) as f64;
         let requests = self.counts.total() as f64;

@@ -3,15 +3,14 @@
 use std::collections::HashSet;
 use std::env;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::Deserialize;
-use thiserror::Error;
 
 use crate::contender::{Contender, Program};
 use crate::contract;
@@ -24,7 +23,6 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a contender may take until it asks for its first event.
 const INIT: Duration = Duration::from_secs(60);
 
-/// The file with all root certificates.
 const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// A running contender. Dropping this value kills it.
@@ -34,39 +32,6 @@ pub struct Process {
     runtime_api: RuntimeApi,
     stderr: PathBuf,
     started: Instant,
-}
-
-/// A contender did not behave as measured.
-#[derive(Debug, Error)]
-pub enum ProcessError {
-    /// It could not be started.
-    #[error("{contender} can't be started")]
-    Start {
-        /// The contender.
-        contender: &'static str,
-        /// The reason.
-        source: io::Error,
-    },
-    /// It did not ask for an event, or did not answer.
-    #[error("{contender} did not {what} in time; its last words:\n{stderr}")]
-    Silent {
-        /// The contender.
-        contender: &'static str,
-        /// The missing action.
-        what: &'static str,
-        /// The end of its standard error.
-        stderr: String,
-    },
-    /// It answered with a wrong result.
-    #[error("{contender} gave a wrong answer: {answer}; its last words:\n{stderr}")]
-    Wrong {
-        /// The contender.
-        contender: &'static str,
-        /// The beginning of the answer.
-        answer: String,
-        /// The end of its standard error.
-        stderr: String,
-    },
 }
 
 #[derive(Deserialize)]
@@ -80,20 +45,14 @@ impl Process {
     ///
     /// Its standard output goes to `/dev/null`. The contender pays for formatting and writing its log lines, but a
     /// reader would take CPU time from it, unlike Lambda's reader.
-    ///
-    /// # Errors
-    /// [`ProcessError::Start`].
     pub fn start(
         contender: &Contender,
         program: &Program,
         shape: &Shape,
         endpoint: &str,
-    ) -> Result<Self, ProcessError> {
-        let failed = |source| ProcessError::Start {
-            contender: contender.name,
-            source,
-        };
-        let runtime_api = RuntimeApi::start().map_err(failed)?;
+    ) -> Result<Self> {
+        let failed = || format!("{} can't be started", contender.name);
+        let runtime_api = RuntimeApi::start().with_context(failed)?;
         let stderr = program.workspace.join(format!("{}.stderr", contender.name));
         let mut command = Command::new(&program.path);
         command.args(&program.args);
@@ -130,7 +89,7 @@ impl Process {
             .env(contract::SINGLE_REQUESTS, flag(contender.single_requests))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&stderr).map_err(failed)?);
+            .stderr(File::create(&stderr).with_context(failed)?);
         if let Some(concurrency) = shape.concurrency {
             command.env("SQS_ONCE_CONCURRENCY", concurrency.to_string());
         }
@@ -142,7 +101,7 @@ impl Process {
         let started = Instant::now();
         Ok(Self {
             contender: contender.name,
-            child: command.spawn().map_err(failed)?,
+            child: command.spawn().with_context(failed)?,
             runtime_api,
             stderr,
             started,
@@ -150,44 +109,24 @@ impl Process {
     }
 
     /// Makes the contender handle an event, and returns its latency.
-    ///
-    /// # Errors
-    /// [`ProcessError::Silent`], [`ProcessError::Wrong`].
-    pub fn invoke(&mut self, event: &Arc<[u8]>) -> Result<Duration, ProcessError> {
+    pub fn invoke(&mut self, event: &Arc<[u8]>) -> Result<Duration> {
         self.invoke_failing(event, 0)
     }
 
     /// Like [`Process::invoke`], for an event of which this many records must fail.
-    ///
-    /// # Errors
-    /// As [`Process::invoke`].
-    pub fn invoke_failing(
-        &mut self,
-        event: &Arc<[u8]>,
-        failing: usize,
-    ) -> Result<Duration, ProcessError> {
+    pub fn invoke_failing(&mut self, event: &Arc<[u8]>, failing: usize) -> Result<Duration> {
         self.wait_until_idle()?;
         self.answer(event, failing).map(|(latency, _)| latency)
     }
 
     /// Makes the contender handle its first event. Returns the time from the process's start to the answer, and the CPU
     /// time.
-    ///
-    /// # Errors
-    /// As [`Process::invoke`].
-    pub fn first_answer(
-        &mut self,
-        event: &Arc<[u8]>,
-    ) -> Result<(Duration, Option<Duration>), ProcessError> {
+    pub fn first_answer(&mut self, event: &Arc<[u8]>) -> Result<(Duration, Option<Duration>)> {
         let (_, at) = self.answer(event, 0)?;
         Ok((at - self.started, self.cpu()))
     }
 
-    fn answer(
-        &mut self,
-        event: &Arc<[u8]>,
-        failing: usize,
-    ) -> Result<(Duration, Instant), ProcessError> {
+    fn answer(&mut self, event: &Arc<[u8]>, failing: usize) -> Result<(Duration, Instant)> {
         let child = &mut self.child;
         let is_alive = || matches!(child.try_wait(), Ok(None));
         let answer = self
@@ -203,18 +142,16 @@ impl Process {
             },
             Err(error) => error.clone(),
         };
-        Err(ProcessError::Wrong {
-            contender: self.contender,
-            answer: text.chars().take(500).collect(),
-            stderr: self.last_words(),
-        })
+        let answer: String = text.chars().take(500).collect();
+        bail!(
+            "{} gave a wrong answer: {answer}; its last words:\n{}",
+            self.contender,
+            self.last_words()
+        )
     }
 
     /// Waits until the process asks for the next event. Until then it may still be working on the last one.
-    ///
-    /// # Errors
-    /// [`ProcessError::Silent`].
-    pub fn wait_until_idle(&self) -> Result<(), ProcessError> {
+    pub fn wait_until_idle(&self) -> Result<()> {
         if self.runtime_api.wait_until_idle(INIT) {
             return Ok(());
         }
@@ -232,10 +169,7 @@ impl Process {
     }
 
     /// Asks the process to end, and waits until it has ended.
-    ///
-    /// # Errors
-    /// [`ProcessError::Silent`].
-    pub fn end(mut self) -> Result<(), ProcessError> {
+    pub fn end(mut self) -> Result<()> {
         machine::terminate(self.child.id());
         let until = Instant::now() + INIT;
         while Instant::now() < until {
@@ -247,12 +181,12 @@ impl Process {
         Err(self.silent("end"))
     }
 
-    fn silent(&self, what: &'static str) -> ProcessError {
-        ProcessError::Silent {
-            contender: self.contender,
-            what,
-            stderr: self.last_words(),
-        }
+    fn silent(&self, what: &str) -> Error {
+        anyhow!(
+            "{} did not {what} in time; its last words:\n{}",
+            self.contender,
+            self.last_words()
+        )
     }
 
     fn last_words(&self) -> String {

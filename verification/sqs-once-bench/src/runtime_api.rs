@@ -14,20 +14,19 @@ use crate::http::{self, Connection, response};
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The Runtime API on a loopback port. It listens until the process ends.
-pub struct RuntimeApi {
+pub(crate) struct RuntimeApi {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 /// A contender's answer to an event.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The response, or the error as the contender reported it.
-    pub result: Result<Vec<u8>, String>,
+    pub(crate) result: Result<Vec<u8>, String>,
     /// The time from sending the event to reading the answer.
-    pub latency: Duration,
-    /// When the answer was read.
-    pub at: Instant,
+    pub(crate) latency: Duration,
+    pub(crate) at: Instant,
 }
 
 #[derive(Default)]
@@ -51,11 +50,7 @@ struct Event {
 }
 
 impl RuntimeApi {
-    /// Starts the Runtime API.
-    ///
-    /// # Errors
-    /// If no loopback port is available.
-    pub fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let serving = Arc::clone(&shared);
         let serve = move |connection: &mut Connection| serve(connection, &serving);
@@ -64,12 +59,12 @@ impl RuntimeApi {
     }
 
     /// Its address: the value of `AWS_LAMBDA_RUNTIME_API`.
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.address.to_string()
     }
 
     /// Sends an event and waits for the answer. Returns `None` if no answer arrives in time, or the contender has died.
-    pub fn invoke(
+    pub(crate) fn invoke(
         &self,
         payload: Arc<[u8]>,
         timeout: Duration,
@@ -89,7 +84,7 @@ impl RuntimeApi {
     }
 
     /// Waits until the contender asks for an event. Returns whether it did so in time.
-    pub fn wait_until_idle(&self, timeout: Duration) -> bool {
+    pub(crate) fn wait_until_idle(&self, timeout: Duration) -> bool {
         let state = self.shared.lock();
         self.shared
             .wait(state, timeout, |state| state.waiting == 0)

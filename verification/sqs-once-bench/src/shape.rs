@@ -48,24 +48,14 @@ pub const WITH_STATEMENTS: [&str; 6] =
 /// The contenders with a cache of completed keys.
 const WITH_CACHE: [&str; 4] = [OURS, "typescript", "python-6", "python-1"];
 
-/// The statement latencies with which the comparison is repeated, in microseconds, and the names of the batches.
-const STATEMENTS: [(u64, [&str; 3]); 2] = [
-    (
-        200,
-        [
-            "10 new, 0.2 ms a statement",
-            "100 new, 0.2 ms a statement",
-            "1000 new, 0.2 ms a statement",
-        ],
-    ),
-    (
-        1000,
-        [
-            "10 new, 1 ms a statement",
-            "100 new, 1 ms a statement",
-            "1000 new, 1 ms a statement",
-        ],
-    ),
+/// The batches with which the comparison is repeated: their names, sizes, and the latency of a statement in microseconds.
+const STATEMENTS: [(&str, usize, u64); 6] = [
+    ("10 new, 0.2 ms a statement", 10, 200),
+    ("100 new, 0.2 ms a statement", 100, 200),
+    ("1000 new, 0.2 ms a statement", 1000, 200),
+    ("10 new, 1 ms a statement", 10, 1000),
+    ("100 new, 1 ms a statement", 100, 1000),
+    ("1000 new, 1 ms a statement", 1000, 1000),
 ];
 
 impl Shape {
@@ -112,19 +102,12 @@ impl Shape {
             growth("300 new", 300),
             growth("3000 new", 3000),
         ];
-        for (micros, names) in STATEMENTS {
-            all.extend(
-                names
-                    .into_iter()
-                    .zip([10, 100, 1000])
-                    .map(|(name, records)| Self {
-                        part: Part::Statements,
-                        statement: Duration::from_micros(micros),
-                        contenders: &WITH_STATEMENTS,
-                        ..new(name, records)
-                    }),
-            );
-        }
+        all.extend(STATEMENTS.map(|(name, records, micros)| Self {
+            part: Part::Statements,
+            statement: Duration::from_micros(micros),
+            contenders: &WITH_STATEMENTS,
+            ..new(name, records)
+        }));
         all
     }
 

@@ -1,4 +1,4 @@
-//! The stand-in for DynamoDB: the tables of `dynamodb-for-tests` behind HTTP, with a fixed latency and counters.
+//! The stand-in for DynamoDB: tables in memory behind HTTP, with a fixed latency and counters.
 //!
 //! It runs in threads of the benchmark's own process. While a contender works, the benchmark only waits, so a separate
 //! process would disturb as much, and its counters would need further requests. The stand-in's own cost is measured
@@ -13,12 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dynamodb_for_tests::{Item, KeyType, Schema, Tables, Value};
-
 use crate::http::{self, Connection, response};
 use crate::machine;
+use crate::tables::{Item, Tables, Value};
 
-pub use dynamodb_for_tests::Units;
+pub use crate::tables::Units;
 
 /// The latency that the stand-in adds to its own computing time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,12 +84,9 @@ struct State {
 
 impl Table {
     /// Starts the stand-in.
-    ///
-    /// # Errors
-    /// If no loopback port is available.
     pub fn start(latency: Latency) -> io::Result<Self> {
         let state = State {
-            tables: Tables::made_when_named(Schema::partition_key("id", KeyType::S)),
+            tables: Tables::default(),
             counts: Counts::default(),
             latency,
         };
@@ -142,9 +138,8 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
         let operation = request.target.rsplit('.').next().unwrap_or_default();
         let (answer, latency) = {
             let mut state = lock(state);
-            // Only the tokens of transactions depend on the time, and no contender commits transactions.
             let body = connection.body(&request);
-            let answer = state.tables.carry_out(operation, body, Duration::ZERO);
+            let answer = state.tables.carry_out(operation, body);
             if let Some(count) = state.counts.requests.get_mut(operation) {
                 *count += 1;
             } else {

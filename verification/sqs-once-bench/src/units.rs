@@ -1,9 +1,9 @@
 //! The request units of each kind of record. The stand-in counts them, with consumers in this process. The results do
 //! not depend on the clock.
 
-use std::io;
 use std::sync::Arc;
 
+use anyhow::{Context as _, Result};
 use aws_lambda_events::event::sqs::SqsEvent;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
@@ -11,8 +11,7 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
 use sqs_once::key::MessageAttribute;
 use sqs_once::policy::{Cache, MissingKey, Mode};
-use sqs_once::{Consumer, DynamoDbStore, EventError, HandlerError};
-use thiserror::Error;
+use sqs_once::{Consumer, DynamoDbStore, HandlerError};
 use tower_service::Service;
 
 use crate::contract::{self, Order};
@@ -35,33 +34,17 @@ pub struct Consumption {
     pub units: Units,
 }
 
-/// The units could not be counted.
-#[derive(Debug, Error)]
-pub enum UnitsError {
-    /// The stand-in could not be started.
-    #[error("the stand-in for DynamoDB can't be started")]
-    Start(#[from] io::Error),
-    /// The event is malformed.
-    #[error("the benchmark's own event can't be read")]
-    Event(#[from] serde_json::Error),
-    /// A consumer refused the event.
-    #[error("sqs-once refused the event")]
-    Refused(#[from] EventError),
-}
-
 /// What each kind of record consumes with sqs-once.
-///
-/// # Errors
-/// [`UnitsError`].
-pub fn consumptions() -> Result<Vec<Consumption>, UnitsError> {
+pub fn consumptions() -> Result<Vec<Consumption>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(count())
 }
 
-async fn count() -> Result<Vec<Consumption>, UnitsError> {
-    let table = Table::start(Latency::default())?;
+async fn count() -> Result<Vec<Consumption>> {
+    let table = Table::start(Latency::default());
+    let table = table.context("the stand-in for DynamoDB can't be started")?;
     let store = DynamoDbStore::new(client(&table), "units");
     let keyed = || {
         sqs_once::consumer::<Order>()
@@ -143,20 +126,19 @@ async fn count() -> Result<Vec<Consumption>, UnitsError> {
 }
 
 /// The consumption of a batch.
-async fn consumed(
-    table: &Table,
-    mut consumer: Consumer,
-    event: &Arc<[u8]>,
-) -> Result<Units, UnitsError> {
+async fn consumed(table: &Table, mut consumer: Consumer, event: &Arc<[u8]>) -> Result<Units> {
     let before = table.counts();
-    let event: SqsEvent = serde_json::from_slice(event)?;
+    let event: SqsEvent =
+        serde_json::from_slice(event).context("the benchmark's own event can't be read")?;
     let mut context = Context::default();
     context.deadline = contract::now_ms() + TIME;
-    consumer.call(LambdaEvent::new(event, context)).await?;
+    let answer = consumer.call(LambdaEvent::new(event, context)).await;
+    answer.context("sqs-once refused the event")?;
     Ok(table.counts().since(&before).units)
 }
 
-fn client(table: &Table) -> Client {
+/// A client of the stand-in.
+pub fn client(table: &Table) -> Client {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .endpoint_url(table.endpoint())

@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit_mut::VisitMut;
 
 use crate::implementation::{derive, expand};
-use crate::signature::Kind;
+use crate::signature::{BATCH_HANDLER, HANDLER};
 
 /// Deeper than hand-written code. The parser's recursion at this depth fits a thread's stack.
 const DEEPEST: usize = 64;
@@ -30,11 +30,8 @@ pub fn macros(bytes: &[u8]) {
         return;
     };
     match name {
-        "handler" => check(item.clone(), expand::handler(Kind::Handler, options, item)),
-        "batch_handler" => check(
-            item.clone(),
-            expand::handler(Kind::BatchHandler, options, item),
-        ),
+        "handler" => check(item.clone(), expand::handler(HANDLER, options, item)),
+        "batch_handler" => check(item.clone(), expand::handler(BATCH_HANDLER, options, item)),
         "derive" => check_derive(derive::business_key(item)),
         _ => {}
     }

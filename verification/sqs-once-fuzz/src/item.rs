@@ -50,10 +50,8 @@ pub fn item(bytes: &[u8]) {
         return;
     };
     let mut lines = text.lines();
-    let (operation, layout) = lines
-        .next()
-        .and_then(|line| line.split_once(' '))
-        .unwrap_or_default();
+    let first = lines.next().and_then(|line| line.split_once(' '));
+    let (operation, layout) = first.unwrap_or_default();
     let answers: Vec<_> = lines.map_while(Answer::read).collect();
     // The SDK accepts some objects that are not quite JSON. The reference does not.
     if answers.iter().any(Answer::is_almost_json) {
@@ -268,11 +266,8 @@ mod tests {
     fn an_item_that_says_something_else_is_found() {
         let mut items = Vec::new();
         said(FOUND, |said| items.extend(said.items()));
-        let changed = {
-            let mut item = items.remove(0);
-            item.status = Status::InProgress;
-            item
-        };
+        let mut changed = items.remove(0);
+        changed.status = Status::InProgress;
         said(FOUND, |said| said.found(&id(1), Some(&changed)));
     }
 }

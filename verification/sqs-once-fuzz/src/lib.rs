@@ -34,9 +34,8 @@ mod implementation {
     pub(crate) mod key;
     pub(crate) mod options;
     pub(crate) mod signature;
-    pub(crate) mod spelling;
 }
-use implementation::{key, options, signature, spelling};
+use implementation::{key, options, signature};
 
 pub use envelope::envelope;
 pub use event::event;

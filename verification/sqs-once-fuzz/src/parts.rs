@@ -7,7 +7,6 @@ use sqs_once::BusinessKey;
 use sqs_once::key::KeyError;
 use sqs_once::key::{ItemId, KeyPart, KeyWriter, Namespace};
 
-/// One part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),

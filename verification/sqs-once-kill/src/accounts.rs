@@ -6,68 +6,81 @@ mod tests;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use crate::history::{Book, Close, OrderNotes, What};
-use crate::network::Fault;
+use clap::ValueEnum;
+
+use crate::history::{Book, Close, Kills, OrderNotes, What};
+use crate::network::TrafficFault;
 use crate::plan::{Plan, Way};
 use crate::report::story;
 
 /// A window in which an effect may be repeated, because it does not commit with its record. No library can close it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Window {
-    /// The process was killed before the effect was recorded.
+    #[value(help = "the process was killed before the effect was on record")]
     Killed,
-    /// The process was killed at its timeout.
+    #[value(help = "the process was killed at its timeout before that")]
     TimedOut,
-    /// The request that records the effect, or its answer, was lost or late.
+    #[value(help = "the request that records it, or its answer, was lost or late")]
     Unrecorded,
-    /// The deadline arrived before the effect was recorded.
+    #[value(help = "the deadline came before that")]
     Deadline,
 }
 
 /// A violation found for an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Wrong {
     /// The order was acknowledged before its effect, never had its effect, or was never acknowledged. Or it cannot be
     /// handled, but is not in the dead-letter queue.
+    #[value(help = "acknowledged without its effect, or never done")]
     Lost,
     /// The order was acknowledged although its key was not recorded: its next copy would run again.
+    #[value(help = "acknowledged, and its key not on record")]
     Unrecorded,
     /// The ledger received a request for a message that was never delivered, or an order that cannot be handled had an
     /// effect.
+    #[value(help = "an effect that nobody asked for")]
     Unexpected,
     /// Its effect happened more than once, outside of every window.
+    #[value(help = "an effect more than once, unexplained")]
     Duplicated,
     /// Two handlers ran for it at once.
+    #[value(help = "two handlers of one order at once")]
     Concurrent,
     /// The order is in the dead-letter queue but should not be.
+    #[value(help = "in the dead-letter queue, and not hopeless")]
     Misplaced,
     /// Its token changed, or its fence did not grow.
+    #[value(help = "a token that changed, a fence that did not grow")]
     Unfenced,
     /// Its effect happened before that of an earlier order of its message group.
+    #[value(help = "handled before an earlier order of its message group")]
     Disordered,
 }
 
 /// The results of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Accounts {
     pub(crate) plan: Plan,
     pub(crate) took: Duration,
-    pub(crate) orders: usize,
-    pub(crate) spoilt: usize,
+    /// The number of orders.
+    pub orders: usize,
+    /// How many of them cannot be handled.
+    pub spoilt: usize,
     pub(crate) sent: usize,
     pub(crate) acknowledged: usize,
-    pub(crate) effects: u64,
+    /// The number of effects.
+    pub effects: u64,
     /// Orders with an effect.
     pub(crate) done: usize,
     /// Orders that succeeded although a delivery of them was killed, timed out or got no answer.
-    pub(crate) recovered: usize,
+    pub recovered: usize,
     pub(crate) windows: BTreeMap<Window, usize>,
     pub(crate) dead_letters: usize,
     pub(crate) closes: BTreeMap<Close, usize>,
     pub(crate) lines: BTreeMap<String, usize>,
-    pub(crate) faults: BTreeMap<Fault, usize>,
+    pub(crate) faults: BTreeMap<TrafficFault, usize>,
     pub(crate) requests: usize,
-    pub(crate) kills: (usize, usize),
+    pub(crate) kills: Kills,
     pub(crate) processes: usize,
     pub(crate) redriven: usize,
     pub(crate) failures: Vec<String>,
@@ -92,22 +105,7 @@ impl Accounts {
 
     /// The number of killed processes.
     pub fn kills(&self) -> usize {
-        self.kills.0 + self.kills.1
-    }
-
-    /// The number of orders that succeeded after a kill, a timeout or a lost answer.
-    pub fn recovered(&self) -> usize {
-        self.recovered
-    }
-
-    /// The number of effects.
-    pub fn effects(&self) -> u64 {
-        self.effects
-    }
-
-    /// The number of orders, and how many of them cannot be handled.
-    pub fn orders(&self) -> (usize, usize) {
-        (self.orders, self.spoilt)
+        self.kills.at_work + self.kills.idle
     }
 
     fn enter(&mut self, wrong: Wrong, why: &str, order: usize, book: &Book) {
@@ -124,28 +122,13 @@ pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
         plan: plan.clone(),
         took,
         orders: book.orders.len(),
-        spoilt: 0,
-        sent: 0,
-        acknowledged: 0,
-        effects: 0,
-        done: 0,
-        recovered: 0,
-        windows: BTreeMap::new(),
-        dead_letters: 0,
-        closes: BTreeMap::new(),
-        lines: BTreeMap::new(),
-        faults: book
-            .faults
-            .iter()
-            .map(|(fault, count)| (*fault, *count))
-            .collect(),
+        faults: book.faults.clone(),
         requests: book.requests,
-        kills: (book.kills.at_work, book.kills.idle),
+        kills: book.kills,
         processes: book.processes.len(),
         redriven: book.redriven,
         failures: book.failures.clone(),
-        wrong: BTreeMap::new(),
-        stories: Vec::new(),
+        ..Accounts::default()
     };
     for delivery in &book.deliveries {
         if let Some(close) = delivery.close {
@@ -243,13 +226,12 @@ impl<'a> Audit<'a> {
         let mut counted = 0;
         for (at, note) in self.order.notes.iter().enumerate() {
             match &note.what {
-                What::Sent { .. } | What::Received { .. } | What::Fault { .. } => {}
+                What::Sent { .. } | What::Received { .. } | What::TrafficFault { .. } => {}
                 What::Begun { delivery, .. } => {
                     // A killed process's request may arrive after the kill.
                     if !closed.contains(delivery) {
                         if !open.is_empty() {
-                            self.wrong
-                                .push((Wrong::Concurrent, "two handlers had it at once"));
+                            self.blame(Wrong::Concurrent, "two handlers had it at once");
                         }
                         open.insert(*delivery);
                     }
@@ -262,7 +244,7 @@ impl<'a> Audit<'a> {
                     open.remove(delivery);
                     if self.is_recorded {
                         let why = "its effect was on record, and happened again";
-                        self.wrong.push((Wrong::Duplicated, why));
+                        self.blame(Wrong::Duplicated, why);
                     }
                     self.effects.push(Effect {
                         at,
@@ -281,12 +263,12 @@ impl<'a> Audit<'a> {
                         let has_effect = counted > 0 || !self.effects.is_empty();
                         if !has_effect && !self.order.is_spoilt {
                             let why = "it was acknowledged before its effect had happened";
-                            self.wrong.push((Wrong::Lost, why));
+                            self.blame(Wrong::Lost, why);
                         }
                         let records = self.plan.way.claims() || self.plan.way == Way::Transactional;
                         if records && !self.is_recorded && !self.order.is_spoilt {
                             let why = "it was acknowledged, and its key was not on record";
-                            self.wrong.push((Wrong::Unrecorded, why));
+                            self.blame(Wrong::Unrecorded, why);
                         }
                     }
                 }
@@ -294,12 +276,13 @@ impl<'a> Audit<'a> {
         }
     }
 
+    fn blame(&mut self, wrong: Wrong, why: &'static str) {
+        self.wrong.push((wrong, why));
+    }
+
     fn enter(mut self, accounts: &mut Accounts) {
         let order = self.order;
-        let effects = match order.counted {
-            Some(times) => times,
-            None => self.effects.len() as u64,
-        };
+        let effects = order.counted.unwrap_or(self.effects.len() as u64);
         accounts.sent += order
             .notes
             .iter()
@@ -311,40 +294,34 @@ impl<'a> Audit<'a> {
         accounts.done += usize::from(effects > 0);
         accounts.dead_letters += order.dead_letters;
         match (order.is_spoilt, effects) {
-            (true, 1..) => self
-                .wrong
-                .push((Wrong::Unexpected, "it is hopeless, and has an effect")),
-            (false, 0) => self.wrong.push((Wrong::Lost, "its effect never happened")),
+            (true, 1..) => self.blame(Wrong::Unexpected, "it is hopeless, and has an effect"),
+            (false, 0) => self.blame(Wrong::Lost, "its effect never happened"),
             _ => {}
         }
         if order.is_spoilt && order.dead_letters == 0 {
-            self.wrong.push((
+            self.blame(
                 Wrong::Lost,
                 "it is hopeless, and not in the dead-letter queue",
-            ));
+            );
         }
         if !order.is_spoilt && order.dead_letters > 0 {
-            self.wrong
-                .push((Wrong::Misplaced, "it is in the dead-letter queue"));
+            self.blame(Wrong::Misplaced, "it is in the dead-letter queue");
         }
         if !order.is_spoilt && !self.is_acknowledged {
-            self.wrong
-                .push((Wrong::Lost, "none of its messages was acknowledged"));
+            self.blame(Wrong::Lost, "none of its messages was acknowledged");
         }
         if order.counted.is_some_and(|times| times > 1) {
-            self.wrong
-                .push((Wrong::Duplicated, "its effect is there more than once"));
+            self.blame(Wrong::Duplicated, "its effect is there more than once");
         }
         for window in self.repeats() {
             *accounts.windows.entry(window).or_default() += 1;
         }
-        let was_cut_off = |what: &What| {
-            let What::Closed { close, .. } = what else {
-                return false;
-            };
-            matches!(close, Close::Killed | Close::TimedOut | Close::AnswerLost)
-        };
-        let was_cut_off = order.notes.iter().any(|note| was_cut_off(&note.what));
+        let was_cut_off = order.notes.iter().any(|note| match note.what {
+            What::Closed { close, .. } => {
+                matches!(close, Close::Killed | Close::TimedOut | Close::AnswerLost)
+            }
+            _ => false,
+        });
         accounts.recovered += usize::from(was_cut_off && effects > 0 && self.is_acknowledged);
         for (wrong, why) in self.wrong {
             accounts.enter(wrong, why, self.number, self.book);
@@ -383,7 +360,7 @@ impl<'a> Audit<'a> {
         }
         let between = &self.order.notes[first.at..second.at];
         let is_lost = |what: &What| match what {
-            What::Fault { fault, .. } => *fault != Fault::Slow,
+            What::TrafficFault { fault, .. } => *fault != TrafficFault::Slow,
             _ => false,
         };
         let was_lost = between.iter().any(|note| is_lost(&note.what));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use anyhow::Result;
 use serde_json::json;
 use sqs_once_local::{
     Batch, EventSourceMapping, Function, InvokeError, Launch, LocalDynamoDb, Received,
@@ -11,7 +12,6 @@ use sqs_once_local::{
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use crate::RunError;
 use crate::chance::Chance;
 use crate::history::{Close, History, name, order_of};
 use crate::killer::Killer;
@@ -36,10 +36,8 @@ pub(crate) struct Shared {
 }
 
 pub(crate) struct Environment {
-    /// The number of the environment.
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
-    /// The environment variables of its processes.
     pub(crate) variables: Vec<(&'static str, String)>,
     pub(crate) kills: mpsc::UnboundedReceiver<()>,
     pub(crate) chance: Chance,
@@ -47,7 +45,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// Runs one process after another, until no message and no kill is left.
-    pub(crate) async fn run(mut self) -> Result<(), RunError> {
+    pub(crate) async fn run(mut self) -> Result<()> {
         while !self.is_done() {
             let process = self.shared.history.process(self.number);
             let function = self.launch(process).start().await?;
@@ -78,7 +76,7 @@ impl Environment {
         &mut self,
         process: usize,
         function: &Function,
-    ) -> Result<Option<(Vec<Received>, Close)>, RunError> {
+    ) -> Result<Option<(Vec<Received>, Close)>> {
         let shared = Arc::clone(&self.shared);
         while !self.is_done() {
             let Some(batch) = shared.mapping.poll(SystemTime::now())? else {
@@ -116,7 +114,7 @@ impl Environment {
         Ok(None)
     }
 
-    fn answered(&self, process: usize, batch: Batch, answer: &[u8]) -> Result<(), RunError> {
+    fn answered(&self, process: usize, batch: Batch, answer: &[u8]) -> Result<()> {
         let shared = &self.shared;
         if self.chance.in_thousand(ANSWERS_LOST_IN_THOUSAND) {
             let messages = batch.messages();
@@ -141,13 +139,9 @@ impl Environment {
     }
 
     /// Notes whether the tables contain these orders now.
-    fn look_up(&self, messages: &[Received]) -> Result<(), RunError> {
-        let Shared {
-            plan,
-            history,
-            dynamodb,
-            ..
-        } = &*self.shared;
+    fn look_up(&self, messages: &[Received]) -> Result<()> {
+        let (plan, history) = (&self.shared.plan, &self.shared.history);
+        let dynamodb = &self.shared.dynamodb;
         for order in messages.iter().filter_map(order_of) {
             if is_recorded(plan.way, dynamodb, order)? {
                 history.recorded(order);
@@ -161,7 +155,7 @@ impl Environment {
 }
 
 /// Whether the library's table records the order's key as completed.
-fn is_recorded(way: Way, dynamodb: &LocalDynamoDb, order: usize) -> Result<bool, RunError> {
+fn is_recorded(way: Way, dynamodb: &LocalDynamoDb, order: usize) -> Result<bool> {
     let id = format!("{}#s:{}", namespace(way), name(order));
     let table = TableDescription::default().name;
     let item = dynamodb.item(&table, json!({"id": {"S": id}}))?;
@@ -169,7 +163,7 @@ fn is_recorded(way: Way, dynamodb: &LocalDynamoDb, order: usize) -> Result<bool,
 }
 
 /// How often the effect of an order has happened, according to the table.
-pub(crate) fn counted(dynamodb: &LocalDynamoDb, order: usize) -> Result<u64, RunError> {
+pub(crate) fn counted(dynamodb: &LocalDynamoDb, order: usize) -> Result<u64> {
     let item = dynamodb.item(COUNTERS, json!({"id": {"S": name(order)}}))?;
     let times = item.as_ref().and_then(|item| item["times"]["N"].as_str());
     Ok(times

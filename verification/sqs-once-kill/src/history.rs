@@ -1,12 +1,13 @@
 //! What happened to every order, as the queue, the ledger and the network saw it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use sqs_once_local::{Received, RecordLine};
 
-use crate::network::Fault;
+use crate::network::TrafficFault;
 use crate::worker::{Entry, Order};
 
 /// The notes of a run, in order of time.
@@ -15,7 +16,6 @@ pub(crate) struct History {
     book: Mutex<Book>,
 }
 
-/// Everything noted during a run.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     pub(crate) orders: Vec<OrderNotes>,
@@ -27,14 +27,13 @@ pub(crate) struct Book {
     pub(crate) kills: Kills,
     /// The environment of each process.
     pub(crate) processes: Vec<usize>,
-    pub(crate) faults: HashMap<Fault, usize>,
+    pub(crate) faults: BTreeMap<TrafficFault, usize>,
     pub(crate) requests: usize,
     pub(crate) redriven: usize,
     /// Invocations that failed for an unknown reason.
     pub(crate) failures: Vec<String>,
 }
 
-/// One order.
 #[derive(Debug, Default)]
 pub(crate) struct OrderNotes {
     pub(crate) is_spoilt: bool,
@@ -65,18 +64,19 @@ impl Delivery {
     }
 }
 
-/// How a delivery ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Close {
-    /// The message was acknowledged and deleted.
+    #[value(name = "acknowledged")]
     Deleted,
     /// The message was acknowledged after it had become visible and was received again.
+    #[value(name = "acknowledged too late")]
     DeletedLate,
     /// The function reported the message as failed, or its answer could not be read.
     Returned,
-    /// The function's answer was lost.
+    #[value(name = "answer lost")]
     AnswerLost,
     Killed,
+    #[value(name = "timed out")]
     TimedOut,
     /// The process ended by itself, or its invocation failed.
     Failed,
@@ -105,7 +105,6 @@ pub(crate) enum What {
         fence: u64,
         token: String,
     },
-    /// The library's table recorded the order as handled.
     Recorded,
     /// The value in the table of the effects.
     Counted {
@@ -115,8 +114,8 @@ pub(crate) enum What {
         delivery: usize,
         close: Close,
     },
-    Fault {
-        fault: Fault,
+    TrafficFault {
+        fault: TrafficFault,
         operation: String,
     },
 }
@@ -168,7 +167,6 @@ impl History {
         book.processes.len() - 1
     }
 
-    /// The environment of a process.
     pub(crate) fn environment(&self, process: usize) -> Option<usize> {
         self.book().processes.get(process).copied()
     }
@@ -223,7 +221,6 @@ impl History {
         }
     }
 
-    /// Adds the log of a process that has ended.
     pub(crate) fn logged(&self, process: usize, lines: Vec<RecordLine>) {
         let mut book = self.book();
         for line in lines {
@@ -266,22 +263,20 @@ impl History {
     }
 
     /// Notes a fault of a request about these orders.
-    pub(crate) fn fault(&self, fault: Fault, operation: &str, orders: &[usize]) {
+    pub(crate) fn fault(&self, fault: TrafficFault, operation: &str, orders: &[usize]) {
         let mut book = self.book();
         *book.faults.entry(fault).or_default() += 1;
         for order in orders {
             let operation = operation.to_owned();
-            self.note(&mut book, *order, What::Fault { fault, operation });
+            self.note(&mut book, *order, What::TrafficFault { fault, operation });
         }
     }
 }
 
-/// The name of an order.
 pub(crate) fn name(order: usize) -> String {
     format!("order-{order}")
 }
 
-/// The number in an order's name.
 pub(crate) fn number(name: &str) -> Option<usize> {
     name.strip_prefix("order-")?.parse().ok()
 }

@@ -19,7 +19,6 @@ pub(crate) struct Killer {
     victims: Vec<mpsc::UnboundedSender<()>>,
     wait_for_effect: AtomicUsize,
     wait_for_request: AtomicUsize,
-    /// The number of messages acknowledged so far.
     acknowledged: watch::Sender<usize>,
 }
 

@@ -71,12 +71,9 @@ async fn begun(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) -> Statu
 }
 
 async fn effect(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) {
-    let Desk {
-        history, killer, ..
-    } = &*desk;
-    let environment = history.environment(entry.process);
-    history.effect(entry);
-    if environment.is_some_and(|environment| killer.on_effect(environment)) {
+    let environment = desk.history.environment(entry.process);
+    desk.history.effect(entry);
+    if environment.is_some_and(|environment| desk.killer.on_effect(environment)) {
         // The killed process can no longer receive the answer.
         std::future::pending().await
     }

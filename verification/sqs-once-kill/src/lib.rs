@@ -22,5 +22,5 @@ mod run;
 pub mod worker;
 
 pub use accounts::{Accounts, Wrong};
-pub use plan::{NoWay, Plan, Way};
-pub use run::{RunError, run};
+pub use plan::{Plan, Way};
+pub use run::run;

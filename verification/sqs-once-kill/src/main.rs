@@ -15,9 +15,9 @@ use sqs_once_kill::{Plan, Way, run, worker};
 /// If `AWS_LAMBDA_RUNTIME_API` is set, this program runs as such a process.
 #[derive(Parser)]
 struct Args {
-    /// How the consumer works: claim-first, fifo, transactional, record-after or unprotected. May be repeated. The
-    /// first three keep their promise; the others do not, which tests that the checks find violations.
-    #[arg(long = "way", default_values_t = [Way::ClaimFirst, Way::Fifo, Way::Transactional])]
+    /// How the consumer works. May be repeated. The first three ways keep their promise; the others do not, which tests
+    /// that the checks find violations.
+    #[arg(long = "way", value_enum, default_values_t = [Way::ClaimFirst, Way::Fifo, Way::Transactional])]
     ways: Vec<Way>,
     /// The total number of messages; every sixth is a copy.
     #[arg(long, default_value_t = 100_000)]

@@ -5,6 +5,8 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
+use clap::ValueEnum;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -21,49 +23,33 @@ use crate::chance::Chance;
 use crate::history::History;
 use crate::killer::Killer;
 
-/// A fault that a request meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Fault {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum TrafficFault {
     /// The connection breaks before the request arrives.
+    #[value(name = "request lost")]
     RequestLost,
     /// The request is carried out, and the connection breaks before the answer.
+    #[value(name = "carried out, answer lost")]
     AnswerLost,
     /// The request is carried out, but the answer is an internal error.
+    #[value(name = "carried out, answered as an internal error")]
     AnswerSpoilt,
     /// The request is carried out after the client has stopped waiting.
+    #[value(name = "carried out after the client gave up")]
     RequestLate,
     /// The request is carried out immediately, but its answer comes after the client has stopped waiting.
+    #[value(name = "answered after the client gave up")]
     AnswerLate,
     /// The request is slow but succeeds.
+    #[value(name = "slow")]
     Slow,
     /// The request is lost, and for a while so are the next ones, or their answers.
+    #[value(name = "lost at the start of an outage")]
     Outage,
 }
 
-impl Fault {
+impl TrafficFault {
     const OUTAGE: [Self; 2] = [Self::RequestLost, Self::AnswerLost];
-
-    const ALL: [Self; 7] = [
-        Self::RequestLost,
-        Self::AnswerLost,
-        Self::AnswerSpoilt,
-        Self::RequestLate,
-        Self::AnswerLate,
-        Self::Slow,
-        Self::Outage,
-    ];
-
-    pub(crate) fn in_words(self) -> &'static str {
-        match self {
-            Self::RequestLost => "request lost",
-            Self::AnswerLost => "carried out, answer lost",
-            Self::AnswerSpoilt => "carried out, answered as an internal error",
-            Self::RequestLate => "carried out after the client gave up",
-            Self::AnswerLate => "answered after the client gave up",
-            Self::Slow => "slow",
-            Self::Outage => "lost at the start of an outage",
-        }
-    }
 }
 
 /// From longer than the client waits for an attempt (2 s) to longer than a lease.
@@ -72,14 +58,15 @@ const SLOW_MS: std::ops::Range<u64> = 10..300;
 /// Some outages are shorter than all of the client's attempts together, others longer than the function's timeout.
 const OUTAGE_MS: std::ops::Range<u64> = 100..5_000;
 
-/// The requests of a run.
+const BROKEN: &str = "the connection breaks";
+
 pub(crate) struct Traffic {
     client: Client<HttpConnector, Full<Bytes>>,
     faults_in_thousand: usize,
     history: Arc<History>,
     killer: Arc<Killer>,
     /// The number of requests that still have to be carried out.
-    under_way: watch::Sender<usize>,
+    in_flight: watch::Sender<usize>,
 }
 
 /// The connection from one environment to one service.
@@ -92,15 +79,12 @@ struct Way {
     environment: usize,
     to: String,
     chance: Chance,
-    /// The end of the current outage.
     outage: Mutex<Instant>,
     traffic: Arc<Traffic>,
 }
 
-/// Makes the connection break.
-#[derive(Debug, thiserror::Error)]
-#[error("the connection breaks")]
-struct Broken;
+/// The answer to a request. An error breaks the connection.
+type Answer = Result<Response<Full<Bytes>>>;
 
 impl Traffic {
     pub(crate) fn new(
@@ -113,15 +97,15 @@ impl Traffic {
             faults_in_thousand,
             history,
             killer,
-            under_way: watch::Sender::new(0),
+            in_flight: watch::Sender::new(0),
         })
     }
 
     /// Waits until the last request is carried out.
     pub(crate) async fn ended(&self) {
-        let mut under_way = self.under_way.subscribe();
+        let mut in_flight = self.in_flight.subscribe();
         // This fails only without a sender, and `self` has one.
-        let _ = under_way.wait_for(|count| *count == 0).await;
+        let _ = in_flight.wait_for(|count| *count == 0).await;
     }
 
     /// Connects an environment to the service at `to`.
@@ -167,27 +151,25 @@ impl Drop for Network {
 }
 
 impl Way {
-    /// Chooses the fault of the next request.
-    fn fault(&self) -> Option<Fault> {
+    fn fault(&self) -> Option<TrafficFault> {
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         let faults = match Instant::now() < *outage {
-            true => &Fault::OUTAGE[..],
-            false if self.chance.in_thousand(self.traffic.faults_in_thousand) => &Fault::ALL[..],
+            true => &TrafficFault::OUTAGE[..],
+            false if self.chance.in_thousand(self.traffic.faults_in_thousand) => {
+                TrafficFault::value_variants()
+            }
             false => return None,
         };
         let fault = faults[self.chance.below(faults.len())];
-        if fault == Fault::Outage {
+        if fault == TrafficFault::Outage {
             *outage = Instant::now() + self.chance.millis(OUTAGE_MS);
         }
         Some(fault)
     }
 
-    async fn pass(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-    ) -> Result<Response<Full<Bytes>>, Broken> {
+    async fn pass(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
-        let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
+        let body = body.collect().await?.to_bytes();
         let fault = self.fault();
         self.traffic.history.requested();
         if let Some(fault) = fault {
@@ -205,15 +187,14 @@ impl Way {
         let carry_out = |after: Duration| {
             let way = Arc::clone(&self);
             let request = Request::from_parts(head, Full::new(body));
-            way.traffic.under_way.send_modify(|count| *count += 1);
+            way.traffic.in_flight.send_modify(|count| *count += 1);
             tokio::spawn(async move {
                 sleep(after).await;
                 let answer = way.carry_out(request).await;
-                way.traffic.under_way.send_modify(|count| *count -= 1);
+                way.traffic.in_flight.send_modify(|count| *count -= 1);
                 answer
             })
         };
-        let answer = |carried_out: Result<_, _>| carried_out.map_err(|_| Broken)?;
         match fault {
             None => {
                 let carried_out = carry_out(Duration::ZERO).await;
@@ -221,53 +202,41 @@ impl Way {
                     // The killed process can no longer receive the answer.
                     std::future::pending().await
                 }
-                answer(carried_out)
+                carried_out?
             }
-            Some(Fault::Slow) => answer(carry_out(slow).await),
-            Some(Fault::RequestLost | Fault::Outage) => Err(Broken),
-            Some(Fault::AnswerLost) => {
+            Some(TrafficFault::Slow) => carry_out(slow).await?,
+            Some(TrafficFault::RequestLost | TrafficFault::Outage) => bail!(BROKEN),
+            Some(TrafficFault::AnswerLost) => {
                 // The client never gets this answer.
                 let _ = carry_out(Duration::ZERO).await;
-                Err(Broken)
+                bail!(BROKEN)
             }
-            Some(Fault::AnswerSpoilt) => {
+            Some(TrafficFault::AnswerSpoilt) => {
                 let _ = carry_out(Duration::ZERO).await;
                 let mut spoilt = Response::new(Full::default());
                 *spoilt.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
                 Ok(spoilt)
             }
-            Some(Fault::RequestLate) => answer(carry_out(late).await),
-            Some(Fault::AnswerLate) => {
+            Some(TrafficFault::RequestLate) => carry_out(late).await?,
+            Some(TrafficFault::AnswerLate) => {
                 let carried_out = carry_out(Duration::ZERO);
                 sleep(late).await;
-                answer(carried_out.await)
+                carried_out.await?
             }
         }
     }
 
-    async fn carry_out(
-        &self,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Full<Bytes>>, Broken> {
-        let path = request
-            .uri()
-            .path_and_query()
-            .map_or("/", |path| path.as_str());
-        let uri = format!("{}{path}", self.to).parse();
-        *request.uri_mut() = uri.map_err(|_| Broken)?;
-        let answer = self
-            .traffic
-            .client
-            .request(request)
-            .await
-            .map_err(|_| Broken)?;
+    async fn carry_out(&self, mut request: Request<Full<Bytes>>) -> Answer {
+        let path = request.uri().path_and_query();
+        let path = path.map_or("/", |path| path.as_str());
+        *request.uri_mut() = format!("{}{path}", self.to).parse()?;
+        let answer = self.traffic.client.request(request).await?;
         let (head, body) = answer.into_parts();
-        let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
+        let body = body.collect().await?.to_bytes();
         Ok(Response::from_parts(head, Full::new(body)))
     }
 }
 
-/// The orders in a request's body.
 fn orders_in(body: &[u8]) -> Vec<usize> {
     let text = String::from_utf8_lossy(body);
     let mut orders: Vec<usize> = text

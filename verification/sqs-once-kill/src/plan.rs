@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 /// How the function works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Way {
     /// Claims the key first. Its effect goes to another service, the ledger.
+    #[default]
     ClaimFirst,
     /// Like `ClaimFirst`, behind a FIFO queue: the orders of a message group are handled in order.
     Fifo,
@@ -20,18 +22,9 @@ pub enum Way {
     Unprotected,
 }
 
-const NAMES: [(Way, &str); 5] = [
-    (Way::ClaimFirst, "claim-first"),
-    (Way::Fifo, "fifo"),
-    (Way::Transactional, "transactional"),
-    (Way::RecordAfter, "record-after"),
-    (Way::Unprotected, "unprotected"),
-];
-
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = NAMES.iter().find(|(way, _)| way == self);
-        f.write_str(name.map_or("", |(_, name)| name))
+        f.write_str(&name(self))
     }
 }
 
@@ -42,22 +35,14 @@ impl Way {
     }
 }
 
-/// The name of an unknown way.
-#[derive(Debug, thiserror::Error)]
-#[error("there are the ways claim-first, fifo, transactional, record-after and unprotected")]
-pub struct NoWay;
-
-impl FromStr for Way {
-    type Err = NoWay;
-
-    fn from_str(text: &str) -> Result<Self, NoWay> {
-        let way = NAMES.iter().find(|(_, name)| *name == text);
-        way.map(|(way, _)| *way).ok_or(NoWay)
-    }
+/// The name of a value on the command line or in the report.
+pub(crate) fn name(value: &impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A run of the kill test.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// How the function works.
     pub way: Way,
@@ -78,7 +63,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The function's timeout, at which its process is killed.
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
     /// The queue's visibility timeout: longer than a lease, so the lease has lapsed when a message is redelivered after
     /// a kill.
@@ -90,7 +74,6 @@ impl Plan {
     /// One order in this many cannot be handled.
     pub(crate) const SPOILT: usize = 100;
 
-    /// The number of message groups in a FIFO queue.
     const GROUPS: usize = 37;
     /// How many orders of a message group are sent in a row, so that a batch has several of them.
     const RUN: usize = 5;
@@ -108,7 +91,6 @@ impl Plan {
         }
     }
 
-    /// The number of different orders.
     pub(crate) fn orders(&self) -> usize {
         self.messages - self.messages / 6
     }

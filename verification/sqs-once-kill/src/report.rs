@@ -1,10 +1,13 @@
 //! The results in Markdown, and the history of an order.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
+use clap::ValueEnum;
+
 use crate::accounts::{Accounts, Window, Wrong};
-use crate::history::{Book, Close, What, name};
-use crate::plan::Way;
+use crate::history::{self, Book, Kills, What};
+use crate::plan::{Way, name};
 
 impl fmt::Display for Accounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,91 +27,48 @@ impl fmt::Display for Accounts {
         writeln!(f)?;
         writeln!(f, "| account | orders | |")?;
         writeln!(f, "|---|---:|---|")?;
-        let mut row =
-            |name: &str, count: usize, note: &str| writeln!(f, "| {name} | {count} | {note} |");
+        let row = |f: &mut fmt::Formatter<'_>, name: &str, count: usize, note: &str| {
+            writeln!(f, "| {name} | {count} | {note} |")
+        };
+        let wrong = |f: &mut fmt::Formatter<'_>, of: &[Wrong]| {
+            of.iter().try_for_each(|wrong| {
+                let name = format!("**{}**", name(wrong));
+                row(f, &name, self.wrong(*wrong), &help(wrong))
+            })
+        };
         let note = format!(
             "{} messages; {} orders are hopeless",
             self.sent, self.spoilt
         );
-        row("attempted", self.orders, &note)?;
-        row(
-            "acknowledged",
-            self.acknowledged,
-            "at least one of its messages deleted from the queue",
-        )?;
-        row("done", self.done, &format!("{} effects", self.effects))?;
-        row(
-            "**lost**",
-            self.wrong(Wrong::Lost),
-            "acknowledged without its effect, or never done",
-        )?;
-        row(
-            "**unrecorded**",
-            self.wrong(Wrong::Unrecorded),
-            "acknowledged, and its key not on record",
-        )?;
-        row(
-            "**unexpected**",
-            self.wrong(Wrong::Unexpected),
-            "an effect that nobody asked for",
-        )?;
-        row(
-            "**duplicated**",
-            self.wrong(Wrong::Duplicated),
-            "an effect more than once, unexplained",
-        )?;
+        row(f, "attempted", self.orders, &note)?;
+        let note = "at least one of its messages deleted from the queue";
+        row(f, "acknowledged", self.acknowledged, note)?;
+        row(f, "done", self.done, &format!("{} effects", self.effects))?;
+        let always = [
+            Wrong::Lost,
+            Wrong::Unrecorded,
+            Wrong::Unexpected,
+            Wrong::Duplicated,
+        ];
+        wrong(f, &always)?;
         if plan.way != Way::Transactional {
-            for (window, what) in [
-                (
-                    Window::Killed,
-                    "the process was killed before the effect was on record",
-                ),
-                (
-                    Window::TimedOut,
-                    "the process was killed at its timeout before that",
-                ),
-                (
-                    Window::Unrecorded,
-                    "the request that records it, or its answer, was lost or late",
-                ),
-                (Window::Deadline, "the deadline came before that"),
-            ] {
-                let count = self.windows.get(&window).copied().unwrap_or_default();
-                row("repeated", count, what)?;
+            for window in Window::value_variants() {
+                let count = self.windows.get(window).copied().unwrap_or_default();
+                row(f, "repeated", count, &help(window))?;
             }
-            row(
-                "**concurrent**",
-                self.wrong(Wrong::Concurrent),
-                "two handlers of one order at once",
-            )?;
-            row(
-                "**unfenced**",
-                self.wrong(Wrong::Unfenced),
-                "a token that changed, a fence that did not grow",
-            )?;
+            wrong(f, &[Wrong::Concurrent, Wrong::Unfenced])?;
         }
         if plan.way == Way::Fifo {
-            row(
-                "**disordered**",
-                self.wrong(Wrong::Disordered),
-                "handled before an earlier order of its message group",
-            )?;
+            wrong(f, &[Wrong::Disordered])?;
         }
-        row(
-            "recovered",
-            self.recovered,
-            "done though a delivery was killed, timed out or went unanswered",
-        )?;
+        let note = "done though a delivery was killed, timed out or went unanswered";
+        row(f, "recovered", self.recovered, note)?;
         let note = format!(
             "{} messages, of hopeless orders; {} redriven on the way",
             self.dead_letters, self.redriven
         );
-        row("dead letters", self.spoilt, &note)?;
-        row(
-            "**misplaced**",
-            self.wrong(Wrong::Misplaced),
-            "in the dead-letter queue, and not hopeless",
-        )?;
+        row(f, "dead letters", self.spoilt, &note)?;
+        wrong(f, &[Wrong::Misplaced])?;
         writeln!(f)?;
         self.disturbances(f)?;
         for failure in self.failures.iter().take(5) {
@@ -127,53 +87,47 @@ impl fmt::Display for Accounts {
 
 impl Accounts {
     fn disturbances(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (at_work, idle) = self.kills;
+        let Kills { at_work, idle } = self.kills;
         writeln!(
             f,
             "{} processes; SIGKILL to {} of them, {at_work} with a batch in hand and {idle} idle.",
             self.processes,
             self.kills(),
         )?;
-        let list = |f: &mut fmt::Formatter<'_>, what: &str, counts: Vec<(&str, usize)>| {
-            let counts: Vec<_> = counts
-                .iter()
-                .map(|(name, count)| format!("{name} {count}"))
-                .collect();
-            writeln!(f, "{what}: {}.", counts.join(", "))
-        };
-        let closes = self
-            .closes
-            .iter()
-            .map(|(close, count)| (in_words(*close), *count));
-        list(f, "Deliveries", closes.collect())?;
-        let lines = self
-            .lines
-            .iter()
-            .map(|(outcome, count)| (outcome.as_str(), *count));
-        list(f, "Outcomes logged", lines.collect())?;
-        let faults = self
-            .faults
-            .iter()
-            .map(|(fault, count)| (fault.in_words(), *count));
-        list(f, &format!("{} requests", self.requests), faults.collect())
+        list(f, "Deliveries", &self.closes, name)?;
+        list(f, "Outcomes logged", &self.lines, String::clone)?;
+        list(
+            f,
+            &format!("{} requests", self.requests),
+            &self.faults,
+            name,
+        )
     }
 }
 
-fn in_words(close: Close) -> &'static str {
-    match close {
-        Close::Deleted => "acknowledged",
-        Close::DeletedLate => "acknowledged too late",
-        Close::Returned => "returned",
-        Close::AnswerLost => "answer lost",
-        Close::Killed => "killed",
-        Close::TimedOut => "timed out",
-        Close::Failed => "failed",
-    }
+fn list<T>(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    counts: &BTreeMap<T, usize>,
+    name: fn(&T) -> String,
+) -> fmt::Result {
+    let counts = counts.iter();
+    let counts: Vec<_> = counts
+        .map(|(one, count)| format!("{} {count}", name(one)))
+        .collect();
+    writeln!(f, "{what}: {}.", counts.join(", "))
+}
+
+/// The note on a kind of account.
+fn help(value: &impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    let help = value.and_then(|value| value.get_help().map(ToString::to_string));
+    help.unwrap_or_default()
 }
 
 /// The history of an order, with one line per note.
 pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
-    let mut story = format!("{}: {why}", name(number));
+    let mut story = format!("{}: {why}", history::name(number));
     let delivery = |at: usize| {
         let delivery = &book.deliveries[at];
         format!(
@@ -207,9 +161,9 @@ pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
                     Some((outcome, None)) => format!("; logged: {outcome}"),
                     None => String::new(),
                 };
-                format!("{}: {}{line}", in_words(*close), delivery(*at))
+                format!("{}: {}{line}", name(close), delivery(*at))
             }
-            What::Fault { fault, operation } => format!("{operation}: {}", fault.in_words()),
+            What::TrafficFault { fault, operation } => format!("{operation}: {}", name(fault)),
         };
         // Writing to a String cannot fail.
         let _ = write!(story, "\n  {:9.3} s  {said}", note.at.as_secs_f64());

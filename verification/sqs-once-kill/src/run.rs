@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use anyhow::{Error, Result, bail};
 use sqs_once_local::{
     DynamoDbError, EventSourceMapping, KeyAttribute, LocalDynamoDb, LocalSqs, NewMessage,
-    QueueError, QueueSettings, Queues, Redrive, StartError, TableDescription,
+    QueueError, QueueSettings, Queues, Redrive, TableDescription,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -26,48 +27,11 @@ use crate::worker::{COUNTERS, LEDGER_URL, Order, WAY};
 const REDRIVES: usize = 10;
 /// How often the run checks whether work is left.
 const LOOK: Duration = Duration::from_millis(100);
-/// The interval between progress messages.
 const SAY: Duration = Duration::from_secs(5);
 
-/// A run that could not be completed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// No loopback port is available.
-    #[error("no port on 127.0.0.1 could be had")]
-    Listen(#[from] std::io::Error),
-    /// The embedded DynamoDB failed.
-    #[error(transparent)]
-    DynamoDb(#[from] DynamoDbError),
-    /// A queue is missing.
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-    /// The function could not be started.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// A message could not be written.
-    #[error("a message could not be written")]
-    Json(#[from] serde_json::Error),
-    /// A part of the run panicked.
-    #[error("a part of the run panicked")]
-    Panicked(#[from] tokio::task::JoinError),
-    /// No message was delivered or acknowledged for too long.
-    #[error("nothing happened for {after:?}, and {left} messages are left in the queue; {story}")]
-    Stalled {
-        /// How long nothing happened.
-        after: Duration,
-        /// The number of messages left in the queue.
-        left: usize,
-        /// The history of the first of them.
-        story: String,
-    },
-}
-
-/// Runs the plan and checks every order. Calls `say` with its progress periodically.
-///
-/// # Errors
-/// [`RunError`]. Violations are part of the [`Accounts`], not an error.
-pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
+/// Runs the plan and checks every order. Calls `say` with its progress periodically. Violations are part of the
+/// [`Accounts`], not an error.
+pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts> {
     let chance = Chance::from_seed(plan.seed);
     let history = Arc::new(History::new());
     let sqs = LocalSqs::start(queues(&plan)?).await?;
@@ -113,7 +77,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
         async {
             drain(&shared, &sqs, &mut environments, &say).await?;
             drained.send_replace(true);
-            Ok::<_, RunError>(())
+            Ok::<_, Error>(())
         },
     )?;
     shared.done.send_replace(true);
@@ -167,7 +131,7 @@ async fn database() -> Result<LocalDynamoDb, DynamoDbError> {
 
 /// Sends every order, and one copy for every five orders: soon after the original or much later. A copy has the same
 /// message id, as when SQS delivers twice, or another one, as when the producer sends twice.
-fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Result<(), RunError> {
+fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Result<()> {
     let orders = plan.orders();
     let mut sends: Vec<_> = (0..orders).map(|order| (order, order, order)).collect();
     for copy in orders..plan.messages {
@@ -234,9 +198,9 @@ fn variables(
 async fn drain(
     shared: &Shared,
     sqs: &LocalSqs,
-    environments: &mut JoinSet<Result<(), RunError>>,
+    environments: &mut JoinSet<Result<()>>,
     say: &impl Fn(&str),
-) -> Result<(), RunError> {
+) -> Result<()> {
     let (queue, dead_letters) = shared.plan.queues();
     let (mut redrives, mut seen) = (0, (0, 0));
     let (mut changed, mut said) = (Instant::now(), Instant::now());
@@ -271,11 +235,11 @@ async fn drain(
             changed = Instant::now();
         }
         if changed.elapsed() > shared.plan.patience {
-            return Err(RunError::Stalled {
-                after: shared.plan.patience,
-                left,
-                story: story_of_first(shared, sqs, queue)?,
-            });
+            bail!(
+                "nothing happened for {:?}, and {left} messages are left in the queue; {}",
+                shared.plan.patience,
+                story_of_first(shared, sqs, queue)?
+            );
         }
         if said.elapsed() > SAY {
             said = Instant::now();
@@ -290,7 +254,7 @@ async fn drain(
 }
 
 /// The history of the first order that is still in the queue.
-fn story_of_first(shared: &Shared, sqs: &LocalSqs, queue: &str) -> Result<String, RunError> {
+fn story_of_first(shared: &Shared, sqs: &LocalSqs, queue: &str) -> Result<String> {
     let queues = sqs.queues();
     let Some(first) = queues.messages(queue)?.next() else {
         return Ok(String::new());
@@ -305,7 +269,7 @@ fn story_of_first(shared: &Shared, sqs: &LocalSqs, queue: &str) -> Result<String
 }
 
 /// How many messages of the dead-letter queue could be handled.
-fn undone(sqs: &LocalSqs, dead_letters: &str) -> Result<usize, RunError> {
+fn undone(sqs: &LocalSqs, dead_letters: &str) -> Result<usize> {
     let queues = sqs.queues();
     let mut undone = 0;
     for message in queues.messages(dead_letters)? {

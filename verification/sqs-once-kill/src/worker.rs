@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::body::Bytes;
@@ -12,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::policy::Mode;
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State, Writes};
-use thiserror::Error;
+use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, State, Writes};
 
 use crate::plan::Way;
 
@@ -23,7 +23,6 @@ pub(crate) const COUNTERS: &str = "counters";
 pub(crate) const LEDGER_URL: &str = "KILL_LEDGER_URL";
 /// The number of this process, for the ledger.
 pub(crate) const PROCESS: &str = "KILL_PROCESS";
-/// The way in which the function works.
 pub(crate) const WAY: &str = "KILL_WAY";
 
 /// The namespace of the keys, which the handlers below set.
@@ -34,12 +33,10 @@ pub(crate) fn namespace(way: Way) -> &'static str {
     }
 }
 
-/// The body of a message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// The business key: `order-` and a number.
     pub(crate) order_id: String,
-    /// How long the handler works.
     pub(crate) work_ms: u64,
     /// Whether the order always fails.
     pub(crate) is_spoilt: bool,
@@ -56,26 +53,16 @@ pub(crate) struct Entry {
     pub(crate) token: String,
 }
 
-/// The error of an order that always fails.
-#[derive(Debug, Error)]
-#[error("the order is spoilt")]
-struct Spoilt;
+/// Why an order always fails.
+const SPOILT: &str = "the order is spoilt";
 
-#[derive(Debug, Error)]
-#[error("the ledger answered {0}")]
-struct LedgerAnswered(hyper::StatusCode);
-
-/// A missing or malformed variable, which the run should have set.
-#[derive(Debug, Error)]
-#[error("{0} is not set as the run sets it")]
-struct Setting(&'static str);
-
-fn setting<T: FromStr>(name: &'static str) -> Result<T, Setting> {
-    let value = std::env::var(name).map_err(|_| Setting(name))?;
-    value.parse().map_err(|_| Setting(name))
+/// A variable that the run sets.
+fn setting<T: FromStr>(name: &str) -> Result<T, Error> {
+    let value = std::env::var(name).ok();
+    let value = value.and_then(|value| value.parse().ok());
+    value.ok_or_else(|| format!("{name} is not set as the run sets it").into())
 }
 
-/// A client of the ledger.
 #[derive(Clone)]
 struct Ledger {
     client: Client<HttpConnector, Full<Bytes>>,
@@ -84,7 +71,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn from_env() -> Result<Self, Setting> {
+    fn from_env() -> Result<Self, Error> {
         Ok(Self {
             client: Client::builder(TokioExecutor::new()).build_http(),
             url: setting(LEDGER_URL)?,
@@ -99,7 +86,7 @@ impl Ledger {
         let status = self.client.request(request).await?.status();
         match status.is_success() {
             true => Ok(()),
-            false => Err(LedgerAnswered(status))?,
+            false => Err(HandlerError::retry(format!("the ledger answered {status}"))),
         }
     }
 }
@@ -114,7 +101,7 @@ async fn charge(
     State(ledger): State<Ledger>,
 ) -> Result<(), HandlerError> {
     if order.is_spoilt {
-        return Err(Spoilt).terminal();
+        return Err(HandlerError::terminal(SPOILT));
     }
     let entry = Entry {
         order_id: order.order_id,
@@ -133,7 +120,7 @@ async fn charge(
 #[sqs_once::handler(key = order.order_id, namespace = "count")]
 async fn count(order: Order) -> Result<Writes, HandlerError> {
     if order.is_spoilt {
-        return Err(Spoilt).terminal();
+        return Err(HandlerError::terminal(SPOILT));
     }
     tokio::time::sleep(Duration::from_millis(order.work_ms)).await;
     let once_more = Update::builder()
@@ -145,11 +132,9 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
 }
 
 /// Runs the function until it is killed.
-///
-/// # Errors
-/// If a variable that the run sets is missing or malformed, or the Runtime API fails.
 pub async fn run() -> Result<(), Error> {
-    match setting(WAY)? {
+    let way: String = setting(WAY)?;
+    match Way::from_str(&way, false)? {
         Way::Transactional => sqs_once::run(count::consumer().readable_keys(true)).await,
         Way::RecordAfter => sqs_once::run(charging()?.mode(Mode::RecordAfter)).await,
         // With `SQS_ONCE_DISABLED`, which the run sets for `Unprotected`, nothing is recorded.

@@ -37,7 +37,6 @@ impl Chance {
         self.below(n) == 0
     }
 
-    /// Picks one element.
     pub(crate) fn pick<T: Copy>(&self, of: &[T]) -> T {
         of[self.index(of.len())]
     }

@@ -74,3 +74,4 @@
 mod chance;
 pub mod model;
 pub mod simulation;
+mod way;

@@ -31,12 +31,8 @@ enum Command {
         /// Prints only the names of the configurations.
         #[arg(long)]
         list: bool,
-        /// The number of threads.
-        #[arg(long, default_value_t = 1)]
-        threads: usize,
-        /// Prints the figures of each configuration as one line of JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Runs whole consumers in simulated time with faults; the default.
     Simulate(Simulate),
@@ -48,12 +44,8 @@ enum Command {
         /// Where the simulation replaces the real store.
         #[arg(long, default_value = "trait")]
         depth: Depth,
-        /// The number of threads.
-        #[arg(long, default_value_t = 1)]
-        threads: usize,
-        /// Prints each guard's seed as one line of JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -80,13 +72,19 @@ struct Simulate {
     /// Lets clocks and kills be off by more than leases allow for.
     #[arg(long)]
     hostile: bool,
-    /// Which versions share the table, at the `Store` trait: `new`, `mixed`, `upgrade` or `rollback`.
-    #[arg(long, default_value = "new")]
-    versions: Versions,
+    /// Which versions share the table, at the `Store` trait; by default the one that the mutant needs, or `new`.
+    #[arg(long)]
+    versions: Option<Versions>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args, Clone, Copy)]
+struct Output {
     /// The number of threads.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Prints the counts as one line of JSON, unless a property is violated.
+    /// Prints each result as one line of JSON, unless it is a violation that should not be.
     #[arg(long)]
     json: bool,
 }
@@ -100,18 +98,12 @@ fn main() -> ExitCode {
                 .for_each(|one| println!("{}", one.name));
             true
         }
-        Some(Command::Model {
-            config,
-            threads,
-            json,
-            ..
-        }) => model(config.as_deref(), threads, json),
+        Some(Command::Model { config, output, .. }) => model(config.as_deref(), output),
         Some(Command::Mutants {
             seeds,
             depth,
-            threads,
-            json,
-        }) => mutants(seeds, depth, threads, json),
+            output,
+        }) => mutants(seeds, depth, output),
         Some(Command::Simulate(simulate)) => simulate.run(),
         None => simulate.run(),
     };
@@ -121,7 +113,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn model(config: Option<&str>, threads: usize, json: bool) -> bool {
+fn model(config: Option<&str>, Output { threads, json }: Output) -> bool {
     let mut all = Config::all();
     if let Some(name) = config {
         let names: Vec<_> = all.iter().map(|one| one.name).collect();
@@ -160,25 +152,26 @@ impl Simulate {
             way: self.mode.or(self.mutant.map(Mutant::way)),
             mutant: self.mutant,
             is_hostile: self.hostile || self.mutant.is_some_and(Mutant::is_hostile),
-            versions: self.versions,
+            versions: self
+                .versions
+                .unwrap_or(self.mutant.map_or(Versions::New, Mutant::versions)),
+            fault: None,
         };
-        let ways = self.depth.ways();
+        let ways = options.ways();
         if let Some(way) = options.way.filter(|way| !ways.contains(way)) {
-            println!("there is no {way} at the depth {}", self.depth.name());
+            let ways: Vec<_> = ways.iter().map(Way::to_string).collect();
+            println!("{way} is not one of {}", ways.join(", "));
             return false;
         }
-        if self.depth == Depth::Sdk && self.versions != Versions::New {
-            println!(
-                "there is one version alone at the depth {}",
-                self.depth.name()
-            );
+        if self.depth == Depth::Sdk && options.versions != Versions::New {
+            println!("there is one version alone at the depth {}", self.depth);
             return false;
         }
         if let Some(mutant) = self
             .mutant
             .filter(|one| !self.depth.mutants().contains(one))
         {
-            println!("there is no {mutant} at the depth {}", self.depth.name());
+            println!("there is no {mutant} at the depth {}", self.depth);
             return false;
         }
         if let Some(seed) = self.seed {
@@ -187,12 +180,12 @@ impl Simulate {
             return told.violation.is_none();
         }
         let seeds = self.first..self.first.saturating_add(self.seeds);
-        let campaign = Campaign::run(seeds, options, self.threads, |done, took| {
+        let campaign = Campaign::run(seeds, options, self.output.threads, |done, took| {
             let rate = done as f64 / took.as_secs_f64();
             eprintln!("{done} of {} schedules, {rate:.0} a second", self.seeds);
         });
         let is_good = campaign.failure.is_none();
-        match self.json && is_good {
+        match self.output.json && is_good {
             true => println!(
                 "{}",
                 json!({
@@ -208,7 +201,7 @@ impl Simulate {
 }
 
 /// Runs every mutant, and returns whether each one breaks its property.
-fn mutants(seeds: u64, depth: Depth, threads: usize, json: bool) -> bool {
+fn mutants(seeds: u64, depth: Depth, Output { threads, json }: Output) -> bool {
     if !json {
         println!("| guard that is missing | first seed | what breaks |\n|---|---:|---|");
     }

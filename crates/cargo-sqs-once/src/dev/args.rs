@@ -115,35 +115,20 @@ pub(crate) struct Settings {
 #[derive(Args)]
 pub(crate) struct FaultArgs {
     /// The share of messages to deliver twice, at the same time or again after their success
-    #[arg(
-        long,
-        value_name = "SHARE",
-        default_value = "0%",
-        hide_default_value = true
-    )]
-    pub(crate) duplicate: Percent,
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) duplicate: Option<Percent>,
 
     /// The share of invocations whose process to kill
-    #[arg(
-        long,
-        value_name = "SHARE",
-        default_value = "0%",
-        hide_default_value = true
-    )]
-    pub(crate) kill: Percent,
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) kill: Option<Percent>,
 
     /// The share of invocations whose answer to lose
-    #[arg(
-        long,
-        value_name = "SHARE",
-        default_value = "0%",
-        hide_default_value = true
-    )]
-    pub(crate) drop_response: Percent,
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) drop_response: Option<Percent>,
 
     /// The share of invocations to start up to 5s late, while the visibility timeout runs
-    #[arg(long, value_name = "SHARE", default_value = "0%", hide_default_value = true, num_args = 0..=1, default_missing_value = "10%")]
-    pub(crate) slow: Percent,
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "10%")]
+    pub(crate) slow: Option<Percent>,
 
     /// The seed of all faults [default: a random one]
     #[arg(long, value_name = "NUMBER")]

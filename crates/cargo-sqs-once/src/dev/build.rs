@@ -58,10 +58,10 @@ impl Builder {
         let number = self.copies.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(number.to_string());
         let copy = folder.join(self.executable.file_name().unwrap_or_default());
-        let copied = std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::copy(&self.executable, &copy).map(|_| ()));
+        let copied =
+            std::fs::create_dir_all(&folder).and_then(|()| std::fs::copy(&self.executable, &copy));
         match copied {
-            Ok(()) => Ok(launch.binary(copy)),
+            Ok(_) => Ok(launch.binary(copy)),
             Err(source) => Err(DevError::Copy { path: copy, source }),
         }
     }
@@ -97,7 +97,7 @@ impl Builder {
                 }
                 Err(error) => {
                     print::error(&error);
-                    print::styled_note(Style::Bad, "the last build runs on");
+                    print::styled_note(Style::Bad, "the last build keeps running");
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Errors of `dev`.
 
-use sqs_once_local::{EventError, PageError, PollerError, QueueError};
+use sqs_once_local::EventError;
 use std::io;
 use std::path::PathBuf;
 
@@ -14,29 +14,17 @@ pub(crate) enum DevError {
     NoMapping,
     #[error("the messages in {path} can't be sent", path = path.display())]
     Send { path: PathBuf, source: SendError },
-    #[error(transparent)]
-    Queue(#[from] QueueError),
     #[error("the local queues can't listen on 127.0.0.1:{port}; another --port may be free")]
     Listen { port: u16, source: io::Error },
     #[error("the built function can't be copied to {path}", path = path.display())]
     Copy { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Page(#[from] PageError),
     #[error("the report can't be written to {path}", path = path.display())]
     Report { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Poll(#[from] PollerError<QueueError>),
     #[error("{count} {} in the dead-letter queue", if *count == 1 { "message is" } else { "messages are" })]
     DeadLetters { count: usize },
-    #[cfg(feature = "aws")]
-    #[error(transparent)]
-    Remote(#[from] super::remote::RemoteError),
-    #[cfg(feature = "aws")]
-    #[error(transparent)]
-    PollRemote(#[from] PollerError<super::remote::RemoteError>),
     #[cfg(not(feature = "aws"))]
     #[error(
-        "this build of cargo-sqs-once knows no AWS: build it with the feature `aws` for --queue-url"
+        "this build of cargo-sqs-once does not support AWS: build it with the feature `aws` for --queue-url"
     )]
     NoAws,
 }
@@ -48,6 +36,4 @@ pub(crate) enum SendError {
     Event(#[from] EventError),
     #[error("its event has no list of `Records`, each with a `body` that is a text")]
     Records,
-    #[error(transparent)]
-    Queue(#[from] QueueError),
 }

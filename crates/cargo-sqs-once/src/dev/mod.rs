@@ -6,28 +6,29 @@ mod error;
 mod plan;
 #[cfg(feature = "aws")]
 mod remote;
-mod report;
 mod send;
 mod show;
 mod watch;
 
 pub(crate) use args::DevArgs;
 pub(crate) use error::DevError;
+#[cfg(feature = "aws")]
+pub(crate) use remote::RemoteError;
 
 use crate::cli::FunctionArgs;
 use crate::error::Error;
 use crate::launch::{self, Subject};
 use crate::print::{self, Style};
+use crate::private;
 use build::Builder;
 use humantime::format_duration;
 use plan::Plan;
-use report::Report;
 use show::{Show, Shown};
 use sqs_once_local::{
     Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer,
-    Page, Poller, PollerError, PollerSettings, Queues, REGION, Source, Story, Template,
+    Page, Poller, PollerError, Queues, REGION, Source, Story, Template,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -43,7 +44,11 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     plan.poller.until_empty = args.until_empty;
     // Read the messages before the build, so that an error in them shows at once.
     let messages = to_send(&args.send, &plan.queue)?;
-    let report = args.report.as_deref().map(Report::create).transpose()?;
+    let report = args.report.clone();
+    if let Some(path) = &report {
+        // The file's content stays until a new report replaces it.
+        private::append(path).map_err(|source| no_report(path, source))?;
+    }
 
     let since = SystemTime::now();
     let FunctionArgs { release, reset, .. } = args.function;
@@ -62,14 +67,22 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
         args,
     };
     let ended = run.run((executable, since), messages).await;
-    match (report.map_or(Ok(()), |report| report.write(&told)), ended) {
+    let reported = report.map_or(Ok(()), |path| {
+        private::write(&path, &told.report()).map_err(|source| no_report(&path, source))
+    });
+    match (reported, ended) {
         (Ok(()), ended) => ended,
-        (Err(error), Ok(())) => Err(error.into()),
+        (Err(error), Ok(())) => Err(error),
         (Err(error), ended) => {
-            print::error(&error.into());
+            print::error(&error);
             ended
         }
     }
+}
+
+fn no_report(path: &Path, source: std::io::Error) -> Error {
+    let path = path.to_owned();
+    DevError::Report { path, source }.into()
 }
 
 /// Creates the story of the polled queue, and of its dead-letter queue if that is known.
@@ -130,51 +143,39 @@ impl Run {
         let faults = self.faults();
         self.introduce(&sqs, &page, faults);
         for message in messages {
-            let sent = sqs
-                .queues()
-                .send(&self.plan.queue, message, SystemTime::now());
-            sent.map_err(DevError::from)?;
+            let mut queues = sqs.queues();
+            queues.send(&self.plan.queue, message, SystemTime::now())?;
         }
         match self.args.queue_url.clone() {
             None => {
                 let source = LocalQueue::new(&sqs, &self.plan.queue);
-                let poller = Poller::new(source, launch.clone(), self.plan.poller.clone());
-                let ended = self.drive(poller.faults(faults), builder, launch).await?;
-                ended.map_err(DevError::from)?;
+                self.drive(source, faults, builder, launch).await?;
             }
             #[cfg(feature = "aws")]
             Some(url) => {
-                let source = remote::RemoteQueue::connect(&url, self.observer())
-                    .await
-                    .map_err(DevError::from)?;
+                let source = remote::RemoteQueue::connect(&url, self.observer()).await?;
                 let launch = source.for_function(launch);
                 self.note(&source.introduction());
-                let poller = Poller::new(source, launch.clone(), self.plan.poller.clone());
-                let ended = self.drive(poller.faults(faults), builder, launch).await?;
-                ended.map_err(DevError::from)?;
+                self.drive(source, faults, builder, launch).await?;
             }
             #[cfg(not(feature = "aws"))]
             Some(_) => return Err(DevError::NoAws.into()),
         }
-        let Self {
-            show, plan, args, ..
-        } = self;
-        end(&mut show.end(), &plan, &args, &sqs)
+        end(&mut self.show.end(), &self.plan, &self.args, &sqs)
     }
 
     /// Starts the local queues. With `--queue-url`, they are not polled but the function can send to them.
-    async fn queues(&self) -> Result<LocalSqs, DevError> {
+    async fn queues(&self) -> Result<LocalSqs, Error> {
         let mut queues = Queues::default();
         queues.observe(self.observer());
         self.plan.create(&mut queues)?;
         let port = self.args.port.unwrap_or(0);
-        LocalSqs::start_on(port, queues)
-            .await
-            .map_err(|source| DevError::Listen { port, source })
+        let started = LocalSqs::start_on(port, queues).await;
+        Ok(started.map_err(|source| DevError::Listen { port, source })?)
     }
 
     /// Starts the web page. It is read-only for a queue that is not local.
-    async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page, DevError> {
+    async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page, Error> {
         let sqs = self.args.queue_url.is_none().then(|| Arc::clone(sqs));
         let port = self.args.page_port.unwrap_or(0);
         Ok(Page::start(self.story.clone(), sqs, port).await?)
@@ -216,10 +217,10 @@ impl Run {
         };
         Faults {
             seed: given.seed.unwrap_or_else(by_time),
-            duplicate: given.duplicate,
-            kill: given.kill,
-            drop_response: given.drop_response,
-            slow: given.slow,
+            duplicate: given.duplicate.unwrap_or_default(),
+            kill: given.kill.unwrap_or_default(),
+            drop_response: given.drop_response.unwrap_or_default(),
+            slow: given.slow.unwrap_or_default(),
         }
     }
 
@@ -231,18 +232,14 @@ impl Run {
 
     /// Prints what runs and how to send messages to it.
     fn introduce(&self, sqs: &LocalSqs, page: &Page, faults: Faults) {
-        let PollerSettings {
-            batch_size,
-            window,
-            concurrency,
-            timeout,
-            ..
-        } = &self.plan.poller;
+        let poller = &self.plan.poller;
         let queue = self.args.queue_url.as_deref().unwrap_or(&self.plan.queue);
-        let (window, timeout) = (format_duration(*window), format_duration(*timeout));
         self.note(&format!(
-            "polling {queue}: batches of up to {batch_size}, window {window}, up to {concurrency} environments, \
-             timeout {timeout}"
+            "polling {queue}: batches of up to {}, window {}, up to {} environments, timeout {}",
+            poller.batch_size,
+            format_duration(poller.window),
+            poller.concurrency,
+            format_duration(poller.timeout)
         ));
         if let Some(dead_letters) = &self.plan.dead_letters {
             self.note(&format!("dead letters: {dead_letters}"));
@@ -268,38 +265,42 @@ impl Run {
             ("drop-response", faults.drop_response),
             ("slow", faults.slow),
         ];
-        let asked: Vec<_> = shares
-            .into_iter()
-            .filter(|(_, share)| !share.is_zero())
+        let asked = shares.iter().filter(|(_, share)| !share.is_zero());
+        let asked: Vec<_> = asked
             .map(|(name, share)| format!("{name} {share}"))
             .collect();
         if !asked.is_empty() {
             let (asked, seed) = (asked.join(", "), faults.seed);
-            self.note(&format!("faults: {asked}; --seed {seed} draws them again"));
+            self.note(&format!("faults: {asked}; --seed {seed} repeats them"));
         }
     }
 
     /// Polls, rebuilds and handles Ctrl-C until the poller ends.
     async fn drive<S: Source>(
         &self,
-        poller: Poller<S>,
+        source: S,
+        faults: Faults,
         builder: Builder,
         launch: Launch,
-    ) -> Result<Result<(), PollerError<S::Error>>, Error> {
-        let poller = poller.observe(self.observer());
+    ) -> Result<(), Error>
+    where
+        Error: From<PollerError<S::Error>>,
+    {
+        let poller = Poller::new(source, launch.clone(), self.plan.poller.clone());
+        let poller = poller.faults(faults).observe(self.observer());
         let controls = poller.controls();
         self.show.controls(controls.clone());
         let mut run = std::pin::pin!(poller.run());
         let build = builder.on_change(launch, controls.clone());
         tokio::select! {
-            ended = &mut run => return Ok(ended),
+            ended = &mut run => return Ok(ended?),
             () = build => {}
             () = interrupted() => {}
         }
         controls.stop();
-        self.note("ending when the invocations under way have; once more ends at once");
+        self.note("ending after the invocations in flight; press Ctrl-C again to end at once");
         tokio::select! {
-            ended = &mut run => Ok(ended),
+            ended = &mut run => Ok(ended?),
             () = interrupted() => Err(Error::Interrupted),
         }
     }
@@ -311,19 +312,19 @@ fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result
     let queues = sqs.queues();
     if args.queue_url.is_some() {
         for name in queues.names() {
-            let count = queues.len(name).map_err(DevError::from)?;
+            let count = queues.len(name)?;
             if count > 0 {
-                let text = format!("sent to the local {name}, and gone now: {count}");
+                let text = format!("lost with the local queue {name}: {count}");
                 print::styled_note(Style::Bad, &text);
             }
         }
         return shown.written();
     }
-    let left = queues.len(&plan.queue).map_err(DevError::from)?;
+    let left = queues.len(&plan.queue)?;
     let mut text = format!("left in {}: {left}", plan.queue);
     let mut dead = 0;
     if let Some(dead_letters) = &plan.dead_letters {
-        dead = queues.len(dead_letters).map_err(DevError::from)?;
+        dead = queues.len(dead_letters)?;
         text.push_str(&format!(", in {dead_letters}: {dead}"));
     }
     print::styled_note(Style::Plain, &text);

@@ -5,7 +5,7 @@ use super::error::DevError;
 use crate::launch::DEFAULT_TIMEOUT;
 use humantime::format_duration;
 use sqs_once_doctor::{Field, Function, Mapping, Queue};
-use sqs_once_local::{PollerSettings, QueueSettings, Queues, Redrive, Template};
+use sqs_once_local::{PollerSettings, QueueError, QueueSettings, Queues, Redrive, Template};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -44,14 +44,11 @@ impl Plan {
             return Err(DevError::NoMapping);
         }
         let mut queues = template.map(local).unwrap_or_default();
-        let queue = match queue {
-            Some(queue) => queue,
-            None => own_queue(binary, given.fifo, &mut queues),
-        };
+        let queue = queue.unwrap_or_else(|| own_queue(binary, given.fifo, &mut queues));
         if !reports_failures(mapping) {
             warnings.push(
                 "the template's event source mapping has no `FunctionResponseTypes: [ReportBatchItemFailures]`: \
-                 any answer of the function deletes its whole batch, failed messages as well"
+                 Lambda deletes the whole batch after any answer of the function, with its failed messages"
                     .to_owned(),
             );
         }
@@ -63,7 +60,7 @@ impl Plan {
         let dead_letters = given_to_queue(&queue, given, &mut queues);
         if dead_letters.is_none() {
             warnings.push(format!(
-                "`{queue}` has no dead-letter queue in the template: what fails comes back for ever"
+                "`{queue}` has no dead-letter queue in the template: a message that keeps failing returns forever"
             ));
         }
         let poller = poller(mapping, function, given);
@@ -88,7 +85,7 @@ impl Plan {
     }
 
     /// Creates the queues.
-    pub(crate) fn create(&self, queues: &mut Queues) -> Result<(), DevError> {
+    pub(crate) fn create(&self, queues: &mut Queues) -> Result<(), QueueError> {
         // First create all queues without redrive policies, which may name later queues.
         for (name, settings) in &self.queues {
             let without = QueueSettings {
@@ -113,17 +110,12 @@ fn mapping<'a>(
         mappings.retain(|(_, queue)| queue.as_deref() == wanted);
     }
     if mappings.len() > 1 {
-        let names: Vec<_> = mappings
-            .into_iter()
-            .filter_map(|(_, queue)| queue)
-            .collect();
-        let known = names.join(", ");
+        let names = mappings.into_iter().filter_map(|(_, queue)| queue);
+        let known = names.collect::<Vec<_>>().join(", ");
         return Err(DevError::WhichQueue { known });
     }
-    Ok(match mappings.pop() {
-        Some((mapping, queue)) => (Some(mapping), queue),
-        None => (None, None),
-    })
+    let (mapping, queue) = mappings.pop().unzip();
+    Ok((mapping, queue.flatten()))
 }
 
 /// The template's queues.
@@ -222,18 +214,16 @@ fn poller(
         NonZeroU32::new(number)
     };
     let batch_size = given.batch_size.and_then(NonZeroU32::new);
+    let batch_size = batch_size.or(of_mapping(|mapping| &mapping.batch_size));
+    let concurrency = of_mapping(|mapping| &mapping.maximum_concurrency);
+    let window = mapping.and_then(|mapping| mapping.window.known().copied());
     let timeout = function.and_then(|function| function.timeout.known().copied());
     PollerSettings {
-        batch_size: batch_size
-            .or(of_mapping(|mapping| &mapping.batch_size))
-            .unwrap_or(default.batch_size),
-        window: given
-            .window
-            .or(mapping.and_then(|mapping| mapping.window.known().copied()))
-            .unwrap_or(Duration::ZERO),
+        batch_size: batch_size.unwrap_or(default.batch_size),
+        window: given.window.or(window).unwrap_or(Duration::ZERO),
         concurrency: given
             .concurrency
-            .or(of_mapping(|mapping| &mapping.maximum_concurrency))
+            .or(concurrency)
             .unwrap_or(default.concurrency),
         timeout: given.timeout.or(timeout).unwrap_or(DEFAULT_TIMEOUT),
         reports_failures: reports_failures(mapping),
@@ -285,18 +275,17 @@ Resources:
         let plan = plan(TEMPLATE, None, &Settings::default()).unwrap();
         assert_eq!(plan.queue, "Orders");
         assert_eq!(plan.dead_letters.as_deref(), Some("Dead"));
-        assert_eq!(
-            settings(&plan, "Orders").visibility_timeout,
-            Duration::from_secs(181)
-        );
-        let poller = &plan.poller;
-        assert_eq!(
-            (poller.batch_size.get(), poller.concurrency.get()),
-            (25, 10)
-        );
-        assert_eq!(poller.window, Duration::from_secs(1));
-        assert_eq!(poller.timeout, Duration::from_secs(30));
-        assert!(poller.reports_failures);
+        let orders = settings(&plan, "Orders");
+        assert_eq!(orders.visibility_timeout, Duration::from_secs(181));
+        let poller = PollerSettings {
+            batch_size: NonZeroU32::new(25).unwrap(),
+            concurrency: NonZeroU32::new(10).unwrap(),
+            window: Duration::from_secs(1),
+            timeout: Duration::from_secs(30),
+            reports_failures: true,
+            ..PollerSettings::default()
+        };
+        assert_eq!(plan.poller, poller);
         assert_eq!(plan.warnings, [""; 0]);
         plan.create(&mut Queues::default()).unwrap();
     }
@@ -316,10 +305,14 @@ Resources:
         let orders = settings(&plan, "Orders");
         assert_eq!(orders.visibility_timeout, Duration::from_secs(12));
         assert_eq!(orders.redrive.as_ref().unwrap().max_receive_count, 2);
-        assert_eq!(plan.poller.batch_size.get(), 3);
-        assert_eq!(plan.poller.window, Duration::ZERO);
-        assert_eq!(plan.poller.concurrency.get(), 1);
-        assert_eq!(plan.poller.timeout, Duration::from_secs(2));
+        let poller = PollerSettings {
+            batch_size: NonZeroU32::new(3).unwrap(),
+            concurrency: NonZeroU32::MIN,
+            window: Duration::ZERO,
+            timeout: Duration::from_secs(2),
+            ..PollerSettings::default()
+        };
+        assert_eq!(plan.poller, poller);
     }
 
     #[test]
@@ -328,8 +321,9 @@ Resources:
         assert_eq!(plan.queue, "charge");
         assert_eq!(plan.dead_letters.as_deref(), Some("charge-dlq"));
         assert_eq!(plan.poller, PollerSettings::default());
+        let fifo = true;
         let given = Settings {
-            fifo: true,
+            fifo,
             ..Settings::default()
         };
         let plan = Plan::new(None, None, "charge", None, &given).unwrap();
@@ -341,19 +335,17 @@ Resources:
     #[test]
     fn what_would_lose_or_double_messages_is_said() {
         let template = TEMPLATE
-            .replace(
-                "            FunctionResponseTypes: [ReportBatchItemFailures]\n",
-                "",
-            )
+            .replace("FunctionResponseTypes: [", "Ignored: [")
             .replace("VisibilityTimeout: 181", "VisibilityTimeout: 10")
             .replace("RedrivePolicy: {", "Ignored: {");
         let plan = plan(&template, None, &Settings::default()).unwrap();
         let all = plan.warnings.join("\n");
-        for word in [
+        let words = [
             "ReportBatchItemFailures",
             "delivered twice",
             "no dead-letter queue",
-        ] {
+        ];
+        for word in words {
             assert!(all.contains(word), "{word}: {all}");
         }
         assert!(!plan.poller.reports_failures);
@@ -361,10 +353,8 @@ Resources:
 
     #[test]
     fn of_several_queues_one_must_be_picked() {
-        let more = "
-        More: { Type: SQS, Properties: { Queue: !GetAtt Other.Arn } }
-";
-        let template = format!("{}{more}", TEMPLATE.trim_end());
+        let more = "        More: { Type: SQS, Properties: { Queue: !GetAtt Other.Arn } }\n";
+        let template = format!("{TEMPLATE}{more}");
         let error = plan(&template, None, &Settings::default()).unwrap_err();
         assert!(error.to_string().contains("Orders, Other"), "{error}");
         let picked = plan(&template, Some("Other"), &Settings::default()).unwrap();

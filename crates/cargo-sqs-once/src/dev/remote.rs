@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::{
 use aws_sdk_sqs::{Client, Config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use sqs_once_local::{Launch, LocalEvent, NewMessage, Observer, REGION, Received, Source};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -75,12 +75,10 @@ impl RemoteQueue {
             QueueAttributeName::QueueArn,
             QueueAttributeName::VisibilityTimeout,
         ];
-        let attributes = queue.attributes(&names).await?;
-        let arn = attributes.get(&QueueAttributeName::QueueArn);
-        queue.arn = arn
-            .cloned()
-            .ok_or_else(|| RemoteError::NoArn(url.to_owned()))?;
-        let seconds = attributes.get(&QueueAttributeName::VisibilityTimeout);
+        let mut attributes = queue.attributes(&names).await?;
+        let arn = attributes.remove(&names[0]);
+        queue.arn = arn.ok_or_else(|| RemoteError::NoArn(url.to_owned()))?;
+        let seconds = attributes.get(&names[1]);
         if let Some(seconds) = seconds.and_then(|seconds| seconds.parse().ok()) {
             queue.visibility_timeout = Duration::from_secs(seconds);
         }
@@ -90,7 +88,7 @@ impl RemoteQueue {
     /// Describes the queue and warns that messages will be deleted from it.
     pub(crate) fn introduction(&self) -> String {
         format!(
-            "messages are taken from {}: what is handled here is deleted there, and no other consumer gets it",
+            "polling {}: this run deletes the messages that it handles, and no other consumer gets them",
             self.arn
         )
     }
@@ -109,10 +107,8 @@ impl RemoteQueue {
         names: &[QueueAttributeName],
     ) -> Result<HashMap<QueueAttributeName, String>, RemoteError> {
         let request = self.client.get_queue_attributes().queue_url(&self.url);
-        let answer = request
-            .set_attribute_names(Some(names.to_vec()))
-            .send()
-            .await;
+        let request = request.set_attribute_names(Some(names.to_vec()));
+        let answer = request.send().await;
         let answer = answer.map_err(|error| refused("GetQueueAttributes", error))?;
         Ok(answer.attributes.unwrap_or_default())
     }
@@ -162,17 +158,14 @@ impl Source for RemoteQueue {
     ) -> Result<Vec<Received>, RemoteError> {
         let most = most.get().min(10).cast_signed();
         let wait = wait.min(LONGEST_WAIT).as_secs_f64().ceil() as i32;
-        let answer = self
-            .client
-            .receive_message()
-            .queue_url(&self.url)
+        let request = self.client.receive_message().queue_url(&self.url);
+        let request = request
             .max_number_of_messages(most)
             .wait_time_seconds(wait)
             .message_system_attribute_names(MessageSystemAttributeName::All)
-            .message_attribute_names("All")
-            .send()
-            .await
-            .map_err(|error| refused("ReceiveMessage", error))?;
+            .message_attribute_names("All");
+        let answer = request.send().await;
+        let answer = answer.map_err(|error| refused("ReceiveMessage", error))?;
         let messages = answer.messages.unwrap_or_default().into_iter();
         let received: Vec<_> = messages.map(received).collect();
         received.iter().for_each(|one| self.tell_received(one));
@@ -235,10 +228,7 @@ impl Source for RemoteQueue {
     }
 }
 
-fn refused<E>(operation: &'static str, error: E) -> RemoteError
-where
-    E: std::error::Error,
-{
+fn refused(operation: &'static str, error: impl std::error::Error) -> RemoteError {
     // Not the SDK's debug format, which includes the whole answer with bodies and receipt handles.
     let mut said = error.to_string();
     let mut cause = error.source();
@@ -300,15 +290,19 @@ fn received(message: Message) -> Received {
 
 /// Converts a message attribute to the SQS API's JSON.
 fn attribute((name, value): (&String, &MessageAttributeValue)) -> (String, Value) {
-    let mut fields = Map::new();
-    fields.insert("DataType".to_owned(), json!(value.data_type));
-    if let Some(text) = &value.string_value {
-        fields.insert("StringValue".to_owned(), json!(text));
-    }
-    if let Some(blob) = &value.binary_value {
-        fields.insert("BinaryValue".to_owned(), json!(STANDARD.encode(blob)));
-    }
-    (name.clone(), Value::Object(fields))
+    let blob = value
+        .binary_value
+        .as_ref()
+        .map(|blob| STANDARD.encode(blob));
+    let fields = [
+        ("DataType", Some(value.data_type.clone())),
+        ("StringValue", value.string_value.clone()),
+        ("BinaryValue", blob),
+    ];
+    let fields = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+    (name.clone(), Value::Object(fields.collect()))
 }
 
 #[cfg(test)]
@@ -317,32 +311,32 @@ mod tests {
 
     #[test]
     fn only_a_url_of_this_machine_is_its_own_endpoint() {
-        let url = "http://127.0.0.1:4566/123456789012/orders";
-        assert_eq!(loopback(url).as_deref(), Some("http://127.0.0.1:4566"));
-        assert_eq!(
-            loopback("http://localhost/q").as_deref(),
-            Some("http://localhost")
-        );
-        for other in [
-            "https://sqs.eu-central-1.amazonaws.com/1/orders",
-            "http://localhost.example.com/1/q",
-            "http://127.0.0.1.example.com:80/1/q",
-            "http://user@127.0.0.1:80/1/q",
+        for (url, endpoint) in [
+            (
+                "http://127.0.0.1:4566/123456789012/orders",
+                Some("http://127.0.0.1:4566"),
+            ),
+            ("http://localhost/q", Some("http://localhost")),
+            ("https://sqs.eu-central-1.amazonaws.com/1/orders", None),
+            ("http://localhost.example.com/1/q", None),
+            ("http://127.0.0.1.example.com:80/1/q", None),
+            ("http://user@127.0.0.1:80/1/q", None),
         ] {
-            assert_eq!(loopback(other), None, "{other}");
+            assert_eq!(loopback(url).as_deref(), endpoint, "{url}");
         }
     }
 
     #[test]
     fn the_region_is_the_urls() {
-        assert_eq!(
-            region("https://sqs.eu-west-3.amazonaws.com/1/q"),
-            Some("eu-west-3")
-        );
-        assert_eq!(
-            region("https://sqs.cn-north-1.amazonaws.com.cn/1/q"),
-            Some("cn-north-1")
-        );
-        assert_eq!(region("https://queue.example.com/1/q"), None);
+        for (url, expected) in [
+            ("https://sqs.eu-west-3.amazonaws.com/1/q", Some("eu-west-3")),
+            (
+                "https://sqs.cn-north-1.amazonaws.com.cn/1/q",
+                Some("cn-north-1"),
+            ),
+            ("https://queue.example.com/1/q", None),
+        ] {
+            assert_eq!(region(url), expected, "{url}");
+        }
     }
 }

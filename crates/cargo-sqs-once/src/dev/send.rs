@@ -38,17 +38,14 @@ fn to_sqs_api(attributes: &Map<String, Value>) -> Map<String, Value> {
         ("stringValue", "StringValue"),
         ("binaryValue", "BinaryValue"),
     ];
-    let attribute = |value: &Value| {
+    let attribute = |(name, value): (&String, &Value)| {
         let fields = FIELDS.iter().filter_map(|(lambda, sqs)| {
             let value = value.get(lambda).filter(|value| !value.is_null())?;
             Some(((*sqs).to_owned(), value.clone()))
         });
-        Value::Object(fields.collect())
+        (name.clone(), Value::Object(fields.collect()))
     };
-    attributes
-        .iter()
-        .map(|(name, value)| (name.clone(), attribute(value)))
-        .collect()
+    attributes.iter().map(attribute).collect()
 }
 
 #[cfg(test)]

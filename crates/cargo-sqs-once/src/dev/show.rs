@@ -41,7 +41,7 @@ impl Show {
                     Told::Controls(given) => controls = Some(given),
                     Told::Happened(at, happening) if json => {
                         shown.count(&happening);
-                        shown.write(|| print::line(&as_json(at, &happening)));
+                        shown.write(|| print::line(as_json(at, &happening)));
                     }
                     Told::Happened(at, happening) => shown.tell(at, &happening),
                 }
@@ -81,7 +81,7 @@ impl Show {
 #[derive(Default)]
 pub(crate) struct Shown {
     dead_letters: Option<String>,
-    counts: HashMap<String, usize>,
+    counts: HashMap<String, u64>,
     /// For each environment, the messages of its in-flight invocation that have no record line yet.
     unnamed: HashMap<u32, Vec<String>>,
     /// For each environment, the outcomes counted from its last answer alone. A late record line replaces them.
@@ -115,11 +115,10 @@ impl Shown {
     /// Formats the counts, such as `12 records: 10 processed, 2 duplicate`.
     pub(crate) fn summary(&self) -> String {
         let counts = self.counts.iter();
-        let counts = print::in_words(&counts.map(|(name, count)| (&**name, *count)).collect());
+        let counts = counts.map(|(name, count)| (&**name, *count)).collect();
         match self.counts.values().sum() {
-            0 => "no records".to_owned(),
-            1 => format!("1 record: {counts}"),
-            all => format!("{all} records: {counts}"),
+            0_u64 => "no records".to_owned(),
+            _ => print::summary(&counts),
         }
     }
 
@@ -140,11 +139,10 @@ impl Shown {
                 *self.counts.entry(record.outcome.clone()).or_default() += 1;
                 let unnamed = self.unnamed.entry(*environment).or_default();
                 let silent = self.silent.entry(*environment).or_default();
-                if let Some(index) = unnamed.iter().position(|id| *id == record.message_id) {
+                let id = &record.message_id;
+                if let Some(index) = unnamed.iter().position(|unnamed| unnamed == id) {
                     unnamed.remove(index);
-                } else if let Some(index) =
-                    silent.iter().position(|(id, _)| *id == record.message_id)
-                {
+                } else if let Some(index) = silent.iter().position(|(silent, _)| silent == id) {
                     let (_, outcome) = silent.swap_remove(index);
                     *self.counts.entry(outcome.to_owned()).or_default() -= 1;
                 }
@@ -155,12 +153,11 @@ impl Shown {
                 ..
             } => {
                 let unnamed = self.unnamed.remove(environment).unwrap_or_default();
-                let outcome = |id: &String| match answer {
-                    Answer::Read { failures } if !failures.contains(id) => "acknowledged",
-                    _ => "failed",
+                let with_outcome = |id: String| match answer {
+                    Answer::Read { failures } if !failures.contains(&id) => (id, "acknowledged"),
+                    _ => (id, "failed"),
                 };
-                let silent = unnamed.into_iter().map(|id| (outcome(&id), id));
-                let silent: Vec<_> = silent.map(|(outcome, id)| (id, outcome)).collect();
+                let silent: Vec<_> = unnamed.into_iter().map(with_outcome).collect();
                 for (_, outcome) in &silent {
                     *self.counts.entry((*outcome).to_owned()).or_default() += 1;
                 }
@@ -176,86 +173,96 @@ impl Shown {
     fn tell(&mut self, at: SystemTime, happening: &LocalEvent) {
         let silent = self.count(happening);
         let time = time_of_day(at);
-        let note = |style, text: &str| {
-            print::styled_note(style, &format!("{time}  {text}"));
-        };
-        match happening {
+        let note = |style, text: &str| print::styled_note(style, &format!("{time}  {text}"));
+        let (style, text) = match happening {
             LocalEvent::Record {
                 environment,
                 record,
-            } => self
-                .write(|| print::record(&row(&time, *environment, record), style(&record.outcome))),
-            LocalEvent::Logged { line, .. } => print::log_line(line),
+            } => return self.row(&time, *environment, record),
+            LocalEvent::Logged { line, .. } => return print::log_line(line),
             LocalEvent::Answered {
                 environment,
                 answer,
                 ..
             } => {
                 let reason = match answer {
-                    Answer::Failed { reason } => reason.as_str(),
+                    Answer::Failed { reason } => {
+                        let text = format!(
+                            "#{environment}  the whole batch returns to the queue: {reason}"
+                        );
+                        note(Style::Bad, &text);
+                        reason.as_str()
+                    }
                     _ => "no record line",
                 };
-                if let Answer::Failed { reason } = answer {
-                    let text = format!("#{environment}  the whole batch comes back: {reason}");
-                    note(Style::Bad, &text);
-                }
                 for (message_id, outcome) in silent {
-                    let record = RecordLine {
-                        message_id,
-                        outcome: outcome.to_owned(),
-                        duration_ms: None,
-                        reason: Some(reason.to_owned()),
-                        key: None,
-                        receive_count: None,
-                    };
-                    self.write(|| {
-                        print::record(&row(&time, *environment, &record), style(outcome))
-                    });
+                    let record = record(message_id, outcome, Some(reason));
+                    self.row(&time, *environment, &record);
                 }
+                return;
             }
             LocalEvent::Sent {
                 queue, message_id, ..
-            } if Some(queue) == self.dead_letters.as_ref() => note(
-                Style::Bad,
-                &format!("{message_id}  dead letter: sent to {queue}"),
-            ),
-            LocalEvent::Sent {
-                queue, message_id, ..
-            } => note(Style::Dim, &format!("{message_id}  sent to {queue}")),
-            LocalEvent::DeadLettered { to, message_id, .. } => note(
-                Style::Bad,
-                &format!("{message_id}  dead letter: received too often, moved to {to}"),
-            ),
+            } => match Some(queue) == self.dead_letters.as_ref() {
+                true => {
+                    let text = format!("{message_id}  dead letter: sent to {queue}");
+                    (Style::Bad, text)
+                }
+                false => (Style::Dim, format!("{message_id}  sent to {queue}")),
+            },
+            LocalEvent::DeadLettered { to, message_id, .. } => {
+                let text = format!("{message_id}  dead letter: received too often, moved to {to}");
+                (Style::Bad, text)
+            }
             LocalEvent::Redriven {
                 to,
                 message_id,
                 new_message_id,
                 ..
-            } => note(
-                Style::Plain,
-                &format!("{message_id}  redriven to {to} as {new_message_id}"),
-            ),
-            LocalEvent::Expired { queue, message_id } => note(
-                Style::Bad,
-                &format!("{message_id}  is gone: {queue} keeps messages no longer"),
-            ),
-            LocalEvent::Purged { queue } => note(Style::Plain, &format!("{queue} was purged")),
+            } => {
+                let text = format!("{message_id}  redriven to {to} as {new_message_id}");
+                (Style::Plain, text)
+            }
+            LocalEvent::Expired { queue, message_id } => {
+                let text = format!("{message_id}  expired: {queue} does not keep messages longer");
+                (Style::Bad, text)
+            }
+            LocalEvent::Purged { queue } => (Style::Plain, format!("{queue} was purged")),
             LocalEvent::EnvironmentStarted { environment } => {
-                note(Style::Dim, &format!("#{environment}  environment started"))
+                (Style::Dim, format!("#{environment}  environment started"))
             }
             LocalEvent::EnvironmentEnded {
                 environment,
                 reason,
-            } => note(
-                Style::Dim,
-                &format!("#{environment}  environment ended: {reason}"),
-            ),
-            LocalEvent::Fault { what, message_ids } => note(
-                Style::Fault,
-                &format!("fault: {what}: {}", some(message_ids)),
-            ),
-            _ => {}
-        }
+            } => {
+                let text = format!("#{environment}  environment ended: {reason}");
+                (Style::Dim, text)
+            }
+            LocalEvent::Fault { what, message_ids } => {
+                let text = format!("fault: {what}: {}", some(message_ids));
+                (Style::Fault, text)
+            }
+            _ => return,
+        };
+        note(style, &text);
+    }
+
+    /// Prints a record's line.
+    fn row(&mut self, time: &str, environment: u32, record: &RecordLine) {
+        let style = style(&record.outcome);
+        self.write(|| print::record(&row(time, environment, record), style));
+    }
+}
+
+/// A record line with this outcome.
+fn record(message_id: String, outcome: &str, reason: Option<&str>) -> RecordLine {
+    RecordLine {
+        message_id,
+        outcome: outcome.to_owned(),
+        duration_ms: None,
+        reason: reason.map(str::to_owned),
+        key: None,
+        receive_count: None,
     }
 }
 
@@ -292,22 +299,21 @@ fn style(outcome: &str) -> Style {
 
 /// Formats a time of day, such as `14:03:59.123`, in UTC like Lambda's logs.
 fn time_of_day(at: SystemTime) -> String {
-    let millis = at
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis();
+    let millis = millis(at);
     let (hours, minutes) = (millis / 3_600_000 % 24, millis / 60_000 % 60);
     let (seconds, millis) = (millis / 1000 % 60, millis % 1000);
     format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
 }
 
+/// The milliseconds since 1970.
+fn millis(at: SystemTime) -> u64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Formats the event as one JSON object, with the time in milliseconds since 1970.
 fn as_json(at: SystemTime, happening: &LocalEvent) -> String {
-    let millis = at
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis();
-    let mut object = json!({"at": u64::try_from(millis).unwrap_or(u64::MAX)});
+    let mut object = json!({"at": millis(at)});
     // These fields always convert: their names are strings, and their values are types that JSON has.
     if let (Some(object), Ok(Value::Object(fields))) =
         (object.as_object_mut(), serde_json::to_value(happening))
@@ -325,12 +331,9 @@ mod tests {
     #[test]
     fn a_record_is_a_line() {
         let record = RecordLine {
-            message_id: "m-1".to_owned(),
-            outcome: "in_progress".to_owned(),
             duration_ms: Some(12.34),
-            reason: Some("another owner".to_owned()),
-            key: None,
             receive_count: Some(2),
+            ..record("m-1".to_owned(), "in_progress", Some("another owner"))
         };
         let at = UNIX_EPOCH + Duration::from_millis(86_400_000 + 3_723_004);
         assert_eq!(
@@ -343,24 +346,17 @@ mod tests {
     fn records_without_a_line_are_what_the_answer_says() {
         let mut shown = Shown::default();
         let ids = ["m-1", "m-2", "m-3"].map(str::to_owned);
+        let processed = |id: &str| LocalEvent::Record {
+            environment: 1,
+            record: record(id.to_owned(), "processed", None),
+        };
         shown.count(&LocalEvent::Invoked {
             environment: 1,
             request_id: "r".to_owned(),
             queue: "q".to_owned(),
             message_ids: ids.to_vec(),
         });
-        let record = RecordLine {
-            message_id: "m-2".to_owned(),
-            outcome: "processed".to_owned(),
-            duration_ms: None,
-            reason: None,
-            key: None,
-            receive_count: None,
-        };
-        shown.count(&LocalEvent::Record {
-            environment: 1,
-            record,
-        });
+        shown.count(&processed("m-2"));
         let silent = shown.count(&LocalEvent::Answered {
             environment: 1,
             request_id: "r".to_owned(),
@@ -369,33 +365,11 @@ mod tests {
             },
         });
         let expected = [("m-1", "acknowledged"), ("m-3", "failed")];
-        assert_eq!(
-            silent,
-            expected.map(|(id, outcome)| (id.to_owned(), outcome))
-        );
+        let expected = expected.map(|(id, outcome)| (id.to_owned(), outcome));
+        assert_eq!(silent, expected);
         let summary = "3 records: 1 processed, 1 failed, 1 acknowledged";
         assert_eq!(shown.summary(), summary);
-        let late = RecordLine {
-            message_id: "m-1".to_owned(),
-            outcome: "processed".to_owned(),
-            duration_ms: None,
-            reason: None,
-            key: None,
-            receive_count: None,
-        };
-        shown.count(&LocalEvent::Record {
-            environment: 1,
-            record: late,
-        });
+        shown.count(&processed("m-1"));
         assert_eq!(shown.summary(), "3 records: 2 processed, 1 failed");
-    }
-
-    #[test]
-    fn json_says_when_and_what() {
-        let at = UNIX_EPOCH + Duration::from_millis(5);
-        let happening = LocalEvent::EnvironmentStarted { environment: 1 };
-        let expected = json!({"at": 5, "happened": "environment_started", "environment": 1});
-        let line: Value = serde_json::from_str(&as_json(at, &happening)).unwrap();
-        assert_eq!(line, expected);
     }
 }

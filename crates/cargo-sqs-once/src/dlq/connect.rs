@@ -1,6 +1,9 @@
 //! Opens the queue and its table, and selects messages, from the arguments.
 
-use super::{Error, QueueArgs, SelectionArgs, StateArg};
+use super::interrupt::Interrupt;
+use super::{DlqError, QueueArgs, SelectionArgs, StateArg};
+use crate::confirm::confirm;
+use crate::error::Error;
 use crate::operate::{dead_letters, has_table, namespace};
 use crate::print;
 use sqs_once::key::JsonPointer;
@@ -8,16 +11,16 @@ use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing};
 
 /// Opens the queue, joined with the table if the arguments name one.
 pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters, Error> {
-    let key_from = match (args.key_from.is_empty(), namespace(&args.table)?) {
-        (true, _) => None,
-        (false, None) => return Err(sqs_once_operate::Error::NoNamespace.into()),
-        (false, Some(namespace)) => Some(KeyFrom {
+    let namespace = namespace(&args.table)?;
+    let key_from = match args.key_from.is_empty() {
+        true => None,
+        false => Some(KeyFrom {
             pointers: args
                 .key_from
                 .iter()
                 .map(|at| JsonPointer::new(at))
                 .collect(),
-            namespace,
+            namespace: namespace.ok_or(sqs_once_operate::Error::NoNamespace)?,
         }),
     };
     let url = args.queue_url.as_deref();
@@ -26,16 +29,16 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters, Error> {
     Ok(queue.key_from(key_from))
 }
 
-pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selection, Error> {
+pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selection, DlqError> {
     Ok(Selection {
         ids: args.ids.iter().cloned().collect(),
         standings: standings(&args.state, queue)?,
     })
 }
 
-pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<Standing>, Error> {
+pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<Standing>, DlqError> {
     if !states.is_empty() && !has_table(&queue.table) {
-        return Err(Error::NoTableForState);
+        return Err(DlqError::NoTableForState);
     }
     let standings = states.iter().map(|state| match state {
         StateArg::UnknownKey => Standing::UnknownKey,
@@ -46,6 +49,14 @@ pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<St
         StateArg::Unreadable => Standing::Unreadable,
     });
     Ok(standings.collect())
+}
+
+/// Asks, unless `yes` is set or Ctrl-C comes first.
+pub(super) async fn ask(question: &str, yes: bool, interrupt: &Interrupt) -> Result<(), Error> {
+    tokio::select! {
+        answer = confirm(question, yes) => Ok(answer?),
+        () = interrupt.wait() => Err(Error::Interrupted),
+    }
 }
 
 /// Notes the messages of a FIFO queue that SQS returns only after others are gone.

@@ -1,8 +1,8 @@
 //! `cargo sqs-once dlq drop`.
 
 use super::interrupt::Interrupt;
-use super::{DropArgs, Error, connect, shown};
-use crate::confirm::confirm;
+use super::{DlqError, DropArgs, connect, shown};
+use crate::error::Error;
 use crate::print;
 use crate::private;
 use sqs_once::time::{Clock, SystemClock};
@@ -12,18 +12,15 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), crate::error::Error> {
+pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), Error> {
     let selection = connect::selection(&args.selection, &args.queue)?;
     let queue = connect::queue(&args.queue).await?;
     let since = Instant::now();
-    let held = queue.hold(&selection, &|| interrupt.is_here()).await;
-    let (letters, tally) = held.map_err(Error::from)?;
+    let stop = || interrupt.is_here();
+    let (letters, tally) = queue.hold(&selection, &stop).await?;
     let sure = match tally.missing.is_empty() {
         true => sure(&args, &queue, &letters, tally.seen, interrupt, since).await,
-        false => {
-            let missing = tally.missing.into_iter().collect();
-            Err(Error::Missing(missing).into())
-        }
+        false => Err(DlqError::Missing(tally.missing).into()),
     };
     if let Err(error) = sure {
         put_back(&queue, &letters).await;
@@ -32,20 +29,19 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), cr
     let mut printed = Ok(());
     let each = |letter: &DeadLetter| {
         if args.json && printed.is_ok() {
-            printed = print::result(print::json_line(&shown::document(letter)).as_bytes());
+            printed = print::json(&shown::document(letter));
         }
     };
-    let stop = || interrupt.is_here();
     let (dropped, ended) = queue.drop_held(&letters, &stop, each).await;
     if !args.json {
-        let messages = if dropped == 1 { "message" } else { "messages" };
-        print::result(format!("dropped {dropped} {messages}").as_bytes())?;
+        let messages = print::counted(dropped as u64, "message", "messages");
+        print::result(format!("dropped {messages}"))?;
     }
-    ended.map_err(Error::from)?;
+    ended?;
     printed?;
     match dropped == letters.len() {
         true => Ok(()),
-        false => Err(crate::error::Error::Interrupted),
+        false => Err(Error::Interrupted),
     }
 }
 
@@ -57,9 +53,9 @@ async fn sure(
     seen: usize,
     interrupt: &Interrupt,
     since: Instant,
-) -> Result<(), crate::error::Error> {
+) -> Result<(), Error> {
     if interrupt.is_here() {
-        return Err(crate::error::Error::Interrupted);
+        return Err(Error::Interrupted);
     }
     if letters.is_empty() {
         print::note("no such messages");
@@ -71,17 +67,13 @@ async fn sure(
         print::note(&shown::line(letter, now));
     }
     connect::note_behind(queue, seen).await?;
-    let question = question(letters, queue.url());
-    tokio::select! {
-        answer = confirm(&question, args.yes) => answer.map_err(Error::from)?,
-        () = interrupt.wait() => return Err(crate::error::Error::Interrupted),
-    }
+    connect::ask(&question(letters, queue.url()), args.yes, interrupt).await?;
     // The first of them may be visible again by then, and held by another consumer.
     if since.elapsed() > DeadLetters::HOLD / 2 {
-        return Err(Error::TooLate.into());
+        return Err(DlqError::TooLate.into());
     }
     if let Some(path) = &args.save {
-        save(path, letters).map_err(|source| Error::Save {
+        save(path, letters).map_err(|source| DlqError::Save {
             path: path.clone(),
             source,
         })?;
@@ -96,15 +88,9 @@ fn question(letters: &[DeadLetter], queue: &str) -> String {
         *counts.entry(letter.standing.name()).or_default() += 1;
     }
     let counts = counts.iter().map(|(name, count)| format!("{count} {name}"));
-    let counts: Vec<_> = counts.collect();
-    format!(
-        "Drop {} of {queue} for good ({})?",
-        match letters.len() {
-            1 => "1 message".to_owned(),
-            count => format!("{count} messages"),
-        },
-        counts.join(", ")
-    )
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let messages = print::counted(letters.len() as u64, "message", "messages");
+    format!("Drop {messages} of {queue} for good ({counts})?")
 }
 
 fn save(path: &Path, letters: &[DeadLetter]) -> io::Result<()> {

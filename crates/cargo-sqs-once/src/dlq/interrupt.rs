@@ -19,7 +19,9 @@ impl Interrupt {
                 }
             };
             let stop = async {
-                print::note("stopping: messages are put back (once more to stop at once)");
+                print::note(
+                    "stopping and releasing the messages; press Ctrl-C again to stop at once",
+                );
                 sender.send_replace(true);
             };
             // Listen for the second one before reporting the first, so that none is lost in between.

@@ -1,12 +1,13 @@
 //! `cargo sqs-once dlq list` and `dlq show`.
 
 use super::interrupt::Interrupt;
-use super::{Error, ListArgs, ShowArgs, connect, shown};
+use super::{DlqError, ListArgs, ShowArgs, connect, shown};
+use crate::error::Error;
 use crate::print;
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once_operate::{DeadLetter, Selection};
 
-pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), crate::error::Error> {
+pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), Error> {
     let selection = Selection {
         standings: connect::standings(&args.state, &args.queue)?,
         ..Selection::default()
@@ -22,21 +23,19 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), cr
             print::note(&shown::heading());
         }
         listed += 1;
-        let line = if args.json {
-            print::json_line(&shown::document(letter))
-        } else {
-            shown::line(letter, now)
-        };
-        printed = print::one_result(line.as_bytes());
+        printed = print::one_result(match args.json {
+            true => print::json_line(&shown::document(letter)),
+            false => shown::line(letter, now),
+        });
         matches!(printed, Ok(true))
     };
-    let tally = queue.look(&selection, &|| interrupt.is_here(), each).await;
-    let tally = tally.map_err(Error::from)?;
+    let stop = || interrupt.is_here();
+    let tally = queue.look(&selection, &stop, each).await?;
     if !printed? {
         return Ok(());
     }
     if interrupt.is_here() {
-        return Err(crate::error::Error::Interrupted);
+        return Err(Error::Interrupted);
     }
     match (tally.stopped, listed) {
         (true, _) => print::note(&format!("there are more: these are {listed}")),
@@ -49,10 +48,10 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), cr
     Ok(())
 }
 
-pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<(), crate::error::Error> {
+pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<(), Error> {
     let queue = connect::queue(&args.queue).await?;
     let selection = Selection {
-        ids: [args.id.clone()].into(),
+        ids: [args.id].into(),
         ..Selection::default()
     };
     let mut found = None;
@@ -60,18 +59,14 @@ pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<(), cr
         found = Some(letter.clone());
         false
     };
-    let looked = queue.look(&selection, &|| interrupt.is_here(), each).await;
-    looked.map_err(Error::from)?;
+    let stop = || interrupt.is_here();
+    queue.look(&selection, &stop, each).await?;
     if interrupt.is_here() {
-        return Err(crate::error::Error::Interrupted);
+        return Err(Error::Interrupted);
     }
-    let letter = found.ok_or_else(|| Error::Missing(vec![args.id]))?;
-    if args.json {
-        return print::result(print::json_line(&shown::document(&letter)).as_bytes());
+    let letter = found.ok_or(DlqError::Missing(selection.ids))?;
+    match args.json {
+        true => print::json(&shown::document(&letter)),
+        false => print::result(shown::text(&letter, SystemClock.now()).trim_end()),
     }
-    print::result(
-        shown::text(&letter, SystemClock.now())
-            .trim_end()
-            .as_bytes(),
-    )
 }

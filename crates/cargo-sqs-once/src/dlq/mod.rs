@@ -15,6 +15,8 @@ mod shown;
 
 use crate::operate::{AccountArgs, TableArgs};
 use clap::{Args, Subcommand, ValueEnum};
+#[cfg(feature = "aws")]
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -66,7 +68,7 @@ struct QueueArgs {
     #[arg(long, value_name = "URL")]
     queue_url: Option<String>,
 
-    /// Where a message's body holds the key, such as /order/id, if no attribute does; once for each part
+    /// The place of the key in the body, such as /order/id, for messages without a key attribute; repeat it for each part
     #[arg(long, value_name = "JSON_POINTER", value_parser = pointer)]
     key_from: Vec<String>,
 
@@ -239,28 +241,22 @@ fn pointer(text: &str) -> Result<String, &'static str> {
 /// Why the command failed.
 #[cfg(feature = "aws")]
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error(transparent)]
-    Connect(#[from] crate::operate::ConnectError),
-    #[error(transparent)]
-    Operate(#[from] sqs_once_operate::Error),
+pub(crate) enum DlqError {
     #[error(
-        "which table? Give --table, or set SQS_ONCE_TABLE: without it, nobody knows what is completed (--even-completed sends it all the same)"
+        "which table? Give --table, or set SQS_ONCE_TABLE: without it, the command can't tell which messages are completed (--even-completed sends all of them)"
     )]
     NoTable,
     #[error("--state needs the table: give --table, or set SQS_ONCE_TABLE")]
     NoTableForState,
     #[error(
-        "{}: not received from the queue; somebody else may have received it just now, or it stands behind others of its FIFO group",
-        .0.join(", ")
+        "{}: not received from the queue; another receiver may have it, or earlier messages of its FIFO group are before it",
+        .0.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
     )]
-    Missing(Vec<String>),
+    Missing(BTreeSet<String>),
     #[error("{0}")]
     Stay(String),
-    #[error(transparent)]
-    NotConfirmed(#[from] crate::confirm::NotConfirmed),
     #[error(
-        "the answer took so long that the messages may be elsewhere by now: nothing was dropped"
+        "the answer took so long that another receiver may have the messages: nothing was dropped"
     )]
     TooLate,
     #[error("the messages can't be saved to {path}: nothing was dropped", path = path.display())]

@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use sqs_once::key::ItemId;
 use sqs_once::time::Timestamp;
 use sqs_once_operate::DeadLetter;
-use std::fmt::Write;
 
 /// The system attributes to show.
 const SYSTEM: [&str; 9] = [
@@ -47,25 +46,21 @@ pub(super) fn line(letter: &DeadLetter, now: Timestamp) -> String {
 pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
     let mut text = String::new();
     let mut say = |name: &str, value: &str| {
-        // Writing to a string can't fail.
-        let _ = writeln!(text, "{name:14}{}", one_line(value));
+        text.push_str(&format!("{name:14}{}\n", one_line(value)));
     };
     say("message id", letter.id());
     say("state", letter.standing.name());
-    if let Some(key) = letter.key() {
-        say("key", key.as_str());
-    }
-    if let Some(sent) = letter.sent_at() {
-        say("sent", &at(sent, now));
-    }
-    for (name, title) in [
-        ("ApproximateReceiveCount", "received"),
-        ("MessageGroupId", "message group"),
-        ("DeadLetterQueueSourceArn", "moved from"),
-        ("AWSTraceHeader", "trace"),
+    let system = |name| letter.system(name).map(str::to_owned);
+    for (title, value) in [
+        ("key", letter.key().map(|key| key.as_str().to_owned())),
+        ("sent", letter.sent_at().map(|sent| at(sent, now))),
+        ("received", system("ApproximateReceiveCount")),
+        ("message group", system("MessageGroupId")),
+        ("moved from", system("DeadLetterQueueSourceArn")),
+        ("trace", system("AWSTraceHeader")),
     ] {
-        if let Some(value) = letter.system(name) {
-            say(title, value);
+        if let Some(value) = value {
+            say(title, &value);
         }
     }
     let mut attributes: Vec<_> = letter.attributes().collect();

@@ -80,14 +80,9 @@ pub(crate) enum DoctorError {
 
 /// Checks the deployment, and fixes it if requested.
 pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode, Error> {
-    let path = match &arguments.file {
-        Some(path) => path.as_path(),
-        None => TEMPLATES
-            .iter()
-            .map(Path::new)
-            .find(|path| path.exists())
-            .ok_or(DoctorError::NoTemplate)?,
-    };
+    let default = || TEMPLATES.iter().map(Path::new).find(|path| path.exists());
+    let path = arguments.file.as_deref().or_else(default);
+    let path = path.ok_or(DoctorError::NoTemplate)?;
     let unread = |source| DoctorError::Read {
         path: path.to_owned(),
         source,
@@ -107,27 +102,19 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode, Error> {
     } else {
         (Vec::new(), source.examine().map_err(unread)?)
     };
-    let text = if arguments.sarif {
-        format!("{:#}", sarif(&findings))
-    } else if arguments.json {
-        let all = |findings: &[_]| findings.iter().map(report::json).collect::<Vec<_>>();
-        format!(
-            "{:#}",
-            json!({ "findings": all(&findings), "fixed": all(&fixed) })
-        )
-    } else {
-        report::text(&fixed, &findings)
+    let all = |findings: &[_]| findings.iter().map(report::json).collect::<Vec<_>>();
+    let json = match (arguments.sarif, arguments.json) {
+        (true, _) => Some(sarif(&findings)),
+        (_, true) => Some(json!({ "findings": all(&findings), "fixed": all(&fixed) })),
+        _ => None,
     };
-    let text = if arguments.sarif || arguments.json {
-        print::escaped(&text)
-    } else {
-        text
-    };
-    print::result(text.as_bytes())?;
+    print::result(match json {
+        Some(json) => print::escaped(&format!("{json:#}")),
+        None => report::text(&fixed, &findings),
+    })?;
     let is_note = |finding: &Finding| finding.rule.severity == Severity::Note;
-    Ok(if findings.iter().all(is_note) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    Ok(match findings.iter().all(is_note) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }

@@ -1,9 +1,9 @@
 //! Formats findings for people and as JSON.
 
-use crate::print::one_line;
+use crate::print::{self, one_line};
 use serde_json::{Value, json};
 use sqs_once_doctor::{Finding, Severity};
-use std::io::{IsTerminal, stdout};
+use std::io::stdout;
 
 /// Formats fixed and remaining findings for people.
 pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
@@ -19,11 +19,7 @@ pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
         };
         lines.push(headline(finding, finding.rule.severity.as_str(), colour));
         lines.push(format!("  why: {}", finding.rule.why));
-        let how = if finding.is_fixable {
-            "--fix writes it"
-        } else {
-            "by hand"
-        };
+        let how = ["by hand", "--fix writes it"][usize::from(finding.is_fixable)];
         lines.push(format!("  fix: {how}"));
         let snippet = finding.snippet.lines();
         lines.extend(snippet.map(|line| format!("    {}", one_line(line)).trim_end().to_owned()));
@@ -41,47 +37,33 @@ fn headline(finding: &Finding, word: &str, colour: &str) -> String {
         Some((line, column)) => format!("{file}:{line}:{column}"),
         None => format!("{file}: {}", finding.place.resource),
     };
-    let word = if is_coloured() {
-        format!("\x1b[{colour}m{word}\x1b[0m")
-    } else {
-        word.to_owned()
+    let word = match print::is_coloured(&stdout()) {
+        true => format!("\x1b[{colour}m{word}\x1b[0m"),
+        false => word.to_owned(),
     };
     let (place, message) = (one_line(&place), one_line(&finding.message));
     format!("{place}: {word}: {message} [{}]", finding.rule.id)
 }
 
 fn summary(fixed: &[Finding], findings: &[Finding]) -> String {
-    let of = |severity| {
-        let is_of = |finding: &&Finding| finding.rule.severity == severity;
-        findings.iter().filter(is_of).count()
-    };
-    let (errors, warnings, notes) = (
-        of(Severity::Error),
-        of(Severity::Warning),
-        of(Severity::Note),
-    );
-    let count = |number: usize, word: &str| match number {
-        1 => format!("1 {word}"),
-        number => format!("{number} {word}s"),
+    let count = |severity, word: &str| {
+        let of = findings.iter().filter(|it| it.rule.severity == severity);
+        print::counted(of.count() as u64, word, &format!("{word}s"))
     };
     let found = match findings.len() {
         0 => "nothing found".to_owned(),
         all => format!(
             "{}: {}, {}, {}",
-            count(all, "finding"),
-            count(errors, "error"),
-            count(warnings, "warning"),
-            count(notes, "note")
+            print::counted(all as u64, "finding", "findings"),
+            count(Severity::Error, "error"),
+            count(Severity::Warning, "warning"),
+            count(Severity::Note, "note")
         ),
     };
     match fixed.len() {
         0 => found,
         fixed => format!("{fixed} fixed, {found}"),
     }
-}
-
-fn is_coloured() -> bool {
-    stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Formats a finding as JSON.

@@ -1,48 +1,42 @@
 //! `cargo sqs-once key list`.
 
-use super::{Error, ListArgs, StateArg, shown};
+use super::{ListArgs, StateArg, shown};
+use crate::error::Error;
 use crate::operate::{distance, keys, namespace};
 use crate::print::{self, one_line};
 use serde_json::json;
 use sqs_once::store::dynamodb::{Listed, Listing};
 use sqs_once::store::{Item, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once_operate::State;
 
-pub(super) async fn list(args: ListArgs, now: Timestamp) -> Result<(), crate::error::Error> {
-    let namespace = namespace(&args.table).map_err(Error::from)?;
+pub(super) async fn list(args: ListArgs) -> Result<(), Error> {
+    let now = SystemClock.now();
+    let namespace = namespace(&args.table)?;
     let states: Vec<State> = args.status.iter().map(|state| state.state()).collect();
     let listing = Listing {
         prefix: namespace.map_or_else(String::new, |name| format!("{}#", name.as_str())),
         status: common_status(&states),
     };
-    let (keys, _) = keys(&args.account, &args.table)
-        .await
-        .map_err(Error::from)?;
+    let (keys, _) = keys(&args.account, &args.table).await?;
     let mut listed = 0;
     let mut from = None;
     loop {
-        let (items, next) = keys.page(&listing, from).await.map_err(Error::from)?;
-        let wanted = items
-            .into_iter()
-            .filter(|item| is_wanted(item, &states, now));
-        for item in wanted {
+        let (items, next) = keys.page(&listing, from).await?;
+        for item in items.iter().filter(|item| is_wanted(item, &states, now)) {
             if listed == args.limit.get() {
                 print::note(&format!("there may be more: these are the first {listed}"));
                 return Ok(());
             }
             if listed == 0 && !args.json {
-                print::note(&format!(
-                    "{:12} {:14} {:14} key",
-                    "state", "lease", "expires"
-                ));
+                let (state, lease, expires) = ("state", "lease", "expires");
+                print::note(&format!("{state:12} {lease:14} {expires:14} key"));
             }
-            let line = if args.json {
-                json_line(&item, now)
-            } else {
-                line(&item, now)
+            let line = match args.json {
+                true => json_line(item, now),
+                false => line(item, now),
             };
-            if !print::one_result(line.as_bytes())? {
+            if !print::one_result(line)? {
                 // Stop here: every further page would cost read units.
                 return Ok(());
             }
@@ -86,20 +80,19 @@ fn line((id, item): &Listed, now: Timestamp) -> String {
         Ok(item) => columns(item, now),
         Err(_) => ("unreadable", String::new(), String::new()),
     };
-    format!(
-        "{state:12} {lease:14} {expires:14} {}",
-        one_line(id.as_str())
-    )
+    let id = one_line(id.as_str());
+    format!("{state:12} {lease:14} {expires:14} {id}")
 }
 
 fn columns(item: &Item, now: Timestamp) -> (&'static str, String, String) {
     let state = State::from_item(item, now);
-    let lease = match (state, item.lease_until) {
-        (State::InProgress | State::Lapsed, Some(lease)) => distance(lease, now),
-        _ => String::new(),
-    };
+    let lease = shown::lease(item, state).map(|lease| distance(lease, now));
     let expires = item.expiration.map(|expiration| distance(expiration, now));
-    (state.name(), lease, expires.unwrap_or_default())
+    (
+        state.name(),
+        lease.unwrap_or_default(),
+        expires.unwrap_or_default(),
+    )
 }
 
 fn json_line((id, item): &Listed, now: Timestamp) -> String {

@@ -191,9 +191,6 @@ Examples:
   cargo sqs-once key complete --table orders-idempotency --namespace payments order-42
   cargo sqs-once key complete --retention 90d --table orders-idempotency --namespace payments order-42")]
 struct CompleteArgs {
-    #[command(flatten)]
-    change: ChangeArgs,
-
     /// How long its messages are duplicates, such as 12h or 90d; never shortens an existing expiry
     #[arg(long, value_name = "TIME", default_value = "28d", value_parser = humantime::parse_duration)]
     retention: Duration,
@@ -201,37 +198,32 @@ struct CompleteArgs {
     /// The consumer has `readable_keys`: create a missing key in that form
     #[arg(long)]
     readable_keys: bool,
+
+    #[command(flatten)]
+    change: ChangeArgs,
 }
 
 /// Why the command failed.
 #[cfg(feature = "aws")]
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error(transparent)]
-    Connect(#[from] crate::operate::ConnectError),
-    #[error(transparent)]
-    Name(#[from] sqs_once_operate::NameError),
-    #[error(transparent)]
-    Operate(#[from] sqs_once_operate::Error),
+pub(crate) enum KeyError {
     #[error(
-        "nothing is known of this key: no message with it was ever claimed, or its record has \
+        "the table does not have this key: no message with it was ever claimed, or its record has \
          expired and is gone"
     )]
     NotFound,
     #[error(
-        "this may be {} keys: name one by its id, or by the kinds of its parts (s:42 is text, i:42 an integer)",
+        "this name matches {} keys: give the id of one, or the kind of each part (s:42 is text, i:42 an integer)",
         .0
     )]
     Ambiguous(usize),
     #[error(
-        "somebody is working on this key until {until}: wait for that, or say --even-in-progress \
-         if the effect may happen beside theirs"
+        "a worker is processing this key until {until}: wait until then, or give \
+         --even-in-progress if the effect may happen twice"
     )]
     InProgress { until: String },
     #[error("the key has changed since it was shown: nothing was written")]
     Changed,
-    #[error(transparent)]
-    NotConfirmed(#[from] crate::confirm::NotConfirmed),
     #[error("the log {path} can't be written: nothing was changed", path = path.display())]
     OpenLog {
         path: PathBuf,
@@ -251,12 +243,10 @@ pub(crate) async fn key(_: KeyArgs) -> Result<(), crate::error::Error> {
 
 #[cfg(feature = "aws")]
 pub(crate) async fn key(args: KeyArgs) -> Result<(), crate::error::Error> {
-    use sqs_once::time::Clock;
-    let now = || sqs_once::time::SystemClock.now();
     match args.command {
-        KeyCommand::Show(args) => show::show(args, now()).await,
-        KeyCommand::List(args) => list::list(args, now()).await,
-        KeyCommand::Forget(args) => change::forget(args, now).await,
-        KeyCommand::Complete(args) => change::complete(args, now).await,
+        KeyCommand::Show(args) => show::show(args).await,
+        KeyCommand::List(args) => list::list(args).await,
+        KeyCommand::Forget(args) => change::change(&args.change, None).await,
+        KeyCommand::Complete(args) => change::change(&args.change, Some(&args)).await,
     }
 }

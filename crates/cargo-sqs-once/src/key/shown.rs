@@ -11,61 +11,56 @@ use sqs_once_operate::State;
 const FENCES_ARE_TIMES_FROM: u64 = 1_577_836_800_000;
 
 /// What the item's state means for the next message with this key.
-pub(super) fn meaning(state: State) -> &'static str {
+fn meaning(state: State) -> &'static str {
     match state {
-        State::InProgress => "somebody is working on it; its messages go back to the queue",
-        State::Lapsed => "its last attempt ended without a word; its next message runs",
-        State::Released => "its last attempt failed, or somebody forgot it; its next message runs",
+        State::InProgress => "a worker is processing it; its messages return to the queue",
+        State::Lapsed => "its last attempt ended without a result; its next message runs",
+        State::Released => {
+            "its last attempt failed, or a user forgot the key; its next message runs"
+        }
         State::Completed => "done; its messages are duplicates",
         State::Expired => "done, but the record has expired; its next message would run again",
-        State::Unknown => "no consumer writes such a status, and none can claim it",
+        State::Unknown => "no consumer writes this status or can claim the key",
     }
 }
 
 /// Formats the item, one line for every known attribute.
 pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
     let state = State::from_item(item, now);
-    let mut lines = vec![
-        ("key", one_line(item.id.as_str())),
-        ("state", format!("{state}: {}", meaning(state))),
+    let status = match &item.status {
+        Status::Unknown(status) => Some(one_line(status)),
+        _ => None,
+    };
+    let data = item.data.as_ref().map(|data| match shows_data {
+        true => one_line(data),
+        false => format!("{} bytes, which --data shows", data.len()),
+    });
+    let payload = item.fingerprint.as_ref().map(|it| one_line(it.as_str()));
+    let powertools = "Powertools for AWS Lambda, which writes no owner and no fence";
+    let powertools = is_powertools(item).then(|| powertools.to_owned());
+    let moment = |moment: Option<Timestamp>| moment.map(|moment| at(moment, now));
+    let lines = [
+        ("key", Some(one_line(item.id.as_str()))),
+        ("state", Some(format!("{state}: {}", meaning(state)))),
+        ("status", status),
+        ("first claim", moment(first_claimed(item, now))),
+        ("lease until", moment(lease(item, state))),
+        ("expires", moment(item.expiration)),
+        ("owner", item.owner.map(|owner| owner.to_string())),
+        ("fence", item.fence.map(|fence| fence.to_string())),
+        ("payload", payload),
+        ("data", data),
+        ("written by", powertools),
     ];
-    if let Status::Unknown(status) = &item.status {
-        lines.push(("status", one_line(status)));
-    }
-    if let Some(first) = first_claimed(item, now) {
-        lines.push(("first claim", at(first, now)));
-    }
-    match item.lease_until {
-        // The lease of a completed item has no meaning.
-        Some(lease) if state == State::InProgress || state == State::Lapsed => {
-            lines.push(("lease until", at(lease, now)));
-        }
-        _ => {}
-    }
-    if let Some(expiration) = item.expiration {
-        lines.push(("expires", at(expiration, now)));
-    }
-    if let Some(owner) = item.owner {
-        lines.push(("owner", owner.to_string()));
-    }
-    if let Some(fence) = item.fence {
-        lines.push(("fence", fence.to_string()));
-    }
-    if let Some(fingerprint) = &item.fingerprint {
-        lines.push(("payload", one_line(fingerprint.as_str())));
-    }
-    match &item.data {
-        Some(data) if shows_data => lines.push(("data", one_line(data))),
-        Some(data) => lines.push(("data", format!("{} bytes, which --data shows", data.len()))),
-        None => {}
-    }
-    if is_powertools(item) {
-        let text = "Powertools for AWS Lambda, which knows no owner and no fence";
-        lines.push(("written by", text.to_owned()));
-    }
-    let lines = lines.iter();
-    let lines = lines.map(|(name, value)| format!("{name:12}{value}\n"));
+    let lines = lines.into_iter();
+    let lines = lines.filter_map(|(name, value)| Some(format!("{name:12}{}\n", value?)));
     lines.collect()
+}
+
+/// The item's lease. After a completion or a release, it has no meaning.
+pub(super) fn lease(item: &Item, state: State) -> Option<Timestamp> {
+    let is_leased = matches!(state, State::InProgress | State::Lapsed);
+    item.lease_until.filter(|_| is_leased)
 }
 
 /// Formats the item as JSON.

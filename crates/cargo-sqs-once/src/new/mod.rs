@@ -7,7 +7,7 @@ mod write;
 use crate::print;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use template::{Choices, Effect, TemplateError};
+use template::{Choices, TemplateError};
 use write::WriteError;
 
 const EXAMPLES: &str = "\
@@ -63,7 +63,7 @@ pub(crate) enum NewError {
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error(
-        "{folder} is no checkout of sqs-once: it has no crates/sqs-once/Cargo.toml",
+        "{folder} is not a checkout of sqs-once: it has no crates/sqs-once/Cargo.toml",
         folder = print::one_line(&.0.display().to_string())
     )]
     NoCheckout(PathBuf),
@@ -76,16 +76,12 @@ pub(crate) fn new(args: NewArgs) -> Result<(), crate::error::Error> {
     let here = std::env::current_dir().map_err(NewError::CurrentFolder)?;
     let files = make(&args, &here)?;
     let paths: Vec<&str> = files.iter().map(|file| &*file.path).collect();
-    let text = match args.json {
-        true => {
-            let folder = here.join(&args.name);
-            print::json_line(
-                &json!({ "name": args.name, "folder": folder.to_string_lossy(), "files": paths }),
-            )
-        }
-        false => summary(&args, &paths),
-    };
-    print::result(text.as_bytes())
+    if args.json {
+        let folder = here.join(&args.name);
+        let folder = folder.to_string_lossy();
+        return print::json(&json!({ "name": args.name, "folder": folder, "files": paths }));
+    }
+    print::result(summary(&args, &paths))
 }
 
 fn make(args: &NewArgs, here: &Path) -> Result<Vec<template::File>, NewError> {
@@ -93,14 +89,11 @@ fn make(args: &NewArgs, here: &Path) -> Result<Vec<template::File>, NewError> {
         fifo: args.fifo,
         sns: args.sns,
         effect: match (args.transactional, args.postgres) {
-            (true, _) => Effect::DynamoDb,
-            (false, true) => Effect::Postgres,
-            (false, false) => Effect::Elsewhere,
+            (true, _) => "dynamodb",
+            (false, true) => "postgres",
+            (false, false) => "elsewhere",
         },
-        sqs_once: match &args.sqs_once {
-            Some(folder) => Some(checkout(folder)?),
-            None => None,
-        },
+        sqs_once: args.sqs_once.as_deref().map(checkout).transpose()?,
     };
     let files = template::render(&args.name, &choices)?;
     write::project(here, &args.name, &files)?;
@@ -121,15 +114,14 @@ fn checkout(folder: &Path) -> Result<String, NewError> {
 /// Formats the created files and the next steps.
 fn summary(args: &NewArgs, paths: &[&str]) -> String {
     let name = &args.name;
-    let mut text = format!("made {name}:\n");
+    let mut text = format!("created {name}:\n");
     for path in paths {
         text.push_str(&format!("  {path}\n"));
     }
     text.push_str(&format!("\nnext:\n  cd {name}\n"));
-    text.push_str(match args.postgres {
-        true => "  and, with a PostgreSQL as README.md says,\n",
-        false => "",
-    });
+    if args.postgres {
+        text.push_str("  start PostgreSQL as README.md says, and then\n");
+    }
     text.push_str("  cargo test\n  cargo sqs-once invoke events/orders.json\n");
     text.push_str("  sam build && sam deploy --guided");
     text

@@ -20,12 +20,8 @@ const KEYWORDS: &str = "
 
 pub(super) fn parse(name: &str) -> Result<String, String> {
     let is_among = |words: &str| words.split_whitespace().any(|word| word == name);
-    let is_part = |part: &str| {
-        !part.is_empty()
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-    };
+    let is_usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_usual);
     let starts_with_letter = name.starts_with(|first: char| first.is_ascii_lowercase());
     if !starts_with_letter || !name.split('-').all(is_part) {
         return Err("expected lower-case letters and digits, with single hyphens between them and a letter first, such \
@@ -39,10 +35,9 @@ pub(super) fn parse(name: &str) -> Result<String, String> {
         return Err("it is a keyword of Rust; expected another name".to_owned());
     }
     if is_among(TAKEN) {
-        return Err(
-            "cargo or one of the project's dependencies uses this name; expected another one"
-                .to_owned(),
-        );
+        let taken =
+            "cargo or one of the project's dependencies uses this name; expected another one";
+        return Err(taken.to_owned());
     }
     Ok(name.to_owned())
 }

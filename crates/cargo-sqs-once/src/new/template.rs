@@ -13,16 +13,10 @@ const SETTINGS: &str = "CargoLambda.toml";
 pub(super) struct Choices {
     pub(super) fifo: bool,
     pub(super) sns: bool,
-    pub(super) effect: Effect,
+    /// Where a message takes effect: `elsewhere`, `dynamodb` or `postgres`.
+    pub(super) effect: &'static str,
     /// The folder of the checkout to depend on.
     pub(super) sqs_once: Option<String>,
-}
-
-/// Where a message takes effect.
-pub(super) enum Effect {
-    Elsewhere,
-    DynamoDb,
-    Postgres,
 }
 
 /// A file of the project.
@@ -37,7 +31,7 @@ pub(super) struct File {
 pub(crate) enum TemplateError {
     #[error("the template's {SETTINGS} can't be read")]
     Settings(#[source] toml::de::Error),
-    #[error("the template's file {path} is no text")]
+    #[error("the template's file {path} is not text")]
     NoText { path: String },
     #[error("the template's file {path} can't be rendered")]
     Render {
@@ -80,33 +74,27 @@ impl Condition {
 /// The project's files, sorted by path.
 pub(super) fn render(name: &str, choices: &Choices) -> Result<Vec<File>, TemplateError> {
     let variables = variables(name, choices);
-    let settings = TEMPLATE
-        .get_file(SETTINGS)
-        .and_then(|file| file.contents_utf8())
-        .unwrap_or_default();
-    let settings: Settings = toml::from_str(settings).map_err(TemplateError::Settings)?;
+    let settings = TEMPLATE.get_file(SETTINGS);
+    let settings = settings.and_then(|file| file.contents_utf8());
+    let settings: Settings =
+        toml::from_str(settings.unwrap_or_default()).map_err(TemplateError::Settings)?;
     let settings = settings.template;
-    let parser = ParserBuilder::with_stdlib()
-        .build()
-        .map_err(|error| of_file(SETTINGS, error))?;
+    let parser = ParserBuilder::with_stdlib().build();
+    let parser = parser.map_err(|error| of_file(SETTINGS, error))?;
 
     let mut files = Vec::new();
     for (path, text) in sources(&TEMPLATE)? {
-        let is_ignored = settings.ignore_files.contains(&path)
-            || settings
-                .ignore_conditional_files
-                .get(&path)
-                .is_some_and(|condition| condition.holds(&variables));
-        if is_ignored {
+        let condition = settings.ignore_conditional_files.get(&path);
+        if settings.ignore_files.contains(&path)
+            || condition.is_some_and(|condition| condition.holds(&variables))
+        {
             continue;
         }
         // The manifest's name is a template too. Cargo would treat a folder with a real Cargo.toml as a separate
         // package and leave it out of this one.
-        let rendered_path = liquid(&parser, &path, &path, &variables)?;
-        let content = liquid(&parser, &path, text, &variables)?;
         files.push(File {
-            path: rendered_path,
-            content,
+            content: liquid(&parser, &path, text, &variables)?,
+            path: liquid(&parser, &path, &path, &variables)?,
         });
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
@@ -118,11 +106,7 @@ fn variables(name: &str, choices: &Choices) -> Object {
         "project_name": name,
         "queue": if choices.fifo { "fifo" } else { "standard" },
         "source": if choices.sns { "sns" } else { "sqs" },
-        "effect": match choices.effect {
-            Effect::Elsewhere => "elsewhere",
-            Effect::DynamoDb => "dynamodb",
-            Effect::Postgres => "postgres",
-        },
+        "effect": choices.effect,
         "sqs_once": choices.sqs_once.as_deref().map(in_quotes).unwrap_or_default(),
     })
 }
@@ -157,9 +141,8 @@ fn liquid(
     text: &str,
     variables: &Object,
 ) -> Result<String, TemplateError> {
-    let rendered = parser
-        .parse(text)
-        .and_then(|template| template.render(variables));
+    let template = parser.parse(text);
+    let rendered = template.and_then(|template| template.render(variables));
     rendered.map_err(|error| of_file(path, error))
 }
 

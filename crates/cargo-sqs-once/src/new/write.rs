@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The project can't be written. No part of it is left.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
-    #[error("{path} is there already, and is not an empty folder", path = .0.display())]
+    #[error("{path} already exists and is not an empty folder", path = .0.display())]
     Taken(PathBuf),
     #[error("{path} can't be written", path = path.display())]
     Io { path: PathBuf, source: io::Error },

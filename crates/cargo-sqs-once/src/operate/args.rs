@@ -6,50 +6,41 @@ use clap::Args;
 
 /// Selects the account. Credentials come from the same sources as for the AWS CLI.
 #[derive(Args)]
+#[command(next_help_heading = "AWS")]
 pub(crate) struct AccountArgs {
     /// The profile in your AWS settings [default: AWS_PROFILE, or else `default`]
-    #[arg(long, value_name = "NAME", help_heading = "AWS")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
     /// The AWS region [default: AWS_REGION, or else the profile's]
-    #[arg(long, value_name = "REGION", help_heading = "AWS")]
+    #[arg(long, value_name = "REGION")]
     pub(crate) region: Option<String>,
 }
 
 /// Selects the table and its layout.
 #[derive(Args)]
+#[command(next_help_heading = "Table")]
 pub(crate) struct TableArgs {
     /// The DynamoDB table of the keys [default: SQS_ONCE_TABLE]
-    #[arg(long, value_name = "NAME", help_heading = "Table")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
 
     /// The consumer's namespace, which precedes the `#` in the table [default: SQS_ONCE_NAMESPACE]
-    #[arg(long, value_name = "NAME", help_heading = "Table")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
     /// A file with the secret that hashes the consumer's keys, if it uses one; a trailing line break is ignored
-    #[arg(
-        long,
-        value_name = "PATH",
-        help_heading = "Table",
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub(crate) key_secret_file: Option<PathBuf>,
 
     /// The table's partition key, if the consumer's `TableLayout` renames it
-    #[arg(
-        long,
-        value_name = "NAME",
-        help_heading = "Table",
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) partition_key: Option<String>,
 
     /// The table's sort key, if it has one; needs the partition value, too
     #[arg(
         long,
         value_name = "NAME",
-        help_heading = "Table",
         hide_short_help = true,
         requires = "partition_value"
     )]
@@ -59,7 +50,6 @@ pub(crate) struct TableArgs {
     #[arg(
         long,
         value_name = "TEXT",
-        help_heading = "Table",
         hide_short_help = true,
         requires = "sort_key"
     )]
@@ -67,41 +57,26 @@ pub(crate) struct TableArgs {
 
     /// Another name of an attribute, such as owner=lock_owner; of status, in_progress_expiration, expiration,
     /// validation, data, owner, fence
-    #[arg(
-        long = "attribute",
-        value_name = "NAME=OTHER",
-        help_heading = "Table",
-        hide_short_help = true,
-        value_parser = attribute
-    )]
-    pub(crate) attributes: Vec<(Attribute, String)>,
+    #[arg(long, value_name = "NAME=OTHER", hide_short_help = true, value_parser = attribute)]
+    pub(crate) attribute: Vec<(&'static str, String)>,
 }
 
-/// An attribute of the table.
-#[derive(Clone, Copy)]
-pub(crate) enum Attribute {
-    Status,
-    Lease,
-    Expiration,
-    Validation,
-    Data,
-    Owner,
-    Fence,
-}
+/// The attributes that a table may rename.
+const ATTRIBUTES: [&str; 7] = [
+    "status",
+    "in_progress_expiration",
+    "expiration",
+    "validation",
+    "data",
+    "owner",
+    "fence",
+];
 
-fn attribute(text: &str) -> Result<(Attribute, String), String> {
+fn attribute(text: &str) -> Result<(&'static str, String), String> {
     let (name, other) = text
         .split_once('=')
         .ok_or("expected NAME=OTHER, such as owner=lock_owner")?;
-    let attribute = match name {
-        "status" => Attribute::Status,
-        "in_progress_expiration" => Attribute::Lease,
-        "expiration" => Attribute::Expiration,
-        "validation" => Attribute::Validation,
-        "data" => Attribute::Data,
-        "owner" => Attribute::Owner,
-        "fence" => Attribute::Fence,
-        _ => return Err(format!("there is no attribute `{name}`")),
-    };
+    let attribute = ATTRIBUTES.into_iter().find(|known| *known == name);
+    let attribute = attribute.ok_or_else(|| format!("there is no attribute `{name}`"))?;
     Ok((attribute, other.to_owned()))
 }

@@ -1,7 +1,7 @@
 //! Connects to the account and the table that arguments and environment select.
 
-use super::args::Attribute;
 use super::{AccountArgs, TableArgs};
+use crate::error::Error;
 use sqs_once::ConfigError;
 use sqs_once::aws_sdk_dynamodb::Client;
 use sqs_once::key::{InvalidNamespace, KeySecret, Namespace};
@@ -24,8 +24,6 @@ pub(crate) enum ConnectError {
     },
     #[error(transparent)]
     Secret(#[from] ConfigError),
-    #[error(transparent)]
-    Operate(#[from] sqs_once_operate::Error),
 }
 
 /// The selected table and its AWS settings.
@@ -50,14 +48,13 @@ impl Place {
 }
 
 /// Connects to the table's keys. Also returns which table that is.
-pub(crate) async fn keys(
-    account: &AccountArgs,
-    args: &TableArgs,
-) -> Result<(Keys, Place), ConnectError> {
+pub(crate) async fn keys(account: &AccountArgs, args: &TableArgs) -> Result<(Keys, Place), Error> {
     let table = table(args).ok_or(ConnectError::NoTable)?;
     let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
-    let store = DynamoDbStore::new(Client::new(&config), table.clone()).layout(layout(args))?;
-    Ok((Keys::new(store), Place { table, config }))
+    Ok((
+        keys_in(&config, table.clone(), args)?,
+        Place { table, config },
+    ))
 }
 
 /// Connects to a dead-letter queue by URL or name, and to the table if the arguments name one.
@@ -65,20 +62,20 @@ pub(crate) async fn dead_letters(
     account: &AccountArgs,
     args: &TableArgs,
     queue: Result<&str, &str>,
-) -> Result<DeadLetters, ConnectError> {
+) -> Result<DeadLetters, Error> {
     let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
-    let keys = match table(args) {
-        Some(table) => {
-            let store = DynamoDbStore::new(Client::new(&config), table);
-            Some(Keys::new(store.layout(layout(args))?))
-        }
-        None => None,
-    };
+    let keys = table(args).map(|table| keys_in(&config, table, args));
+    let keys = keys.transpose()?;
     let client = sqs_once_operate::sqs_client(&config);
     Ok(match queue {
         Ok(url) => DeadLetters::new(client, url, keys),
         Err(name) => DeadLetters::named(client, name, keys).await?,
     })
+}
+
+fn keys_in(config: &SdkConfig, table: String, args: &TableArgs) -> Result<Keys, ConnectError> {
+    let store = DynamoDbStore::new(Client::new(config), table);
+    Ok(Keys::new(store.layout(layout(args))?))
 }
 
 /// Whether the arguments or the environment name a table.
@@ -118,15 +115,16 @@ fn layout(args: &TableArgs) -> TableLayout {
     if let Some(value) = &args.partition_value {
         layout = layout.partition_value(value);
     }
-    for (attribute, name) in &args.attributes {
-        layout = match attribute {
-            Attribute::Status => layout.status(name),
-            Attribute::Lease => layout.in_progress_expiration(name),
-            Attribute::Expiration => layout.expiration(name),
-            Attribute::Validation => layout.validation(name),
-            Attribute::Data => layout.data(name),
-            Attribute::Owner => layout.owner(name),
-            Attribute::Fence => layout.fence(name),
+    for (attribute, name) in &args.attribute {
+        layout = match *attribute {
+            "status" => layout.status(name),
+            "in_progress_expiration" => layout.in_progress_expiration(name),
+            "expiration" => layout.expiration(name),
+            "validation" => layout.validation(name),
+            "data" => layout.data(name),
+            "owner" => layout.owner(name),
+            "fence" => layout.fence(name),
+            _ => layout,
         };
     }
     layout

@@ -13,8 +13,8 @@
 --
 -- * No indexed column changes. `expiration` moves by the handler's duration, so only its day is indexed, which normally
 --   stays the same.
--- * The page has free space. `fillfactor = 50` reserves half of it for second versions, even if one statement completes
---   a whole batch that one statement claimed. With 100, second versions would need other pages and new index entries.
+-- * The page has free space. `fillfactor = 50` reserves half of it for second versions, even if one statement claims a
+--   whole batch and another completes it. With 100, second versions would need other pages and new index entries.
 -- * Expired rows are deleted by the thousand. By default, autovacuum waits until a fifth of a table is dead. That would
 --   take a week for a table that holds four weeks, so this table sets a lower threshold.
 --
@@ -42,20 +42,20 @@ CREATE INDEX processed_events_expiration_day ON processed_events (expiration_day
 COMMENT ON TABLE processed_events IS
     'sqs-once, schema version 1: which business events were processed, or are being processed';
 COMMENT ON COLUMN processed_events.id IS
-    'namespace, `#`, and the hexadecimal SHA-256 of the business key, or the key itself where keys are readable';
+    'namespace, `#`, and the hexadecimal SHA-256 of the business key, or the key itself with `readable_keys`';
 COMMENT ON COLUMN processed_events.status IS
-    'INPROGRESS or COMPLETED, nothing else';
+    'INPROGRESS or COMPLETED';
 COMMENT ON COLUMN processed_events.in_progress_expiration IS
-    'the lease: until when its owner may be working, in milliseconds since the epoch';
+    'the end of the lease, in milliseconds since the epoch';
 COMMENT ON COLUMN processed_events.expiration IS
-    'until when a duplicate is recognised, in seconds since the epoch; the row may be deleted later';
+    'until when duplicates are recognised, in seconds since the epoch; later, the row may be deleted';
 COMMENT ON COLUMN processed_events.validation IS
-    'the fingerprint of the payload, where it is checked';
+    'the fingerprint of the payload, unless fingerprints are disabled';
 COMMENT ON COLUMN processed_events.data IS
-    'what the handler asked to record, in UTF-8: convert_from(data, ''UTF8''). Not text, which can''t hold every text';
+    'what the handler recorded, in UTF-8: convert_from(data, ''UTF8''). The type text can''t hold NUL characters';
 COMMENT ON COLUMN processed_events.owner IS
-    'whose claim or completion this is: 128 random bits in hexadecimal digits, fresh for every attempt';
+    'the attempt that claimed or completed the key: 128 random bits in hexadecimal digits, new for every attempt';
 COMMENT ON COLUMN processed_events.fence IS
-    'grows with every claim of the key; the first one is the time of the claim in milliseconds since the epoch';
+    'grows with every claim of the key, from the time of the first claim in milliseconds since the epoch';
 COMMENT ON COLUMN processed_events.expiration_day IS
     'the day on which the row expires, in days since the epoch';

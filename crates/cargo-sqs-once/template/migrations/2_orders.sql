@@ -6,7 +6,7 @@ CREATE TABLE orders (
     pieces      bigint NOT NULL CHECK (pieces > 0)
 );
 
--- How many pieces of an article are reserved.
+-- The number of reserved pieces of each article.
 CREATE TABLE stock (
     article  text PRIMARY KEY,
     reserved bigint NOT NULL

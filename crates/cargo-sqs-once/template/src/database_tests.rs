@@ -55,7 +55,7 @@ impl Database {
         ids.collect()
     }
 
-    /// How many orders are stored, and how many pieces are reserved.
+    /// Returns the number of stored orders and of reserved pieces.
     async fn orders_and_pieces(&self) -> (i64, i64) {
         let count = "SELECT (SELECT count(*) FROM orders), (SELECT coalesce(sum(reserved), 0)::bigint FROM stock)";
         let row = self.client.query_one(count, &[]).await.unwrap();
@@ -124,6 +124,21 @@ async fn an_order_that_can_never_succeed_holds_up_no_other() {
 }
 
 #[tokio::test]
+async fn another_order_under_a_known_key_fails() {
+    let database = Database::new("another").await;
+    let first = order("o-1");
+    let other = OrderPlaced {
+        pieces: 7,
+        ..order("o-1")
+    };
+    let event = Event::new([message(&first)]);
+    assert!(database.run(event).await.is_empty());
+    let event = Event::new([message(&other)]);
+    assert_eq!(database.run(event).await, ["m-1"]);
+    assert_eq!(database.orders_and_pieces().await, (1, 2));
+}
+
+#[tokio::test]
 async fn of_an_order_that_fails_halfway_nothing_is_kept() {
     let database = Database::new("halfway").await;
     // The second statement fails.
@@ -134,7 +149,7 @@ async fn of_an_order_that_fails_halfway_nothing_is_kept() {
     assert_eq!(database.run(event.clone()).await, ["m-1"]);
     assert_eq!(database.orders_and_pieces().await, (0, 0));
 
-    // The key is not recorded either: once there is room again, the order runs.
+    // The key is not recorded either, so the order runs once there is room again.
     let more_stock = "ALTER TABLE stock DROP CONSTRAINT stock_reserved_check";
     database.client.batch_execute(more_stock).await.unwrap();
     assert!(database.run(event).await.is_empty());

@@ -88,7 +88,8 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
     Ok(())
 }
 
-/// An order with the key of a different order is not a duplicate: it fails and ends in the dead-letter queue.
+/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
+/// dead-letter queue.
 fn consumer(store: PostgresStore) -> Consumer {
     reserve::consumer()
         .store(store)
@@ -110,7 +111,8 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
         .update(tables.reserve(&order)?))
 }
 
-/// An order with the key of a different order is not a duplicate: it fails and ends in the dead-letter queue.
+/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
+/// dead-letter queue.
 fn consumer(tables: Tables) -> Consumer {
     reserve::consumer()
         .state(tables)
@@ -134,7 +136,8 @@ async fn ship(
     warehouse.ship(&order, &token).await
 }
 
-/// An order with the key of a different order is not a duplicate: it fails and ends in the dead-letter queue.
+/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
+/// dead-letter queue.
 fn consumer(warehouse: Warehouse) -> Consumer {
     ship::consumer()
         .state(warehouse)

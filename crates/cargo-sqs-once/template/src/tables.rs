@@ -30,8 +30,8 @@ impl Tables {
         })
     }
 
-    /// Adds an order's pieces to the reserved ones. A second run would count them twice, so this write commits together
-    /// with the record of the order's key.
+    /// Adds an order's pieces to the reserved pieces. Running it twice would count them twice, so this write commits
+    /// together with the record of the order's key.
     pub(crate) fn reserve(&self, order: &OrderPlaced) -> Result<Update, HandlerError> {
         let update = Update::builder()
             .table_name(&self.stock)

@@ -1,9 +1,9 @@
 //! Runs `cargo sqs-once doctor` as a user does.
 
-use crate::project::Run;
+use crate::project::{Run, command};
 use serde_json::Value;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use tempfile::TempDir;
 
 const TEMPLATE: &str = "\
@@ -39,22 +39,17 @@ fn project(template: &str) -> TempDir {
 }
 
 fn doctor(folder: &TempDir, arguments: &[&str]) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
-        .arg("doctor")
-        .args(arguments)
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    Run::of(output)
+    let mut command = command(&[&["doctor"], arguments].concat());
+    Run::of(command.current_dir(folder.path()))
 }
 
 #[test]
 fn a_finding_says_where_it_is_why_it_matters_and_what_to_write() {
     let run = doctor(&project(TEMPLATE), &[]);
-    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    run.assert_failed_with("");
     let expected = "\
 template.yaml:16:3: warning: The queue Orders's visibility timeout is 30 s (the default), the function Charge's timeout 30 s: it should be 180 s at least. [visibility-timeout-too-short]
-  why: Lambda needs that time to retry a throttled batch; with less, messages come back while it still tries, and their receives count towards the dead-letter queue.
+  why: Lambda needs that time to retry a throttled batch. With less, messages return during the retries, and each receive counts towards the dead-letter queue.
   fix: --fix writes it
     Orders:
       Properties:
@@ -68,24 +63,12 @@ template.yaml:16:3: warning: The queue Orders's visibility timeout is 30 s (the 
 
 #[test]
 fn a_note_is_shown_and_fails_nothing() {
-    let allows = TEMPLATE.replace(
-        "!ImportValue OnlyOverTls",
-        "{ Statement: [{ Effect: Allow }] }",
-    );
+    let allow = "{ Statement: [{ Effect: Allow }] }";
+    let allows = TEMPLATE.replace("!ImportValue OnlyOverTls", allow);
     let run = doctor(&project(&allows), &["--fix"]);
-    assert_eq!(run.status, Some(0), "{}", run.stderr);
-    assert!(
-        run.stdout
-            .contains("template.yaml:16:3: note: The queue Orders accepts requests without TLS."),
-        "{}",
-        run.stdout
-    );
-    assert!(
-        run.stdout
-            .ends_with("1 fixed, 1 finding: 0 errors, 0 warnings, 1 note\n"),
-        "{}",
-        run.stdout
-    );
+    run.assert_done();
+    run.shows("template.yaml:16:3: note: The queue Orders accepts requests without TLS.");
+    run.shows("1 fixed, 1 finding: 0 errors, 0 warnings, 1 note\n");
 }
 
 #[test]
@@ -93,32 +76,20 @@ fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
     let folder = project(TEMPLATE);
     let path = folder.path().join("template.yaml");
     #[cfg(unix)]
-    {
+    let mode = {
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    }
+        |path: &Path| fs::metadata(path).unwrap().permissions().mode()
+    };
     let run = doctor(&folder, &["--fix"]);
-    assert_eq!(run.status, Some(0), "{}", run.stderr);
-    assert!(
-        run.stdout.starts_with("template.yaml:16:3: fixed: "),
-        "{}",
-        run.stdout
-    );
-    assert!(
-        run.stdout.ends_with("1 fixed, nothing found\n"),
-        "{}",
-        run.stdout
-    );
+    run.assert_done();
+    let start = run.stdout.starts_with("template.yaml:16:3: fixed: ");
+    let end = run.stdout.ends_with("1 fixed, nothing found\n");
+    assert!(start && end, "{}", run.stdout);
     let fixed = format!("{TEMPLATE}      VisibilityTimeout: 180\n");
     assert_eq!(fs::read_to_string(&path).unwrap(), fixed);
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o640
-        );
-    }
+    assert_eq!(mode(&path) & 0o777, 0o640);
     let again = doctor(&folder, &["template.yaml", "--fix"]);
     assert_eq!((again.status, &*again.stdout), (Some(0), "nothing found\n"));
     assert_eq!(fs::read_to_string(&path).unwrap(), fixed);
@@ -127,32 +98,9 @@ fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
 }
 
 #[test]
-fn a_manifest_that_aborts_is_found_and_fixed() {
-    let folder = project(&TEMPLATE.replace("30 #", "5 #"));
-    let path = folder.path().join("Cargo.toml");
-    fs::write(
-        &path,
-        "[workspace]\n[profile.release]\npanic = \"abort\" # small\n",
-    )
-    .unwrap();
-    let run = doctor(&folder, &[]);
-    assert_eq!(run.status, Some(1), "{}", run.stderr);
-    assert!(
-        run.stdout.contains("Cargo.toml:3:9: error: "),
-        "{}",
-        run.stdout
-    );
-    assert_eq!(doctor(&folder, &["--fix"]).status, Some(0));
-    let fixed = "[workspace]\n[profile.release]\npanic = \"unwind\" # small\n";
-    assert_eq!(fs::read_to_string(&path).unwrap(), fixed);
-}
-
-#[test]
 fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
-    let folder = project(&TEMPLATE.replace(
-        "      Timeout: 30",
-        "      CodeUri: ./code\n      Timeout: 30",
-    ));
+    let with_code = "      CodeUri: ./code\n      Timeout: 30";
+    let folder = project(&TEMPLATE.replace("      Timeout: 30", with_code));
     let write = |path: &str, text: &str| {
         let path = folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -163,9 +111,8 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
     let of_panics = |run: &Run| -> Vec<String> {
         let lines = run.stdout.lines();
         let of_panics = lines.filter(|line| line.ends_with("[panic-abort]"));
-        of_panics
-            .map(|line| line.split(':').next().unwrap().to_owned())
-            .collect()
+        let files = of_panics.map(|line| line.split(':').next().unwrap().to_owned());
+        files.collect()
     };
     assert_eq!(of_panics(&doctor(&folder, &[])), ["code/Cargo.toml"]);
 
@@ -174,12 +121,7 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
     write("member/template.yaml", TEMPLATE);
     write("Cargo.toml", &format!("[workspace]\n{abort}"));
     let above = folder.path().join("Cargo.toml").display().to_string();
-    let run = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
-        .arg("doctor")
-        .current_dir(folder.path().join("member"))
-        .output()
-        .unwrap();
-    let run = Run::of(run);
+    let run = Run::of(command(&["doctor"]).current_dir(folder.path().join("member")));
     assert_eq!(of_panics(&run), [above], "{}", run.stderr);
 
     // Panic settings do not matter for a function that cargo does not build.
@@ -192,14 +134,14 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
 fn programs_get_json_and_code_scanning_gets_sarif() {
     let folder = project(TEMPLATE);
     let run = doctor(&folder, &["--json"]);
-    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    run.assert_failed_with("");
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(json["findings"][0]["rule"], "visibility-timeout-too-short");
     assert_eq!(json["findings"][0]["line"], 16);
     assert_eq!(json["fixed"], serde_json::json!([]));
 
     let run = doctor(&folder, &["--sarif"]);
-    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    run.assert_failed_with("");
     let sarif: Value = serde_json::from_str(&run.stdout).unwrap();
     let result = &sarif["runs"][0]["results"][0];
     assert_eq!(result["ruleId"], "visibility-timeout-too-short");
@@ -216,44 +158,23 @@ fn an_allowed_rule_finds_and_fixes_nothing() {
     let text = fs::read_to_string(folder.path().join("template.yaml")).unwrap();
     assert_eq!(text, TEMPLATE);
     let unknown = doctor(&folder, &["--allow", "visibility"]);
-    assert_eq!(unknown.status, Some(2));
-    assert!(
-        unknown.stderr.contains("dead-letter-queue-missing"),
-        "{}",
-        unknown.stderr
-    );
+    unknown.assert_refused_with("dead-letter-queue-missing");
 }
 
 #[test]
 fn what_can_not_be_examined_says_what_to_do() {
     let empty = tempfile::tempdir().unwrap();
-    let run = doctor(&empty, &[]);
-    assert_eq!(run.status, Some(1));
-    assert!(
-        run.stderr.contains("name the template or the plan"),
-        "{}",
-        run.stderr
-    );
+    doctor(&empty, &[]).assert_failed_with("name the template or the plan");
 
     let folder = project("Resources: [");
     let run = doctor(&folder, &[]);
-    assert_eq!(run.status, Some(1));
-    assert!(
-        run.stderr.contains("template.yaml was not examined"),
-        "{}",
-        run.stderr
-    );
-    assert!(run.stderr.contains("not valid YAML"), "{}", run.stderr);
+    run.assert_failed_with("template.yaml was not examined");
+    run.says("not valid YAML");
 
     let plan = r#"{"planned_values": {}, "configuration": {}}"#;
     fs::write(folder.path().join("plan.json"), plan).unwrap();
     let run = doctor(&folder, &["plan.json", "--fix"]);
-    assert_eq!(run.status, Some(1));
-    assert!(
-        run.stderr.contains("a Terraform plan can't be fixed"),
-        "{}",
-        run.stderr
-    );
+    run.assert_failed_with("a Terraform plan can't be fixed");
 }
 
 #[test]
@@ -263,31 +184,9 @@ fn nothing_from_a_template_writes_to_the_terminal_but_text() {
         "{\"Fn::GetAtt\": [\"Or\\e[31mders\", Arn]}",
     );
     let run = doctor(&project(&evil), &[]);
-    assert_eq!(run.status, Some(1), "{}", run.stderr);
-    assert!(
-        run.stdout.contains("visibility-timeout-too-short"),
-        "{}",
-        run.stdout
-    );
+    run.assert_failed_with("");
+    run.shows("visibility-timeout-too-short");
     assert!(!run.stdout.contains('\x1b'), "{:?}", run.stdout);
-}
-
-#[test]
-fn who_reads_may_stop_reading() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
-        .args(["doctor", "--sarif"])
-        .current_dir(project(TEMPLATE).path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        !stderr.contains("panicked") && !stderr.contains("can't be written"),
-        "{stderr}"
-    );
 }
 
 #[test]
@@ -296,19 +195,8 @@ fn the_repositorys_own_templates_have_nothing_to_be_found() {
         "../../template.yaml",
         "../../examples/inventory/template.yaml",
     ] {
-        let run = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
-            .args(["doctor", template])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .unwrap();
-        let stdout = String::from_utf8(run.stdout).unwrap();
-        assert_eq!(stdout, "nothing found\n", "{template}");
+        let mut command = command(&["doctor", template]);
+        let run = Run::of(command.current_dir(env!("CARGO_MANIFEST_DIR")));
+        assert_eq!(run.stdout, "nothing found\n", "{template}");
     }
-}
-
-#[test]
-fn the_help_has_examples() {
-    let run = doctor(&project(TEMPLATE), &["--help"]);
-    assert_eq!(run.status, Some(0));
-    assert!(run.stdout.contains("Examples:\n"), "{}", run.stdout);
 }

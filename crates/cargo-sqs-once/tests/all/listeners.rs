@@ -4,11 +4,10 @@
 //! deliberate exception: `sqs-once-local` opens a port for each connection to the embedded DynamoDB engine, connects to it and
 //! closes it. That port is closed while the function waits.
 
-use crate::project::{LIMIT, Project, Running};
+use crate::project::{Project, Running, http};
 use std::collections::HashSet;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 
 /// The state of a listening socket.
 const LISTEN: &str = "0A";
@@ -59,55 +58,36 @@ fn address(text: &str) -> SocketAddr {
     SocketAddr::new(ip, u16::from_str_radix(port, 16).unwrap())
 }
 
-/// The status line of the answer to a request with these headers.
-fn ask(listener: SocketAddr, headers: &str) -> String {
-    let mut stream = TcpStream::connect(listener).unwrap();
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
-    let request = format!("GET / HTTP/1.1\r\nConnection: close\r\n{headers}\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer);
-    answer.lines().next().unwrap_or_default().to_owned()
-}
-
-/// Waits until the function works on an event, and then attacks every listener of the command.
-fn attack(mut running: Running, expected: usize) {
-    running.stderr.until("namespace: ");
-    let found = listeners(running.child.id());
-    assert!(found.len() >= expected, "{found:?}");
-    for listener in found {
-        assert!(listener.ip().is_loopback(), "{listener}");
-        for headers in [
-            "Host: evil.example\r\n".to_owned(),
-            format!("Host: {listener}\r\nOrigin: https://evil.example\r\n"),
-            format!("Host: {listener}\r\nSec-Fetch-Site: cross-site\r\n"),
-        ] {
-            let answer = ask(listener, &headers);
-            assert!(
-                answer.starts_with("HTTP/1.1 403"),
-                "{listener}: {answer:?} to {headers}"
-            );
+#[test]
+fn every_listener_of_dev_and_invoke_is_on_loopback_and_refuses_web_pages() {
+    let project = Project::new(TEMPLATE);
+    project.event(&[("m-1", "hang")]);
+    for (command, arguments, expected) in [
+        // The page, SQS, DynamoDB and the Runtime API of an environment.
+        ("dev", &["--send", "event.json"][..], 4),
+        // DynamoDB and the Runtime API.
+        ("invoke", &["event.json"], 2),
+    ] {
+        let mut running = Running::of(project.command(command, arguments));
+        // The function works on the event.
+        running.stderr.until("namespace: ");
+        let found = listeners(running.child.id());
+        assert!(found.len() >= expected, "{command}: {found:?}");
+        for listener in found {
+            assert!(listener.ip().is_loopback(), "{command}: {listener}");
+            let address = listener.to_string();
+            let ask = |headers: &str| http(&address, &format!("GET / HTTP/1.1\r\n{headers}"), "");
+            for headers in [
+                "Host: evil.example\r\n".to_owned(),
+                format!("Host: {listener}\r\nOrigin: https://evil.example\r\n"),
+                format!("Host: {listener}\r\nSec-Fetch-Site: cross-site\r\n"),
+            ] {
+                let answer = ask(&headers);
+                let is_refused = answer.starts_with("HTTP/1.1 403");
+                assert!(is_refused, "{listener}: {answer:?} to {headers}");
+            }
+            let own = ask(&format!("Host: {listener}\r\n"));
+            assert!(!own.starts_with("HTTP/1.1 403"), "{listener}: {own:?}");
         }
-        let own = ask(listener, &format!("Host: {listener}\r\n"));
-        assert!(!own.starts_with("HTTP/1.1 403"), "{listener}: {own:?}");
     }
-}
-
-#[test]
-fn every_listener_of_dev_is_on_loopback_and_refuses_web_pages() {
-    let project = Project::new(TEMPLATE);
-    project.event(&[("m-1", "hang")]);
-    let dev = Running::of(project.command("dev", &["--send", "event.json"]));
-    // The page, SQS, DynamoDB and the Runtime API of an environment.
-    attack(dev, 4);
-}
-
-#[test]
-fn every_listener_of_invoke_is_on_loopback_and_refuses_web_pages() {
-    let project = Project::new(TEMPLATE);
-    project.event(&[("m-1", "hang")]);
-    let invoke = Running::of(project.command("invoke", &["event.json"]));
-    // DynamoDB and the Runtime API.
-    attack(invoke, 2);
 }

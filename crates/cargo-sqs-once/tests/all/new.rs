@@ -1,11 +1,12 @@
 //! Runs `cargo sqs-once new` as a user does. `.ci/new.py` checks that the projects build and pass their tests.
 
+use crate::project::{Run, command};
 use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// The folder in which a test creates projects.
@@ -20,19 +21,14 @@ impl Folder {
         self.0.path()
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
-            .arg("new")
-            .args(arguments)
-            .current_dir(self.path())
-            .output()
-            .unwrap()
+    fn run(&self, arguments: &[&str]) -> Run {
+        let mut command = command(&[&["new"], arguments].concat());
+        Run::of(command.current_dir(self.path()))
     }
 
     /// Creates a project and returns its files by path.
     fn make(&self, arguments: &[&str]) -> BTreeMap<String, String> {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        self.run(arguments).assert_done();
         let mut files = BTreeMap::new();
         let project = self.path().join(arguments[0]);
         read(&project, &project, &mut files);
@@ -59,10 +55,6 @@ fn read(project: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
     }
 }
 
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
 /// Every combination of the options, each with its own name.
 fn variants() -> Vec<(String, Vec<&'static str>)> {
     let mut variants = Vec::new();
@@ -82,9 +74,9 @@ fn resource_types(template: &str) -> Vec<String> {
     let documents = Yaml::load_from_str(template).unwrap();
     let resources = documents[0].as_mapping_get("Resources").unwrap();
     let resources = resources.as_mapping().unwrap().values();
-    resources
-        .map(|resource| resource.as_mapping_get("Type").unwrap().as_str().unwrap())
-        .map(str::to_owned)
+    let types = resources.map(|resource| resource.as_mapping_get("Type").unwrap());
+    types
+        .map(|kind| kind.as_str().unwrap().to_owned())
         .collect()
 }
 
@@ -92,9 +84,8 @@ fn resource_types(template: &str) -> Vec<String> {
 fn assert_pinned(workflow: &str) {
     Yaml::load_from_str(workflow).unwrap();
     let after = |name| {
-        let values = workflow
-            .lines()
-            .filter_map(move |line| line.split_once(name));
+        let values = workflow.lines();
+        let values = values.filter_map(move |line| line.split_once(name));
         values.map(|(_, value)| value.trim())
     };
     for action in after("uses: ") {
@@ -116,17 +107,9 @@ fn every_variant_is_a_whole_project() {
     let folder = Folder::new();
     for (name, options) in variants() {
         let files = folder.make(&[&[&*name], &options[..]].concat());
-        for file in [
-            ".github/workflows/ci.yml",
-            ".gitignore",
-            "Cargo.toml",
-            "README.md",
-            "events/invalid.json",
-            "events/orders.json",
-            "samconfig.toml",
-            "src/main.rs",
-            "template.yaml",
-        ] {
+        let always = ".github/workflows/ci.yml .gitignore Cargo.toml README.md events/invalid.json
+            events/orders.json samconfig.toml src/main.rs template.yaml";
+        for file in always.split_whitespace() {
             assert!(files.contains_key(file), "{name} has no {file}");
         }
         for (file, content) in &files {
@@ -139,33 +122,22 @@ fn every_variant_is_a_whole_project() {
         assert_pinned(&files[".github/workflows/ci.yml"]);
         let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
         assert_eq!(manifest["package"]["name"].as_str(), Some(&*name));
-        assert_eq!(
-            manifest["profile"]["release"]["panic"].as_str(),
-            Some("unwind")
-        );
+        let panic = &manifest["profile"]["release"]["panic"];
+        assert_eq!(panic.as_str(), Some("unwind"));
 
         let has = |option| options.contains(&option);
         let types = resource_types(&files["template.yaml"]);
         let count = |kind: &str| types.iter().filter(|one| *one == kind).count();
-        let tables = match (has("--transactional"), has("--postgres")) {
-            (true, _) => 3,
-            (_, true) => 0,
-            _ => 1,
+        let (tables, of_its_effect) = match (has("--transactional"), has("--postgres")) {
+            (true, _) => (3, ["src/tables.rs", "src/tests.rs"]),
+            (_, true) => (0, ["migrations/2_orders.sql", "src/database_tests.rs"]),
+            _ => (1, ["src/tests.rs", "src/warehouse.rs"]),
         };
         assert_eq!(count("AWS::DynamoDB::Table"), tables, "{name}");
-        let of_its_effect = match (has("--transactional"), has("--postgres")) {
-            (true, _) => ["src/tables.rs", "src/tests.rs"],
-            (_, true) => ["migrations/2_orders.sql", "src/database_tests.rs"],
-            _ => ["src/tests.rs", "src/warehouse.rs"],
-        };
-        for file in [
-            "CargoLambda.toml",
-            "migrations/2_orders.sql",
-            "src/database_tests.rs",
-            "src/tables.rs",
-            "src/tests.rs",
-            "src/warehouse.rs",
-        ] {
+        let of_effects =
+            "CargoLambda.toml migrations/2_orders.sql src/database_tests.rs src/tables.rs
+            src/tests.rs src/warehouse.rs";
+        for file in of_effects.split_whitespace() {
             let is_there = files.contains_key(file);
             assert_eq!(is_there, of_its_effect.contains(&file), "{name}: {file}");
         }
@@ -205,20 +177,16 @@ fn a_project_may_depend_on_a_checkout_wherever_it_lies() {
     let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
     let path = checkout.canonicalize().unwrap().join("crates/sqs-once");
     for kind in ["dependencies", "dev-dependencies"] {
-        assert_eq!(
-            manifest[kind]["sqs-once"]["path"].as_str(),
-            path.to_str(),
-            "{kind}"
-        );
+        let depended = &manifest[kind]["sqs-once"]["path"];
+        assert_eq!(depended.as_str(), path.to_str(), "{kind}");
     }
 }
 
 #[test]
-fn what_is_no_checkout_is_refused() {
+fn a_folder_that_is_not_a_checkout_is_refused() {
     let folder = Folder::new();
-    let output = folder.run(&["payments", "--sqs-once", "elsewhere"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("elsewhere is no checkout of sqs-once"));
+    let run = folder.run(&["payments", "--sqs-once", "elsewhere"]);
+    run.assert_failed_with("elsewhere is not a checkout of sqs-once");
     assert!(folder.entries().is_empty());
 }
 
@@ -235,18 +203,13 @@ fn no_password_of_a_database_is_in_the_functions_environment() {
     let template = &files["template.yaml"];
     let template = &Yaml::load_from_str(template).unwrap()[0];
     let at = |names: &[&str]| {
+        let resources = template.as_mapping_get("Resources");
         let found = names
             .iter()
-            .try_fold(template, |yaml, name| yaml.as_mapping_get(name));
+            .try_fold(resources.unwrap(), |yaml, name| yaml.as_mapping_get(name));
         found.unwrap_or_else(|| panic!("the template has no {names:?}"))
     };
-    let variables = [
-        "Resources",
-        "Function",
-        "Properties",
-        "Environment",
-        "Variables",
-    ];
+    let variables = ["Function", "Properties", "Environment", "Variables"];
     for (name, value) in at(&variables).as_mapping().unwrap() {
         let value = format!("{value:?}");
         for way in ["secretsmanager", "PASSWORD", "Password", "Secret"] {
@@ -255,61 +218,31 @@ fn no_password_of_a_database_is_in_the_functions_environment() {
     }
     let url = at(&[&variables[..], &["DATABASE_URL"]].concat());
     let url = format!("{url:?}");
-    assert!(
-        url.contains("${DatabaseUser}@${DatabaseHost}/${DatabaseName}?auth=iam"),
-        "{url}"
-    );
+    let without_password = "${DatabaseUser}@${DatabaseHost}/${DatabaseName}?auth=iam";
+    assert!(url.contains(without_password), "{url}");
 
     // The URL names the certificate file, and a layer provides it.
     assert!(url.contains("sslrootcert=/opt/global-bundle.pem"), "{url}");
-    let layer = at(&[
-        "Resources",
-        "DatabaseCertificates",
-        "Properties",
-        "ContentUri",
-    ]);
+    let layer = at(&["DatabaseCertificates", "Properties", "ContentUri"]);
     assert_eq!(layer.as_str(), Some("certificates"));
     let fetch = "--output certificates/global-bundle.pem https://truststore.pki.rds.amazonaws.com/";
     assert!(files["README.md"].contains(fetch));
 }
 
 #[test]
-fn a_name_that_fits_nowhere_is_wrong_usage() {
+fn a_name_that_fits_nowhere_or_two_effects_are_wrong_usage() {
     let folder = Folder::new();
+    let names = "Payments pay_ments 7payments pay--ments payments- ../payments /payments fn serde
+        zahlungen-für-alle pay\u{1b}[31mments sqs-once test con";
     let too_long = "a".repeat(61);
-    for name in [
-        "",
-        "Payments",
-        "pay ments",
-        "pay_ments",
-        "7payments",
-        "pay--ments",
-        "payments-",
-        "../payments",
-        "/payments",
-        "zahlungen-für-alle",
-        "pay\u{1b}[31mments",
-        "fn",
-        "serde",
-        "sqs-once",
-        "test",
-        "con",
-        &too_long,
-    ] {
-        let output = folder.run(&[name]);
-        assert_eq!(output.status.code(), Some(2), "{name:?}");
-        assert!(text(&output.stderr).contains("expected"), "{name:?}");
+    for name in names.split_whitespace().chain(["", "pay ments", &too_long]) {
+        folder.run(&[name]).assert_refused_with("expected");
     }
+    folder
+        .run(&["payments", "--transactional", "--postgres"])
+        .assert_refused_with("");
     assert!(folder.entries().is_empty());
     folder.make(&["order-payments-2"]);
-}
-
-#[test]
-fn an_effect_is_in_one_place() {
-    let folder = Folder::new();
-    let output = folder.run(&["payments", "--transactional", "--postgres"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(folder.entries().is_empty());
 }
 
 #[test]
@@ -318,17 +251,16 @@ fn what_is_there_already_is_not_touched() {
     let project = folder.path().join("payments");
     fs::create_dir(&project).unwrap();
     fs::write(project.join("notes"), "mine").unwrap();
-    let output = folder.run(&["payments"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("payments is there already"));
+    let run = folder.run(&["payments"]);
+    run.assert_failed_with("payments already exists");
     assert_eq!(folder.entries(), ["payments"]);
     assert_eq!(fs::read_to_string(project.join("notes")).unwrap(), "mine");
     assert_eq!(fs::read_dir(project).unwrap().count(), 1);
 
     fs::write(folder.path().join("a-file"), "mine").unwrap();
-    assert_eq!(folder.run(&["a-file"]).status.code(), Some(1));
-    let file = fs::read_to_string(folder.path().join("a-file")).unwrap();
-    assert_eq!(file, "mine");
+    folder.run(&["a-file"]).assert_failed_with("");
+    let file = fs::read_to_string(folder.path().join("a-file"));
+    assert_eq!(file.unwrap(), "mine");
 }
 
 #[test]
@@ -344,14 +276,10 @@ fn an_empty_folder_becomes_the_project() {
 #[test]
 fn a_project_that_can_not_be_written_is_not_there_at_all() {
     let folder = Folder::new();
-    let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" new payments"])
-        .arg(env!("CARGO_BIN_EXE_cargo-sqs-once"))
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("payments can't be written"));
+    let limited = "trap '' XFSZ; ulimit -f 0; exec \"$0\" new payments";
+    let mut sh = Command::new("sh");
+    sh.args(["-c", limited, env!("CARGO_BIN_EXE_cargo-sqs-once")]);
+    Run::of(sh.current_dir(folder.path())).assert_failed_with("payments can't be written");
     assert!(folder.entries().is_empty());
 }
 
@@ -363,37 +291,26 @@ fn the_folder_is_as_open_as_any_other() {
     let folder = Folder::new();
     folder.make(&["payments"]);
     fs::create_dir(folder.path().join("another")).unwrap();
-    let mode = |name| {
-        fs::metadata(folder.path().join(name))
-            .unwrap()
-            .permissions()
-    };
-    assert_eq!(mode("payments").mode(), mode("another").mode());
+    let metadata = |name| fs::metadata(folder.path().join(name)).unwrap();
+    let [made, usual] = ["payments", "another"].map(|name| metadata(name).permissions());
+    assert_eq!(made.mode(), usual.mode());
 }
 
 #[test]
 fn it_says_what_it_made_and_what_to_do_next() {
     let folder = Folder::new();
-    let output = folder.run(&["payments"]);
-    let said = text(&output.stdout);
-    assert!(said.contains("src/main.rs"));
-    assert!(said.contains("cd payments\n  cargo test\n  cargo sqs-once invoke events/orders.json"));
-    assert!(output.stderr.is_empty());
+    let run = folder.run(&["payments"]);
+    run.shows("src/main.rs");
+    run.shows("cd payments\n  cargo test\n  cargo sqs-once invoke events/orders.json");
+    assert_eq!(run.stderr, "");
 
-    let output = folder.run(&["shipping", "--fifo", "--json"]);
-    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run = folder.run(&["shipping", "--fifo", "--json"]);
+    let [made] = run.json().try_into().unwrap();
     assert_eq!(made["name"], "shipping");
-    let project = made["folder"].as_str().unwrap();
+    let project = Path::new(made["folder"].as_str().unwrap());
     let files = made["files"].as_array().unwrap();
     assert!(files.len() > 10);
     for file in files {
-        let file = Path::new(project).join(file.as_str().unwrap());
-        assert!(file.is_file(), "{file:?}");
+        assert!(project.join(file.as_str().unwrap()).is_file(), "{file}");
     }
-}
-
-#[test]
-fn help_shows_examples() {
-    let output = Folder::new().run(&["--help"]);
-    assert!(text(&output.stdout).contains("Examples:\n  cargo sqs-once new payments"));
 }

@@ -1,14 +1,37 @@
 //! A project that cargo really builds, and the command line that a user runs on it.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use std::borrow::BorrowMut;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 /// Longer than any step takes, even a build beside other builds.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+
+/// The binary with an environment for one test.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("AWS_") || text.starts_with("SQS_ONCE_") || text == "DATABASE_URL" {
+            command.env_remove(&name);
+        }
+    }
+    command
+        .args(arguments)
+        .env_remove("NO_COLOR")
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("AWS_CONFIG_FILE", "/nowhere/config")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/nowhere/credentials")
+        .env("AWS_REGION", sqs_once_local::REGION);
+    command
+}
 
 /// The exit status and output of a command.
 pub(crate) struct Run {
@@ -18,7 +41,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn of(output: Output) -> Self {
+    pub(crate) fn of(mut command: impl BorrowMut<Command>) -> Self {
+        Self::ended(command.borrow_mut().output().unwrap())
+    }
+
+    pub(crate) fn ended(output: Output) -> Self {
         Self {
             status: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -28,14 +55,57 @@ impl Run {
 
     #[track_caller]
     pub(crate) fn assert_done(&self) {
-        assert_eq!(self.status, Some(0), "{}", self.stderr);
+        self.assert_ended(0, "");
     }
 
     #[track_caller]
     pub(crate) fn assert_failed_with(&self, message: &str) {
-        assert_eq!(self.status, Some(1), "{}{}", self.stdout, self.stderr);
-        assert!(self.stderr.contains(message), "{}", self.stderr);
+        self.assert_ended(1, message);
     }
+
+    /// The arguments are wrong.
+    #[track_caller]
+    pub(crate) fn assert_refused_with(&self, message: &str) {
+        self.assert_ended(2, message);
+    }
+
+    #[track_caller]
+    fn assert_ended(&self, status: i32, message: &str) {
+        assert_eq!(self.status, Some(status), "{}{}", self.stdout, self.stderr);
+        self.says(message);
+    }
+
+    /// Checks that standard error has this text.
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str) {
+        assert!(self.stderr.contains(text), "{text}: {}", self.stderr);
+    }
+
+    /// Checks that standard output has this text.
+    #[track_caller]
+    pub(crate) fn shows(&self, text: &str) {
+        assert!(self.stdout.contains(text), "{text}: {}", self.stdout);
+    }
+
+    /// The lines of JSON on standard output.
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let lines = self.stdout.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+/// The answer to an HTTP request with this request line and these headers.
+pub(crate) fn http(address: &str, head: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let length = body.len();
+    let request = format!("{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// A cargo workspace with one Lambda function, in its own folder.
@@ -80,13 +150,10 @@ impl Project {
     }
 
     pub(crate) fn command(&self, subcommand: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
+        let mut command = command(&[&[subcommand], arguments].concat());
         command
-            .arg(subcommand)
-            .args(arguments)
             .current_dir(self.folder.path())
             .env_remove("CARGO_TARGET_DIR")
-            .env_remove("SQS_ONCE_NAMESPACE")
             .env("CARGO_NET_OFFLINE", "true");
         command
     }

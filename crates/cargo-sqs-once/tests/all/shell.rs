@@ -1,25 +1,23 @@
 //! Tests `cargo sqs-once completions` and `man`, and how bash uses the script.
 
+use crate::project::{Run, command};
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
-        .args(arguments)
-        .output()
-        .unwrap()
+fn run(arguments: &[&str]) -> Run {
+    Run::of(command(arguments))
 }
 
 fn stdout(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}");
-    String::from_utf8(output.stdout).unwrap()
+    let run = run(arguments);
+    run.assert_done();
+    run.stdout
 }
 
-/// The subcommands, as the help lists them.
-fn subcommands() -> Vec<String> {
-    let help = stdout(&["--help"]);
-    let (_, commands) = help.split_once("Commands:\n").unwrap();
+/// The subcommands of a command, as its help lists them.
+fn subcommands(of: &[&str]) -> Vec<String> {
+    let help = stdout(&[of, &["--help"]].concat());
+    let (_, commands) = help.split_once("Commands:\n").unwrap_or_default();
     let lines = commands.lines().take_while(|line| !line.is_empty());
     // A description may continue on the next line.
     lines
@@ -43,41 +41,38 @@ fn completed(before: &str, words: &[&str]) -> Vec<String> {
         \"$function\" \"$1\" \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD - 1]}\"
         printf '%s\\n' \"${COMPREPLY[@]}\"
     ";
-    let output = Command::new("bash")
-        .args(["--norc", "-c", &format!("{before}\n{ask}"), "bash"])
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", &format!("{before}\n{ask}"), "bash"])
         .args(words)
-        .env("SCRIPT", &script)
-        .output()
-        .unwrap();
-    assert!(output.stderr.is_empty(), "{output:?}");
-    let offered = String::from_utf8(output.stdout).unwrap();
-    offered
-        .lines()
-        .filter(|line| !line.is_empty())
-        .map(str::to_owned)
-        .collect()
+        .env("SCRIPT", &script);
+    let run = Run::of(bash);
+    assert_eq!(run.stderr, "");
+    let offered = run.stdout.lines().filter(|line| !line.is_empty());
+    offered.map(str::to_owned).collect()
 }
 
 #[test]
 fn bash_completes_the_binary() {
     let all = completed("", &["cargo-sqs-once", ""]);
-    for command in subcommands() {
+    for command in subcommands(&[]) {
         assert!(all.contains(&command), "{command} is not among {all:?}");
     }
     assert_eq!(completed("", &["cargo-sqs-once", "inv"]), ["invoke"]);
-    let options = completed("", &["cargo-sqs-once", "new", "--po"]);
-    assert_eq!(options, ["--postgres"]);
     let options = completed("", &["cargo-sqs-once", "delete-expired", "--ba"]);
     assert_eq!(options, ["--batch"]);
 }
 
 #[test]
 fn bash_completes_the_subcommand_of_cargo() {
-    assert_eq!(completed("", &["cargo", "sqs-once", "inv"]), ["invoke"]);
-    // The word under the cursor does not exist yet.
-    assert_eq!(completed("", &["cargo", "sqs-once", "new"]), ["new"]);
-    let options = completed("", &["cargo", "sqs-once", "new", "--po"]);
-    assert_eq!(options, ["--postgres"]);
+    for (words, offered) in [
+        (&["inv"][..], "invoke"),
+        // The word under the cursor does not exist yet.
+        (&["new"], "new"),
+        (&["new", "--po"], "--postgres"),
+    ] {
+        let words = [&["cargo", "sqs-once"], words].concat();
+        assert_eq!(completed("", &words), [offered]);
+    }
 }
 
 #[test]
@@ -94,35 +89,28 @@ fn cargos_own_words_are_completed_as_before() {
 fn every_shell_has_a_script_with_every_subcommand() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = stdout(&["completions", shell]);
-        for command in subcommands() {
+        for command in subcommands(&[]) {
             assert!(script.contains(&command), "{shell}: {command}");
         }
     }
     // cargo's own zsh completions look up a subcommand's function by this name.
     assert!(stdout(&["completions", "zsh"]).contains("\n_cargo-sqs-once() {"));
-    assert_eq!(run(&["completions", "tcsh"]).status.code(), Some(2));
+    run(&["completions", "tcsh"]).assert_refused_with("");
 }
 
 #[test]
 fn the_manual_lists_every_subcommand_and_each_has_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let man1 = folder.path().join("share/man/man1");
-    assert!(
-        stdout(&["man", "--dir", man1.to_str().unwrap()])
-            .trim()
-            .is_empty()
-    );
+    assert_eq!(stdout(&["man", "--dir", man1.to_str().unwrap()]), "");
     let page = |name: &str| fs::read_to_string(man1.join(name)).unwrap();
 
     let main = page("cargo-sqs-once.1");
     assert!(main.contains(".TH cargo-sqs-once 1"), "{main}");
     assert_eq!(main, stdout(&["man"]));
-    for command in subcommands().iter().filter(|command| *command != "help") {
-        let escaped = command.replace('-', "\\-");
-        assert!(
-            main.contains(&format!("cargo\\-sqs\\-once\\-{escaped}(1)")),
-            "{command}"
-        );
+    for command in subcommands(&[]).iter().filter(|command| *command != "help") {
+        let link = format!("cargo-sqs-once-{command}(1)").replace('-', "\\-");
+        assert!(main.contains(&link), "{command}");
         let page = page(&format!("cargo-sqs-once-{command}.1"));
         assert!(page.contains(".SH SYNOPSIS"), "{command}");
         assert_eq!(page, stdout(&["man", command]), "{command}");
@@ -130,23 +118,30 @@ fn the_manual_lists_every_subcommand_and_each_has_a_page() {
 }
 
 #[test]
-fn a_page_that_is_not_there_is_an_error_that_names_those_that_are() {
-    let output = run(&["man", "nothing"]);
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        error.contains("there is no subcommand `nothing`; there are: new, invoke"),
-        "{error}"
-    );
+fn a_page_that_is_not_there_or_can_not_be_written_is_an_error() {
+    let known = "there is no subcommand `nothing`; there are: new, invoke";
+    run(&["man", "nothing"]).assert_failed_with(known);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    run(&["man", "--dir", file.path().to_str().unwrap()])
+        .assert_failed_with("the pages can't be written to");
 }
 
 #[test]
-fn pages_that_can_not_be_written_are_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
-    fs::write(&file, "").unwrap();
-    let output = run(&["man", "--dir", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("the pages can't be written to"), "{error}");
+fn the_help_of_every_command_with_examples_ends_with_them() {
+    for command in ["new", "dev", "doctor", "key", "dlq", "completions", "man"] {
+        let mut all = vec![vec![command]];
+        let inner = subcommands(&[command]);
+        let inner = inner.iter().filter(|inner| *inner != "help");
+        all.extend(inner.map(|inner| vec![command, inner]));
+        for words in all {
+            // The short help of `doctor` has no examples.
+            let short = (command != "doctor").then_some("-h");
+            for help in short.into_iter().chain(["--help"]) {
+                let help = stdout(&[&words[..], &[help]].concat());
+                let (_, examples) = help.split_once("Examples:\n").unwrap_or_default();
+                let own = format!("cargo sqs-once {}", words.join(" "));
+                assert!(examples.contains(&own), "{own}: {help}");
+            }
+        }
+    }
 }

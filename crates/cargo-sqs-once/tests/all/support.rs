@@ -1,38 +1,61 @@
-//! Runs the command line as a user does, with pipes and at a terminal.
+//! A table of keys, and a terminal.
 
-use crate::project::Run;
+use crate::project::{Run, command, signal};
 use nix::pty::{OpenptyResult, openpty};
-use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
+use sqs_once::BusinessKey;
+use sqs_once::key::Namespace;
+use sqs_once_local::{LocalDynamoDb, TableDescription};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-
-/// The binary with an environment for one test.
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
-    command.args(arguments);
-    command.env_remove("NO_COLOR");
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("AWS_") || text.starts_with("SQS_ONCE_") {
-            command.env_remove(&name);
-        }
-    }
-    command
-        .env("AWS_ACCESS_KEY_ID", "test")
-        .env("AWS_SECRET_ACCESS_KEY", "test")
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .env("AWS_CONFIG_FILE", "/nowhere/config")
-        .env("AWS_SHARED_CREDENTIALS_FILE", "/nowhere/credentials")
-        .env("AWS_REGION", REGION);
-    command
-}
 
 /// A DynamoDB with the default table.
 pub(crate) async fn dynamodb() -> LocalDynamoDb {
     let dynamodb = LocalDynamoDb::memory().await.unwrap();
     dynamodb.create_table(&TableDescription::default()).unwrap();
     dynamodb
+}
+
+/// The id of a key's item.
+pub(crate) fn id(key: &str) -> String {
+    let namespace = Namespace::new("payments").unwrap();
+    let key = BusinessKey::new(key).unwrap();
+    namespace.item_id(&key).to_string()
+}
+
+/// A command that works on the keys in this DynamoDB.
+pub(crate) fn on_table(dynamodb: &LocalDynamoDb, arguments: &[&str]) -> Command {
+    let mut command = command(&[&["sqs-once"], arguments].concat());
+    command
+        .env("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.endpoint())
+        .env("SQS_ONCE_TABLE", "sqs-once")
+        .env("SQS_ONCE_NAMESPACE", "payments")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Checks that a file is for its owner alone.
+pub(crate) fn assert_private(path: &Path) {
+    let mode = std::fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+impl Run {
+    /// Checks that no character acts on a terminal.
+    #[track_caller]
+    pub(crate) fn assert_is_text(&self) {
+        let shown = format!("{}{}", self.stdout, self.stderr);
+        let acts = shown.chars().find(|char| {
+            let turns = matches!(
+                char,
+                '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            );
+            turns || char.is_control() && *char != '\n'
+        });
+        assert_eq!(acts, None, "{shown:?}");
+    }
 }
 
 /// A command whose standard input and standard error are a terminal.
@@ -75,14 +98,24 @@ impl AtTerminal {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
 
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+    /// Waits for a question, and answers it.
+    pub(crate) fn answer(mut self, answer: &str) -> Run {
+        self.wait_for("[y/N] ");
+        self.write(answer);
+        self.end()
+    }
+
+    /// Waits for a question, and interrupts the command.
+    pub(crate) fn interrupt(mut self) -> Run {
+        self.wait_for("[y/N] ");
+        signal(&self.child.id().to_string());
+        self.end()
     }
 
     /// Waits for the command to end. Standard error is what the terminal has shown.
     pub(crate) fn end(mut self) -> Run {
         while self.read() {}
-        let mut run = Run::of(self.child.wait_with_output().unwrap());
+        let mut run = Run::ended(self.child.wait_with_output().unwrap());
         run.stderr = self.shown;
         run
     }

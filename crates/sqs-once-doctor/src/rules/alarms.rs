@@ -35,7 +35,7 @@ pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
             let alarm = json!({
                 "Type": "AWS::CloudWatch::Alarm",
                 "Properties": {
-                    "AlarmDescription": "Messages were given up on: find the reason, fix it, redrive the queue.",
+                    "AlarmDescription": "Messages failed repeatedly and moved here: find the cause, fix it, and redrive the queue.",
                     "Namespace": "AWS/SQS",
                     "MetricName": RIGHT,
                     "Dimensions": [{ "Name": "QueueName", "Value": { "Fn::GetAtt": [id, "QueueName"] } }],
@@ -58,7 +58,7 @@ pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
             Problem {
                 place: queue.site.place.clone(),
                 message: format!(
-                    "No alarm looks at the dead-letter queue {id}. Add the AlarmActions that wake somebody up."
+                    "No alarm watches the dead-letter queue {id}. Add AlarmActions that notify you."
                 ),
                 remedy: Remedy::changes(vec![resource(&format!("{id}Alarm"), alarm)], hcl),
             }
@@ -70,33 +70,25 @@ pub(super) fn wrong_metric(deployment: &Deployment) -> Vec<Problem> {
     dead_letter_queues(deployment)
         .filter_map(|queue| {
             let watched = watched(deployment, queue)?;
-            let names: Option<Vec<&String>> =
-                watched.iter().map(|metric| metric.name.known()).collect();
+            let names = watched.iter().map(|metric| metric.name.known());
+            let names: Option<Vec<&String>> = names.collect();
             let is_right = names?.iter().any(|name| ALL_RIGHT.contains(&name.as_str()));
             let metric = watched.first().filter(|_| !is_right)?;
-            let Field::Known(name, place) = &metric.name else {
-                return None;
-            };
-            let alarm = deployment.alarms.iter().find(|alarm| {
-                alarm
-                    .metrics
-                    .iter()
-                    .any(|of| of.name.place() == Some(place))
-            })?;
-            Some(Problem {
-                place: place.clone(),
-                message: format!(
-                    "The alarm {} looks at {name} of the dead-letter queue {}.",
+            let (name, place) = (metric.name.known()?, metric.name.place());
+            let is_this = |of: &Metric| of.name.place() == place;
+            let mut alarms = deployment.alarms.iter();
+            let alarm = alarms.find(|alarm| alarm.metrics.iter().any(is_this))?;
+            Some(Problem::set(
+                &metric.name,
+                &alarm.site,
+                &["MetricName"],
+                RIGHT,
+                format!("metric_name = \"{RIGHT}\""),
+                format!(
+                    "The alarm {} watches {name} of the dead-letter queue {}.",
                     alarm.site.id, queue.site.id
                 ),
-                remedy: Remedy::set(
-                    &metric.name,
-                    &alarm.site,
-                    &["MetricName"],
-                    RIGHT,
-                    format!("metric_name = \"{RIGHT}\""),
-                ),
-            })
+            ))
         })
         .collect()
 }
@@ -104,8 +96,7 @@ pub(super) fn wrong_metric(deployment: &Deployment) -> Vec<Problem> {
 /// The dead-letter queues, each once, even if several queues share it.
 fn dead_letter_queues(deployment: &Deployment) -> impl Iterator<Item = &Queue> {
     deployment.queues.iter().filter(|queue| {
-        deployment
-            .redrives()
-            .any(|(_, dead_letters)| dead_letters.site == queue.site)
+        let mut redrives = deployment.redrives();
+        redrives.any(|(_, dead_letters)| dead_letters.site == queue.site)
     })
 }

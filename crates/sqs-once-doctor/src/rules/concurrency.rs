@@ -1,86 +1,67 @@
 //! Limits on the number of function instances.
 
 use super::Problem;
-use crate::model::{Consumer, Deployment};
-use crate::remedy::Remedy;
+use crate::model::{Deployment, Function, Mapping};
 
 /// The bounds of `MaximumConcurrency`.
 const MAXIMUM: std::ops::RangeInclusive<u64> = 2..=1000;
 
 pub(super) fn without_maximum(deployment: &Deployment) -> Vec<Problem> {
-    reserved(deployment)
-        .filter(|(consumer, _)| consumer.mapping.maximum_concurrency.is_missing())
-        .map(|(consumer, reserved)| {
-            let message = format!(
+    problems(deployment, |function, mapping, reserved| {
+        mapping.maximum_concurrency.is_missing().then(|| {
+            format!(
                 "The function {} has {reserved} reserved instances, and its mapping {} no MaximumConcurrency.",
-                name(&consumer),
-                consumer.mapping.site.id
-            );
-            problem(deployment, &consumer, reserved, message)
+                function.site.id, mapping.site.id
+            )
         })
-        .collect()
-}
-
-pub(super) fn above_reserved(deployment: &Deployment) -> Vec<Problem> {
-    reserved(deployment)
-        .filter_map(|(consumer, reserved)| {
-            let maximum = *consumer.mapping.maximum_concurrency.known()?;
-            if maximum <= reserved {
-                return None;
-            }
-            let message = format!(
-                "The mapping {} may run {maximum} instances at once, and the function {} has {reserved} reserved.",
-                consumer.mapping.site.id,
-                name(&consumer)
-            );
-            Some(problem(deployment, &consumer, reserved, message))
-        })
-        .collect()
-}
-
-/// The consumers with reserved concurrency. A reservation of 0 switches the function off.
-fn reserved(deployment: &Deployment) -> impl Iterator<Item = (Consumer<'_>, u64)> {
-    deployment.consumers().filter_map(|consumer| {
-        let reserved = *consumer.function?.reserved_concurrency.known()?;
-        (reserved > 0).then_some((consumer, reserved))
     })
 }
 
-fn name<'a>(consumer: &Consumer<'a>) -> &'a str {
-    consumer.function.map_or("", |function| &function.site.id)
+pub(super) fn above_reserved(deployment: &Deployment) -> Vec<Problem> {
+    problems(deployment, |function, mapping, reserved| {
+        let maximum = *mapping.maximum_concurrency.known()?;
+        (maximum > reserved).then(|| {
+            format!(
+                "The mapping {} may run {maximum} instances at once, and the function {} has {reserved} reserved.",
+                mapping.site.id, function.site.id
+            )
+        })
+    })
 }
 
-fn problem(
+/// The problems of mappings whose function has reserved concurrency.
+fn problems(
     deployment: &Deployment,
-    consumer: &Consumer<'_>,
-    reserved: u64,
-    message: String,
-) -> Problem {
-    let mapping = consumer.mapping;
-    let maximum = reserved.clamp(*MAXIMUM.start(), *MAXIMUM.end());
-    let remedy = Remedy::set(
-        &mapping.maximum_concurrency,
-        &mapping.site,
-        &["ScalingConfig", "MaximumConcurrency"],
-        maximum,
-        format!("scaling_config {{\n  maximum_concurrency = {maximum}\n}}"),
-    );
-    // Several mappings share the reservation, and `MaximumConcurrency` cannot be below 2.
-    let is_only = deployment
-        .consumers()
-        .filter(|other| name(other) == name(consumer))
-        .count()
-        == 1;
-    let place = mapping.maximum_concurrency.place().or(consumer
-        .function
-        .and_then(|function| function.reserved_concurrency.place()));
-    Problem {
-        place: place.unwrap_or(&mapping.site.place).clone(),
-        message,
-        remedy: if is_only && MAXIMUM.contains(&reserved) {
-            remedy
-        } else {
-            remedy.by_hand()
-        },
+    message: impl Fn(&Function, &Mapping, u64) -> Option<String>,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for consumer in deployment.consumers() {
+        let mapping = consumer.mapping;
+        // A reservation of 0 switches the function off.
+        if let Some(function) = consumer.function
+            && let Some(&reserved) = function.reserved_concurrency.known()
+            && reserved > 0
+            && let Some(message) = message(function, mapping, reserved)
+        {
+            let maximum = reserved.clamp(*MAXIMUM.start(), *MAXIMUM.end());
+            let mut problem = Problem::set(
+                &mapping.maximum_concurrency,
+                &mapping.site,
+                &["ScalingConfig", "MaximumConcurrency"],
+                maximum,
+                format!("scaling_config {{\n  maximum_concurrency = {maximum}\n}}"),
+                message,
+            );
+            if mapping.maximum_concurrency.place().is_none() {
+                let place = function.reserved_concurrency.place();
+                problem.place = place.unwrap_or(&mapping.site.place).clone();
+            }
+            // Several mappings share the reservation, and `MaximumConcurrency` cannot be below 2.
+            let of_function = |it: Option<&Function>| it.is_some_and(|it| it.site == function.site);
+            let mappings = deployment.consumers().filter(|it| of_function(it.function));
+            let is_only = mappings.count() == 1;
+            problems.push(problem.automatic_if(is_only && MAXIMUM.contains(&reserved)));
+        }
     }
+    problems
 }

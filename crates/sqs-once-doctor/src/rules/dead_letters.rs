@@ -3,7 +3,7 @@
 use super::delivery::tls_policy;
 use super::{Problem, words};
 use crate::field::{Field, below};
-use crate::model::{Deployment, Queue, Site};
+use crate::model::{Consumer, Deployment, Queue, Site};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::json;
@@ -20,63 +20,46 @@ pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
         .filter(|(queue, _)| queue.dead_letter_queue.is_missing())
         // A dead-letter queue needs no dead-letter queue of its own.
         .filter(|(queue, _)| {
-            let is_of = |other: &Queue| {
-                let target = other.dead_letter_queue.known();
-                target.is_some_and(|target| target.is(&queue.site.id))
-            };
-            !deployment.queues.iter().any(is_of)
+            let mut targets = deployment
+                .queues
+                .iter()
+                .map(|it| it.dead_letter_queue.known());
+            !targets.any(|target| target.is_some_and(|target| target.is(&queue.site.id)))
         })
         .map(|(queue, consumers)| {
-            let has_other = consumers.iter().any(|consumer| {
-                consumer
-                    .function
-                    .is_some_and(|it| it.has_async_dead_letters)
-            });
-            let hint = match has_other {
+            let mut functions = consumers.iter().filter_map(|consumer| consumer.function);
+            let hint = match functions.any(|function| function.has_async_dead_letters) {
                 true => " The function's own dead-letter queue gets asynchronous invocations only.",
                 false => "",
             };
-            let mut changes = redrive_to(
-                &queue.site,
-                &format!("{}DeadLetterQueue", queue.site.id),
-                queue,
-            );
-            changes.push(Change::Set(
-                below(
-                    &queue.site.properties,
-                    &["RedrivePolicy", "maxReceiveCount"],
-                ),
-                ADVISED_RECEIVES.into(),
-            ));
-            let remedy = Remedy::changes(
-                changes,
-                hcl_redrive(&queue.site, queue.is_fifo.known() == Some(&true)),
-            );
+            let id = &queue.site.id;
+            let mut changes = redrive_to(&format!("{id}DeadLetterQueue"), queue);
+            let count = ["RedrivePolicy", "maxReceiveCount"];
+            let count = below(&queue.site.properties, &count);
+            changes.push(Change::Set(count, ADVISED_RECEIVES.into()));
+            let hcl = hcl_redrive(&queue.site, queue.is_fifo.known() == Some(&true));
+            let is_known = !matches!(queue.is_fifo, Field::Unknown);
             Problem {
                 place: queue.site.place.clone(),
-                message: format!(
-                    "The queue {} has no dead-letter queue.{hint}",
-                    queue.site.id
-                ),
-                remedy: if matches!(queue.is_fifo, Field::Unknown) {
-                    remedy.by_hand()
-                } else {
-                    remedy
-                },
+                message: format!("The queue {id} has no dead-letter queue.{hint}"),
+                remedy: Remedy::changes(changes, hcl).automatic_if(is_known),
             }
         })
         .collect()
 }
 
 /// A new dead-letter queue for `queue`.
-fn redrive_to(site: &Site, id: &str, queue: &Queue) -> Vec<Change> {
+fn redrive_to(id: &str, queue: &Queue) -> Vec<Change> {
     let mut properties = json!({ "MessageRetentionPeriod": LONGEST, "SqsManagedSseEnabled": true });
     if queue.is_fifo.known() == Some(&true) {
         properties["FifoQueue"] = json!(true);
     }
     let path = match queue.dead_letter_queue.place() {
         Some(place) => place.path.clone(),
-        None => below(&site.properties, &["RedrivePolicy", "deadLetterTargetArn"]),
+        None => below(
+            &queue.site.properties,
+            &["RedrivePolicy", "deadLetterTargetArn"],
+        ),
     };
     let kind = json!({ "Type": "AWS::SQS::Queue", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": properties });
     vec![
@@ -104,27 +87,34 @@ pub(super) fn max_receive_count(deployment: &Deployment) -> Vec<Problem> {
         .sources()
         .filter_map(|(queue, _)| {
             let count = *queue.max_receive_count.known()?;
-            (count < FEWEST_RECEIVES).then(|| Problem {
-                place: queue
-                    .max_receive_count
-                    .place()
-                    .unwrap_or(&queue.site.place)
-                    .clone(),
-                message: format!(
-                    "The queue {} gives a message up after {count} {}.",
-                    queue.site.id,
-                    if count == 1 { "receive" } else { "receives" }
-                ),
-                remedy: Remedy::set(
+            (count < FEWEST_RECEIVES).then(|| {
+                Problem::set(
                     &queue.max_receive_count,
                     &queue.site,
                     &["RedrivePolicy", "maxReceiveCount"],
                     ADVISED_RECEIVES,
                     format!("maxReceiveCount = {ADVISED_RECEIVES} # in redrive_policy"),
-                ),
+                    format!(
+                        "The queue {} moves a message to its dead-letter queue after {count} {}.",
+                        queue.site.id,
+                        if count == 1 { "receive" } else { "receives" }
+                    ),
+                )
             })
         })
         .collect()
+}
+
+/// A problem of a queue's retention, which should be `seconds`.
+fn kept(queue: &Queue, seconds: u64, message: String) -> Problem {
+    Problem::set(
+        &queue.retention,
+        &queue.site,
+        &["MessageRetentionPeriod"],
+        seconds,
+        format!("message_retention_seconds = {seconds}"),
+        message,
+    )
 }
 
 pub(super) fn retention(deployment: &Deployment) -> Vec<Problem> {
@@ -135,49 +125,27 @@ pub(super) fn retention(deployment: &Deployment) -> Vec<Problem> {
             if queue.is_fifo.or(false)? || dead_letters.is_fifo.or(false)? {
                 return None;
             }
-            let (source, kept) = (queue.retained()?, dead_letters.retained()?);
-            if kept > source {
+            let (source, retained) = (queue.retained()?, dead_letters.retained()?);
+            if retained > source {
                 return None;
             }
             let is_default = dead_letters.retention.is_missing();
             let message = format!(
                 "The dead-letter queue {} keeps messages for {}{}, its source {} for {}.",
                 dead_letters.site.id,
-                words(kept),
+                words(retained),
                 if is_default { " (the default)" } else { "" },
                 queue.site.id,
                 words(source)
             );
-            let remedy = if source < Queue::LONGEST_RETENTION {
-                Remedy::set(
-                    &dead_letters.retention,
-                    &dead_letters.site,
-                    &["MessageRetentionPeriod"],
-                    LONGEST,
-                    format!("message_retention_seconds = {LONGEST}"),
-                )
-            } else {
+            let mut problem = kept(dead_letters, LONGEST, message);
+            if source >= Queue::LONGEST_RETENTION {
                 // The dead-letter queue already has the longest retention. How much the source's can be shortened is
                 // the user's choice.
-                let seconds = Queue::DEFAULT_RETENTION.as_secs();
-                Remedy::set(
-                    &queue.retention,
-                    &queue.site,
-                    &["MessageRetentionPeriod"],
-                    seconds,
-                    format!("message_retention_seconds = {seconds}"),
-                )
-                .by_hand()
-            };
-            Some(Problem {
-                place: dead_letters
-                    .retention
-                    .place()
-                    .unwrap_or(&dead_letters.site.place)
-                    .clone(),
-                message,
-                remedy,
-            })
+                let shorter = kept(queue, Queue::DEFAULT_RETENTION.as_secs(), String::new());
+                problem.remedy = shorter.by_hand().remedy;
+            }
+            Some(problem)
         })
         .collect()
 }
@@ -189,31 +157,18 @@ pub(super) fn expires_before(deployment: &Deployment) -> Vec<Problem> {
             let receives = u32::try_from(*queue.max_receive_count.known()?).ok()?;
             let (retained, visibility) = (queue.retained()?, queue.visibility()?);
             let tried = visibility.checked_mul(receives)?;
-            (tried >= retained).then(|| Problem {
-                place: queue.retention.place().unwrap_or(&queue.site.place).clone(),
-                message: format!(
-                    "The queue {} keeps messages for {}; {receives} receives of {} each take {}.",
-                    queue.site.id,
-                    words(retained),
-                    words(visibility),
-                    words(tried)
-                ),
-                remedy: {
-                    let seconds = Queue::DEFAULT_RETENTION.as_secs();
-                    let remedy = Remedy::set(
-                        &queue.retention,
-                        &queue.site,
-                        &["MessageRetentionPeriod"],
-                        seconds,
-                        format!("message_retention_seconds = {seconds}"),
-                    );
-                    if tried < Queue::DEFAULT_RETENTION {
-                        remedy
-                    } else {
-                        remedy.by_hand()
-                    }
-                },
-            })
+            if tried < retained {
+                return None;
+            }
+            let message = format!(
+                "The queue {} keeps messages for {}; {receives} receives of {} each take {}.",
+                queue.site.id,
+                words(retained),
+                words(visibility),
+                words(tried)
+            );
+            let problem = kept(queue, Queue::DEFAULT_RETENTION.as_secs(), message);
+            Some(problem.automatic_if(tried < Queue::DEFAULT_RETENTION))
         })
         .collect()
 }
@@ -234,60 +189,44 @@ pub(super) fn fifo(deployment: &Deployment) -> Vec<Problem> {
                      place; the old one stays, until it is empty and you remove it.",
                     queue.site.id, dead_letters.site.id
                 ),
-                remedy: Remedy::changes(redrive_to(&queue.site, &id, queue), hcl_redrive(&queue.site, true)),
+                remedy: Remedy::changes(redrive_to(&id, queue), hcl_redrive(&queue.site, true)),
             }
         })
         .collect()
 }
 
 pub(super) fn url(deployment: &Deployment) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for consumer in deployment.consumers() {
-        let Some(function) = consumer.function else {
-            continue;
-        };
-        let Field::Known(target, place) = function.reference("SQS_ONCE_DLQ_URL") else {
-            continue;
-        };
-        let is_source = consumer
-            .queue
-            .is_some_and(|queue| target.is(&queue.site.id));
-        let text = function.variable("SQS_ONCE_DLQ_URL").known();
+    const NAME: &str = "SQS_ONCE_DLQ_URL";
+    let problem = |consumer: Consumer<'_>| {
+        let function = consumer.function?;
+        let reference = function.reference(NAME);
+        let target = reference.known()?;
+        let is_source = consumer.queue.is_some_and(|it| target.is(&it.site.id));
+        let text = function.variable(NAME).known();
         let is_arn = text.is_some_and(|text| text.starts_with("arn:") || text.ends_with(".Arn}"));
         let problem = match (is_source, is_arn) {
             (true, _) => "is the queue that it consumes",
             (_, true) => "is an ARN, not a URL",
-            _ => continue,
+            _ => return None,
         };
         let dead_letters = consumer.queue.map(|queue| &queue.dead_letter_queue);
         let dead_letters = dead_letters.and_then(|target| deployment.queue(target));
-        let id = dead_letters.map(|queue| queue.site.id.clone());
-        let value = match &id {
-            Some(id) => json!({ "Ref": id }),
-            None => json!("https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"),
+        let (value, hcl) = match dead_letters {
+            Some(queue) => (json!({ "Ref": queue.site.id }), &*queue.site.id),
+            None => (
+                json!("https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"),
+                "aws_sqs_queue.dead_letters",
+            ),
         };
-        let remedy = Remedy::set(
-            function.reference("SQS_ONCE_DLQ_URL"),
+        let problem = Problem::set(
+            reference,
             &function.site,
-            &["Environment", "Variables", "SQS_ONCE_DLQ_URL"],
+            &["Environment", "Variables", NAME],
             value,
-            format!(
-                "SQS_ONCE_DLQ_URL = {}.url",
-                id.as_deref().unwrap_or("aws_sqs_queue.dead_letters")
-            ),
+            format!("{NAME} = {hcl}.url"),
+            format!("{NAME} of the function {} {problem}.", function.site.id),
         );
-        problems.push(Problem {
-            place: place.clone(),
-            message: format!(
-                "SQS_ONCE_DLQ_URL of the function {} {problem}.",
-                function.site.id
-            ),
-            remedy: if id.is_some() {
-                remedy
-            } else {
-                remedy.by_hand()
-            },
-        });
-    }
-    problems
+        Some(problem.automatic_if(dead_letters.is_some()))
+    };
+    deployment.consumers().filter_map(problem).collect()
 }

@@ -1,7 +1,8 @@
 //! Delivery of messages to the function.
 
 use super::{Problem, words};
-use crate::model::{Consumer, Deployment, Queue};
+use crate::field::Field;
+use crate::model::{Consumer, Deployment, Function, Queue};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::{Value, json};
@@ -40,46 +41,32 @@ fn visibility(deployment: &Deployment, below_timeout: bool) -> Vec<Problem> {
             continue;
         }
         let function = consumer.function.map_or("", |function| &function.site.id);
+        let is_default = queue.visibility_timeout.is_missing();
+        let window = match consumer.mapping.window.known() {
+            Some(window) if !window.is_zero() => {
+                format!(" and the batching window {}", words(*window))
+            }
+            _ => String::new(),
+        };
         let message = format!(
-            "The queue {}'s visibility timeout is {}{}, the function {function}'s timeout {}{}: \
+            "The queue {}'s visibility timeout is {}{}, the function {function}'s timeout {}{window}: \
              it should be {} at least.",
             queue.site.id,
             words(visibility),
-            if queue.visibility_timeout.is_missing() {
-                " (the default)"
-            } else {
-                ""
-            },
+            if is_default { " (the default)" } else { "" },
             words(timeout),
-            match consumer.mapping.window.known() {
-                Some(window) if !window.is_zero() =>
-                    format!(" and the batching window {}", words(*window)),
-                _ => String::new(),
-            },
             words(needed),
         );
-        let remedy = Remedy::set(
+        let problem = Problem::set(
             &queue.visibility_timeout,
             &queue.site,
             &["VisibilityTimeout"],
             needed.as_secs(),
             format!("visibility_timeout_seconds = {}", needed.as_secs()),
+            message,
         );
         // Six times the longest function timeout can exceed SQS's longest visibility timeout.
-        let is_possible = needed <= Queue::LONGEST_VISIBILITY_TIMEOUT;
-        problems.push(Problem {
-            place: queue
-                .visibility_timeout
-                .place()
-                .unwrap_or(&queue.site.place)
-                .clone(),
-            message,
-            remedy: if is_possible {
-                remedy
-            } else {
-                remedy.by_hand()
-            },
-        });
+        problems.push(problem.automatic_if(needed <= Queue::LONGEST_VISIBILITY_TIMEOUT));
     }
     problems
 }
@@ -91,42 +78,27 @@ pub(super) fn partial_response_missing(deployment: &Deployment) -> Vec<Problem> 
         .filter(|consumer| {
             // A batch of one record fails or succeeds as a whole if the function reports failure by returning an error.
             let is_alone = consumer.mapping.batch_size.known() == Some(&1);
-            let is_ours = consumer
-                .function
-                .is_some_and(|function| function.uses_sqs_once());
-            !is_alone || is_ours
+            !is_alone || consumer.function.is_some_and(Function::uses_sqs_once)
         })
-        .map(
-            |Consumer {
-                 mapping, function, ..
-             }| {
-                let remedy = Remedy::set(
-                    &mapping.reports_failures,
-                    &mapping.site,
-                    &["FunctionResponseTypes"],
-                    vec!["ReportBatchItemFailures"],
-                    "function_response_types = [\"ReportBatchItemFailures\"]",
-                );
-                // A function that never reported batch item failures may return a value that Lambda would interpret as
-                // one.
-                let answers = function.is_some_and(|function| {
-                    let is_native = |runtime: &String| runtime.starts_with("provided");
-                    function.uses_sqs_once() || function.runtime.known().is_some_and(is_native)
-                });
-                Problem {
-                    place: mapping
-                        .reports_failures
-                        .place()
-                        .unwrap_or(&mapping.site.place)
-                        .clone(),
-                    message: format!(
-                        "The mapping {} does not take batch item failures.",
-                        mapping.site.id
-                    ),
-                    remedy: if answers { remedy } else { remedy.by_hand() },
-                }
-            },
-        )
+        .map(|consumer| {
+            let mapping = consumer.mapping;
+            let problem = Problem::set(
+                &mapping.reports_failures,
+                &mapping.site,
+                &["FunctionResponseTypes"],
+                vec!["ReportBatchItemFailures"],
+                "function_response_types = [\"ReportBatchItemFailures\"]",
+                format!(
+                    "The mapping {} does not take batch item failures.",
+                    mapping.site.id
+                ),
+            );
+            // A function that never reported batch item failures may return a value that Lambda would interpret as one.
+            problem.automatic_if(consumer.function.is_some_and(|function| {
+                let is_native = |runtime: &String| runtime.starts_with("provided");
+                function.uses_sqs_once() || function.runtime.known().is_some_and(is_native)
+            }))
+        })
         .collect()
 }
 
@@ -136,20 +108,15 @@ pub(super) fn not_encrypted(deployment: &Deployment) -> Vec<Problem> {
         .filter(|queue| {
             queue.is_encrypted_by_sqs.known() == Some(&false) && queue.kms_key.is_missing()
         })
-        .map(|queue| Problem {
-            place: queue
-                .is_encrypted_by_sqs
-                .place()
-                .unwrap_or(&queue.site.place)
-                .clone(),
-            message: format!("The queue {} is not encrypted.", queue.site.id),
-            remedy: Remedy::set(
+        .map(|queue| {
+            Problem::set(
                 &queue.is_encrypted_by_sqs,
                 &queue.site,
                 &["SqsManagedSseEnabled"],
                 true,
                 "sqs_managed_sse_enabled = true",
-            ),
+                format!("The queue {} is not encrypted.", queue.site.id),
+            )
         })
         .collect()
 }
@@ -177,7 +144,7 @@ pub(super) fn plain_http(deployment: &Deployment) -> Vec<Problem> {
                 place: queue.site.place.clone(),
                 message: format!("The queue {id} accepts requests without TLS."),
                 // A policy in the template would replace one that another tool set.
-                remedy: Remedy::changes(vec![change], hcl).by_hand(),
+                remedy: Remedy::changes(vec![change], hcl).automatic_if(false),
             }
         })
         .collect()
@@ -215,22 +182,20 @@ pub(super) fn senders_shut_out(deployment: &Deployment) -> Vec<Problem> {
             if queue.kms_key.known()? != "alias/aws/sqs" {
                 return None;
             }
-            Some(Problem {
-                place: queue.kms_key.place()?.clone(),
-                message: format!(
+            let mut problem = Problem::set(
+                &Field::<bool>::Missing,
+                &queue.site,
+                &["SqsManagedSseEnabled"],
+                true,
+                "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
+                format!(
                     "{} ({}) can't send to the queue {}, whose key is alias/aws/sqs.",
                     sender.service, sender.site.id, queue.site.id
                 ),
-                remedy: Remedy::set(
-                    &crate::field::Field::<bool>::Missing,
-                    &queue.site,
-                    &["SqsManagedSseEnabled"],
-                    true,
-                    "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
-                )
-                // The user must remove the AWS-managed key or replace it by a customer-managed one.
-                .by_hand(),
-            })
+            );
+            problem.place = queue.kms_key.place()?.clone();
+            // The user must remove the AWS-managed key or replace it by a customer-managed one.
+            Some(problem.by_hand())
         })
         .collect()
 }

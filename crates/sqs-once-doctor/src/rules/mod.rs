@@ -8,10 +8,11 @@ mod permissions;
 mod settings;
 mod table;
 
-use crate::field::Place;
+use crate::field::{Field, Place};
 use crate::finding::Severity;
-use crate::model::Deployment;
+use crate::model::{Deployment, Function, Site};
 use crate::remedy::Remedy;
+use serde_json::Value;
 use std::time::Duration;
 
 /// A requirement on a deployment.
@@ -56,13 +57,53 @@ const LAMBDA_TIMEOUT: &str =
 const VARIABLES: &str = "https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html";
 const PANIC: &str = "https://doc.rust-lang.org/cargo/reference/profiles.html#panic";
 
+impl Problem {
+    /// A setting with a wrong value, or without one, and the right value.
+    fn set<T>(
+        field: &Field<T>,
+        site: &Site,
+        names: &[&str],
+        value: impl Into<Value>,
+        hcl: impl Into<String>,
+        message: String,
+    ) -> Self {
+        Self {
+            place: field.place().unwrap_or(&site.place).clone(),
+            message,
+            remedy: Remedy::set(field, site, names, value, hcl),
+        }
+    }
+
+    /// An environment variable with a wrong value, and the right value.
+    fn variable(
+        field: &Field<String>,
+        function: &Function,
+        name: &str,
+        value: &str,
+        message: String,
+    ) -> Self {
+        let names = ["Environment", "Variables", name];
+        let hcl = format!("{name} = \"{value}\"");
+        Self::set(field, &function.site, &names, value, hcl, message)
+    }
+
+    fn automatic_if(mut self, condition: bool) -> Self {
+        self.remedy = self.remedy.automatic_if(condition);
+        self
+    }
+
+    fn by_hand(self) -> Self {
+        self.automatic_if(false)
+    }
+}
+
 /// All rules.
 pub static RULES: &[Rule] = &[
     Rule {
         id: "visibility-timeout-below-function-timeout",
         severity: Severity::Error,
         title: "The visibility timeout is shorter than the function's timeout",
-        why: "A message comes back, and is worked on a second time, while its first delivery still runs; Lambda refuses such a mapping when it is made.",
+        why: "A message can return while its first delivery still runs. Lambda refuses to create such a mapping.",
         url: LAMBDA_SQS,
         check: delivery::visibility_below_timeout,
     },
@@ -70,7 +111,7 @@ pub static RULES: &[Rule] = &[
         id: "visibility-timeout-too-short",
         severity: Severity::Warning,
         title: "The visibility timeout is shorter than six times the function's timeout plus the batching window",
-        why: "Lambda needs that time to retry a throttled batch; with less, messages come back while it still tries, and their receives count towards the dead-letter queue.",
+        why: "Lambda needs that time to retry a throttled batch. With less, messages return during the retries, and each receive counts towards the dead-letter queue.",
         url: LAMBDA_SQS,
         check: delivery::visibility_too_short,
     },
@@ -78,7 +119,7 @@ pub static RULES: &[Rule] = &[
         id: "partial-batch-response-missing",
         severity: Severity::Error,
         title: "The mapping lacks ReportBatchItemFailures",
-        why: "Lambda ignores which records failed: it deletes them with the good ones, or delivers the good ones again.",
+        why: "Lambda ignores which records failed. It deletes them with the good ones, or delivers the good ones again.",
         url: LAMBDA_ERRORS,
         check: delivery::partial_response_missing,
     },
@@ -86,7 +127,7 @@ pub static RULES: &[Rule] = &[
         id: "expires-before-dead-letter-queue",
         severity: Severity::Error,
         title: "Messages expire before they reach the dead-letter queue",
-        why: "A message that keeps failing is deleted by its retention before it was received often enough to be moved.",
+        why: "SQS deletes a failing message at the end of its retention, before it was received often enough to be moved.",
         url: SQS_DLQ,
         check: dead_letters::expires_before,
     },
@@ -102,7 +143,7 @@ pub static RULES: &[Rule] = &[
         id: "max-receive-count-too-low",
         severity: Severity::Warning,
         title: "maxReceiveCount is below 3",
-        why: "Throttling and the loss of one function instance count as receives, so good messages end in the dead-letter queue.",
+        why: "Throttled and interrupted deliveries count as receives, so good messages end in the dead-letter queue.",
         url: LAMBDA_SQS,
         check: dead_letters::max_receive_count,
     },
@@ -110,7 +151,7 @@ pub static RULES: &[Rule] = &[
         id: "dead-letter-retention-too-short",
         severity: Severity::Error,
         title: "The dead-letter queue keeps messages no longer than the source queue",
-        why: "A standard queue's message keeps its age when it is moved, so that it may be deleted hours after it arrived, or at once.",
+        why: "A standard queue's message keeps its age when SQS moves it. SQS may delete it hours after it arrived, or at once.",
         url: SQS_DLQ,
         check: dead_letters::retention,
     },
@@ -118,31 +159,31 @@ pub static RULES: &[Rule] = &[
         id: "fifo-with-standard-dead-letter-queue",
         severity: Severity::Error,
         title: "A FIFO queue has a standard dead-letter queue",
-        why: "SQS refuses it: a dead-letter queue must be of its source's type.",
+        why: "SQS refuses it: a dead-letter queue must have the type of its source.",
         url: SQS_DLQ,
         check: dead_letters::fifo,
     },
     Rule {
         id: "dead-letter-url-wrong",
         severity: Severity::Error,
-        title: "SQS_ONCE_DLQ_URL is no dead-letter queue's URL",
-        why: "Records that can never succeed are sent there: to their own source they come back for ever, and an ARN is no URL.",
+        title: "SQS_ONCE_DLQ_URL is not the URL of a dead-letter queue",
+        why: "The function sends terminal records there. If it is their source queue, they return forever. An ARN is not a URL.",
         url: SQS_DLQ,
         check: dead_letters::url,
     },
     Rule {
         id: "dead-letter-alarm-missing",
         severity: Severity::Warning,
-        title: "No alarm looks at the dead-letter queue",
-        why: "Nobody hears that messages were given up on before their retention deletes them.",
+        title: "No alarm watches the dead-letter queue",
+        why: "SQS deletes dead letters at the end of their retention, and no alarm reports them before.",
         url: SQS_METRICS,
         check: alarms::missing,
     },
     Rule {
         id: "dead-letter-alarm-wrong-metric",
         severity: Severity::Error,
-        title: "The dead-letter queue's alarm looks at a metric that does not count moved messages",
-        why: "Messages that SQS moves to a dead-letter queue are not sent to it: NumberOfMessagesSent stays at zero, and the alarm silent.",
+        title: "The dead-letter queue's alarm watches a metric that does not count moved messages",
+        why: "SQS does not count the messages that it moves to a dead-letter queue in NumberOfMessagesSent, so the alarm stays silent.",
         url: SQS_METRICS,
         check: alarms::wrong_metric,
     },
@@ -150,7 +191,7 @@ pub static RULES: &[Rule] = &[
         id: "reserved-concurrency-without-maximum",
         severity: Severity::Warning,
         title: "Reserved concurrency without MaximumConcurrency",
-        why: "Lambda's pollers take more messages than the function may run; the throttled ones count as received, and good messages end in the dead-letter queue.",
+        why: "Lambda's pollers receive more messages than the function may run. Throttled messages count as received, and good ones end in the dead-letter queue.",
         url: LAMBDA_SCALING,
         check: concurrency::without_maximum,
     },
@@ -158,15 +199,15 @@ pub static RULES: &[Rule] = &[
         id: "maximum-concurrency-above-reserved",
         severity: Severity::Warning,
         title: "MaximumConcurrency is above the reserved concurrency",
-        why: "The difference is throttled; throttled messages count as received, and good ones end in the dead-letter queue.",
+        why: "Lambda throttles the difference. Throttled messages count as received, and good ones end in the dead-letter queue.",
         url: LAMBDA_SCALING,
         check: concurrency::above_reserved,
     },
     Rule {
         id: "deduplication-retention-too-short",
         severity: Severity::Error,
-        title: "Keys are forgotten while their messages may still come back",
-        why: "A message that spent its time in both queues and is redriven finds no record of its key, and its effect is repeated.",
+        title: "Keys are forgotten while their messages may still return",
+        why: "If a message spends its time in both queues and is then redriven, the record of its key has expired, and its effect is repeated.",
         url: SQS_DLQ,
         check: settings::retention,
     },
@@ -182,7 +223,7 @@ pub static RULES: &[Rule] = &[
         id: "function-timeout-missing",
         severity: Severity::Warning,
         title: "The function has the default timeout of 3 s",
-        why: "Three seconds are for a whole batch: handlers are cancelled, and their messages come back.",
+        why: "Three seconds cover a whole batch. The consumer cancels handlers that take longer, and their messages return.",
         url: LAMBDA_TIMEOUT,
         check: settings::timeout_missing,
     },
@@ -190,7 +231,7 @@ pub static RULES: &[Rule] = &[
         id: "deadline-margin-too-long",
         severity: Severity::Error,
         title: "The deadline margin leaves no time to work",
-        why: "Nothing starts within the margin before the deadline, so every message fails.",
+        why: "No message starts within the margin before the deadline, so every message fails.",
         url: LAMBDA_TIMEOUT,
         check: settings::deadline_margin,
     },
@@ -198,7 +239,7 @@ pub static RULES: &[Rule] = &[
         id: "password-in-environment",
         severity: Severity::Warning,
         title: "A database's password is in the function's environment",
-        why: "Everyone who may read the function's configuration can read it, and it stays in templates, deployments and their history.",
+        why: "Everyone who may read the function's configuration can read it. It also stays in templates, deployments and their history.",
         url: VARIABLES,
         check: settings::password,
     },
@@ -206,7 +247,7 @@ pub static RULES: &[Rule] = &[
         id: "ttl-missing",
         severity: Severity::Warning,
         title: "The idempotency table has no TTL",
-        why: "Keys that no longer count are never deleted, and their storage is paid for ever.",
+        why: "DynamoDB never deletes expired keys, and you pay for their storage.",
         url: DYNAMODB_TTL,
         check: table::ttl_missing,
     },
@@ -214,7 +255,7 @@ pub static RULES: &[Rule] = &[
         id: "ttl-attribute-wrong",
         severity: Severity::Error,
         title: "The idempotency table's TTL attribute is not the one that is written",
-        why: "Items say in `expiration` until when they count: with another attribute DynamoDB deletes none of them, or by something that is no such time.",
+        why: "The library writes the time at which an item expires into `expiration`. With another attribute, DynamoDB deletes no items, or deletes them at a wrong time.",
         url: DYNAMODB_TTL,
         check: table::ttl_attribute,
     },
@@ -222,7 +263,7 @@ pub static RULES: &[Rule] = &[
         id: "table-not-protected",
         severity: Severity::Warning,
         title: "The idempotency table has no deletion protection",
-        why: "Whoever deletes the table by mistake deletes what is on record: every message that comes back has its effect again.",
+        why: "If someone deletes the table by mistake, the records of all keys are lost, and every message that returns has its effect again.",
         url: DYNAMODB_PROTECTION,
         check: table::unprotected,
     },
@@ -238,7 +279,7 @@ pub static RULES: &[Rule] = &[
         id: "permission-wildcard",
         severity: Severity::Warning,
         title: "The function's role allows more than it needs",
-        why: "Whoever takes over the function, or a mistake in it, can delete keys and messages of every queue and table that the wildcard is of.",
+        why: "An attacker in the function, or a mistake in it, can delete keys and messages of every queue and table that the wildcard matches.",
         url: IAM,
         check: permissions::wildcard,
     },
@@ -246,7 +287,7 @@ pub static RULES: &[Rule] = &[
         id: "queue-not-encrypted",
         severity: Severity::Warning,
         title: "The queue's encryption is switched off",
-        why: "Message bodies are stored as they are; SQS's own encryption costs nothing and needs no permission.",
+        why: "SQS stores message bodies unencrypted. Its own encryption costs nothing and needs no permission.",
         url: SQS_ENCRYPTION,
         check: delivery::not_encrypted,
     },
@@ -254,7 +295,7 @@ pub static RULES: &[Rule] = &[
         id: "queue-accepts-plain-http",
         severity: Severity::Note,
         title: "The queue's policy does not deny requests without TLS",
-        why: "Where no policy denies it, SQS also answers over plain HTTP, and anyone on the network's path can read the message.",
+        why: "Without such a policy, SQS also answers over plain HTTP, and anyone on the network's path can read the message.",
         url: SQS_SECURITY,
         check: delivery::plain_http,
     },
@@ -262,7 +303,7 @@ pub static RULES: &[Rule] = &[
         id: "aws-managed-key-shuts-senders-out",
         severity: Severity::Error,
         title: "A service can't send to a queue that is encrypted with the key alias/aws/sqs",
-        why: "That key's policy can't be changed to admit SNS or EventBridge, and what these can't deliver is lost.",
+        why: "You can't change that key's policy to admit SNS or EventBridge, and messages that these can't deliver are lost.",
         url: SQS_KMS,
         check: delivery::senders_shut_out,
     },
@@ -270,7 +311,7 @@ pub static RULES: &[Rule] = &[
         id: "panic-abort",
         severity: Severity::Error,
         title: "A build profile sets panic = \"abort\"",
-        why: "One handler that panics ends the process and with it the whole batch, whose good records are delivered again.",
+        why: "One panic ends the process and its whole batch, and SQS delivers the good records again.",
         url: PANIC,
         check: settings::panic_abort,
     },

@@ -1,10 +1,12 @@
 //! Permissions of the function's role.
 
 use super::Problem;
+use crate::field::below;
 use crate::model::{Consumer, Deployment, Extend, Function, Scope};
 use crate::remedy::Remedy;
 use crate::template::Change;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Lambda's poller uses the function's role.
 const POLLER: [&str; 3] = [
@@ -56,20 +58,11 @@ fn needed(
         needed.push((queue.site.id.clone(), vec!["sqs:SendMessage"]));
     }
     let table = function.reference("SQS_ONCE_TABLE").known();
-    let table = table.and_then(|target| {
-        deployment
-            .tables
-            .iter()
-            .find(|table| target.is(&table.site.id))
-    });
+    let table = table.and_then(|it| deployment.tables.iter().find(|table| it.is(&table.site.id)));
     if let Some(table) = table {
         let mut actions = TABLE.to_vec();
-        let is_transactional = {
-            let mut granted: Vec<&str> = function.permissions.on(&table.site.id).collect();
-            granted.sort_unstable();
-            granted.dedup();
-            granted.len() == TABLE.len() && TABLE.iter().all(|action| granted.contains(action))
-        };
+        let granted: BTreeSet<&str> = function.permissions.on(&table.site.id).collect();
+        let is_transactional = granted == BTreeSet::from(TABLE);
         if !is_transactional {
             actions.extend(BATCHES);
         }
@@ -84,26 +77,15 @@ fn problem(function: &Function, resource: &str, missing: &[&str]) -> Problem {
         "Action": missing,
         "Resource": { "Fn::GetAtt": [resource, "Arn"] },
     });
+    let policy = json!({ "Version": "2012-10-17", "Statement": [statement] });
     let change = match &function.permissions.extend {
         Some(Extend::Statements(path)) => Change::Append(path.clone(), statement),
-        Some(Extend::SamPolicies(path)) => Change::Append(
-            path.clone(),
-            json!({ "Version": "2012-10-17", "Statement": [statement] }),
-        ),
-        None => Change::Append(
-            crate::field::below(&function.site.properties, &["Policies"]),
-            json!({ "Version": "2012-10-17", "Statement": [statement] }),
-        ),
+        Some(Extend::SamPolicies(path)) => Change::Append(path.clone(), policy),
+        None => Change::Append(below(&function.site.properties, &["Policies"]), policy),
     };
-    let actions: Vec<String> = missing
-        .iter()
-        .map(|action| format!("\"{action}\""))
-        .collect();
-    let hcl = format!(
-        "statement {{\n  actions   = [{}]\n  resources = [{resource}.arn]\n}}",
-        actions.join(", ")
-    );
-    let remedy = Remedy::changes(vec![change], hcl);
+    let hcl =
+        format!("statement {{\n  actions   = {missing:?}\n  resources = [{resource}.arn]\n}}");
+    let can_extend = function.permissions.extend.is_some();
     Problem {
         place: function.site.place.clone(),
         message: format!(
@@ -111,29 +93,18 @@ fn problem(function: &Function, resource: &str, missing: &[&str]) -> Problem {
             function.site.id,
             missing.join(", ")
         ),
-        remedy: if function.permissions.extend.is_some() {
-            remedy
-        } else {
-            remedy.by_hand()
-        },
+        remedy: Remedy::changes(vec![change], hcl).automatic_if(can_extend),
     }
 }
 
 pub(super) fn wildcard(deployment: &Deployment) -> Vec<Problem> {
     let mut problems = Vec::new();
     for function in deployment.consuming_functions() {
-        for statement in function
-            .permissions
-            .statements
-            .iter()
-            .filter(|it| it.allows)
-        {
+        let statements = function.permissions.statements.iter();
+        for statement in statements.filter(|it| it.allows) {
             let of_data = |action: &&String| {
                 let action = action.to_ascii_lowercase();
-                ["sqs:", "dynamodb:"]
-                    .iter()
-                    .any(|service| action.starts_with(service))
-                    || action == "*"
+                action == "*" || action.starts_with("sqs:") || action.starts_with("dynamodb:")
             };
             let actions: Vec<&String> = statement.actions.iter().filter(of_data).collect();
             let wide = actions.iter().find(|action| {
@@ -151,7 +122,7 @@ pub(super) fn wildcard(deployment: &Deployment) -> Vec<Problem> {
                 (None, true) => format!("{} on every resource", actions[0]),
                 (None, false) => continue,
             };
-            let path = crate::field::below(&function.site.properties, &["Policies"]);
+            let path = below(&function.site.properties, &["Policies"]);
             let table = json!({ "Version": "2012-10-17", "Statement": [
                 { "Effect": "Allow", "Action": POLLER, "Resource": "ARN of the queue" },
                 { "Effect": "Allow", "Action": ([TABLE, BATCHES].concat()), "Resource": "ARN of the table" },
@@ -168,7 +139,7 @@ pub(super) fn wildcard(deployment: &Deployment) -> Vec<Problem> {
                     function.site.id
                 ),
                 // The function may need other actions too, so the user must decide.
-                remedy: Remedy::changes(vec![Change::Append(path, table)], hcl).by_hand(),
+                remedy: Remedy::changes(vec![Change::Append(path, table)], hcl).automatic_if(false),
             });
         }
     }

@@ -5,7 +5,6 @@ use crate::field::below;
 use crate::model::{Deployment, Table};
 use crate::remedy::Remedy;
 use crate::template::Change;
-use serde_json::json;
 
 /// The library's default attribute names.
 const KEY: &str = "id";
@@ -44,12 +43,9 @@ pub(super) fn ttl_missing(deployment: &Deployment) -> Vec<Problem> {
                 true => vec![attribute, enabled],
                 false => vec![enabled],
             };
+            let place = table.ttl_is_enabled.place().unwrap_or(&table.site.place);
             Problem {
-                place: table
-                    .ttl_is_enabled
-                    .place()
-                    .unwrap_or(&table.site.place)
-                    .clone(),
+                place: place.clone(),
                 message: format!("The idempotency table {} deletes nothing.", table.site.id),
                 remedy: Remedy::changes(changes, hcl),
             }
@@ -61,20 +57,19 @@ pub(super) fn ttl_attribute(deployment: &Deployment) -> Vec<Problem> {
     tables(deployment)
         .filter_map(|table| {
             let attribute = table.ttl_attribute.known()?;
-            (attribute != EXPIRATION && table.ttl_is_enabled.or(true)?).then(|| Problem {
-                place: table.ttl_attribute.place().unwrap_or(&table.site.place).clone(),
-                message: format!(
-                    "The idempotency table {} deletes by `{attribute}`, and its items expire by `{EXPIRATION}`. On a \
-                     table that exists, TTL has to be switched off before its attribute can be another one.",
-                    table.site.id
-                ),
-                remedy: Remedy::set(
+            (attribute != EXPIRATION && table.ttl_is_enabled.or(true)?).then(|| {
+                Problem::set(
                     &table.ttl_attribute,
                     &table.site,
                     &["TimeToLiveSpecification", "AttributeName"],
-                    json!(EXPIRATION),
+                    EXPIRATION,
                     format!("ttl {{\n  attribute_name = \"{EXPIRATION}\"\n  enabled        = true\n}}"),
-                ),
+                    format!(
+                        "The idempotency table {} deletes by `{attribute}`, and its items expire by `{EXPIRATION}`. On \
+                         a table that exists, TTL has to be switched off before its attribute can be another one.",
+                        table.site.id
+                    ),
+                )
             })
         })
         .collect()
@@ -86,23 +81,18 @@ pub(super) fn unprotected(deployment: &Deployment) -> Vec<Problem> {
         .key_tables()
         .map(|(table, _)| table)
         .filter(|table| table.is_protected.or(false) == Some(false))
-        .map(|table| Problem {
-            place: table
-                .is_protected
-                .place()
-                .unwrap_or(&table.site.place)
-                .clone(),
-            message: format!(
-                "The idempotency table {} can be deleted by one request.",
-                table.site.id
-            ),
-            remedy: Remedy::set(
+        .map(|table| {
+            Problem::set(
                 &table.is_protected,
                 &table.site,
                 &["DeletionProtectionEnabled"],
                 true,
                 "deletion_protection_enabled = true",
-            ),
+                format!(
+                    "The idempotency table {} can be deleted by one request.",
+                    table.site.id
+                ),
+            )
         })
         .collect()
 }

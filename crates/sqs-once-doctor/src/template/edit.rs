@@ -3,7 +3,7 @@
 use super::node::{Kind, Node};
 use super::write::{Style, block, entry, flow};
 use crate::field::{Path, Step};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A change to a template.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,11 +54,12 @@ fn expected(mut document: Value, change: &Change) -> Option<Value> {
 fn texts(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {
-            let entries: Map<String, Value> = entries
-                .iter()
-                .map(|(key, value)| (key.clone(), texts(value)))
-                .collect();
-            Value::Object(entries)
+            let entries = entries.iter();
+            Value::Object(
+                entries
+                    .map(|(key, value)| (key.clone(), texts(value)))
+                    .collect(),
+            )
         }
         Value::Array(items) => items.iter().map(texts).collect(),
         Value::String(text) => Value::String(text.clone()),
@@ -115,10 +116,7 @@ impl Editor<'_> {
         if is_block || old.contains('\n') || old.is_empty() {
             return None;
         }
-        let value = match self.style {
-            Style::Yaml => flow(value),
-            Style::Json => value.to_string(),
-        };
+        let value = self.write(value, "");
         // A tag precedes the span of its value.
         let mut start = node.span.start;
         if node.intrinsic().is_some() && !old.starts_with(['{', '!']) {
@@ -153,10 +151,7 @@ impl Editor<'_> {
         if !gap.trim().is_empty() {
             return None;
         }
-        let value = match self.style {
-            Style::Yaml => flow(value),
-            Style::Json => self.pretty(value, gap),
-        };
+        let value = self.write(value, gap);
         let key = match self.style {
             Style::Yaml => key.to_owned(),
             Style::Json => Value::from(key).to_string(),
@@ -183,10 +178,7 @@ impl Editor<'_> {
             if !gap.trim().is_empty() {
                 return None;
             }
-            let value = match self.style {
-                Style::Yaml => flow(value),
-                Style::Json => self.pretty(value, gap),
-            };
+            let value = self.write(value, gap);
             let gap = if gap.is_empty() { " " } else { gap };
             return Some(self.splice(end, end, &format!(",{gap}{value}")));
         }
@@ -203,27 +195,22 @@ impl Editor<'_> {
         Some(self.splice(end, end, &lines))
     }
 
-    /// Multi-line JSON where the surrounding entries are on separate lines.
-    fn pretty(&self, value: &Value, gap: &str) -> String {
-        match gap.rfind('\n') {
-            Some(at) => serde_json::to_string_pretty(value)
+    /// A value in flow style. JSON is on several lines where the surrounding entries are on separate lines.
+    fn write(&self, value: &Value, gap: &str) -> String {
+        match (self.style, gap.rfind('\n')) {
+            (Style::Yaml, _) => flow(value),
+            (Style::Json, Some(at)) => serde_json::to_string_pretty(value)
                 .unwrap_or_default()
                 .replace('\n', &format!("\n{}", &gap[at + 1..])),
-            None => value.to_string(),
+            (Style::Json, None) => value.to_string(),
         }
     }
 
     /// The end of a value's text, without trailing whitespace.
     fn end(&self, node: &Node) -> usize {
         let last = match &node.kind {
-            Kind::Sequence {
-                items,
-                is_flow: false,
-            } => items.last(),
-            Kind::Mapping {
-                entries,
-                is_flow: false,
-            } => entries.last().map(|entry| &entry.value),
+            Kind::Sequence { items, is_flow } if !is_flow => items.last(),
+            Kind::Mapping { entries, is_flow } if !is_flow => entries.last().map(|it| &it.value),
             _ => None,
         };
         match last {

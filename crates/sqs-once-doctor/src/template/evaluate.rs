@@ -3,8 +3,8 @@
 //! Each value becomes its canonical text. References appear as `${Name}` or `${Name.Attribute}`, as in `Fn::Sub`.
 //! Parameters appear the same way, since a deployment may set them to any value.
 
-use super::node::{Kind, Node};
-use crate::field::{Field, Path, Place, Step};
+use super::node::{Entry, Kind, Node};
+use crate::field::{Field, Path, Place, Step, below};
 use crate::model::{Target, literal};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,15 +28,10 @@ pub(crate) enum View<'a> {
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(root: &'a Node) -> Self {
-        let resources: BTreeMap<&str, &Node> = root
-            .get("Resources")
-            .map(Node::entries)
-            .unwrap_or_default()
-            .iter()
-            .map(|entry| (&*entry.key, &entry.value))
-            .collect();
+        let resources = root.get("Resources").map(Node::entries);
+        let resources = resources.unwrap_or_default().iter();
         let mut evaluator = Self {
-            resources,
+            resources: resources.map(|entry| (&*entry.key, &entry.value)).collect(),
             names: BTreeMap::new(),
         };
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -70,22 +65,11 @@ impl<'a> Evaluator<'a> {
         if node.intrinsic().is_some() {
             return View::Unknown;
         }
+        // A macro, an include or a merge key may add this entry.
+        let is_open = |entry: &Entry| entry.key.starts_with("Fn::") || entry.key == "<<";
         match (node.get(name), &node.kind) {
-            (Some(value), _) => {
-                let mut path = path.clone();
-                path.push(name.into());
-                self.resolve(value, path)
-            }
-            // A macro, an include or a merge key may add this entry.
-            (None, Kind::Mapping { .. })
-                if node
-                    .entries()
-                    .iter()
-                    .any(|entry| entry.key.starts_with("Fn::") || entry.key == "<<") =>
-            {
-                View::Unknown
-            }
-            (None, Kind::Mapping { .. }) => View::Missing,
+            (Some(value), _) => self.resolve(value, below(path, &[name])),
+            (None, Kind::Mapping { entries, .. }) if !entries.iter().any(is_open) => View::Missing,
             (None, _) => View::Unknown,
         }
     }
@@ -126,17 +110,17 @@ impl<'a> Evaluator<'a> {
         if node.is_null() {
             return View::Missing;
         }
+        let branches = |node: &'a Node| match &node.kind {
+            Kind::Sequence { items, .. } => Some(items.as_slice()),
+            _ => None,
+        };
         match node.intrinsic() {
             Some(("Ref", to)) if to.scalar() == Some("AWS::NoValue") => View::Missing,
-            Some(("Fn::If", arguments)) => match &arguments.kind {
-                Kind::Sequence { items, .. } if items.len() == 3 => {
-                    if items[1].to_json() == items[2].to_json() {
-                        let mut path = path;
-                        path.extend(["Fn::If".into(), Step::Index(1)]);
-                        self.resolve(&items[1], path)
-                    } else {
-                        View::Unknown
-                    }
+            Some(("Fn::If", arguments)) => match branches(arguments) {
+                Some([_, yes, no]) if yes.to_json() == no.to_json() => {
+                    let mut path = path;
+                    path.extend(["Fn::If".into(), Step::Index(1)]);
+                    self.resolve(yes, path)
                 }
                 _ => View::Unknown,
             },
@@ -196,19 +180,36 @@ impl<'a> Evaluator<'a> {
         self.field(view, literal)
     }
 
-    /// The target of a value.
+    /// The resource that a value refers to.
     pub(crate) fn target(&self, view: &View<'a>) -> Field<Target> {
         self.field(view, |text| self.target_of(text))
     }
 
-    /// The target of a name, an ARN or a URL.
+    /// The literal text of the entry `name`.
+    pub(crate) fn literal_at(&self, view: &View<'a>, name: &str) -> Field<String> {
+        self.literal(&self.get(view, name))
+    }
+
+    /// The resource that the entry `name` refers to.
+    pub(crate) fn target_at(&self, view: &View<'a>, name: &str) -> Field<Target> {
+        self.target(&self.get(view, name))
+    }
+
+    /// The canonical text of a value that is set and known.
+    pub(crate) fn view_text(&self, view: &View<'a>) -> Option<String> {
+        match view {
+            View::Node(node, _) => self.text(node),
+            _ => None,
+        }
+    }
+
+    /// The resource that a name, an ARN or a URL refers to.
     pub(crate) fn target_of(&self, text: &str) -> Option<Target> {
         let own = |text: &str| {
             let inside = text.strip_prefix("${")?.strip_suffix('}')?;
             let id = inside.split('.').next()?;
-            self.resources
-                .contains_key(id)
-                .then(|| Target::Own(id.to_owned()))
+            let is_known = self.resources.contains_key(id);
+            is_known.then(|| Target::Own(id.to_owned()))
         };
         if let Some(target) = own(text) {
             return Some(target);
@@ -239,38 +240,28 @@ impl<'a> Evaluator<'a> {
             Kind::Sequence { items, .. } => items.as_slice(),
             _ => &[],
         };
-        match function {
-            "Ref" => Some(format!("${{{}}}", argument.scalar()?)),
-            "Fn::GetAtt" => match list {
-                [resource, attribute] => Some(format!(
-                    "${{{}.{}}}",
-                    resource.scalar()?,
-                    attribute.scalar()?
-                )),
-                _ => Some(format!("${{{}}}", argument.scalar()?)),
-            },
-            "Fn::Sub" => match list {
-                [text, variables] => {
-                    let mut text = text.scalar()?.to_owned();
-                    for variable in variables.entries() {
-                        let value = self.text(&variable.value)?;
-                        text = text.replace(&format!("${{{}}}", variable.key), &value);
-                    }
-                    Some(text)
+        match (function, list) {
+            ("Fn::GetAtt", [resource, attribute]) => {
+                let (resource, attribute) = (resource.scalar()?, attribute.scalar()?);
+                Some(format!("${{{resource}.{attribute}}}"))
+            }
+            ("Ref" | "Fn::GetAtt", _) => Some(format!("${{{}}}", argument.scalar()?)),
+            ("Fn::Sub", [text, variables]) => {
+                let mut text = text.scalar()?.to_owned();
+                for variable in variables.entries() {
+                    let value = self.text(&variable.value)?;
+                    text = text.replace(&format!("${{{}}}", variable.key), &value);
                 }
-                _ => Some(argument.scalar()?.to_owned()),
-            },
-            "Fn::Join" => match list {
-                [separator, parts] => {
-                    let Kind::Sequence { items, .. } = &parts.kind else {
-                        return None;
-                    };
-                    let parts: Option<Vec<String>> =
-                        items.iter().map(|part| self.text(part)).collect();
-                    Some(parts?.join(separator.scalar()?))
-                }
-                _ => None,
-            },
+                Some(text)
+            }
+            ("Fn::Sub", _) => Some(argument.scalar()?.to_owned()),
+            ("Fn::Join", [separator, parts]) => {
+                let Kind::Sequence { items, .. } = &parts.kind else {
+                    return None;
+                };
+                let parts = items.iter().map(|part| self.text(part));
+                Some(parts.collect::<Option<Vec<_>>>()?.join(separator.scalar()?))
+            }
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::model::{
 };
 pub(crate) use edit::{Change, apply};
 use evaluate::{Evaluator, View, place_at};
-use node::{Entry, Node};
+use node::{Entry, Kind, Node};
 use std::time::Duration;
 pub(crate) use write::{Style, snippet};
 
@@ -67,9 +67,8 @@ impl<'a> Template<'a> {
                     let function = self.behind_alias(self.target(&resource, "FunctionName"));
                     let queue = self.target(&resource, "EventSourceArn");
                     if may_be_sqs(&queue, &self.evaluator) {
-                        deployment
-                            .mappings
-                            .push(self.mapping(resource, function, queue));
+                        let mapping = self.mapping(resource, function, queue);
+                        deployment.mappings.push(mapping);
                     }
                 }
                 "AWS::SQS::Queue" => deployment.queues.push(self.queue(resource)),
@@ -85,7 +84,7 @@ impl<'a> Template<'a> {
                 "AWS::Events::Rule" => {
                     let targets = self.evaluator.get(&resource.properties, "Targets");
                     for target in self.evaluator.list(&targets).known().into_iter().flatten() {
-                        let queue = self.evaluator.target(&self.evaluator.get(target, "Arn"));
+                        let queue = self.evaluator.target_at(target, "Arn");
                         let rule = sender(resource.site.clone(), "EventBridge", queue);
                         deployment.senders.push(rule);
                     }
@@ -143,19 +142,16 @@ impl<'a> Template<'a> {
 
     /// Whether a transform other than SAM rewrites the template.
     fn has_macros(&self) -> bool {
-        let transforms = match self.root.get("Transform") {
-            Some(transform) => transform.to_json(),
-            None => return false,
-        };
-        let is_known = |transform: &serde_json::Value| {
-            transform.as_str().is_some_and(|name| {
+        let is_known = |transform: &Node| {
+            transform.scalar().is_some_and(|name| {
                 name.starts_with("AWS::Serverless-") || name == "AWS::LanguageExtensions"
             })
         };
-        match &transforms {
-            serde_json::Value::Array(all) => !all.iter().all(is_known),
-            one => !is_known(one),
-        }
+        let transforms = self.root.get("Transform");
+        transforms.is_some_and(|transforms| match &transforms.kind {
+            Kind::Sequence { items, .. } => !items.iter().all(is_known),
+            _ => !is_known(transforms),
+        })
     }
 
     fn resource(&self, entry: &'a Entry, id: &str, path: Path) -> Option<Resource<'a>> {
@@ -237,22 +233,18 @@ impl<'a> Template<'a> {
     fn function(&self, resource: &Resource<'a>) -> Function {
         let evaluator = &self.evaluator;
         let property = |name| self.function_property(resource, name);
+        let number = |name| evaluator.field(&property(name), |text| text.parse::<u64>().ok());
         let mut function = Function {
             site: resource.site.clone(),
-            timeout: evaluator
-                .field(&property("Timeout"), |text| text.parse().ok())
-                .and_then(|seconds| Some(Duration::from_secs(seconds))),
+            timeout: number("Timeout").and_then(|seconds| Some(Duration::from_secs(seconds))),
             runtime: evaluator.literal(&property("Runtime")),
             code: evaluator.literal(&property("CodeUri")),
             binary: evaluator.literal(&evaluator.dig(
                 &View::Node(evaluator.resources[&*resource.site.id], Path::new()),
                 &["Metadata", "BuildProperties", "Binary"],
             )),
-            memory_mb: evaluator.field(&property("MemorySize"), |text| text.parse().ok()),
-            reserved_concurrency: evaluator
-                .field(&property("ReservedConcurrentExecutions"), |text| {
-                    text.parse().ok()
-                }),
+            memory_mb: number("MemorySize").and_then(|size| u32::try_from(size).ok()),
+            reserved_concurrency: number("ReservedConcurrentExecutions"),
             environment: Default::default(),
             references: Default::default(),
             has_async_dead_letters: ["DeadLetterQueue", "DeadLetterConfig", "EventInvokeConfig"]
@@ -301,9 +293,8 @@ impl<'a> Template<'a> {
                     let name = function.site.id.clone();
                     let function = Field::Known(Target::Own(name), event.site.place.clone());
                     let queue = self.target(&event, "Queue");
-                    deployment
-                        .mappings
-                        .push(self.mapping(event, function, queue));
+                    let mapping = self.mapping(event, function, queue);
+                    deployment.mappings.push(mapping);
                 }
                 // SAM creates the queue and its mapping itself.
                 "SNS" if !matches!(self.at(&event, &["SqsSubscription"]), View::Missing) => {
@@ -325,10 +316,9 @@ impl<'a> Template<'a> {
             Field::Missing => Field::Missing,
             Field::Unknown => Field::Unknown,
             Field::Known(types, place) => {
-                let types: Vec<Option<String>> = types
-                    .iter()
-                    .map(|name| self.evaluator.literal(name).known().cloned())
-                    .collect();
+                let types = types.iter();
+                let types = types.map(|name| self.evaluator.literal(name).known().cloned());
+                let types: Vec<Option<String>> = types.collect();
                 let reports = Some("ReportBatchItemFailures".to_owned());
                 match types.contains(&reports) {
                     true => Field::Known(true, place),
@@ -374,24 +364,15 @@ impl<'a> Template<'a> {
         let key = |kind: &str| {
             let keys = schema.known()?;
             let key = keys.iter().find(|key| {
-                let kind_of = self.evaluator.literal(&self.evaluator.get(key, "KeyType"));
+                let kind_of = self.evaluator.literal_at(key, "KeyType");
                 kind_of.known().is_some_and(|of| of == kind)
             })?;
-            Some(
-                self.evaluator
-                    .literal(&self.evaluator.get(key, "AttributeName")),
-            )
+            Some(self.evaluator.literal_at(key, "AttributeName"))
         };
-        let types = self
-            .evaluator
-            .list(&self.at(&resource, &["AttributeDefinitions"]));
+        let types = self.at(&resource, &["AttributeDefinitions"]);
+        let types = self.evaluator.list(&types);
         let attribute_type = |definition: &View<'a>| {
-            let of = |name: &str| {
-                let text = self
-                    .evaluator
-                    .literal(&self.evaluator.get(definition, name));
-                text.known().cloned()
-            };
+            let of = |name: &str| self.evaluator.literal_at(definition, name).known().cloned();
             of("AttributeName").zip(of("AttributeType"))
         };
         let types = types.known().into_iter().flatten();
@@ -414,11 +395,7 @@ impl<'a> Template<'a> {
         let several = evaluator.get(own, "Metrics");
         match evaluator.list(&several) {
             Field::Missing => metrics.push(self.metric(own)),
-            Field::Unknown => metrics.push(Metric {
-                namespace: Field::Unknown,
-                name: Field::Unknown,
-                queue: Field::Unknown,
-            }),
+            Field::Unknown => metrics.push(Metric::UNKNOWN),
             Field::Known(several, _) => {
                 for metric in several {
                     let metric = evaluator.dig(&metric, &["MetricStat", "Metric"]);
@@ -443,18 +420,18 @@ impl<'a> Template<'a> {
             Field::Known(dimensions, _) => dimensions
                 .iter()
                 .find_map(|dimension| {
-                    let name = evaluator.literal(&evaluator.get(dimension, "Name"));
+                    let name = evaluator.literal_at(dimension, "Name");
                     match name.known() {
                         Some(name) if name != "QueueName" => None,
-                        Some(_) => Some(evaluator.target(&evaluator.get(dimension, "Value"))),
+                        Some(_) => Some(evaluator.target_at(dimension, "Value")),
                         None => Some(Field::Unknown),
                     }
                 })
                 .unwrap_or(Field::Missing),
         };
         Metric {
-            namespace: evaluator.literal(&evaluator.get(view, "Namespace")),
-            name: evaluator.literal(&evaluator.get(view, "MetricName")),
+            namespace: evaluator.literal_at(view, "Namespace"),
+            name: evaluator.literal_at(view, "MetricName"),
             queue,
         }
     }

@@ -3,7 +3,7 @@
 use crate::error::ReadError;
 use crate::field::Step;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -101,14 +101,10 @@ impl Node {
 
     /// The intrinsic function of this value, by its long name, and its argument.
     pub(crate) fn intrinsic(&self) -> Option<(&str, &Node)> {
-        match self.entries() {
-            [only]
-                if only.key == "Ref" || only.key == "Condition" || only.key.starts_with("Fn::") =>
-            {
-                Some((&only.key, &only.value))
-            }
-            _ => None,
-        }
+        let [only] = self.entries() else { return None };
+        let key = &*only.key;
+        let is_intrinsic = key == "Ref" || key == "Condition" || key.starts_with("Fn::");
+        is_intrinsic.then_some((key, &only.value))
     }
 
     /// The value as JSON with every scalar as a string, for comparing documents.
@@ -117,11 +113,9 @@ impl Node {
             Kind::Scalar { text, .. } => Value::String(text.clone()),
             Kind::Sequence { items, .. } => items.iter().map(Node::to_json).collect(),
             Kind::Mapping { entries, .. } => {
-                let entries: Map<String, Value> = entries
-                    .iter()
-                    .map(|entry| (entry.key.clone(), entry.value.to_json()))
-                    .collect();
-                Value::Object(entries)
+                let entries = entries.iter();
+                let entries = entries.map(|entry| (entry.key.clone(), entry.value.to_json()));
+                Value::Object(entries.collect())
             }
         }
     }
@@ -158,13 +152,9 @@ impl<'a> Reader<'a> {
         };
         let (mut read, anchor, tag) = match event {
             Event::Alias(anchor) => {
-                let read = self
-                    .anchors
-                    .get(&anchor)
-                    .cloned()
-                    .ok_or(ReadError::TooLarge)?;
-                self.nodes += size(&read);
-                return Ok(read);
+                let read = self.anchors.get(&anchor).ok_or(ReadError::TooLarge)?;
+                self.nodes += size(read);
+                return Ok(read.clone());
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let is_plain = style == ScalarStyle::Plain;
@@ -226,20 +216,16 @@ impl<'a> Reader<'a> {
 }
 
 fn size(node: &Node) -> usize {
-    match &node.kind {
-        Kind::Scalar { .. } => 1,
-        Kind::Sequence { items, .. } => 1 + items.iter().map(size).sum::<usize>(),
-        Kind::Mapping { entries, .. } => {
-            1 + entries
-                .iter()
-                .map(|entry| size(&entry.value))
-                .sum::<usize>()
-        }
-    }
+    let inner: usize = match &node.kind {
+        Kind::Scalar { .. } => 0,
+        Kind::Sequence { items, .. } => items.iter().map(size).sum(),
+        Kind::Mapping { entries, .. } => entries.iter().map(|entry| size(&entry.value)).sum(),
+    };
+    1 + inner
 }
 
 /// `!GetAtt Queue.Arn` is `{"Fn::GetAtt": ["Queue", "Arn"]}`.
-fn long_form(node: Node, tag: &Tag) -> Node {
+fn long_form(mut node: Node, tag: &Tag) -> Node {
     if tag.handle != "!" || tag.suffix.is_empty() {
         return node;
     }
@@ -248,21 +234,22 @@ fn long_form(node: Node, tag: &Tag) -> Node {
         name => format!("Fn::{name}"),
     };
     let (span, line, column) = (node.span.clone(), node.line, node.column);
-    let mut value = node;
+    let here = |kind| Node {
+        kind,
+        span: span.clone(),
+        line,
+        column,
+    };
     if key == "Fn::GetAtt"
-        && let Kind::Scalar { text, .. } = &value.kind
+        && let Kind::Scalar { text, .. } = &node.kind
         && let Some((resource, attribute)) = text.split_once('.')
     {
-        let part = |text: &str| Node {
-            kind: Kind::Scalar {
-                text: text.to_owned(),
-                is_plain: true,
-            },
-            ..value.clone()
+        let part = |text: &str| Kind::Scalar {
+            text: text.to_owned(),
+            is_plain: true,
         };
-        let items = vec![part(resource), part(attribute)];
-        value.kind = Kind::Sequence {
-            items,
+        node.kind = Kind::Sequence {
+            items: vec![here(part(resource)), here(part(attribute))],
             is_flow: true,
         };
     }
@@ -271,15 +258,10 @@ fn long_form(node: Node, tag: &Tag) -> Node {
         key_span: span.clone(),
         line,
         column,
-        value,
+        value: node,
     };
-    Node {
-        kind: Kind::Mapping {
-            entries: vec![entry],
-            is_flow: true,
-        },
-        span,
-        line,
-        column,
-    }
+    here(Kind::Mapping {
+        entries: vec![entry],
+        is_flow: true,
+    })
 }

@@ -35,19 +35,15 @@ pub(crate) fn block(value: &Value, indent: usize) -> String {
             // `Type` comes first in a resource.
             let (first, rest): (Vec<_>, Vec<_>) =
                 entries.iter().partition(|(key, _)| *key == "Type");
-            let lines: Vec<String> = first
-                .into_iter()
-                .chain(rest)
-                .map(|(key, value)| entry(key, value, indent))
-                .collect();
-            lines.join(&format!("\n{margin}"))
+            let lines = first.into_iter().chain(rest);
+            let lines = lines.map(|(key, value)| entry(key, value, indent));
+            lines.collect::<Vec<_>>().join(&format!("\n{margin}"))
         }
         Value::Array(items) if !is_short(value) => {
-            let lines: Vec<String> = items
+            let lines = items
                 .iter()
-                .map(|item| format!("- {}", block(item, indent + 2)))
-                .collect();
-            lines.join(&format!("\n{margin}"))
+                .map(|item| format!("- {}", block(item, indent + 2)));
+            lines.collect::<Vec<_>>().join(&format!("\n{margin}"))
         }
         value => flow(value),
     }
@@ -82,11 +78,9 @@ pub(crate) fn flow(value: &Value) -> String {
     }
     match value {
         Value::Object(entries) => {
-            let entries: Vec<String> = entries
-                .iter()
-                .map(|(key, value)| format!("{}: {}", scalar(key), flow(value)))
-                .collect();
-            format!("{{ {} }}", entries.join(", "))
+            let entries = entries.iter();
+            let entries = entries.map(|(key, value)| format!("{}: {}", scalar(key), flow(value)));
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
         }
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(flow).collect();

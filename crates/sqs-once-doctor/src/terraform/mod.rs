@@ -24,11 +24,12 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
         format: Format::TerraformPlan,
         ..Deployment::default()
     };
+    let reader = |resource| Reader {
+        resources: &resources,
+        resource,
+    };
     for resource in &resources.all {
-        let of = Reader {
-            resources: &resources,
-            resource,
-        };
+        let of = reader(resource);
         match resource.kind {
             "aws_lambda_function" => deployment.functions.push(of.function()),
             "aws_lambda_event_source_mapping" => deployment.mappings.extend(of.mapping()),
@@ -45,10 +46,7 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
         if !is_redrive && resource.kind != "aws_sqs_queue_policy" {
             continue;
         }
-        let of = Reader {
-            resources: &resources,
-            resource,
-        };
+        let of = reader(resource);
         let queue = of.target(&["queue_url"]);
         for it in &mut deployment.queues {
             match queue.known() {
@@ -74,7 +72,11 @@ pub(crate) struct Reader<'a> {
     pub(crate) resource: &'a Resource<'a>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(crate) fn other(&self, resource: &'a Resource<'a>) -> Self {
+        Self { resource, ..*self }
+    }
+
     fn site(&self) -> Site {
         Site {
             id: self.resource.address.to_owned(),
@@ -132,11 +134,13 @@ impl Reader<'_> {
         })
     }
 
+    /// The blocks or values of an attribute.
+    pub(crate) fn list(&self, name: &str) -> Field<Vec<Value>> {
+        self.field(&[name], |value| value.as_array().cloned())
+    }
+
     fn number(&self, path: &[&str]) -> Field<u64> {
-        self.field(path, |value| match value {
-            Value::String(text) => text.parse().ok(),
-            value => value.as_u64(),
-        })
+        self.field(path, number)
     }
 
     fn seconds(&self, path: &[&str]) -> Field<Duration> {
@@ -153,10 +157,15 @@ impl Reader<'_> {
         match self.text(path) {
             Field::Missing => Field::Missing,
             Field::Known(text, place) => Field::Known(self.resources.named(&text), place),
-            Field::Unknown => match self.resources.referred(self.resource, path) {
-                Some(address) => Field::Known(Target::Own(address), self.place()),
-                None => Field::Unknown,
-            },
+            Field::Unknown => self.referred(path, None),
+        }
+    }
+
+    /// The only resource, of this kind or of any, that an attribute's expression refers to.
+    fn referred(&self, path: &[&str], kind: Option<&str>) -> Field<Target> {
+        match self.resources.referred(self.resource, path, kind) {
+            Some(address) => Field::Known(Target::Own(address), self.place()),
+            None => Field::Unknown,
         }
     }
 
@@ -204,13 +213,7 @@ impl Reader<'_> {
                 "SQS_ONCE_DLQ_URL" => "aws_sqs_queue",
                 _ => continue,
             };
-            let only = self
-                .resources
-                .only_referred(self.resource, &["environment"], kind);
-            let target = match only {
-                Some(address) => Field::Known(Target::Own(address), self.place()),
-                None => Field::Unknown,
-            };
+            let target = self.referred(&["environment"], Some(kind));
             function.references.insert(name, target);
         }
         function
@@ -251,16 +254,12 @@ impl Reader<'_> {
                     return (Field::Missing, Field::Missing);
                 };
                 let target = policy.get("deadLetterTargetArn").and_then(Value::as_str);
-                let count = policy.get("maxReceiveCount").and_then(|count| match count {
-                    Value::String(text) => text.parse().ok(),
-                    count => count.as_u64(),
-                });
-                let known = |place: &Place| place.clone();
+                let target = target.map(|arn| self.resources.named(arn));
+                let count = policy.get("maxReceiveCount").and_then(number);
+                let (here, place) = (place.clone(), place);
                 (
-                    target.map_or(Field::Unknown, |arn| {
-                        Field::Known(self.resources.named(arn), known(&place))
-                    }),
-                    count.map_or(Field::Unknown, |count| Field::Known(count, known(&place))),
+                    target.map_or(Field::Unknown, |target| Field::Known(target, here)),
+                    count.map_or(Field::Unknown, |count| Field::Known(count, place)),
                 )
             }
         }
@@ -304,15 +303,11 @@ impl Reader<'_> {
             partition_key: self.text(&["hash_key"]),
             sort_key: self.text(&["range_key"]),
             attribute_types: {
-                let blocks = self.field(&["attribute"], |value| value.as_array().cloned());
+                let blocks = self.list("attribute");
                 let text = |block: &Value, name| Some(block.get(name)?.as_str()?.to_owned());
                 let pair = |block| text(block, "name").zip(text(block, "type"));
-                blocks
-                    .known()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(pair)
-                    .collect()
+                let blocks = blocks.known().into_iter().flatten();
+                blocks.filter_map(pair).collect()
             },
             ttl_attribute: match self.text(&["ttl", "attribute_name"]) {
                 Field::Known(name, _) if name.is_empty() => Field::Missing,
@@ -324,26 +319,19 @@ impl Reader<'_> {
     }
 
     fn alarm(&self) -> Alarm {
-        let queries = self.field(&["metric_query"], |value| value.as_array().cloned());
-        let is_single = queries.known().is_none_or(Vec::is_empty);
-        let mut metrics = Vec::new();
-        if is_single {
-            metrics.push(Metric {
+        let queries = self.list("metric_query");
+        let metric = match queries.known().is_none_or(Vec::is_empty) {
+            true => Metric {
                 namespace: self.text(&["namespace"]),
                 name: self.text(&["metric_name"]),
                 queue: self.target(&["dimensions", "QueueName"]),
-            });
-        } else {
+            },
             // Expressions over several metrics are treated as unknown.
-            metrics.push(Metric {
-                namespace: Field::Unknown,
-                name: Field::Unknown,
-                queue: Field::Unknown,
-            });
-        }
+            false => Metric::UNKNOWN,
+        };
         Alarm {
             site: self.site(),
-            metrics,
+            metrics: vec![metric],
         }
     }
 
@@ -354,5 +342,13 @@ impl Reader<'_> {
             service: "SNS",
             queue: self.target(&["endpoint"]),
         })
+    }
+}
+
+/// A number, which may be written as text.
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        value => value.as_u64(),
     }
 }

@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::field::Field;
 use crate::iam;
-use crate::model::{Permissions, Scope, Statement, Target};
+use crate::model::{Permissions, Statement, Target};
 use serde_json::Value;
 
 /// The permissions of the function's role that the plan contains.
@@ -19,37 +19,30 @@ pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
     };
     let role = role.address;
     for resource in &function.resources.all {
-        let of = Reader {
-            resources: function.resources,
-            resource,
-        };
+        let of = function.other(resource);
         let is_on_role = || match of.target(&["role"]) {
             Field::Known(target, _) => Some(target.is(role)),
             _ => None,
         };
         match resource.kind {
             "aws_iam_role" if resource.address == role => {
-                let managed = of.field(&["managed_policy_arns"], |value| value.as_array().cloned());
+                let managed = of.list("managed_policy_arns");
                 for arn in managed.known().into_iter().flatten() {
                     self::managed(&of, arn.as_str().unwrap_or_default(), &mut permissions);
                 }
-                permissions.is_complete &= !matches!(managed, Field::Unknown);
-                let inline = of.field(&["inline_policy"], |value| value.as_array().cloned());
-                permissions.is_complete &= !matches!(inline, Field::Unknown);
+                let inline = of.list("inline_policy");
                 for policy in inline.known().into_iter().flatten() {
                     let document = policy.get("policy").and_then(Value::as_str);
                     self::document(&of, document, &mut permissions);
                 }
+                let is_unknown = |list| matches!(list, Field::Unknown);
+                permissions.is_complete &= !is_unknown(managed) && !is_unknown(inline);
             }
-            "aws_iam_role_policy" => match is_on_role() {
-                Some(true) => {
+            "aws_iam_role_policy" | "aws_iam_role_policy_attachment" => match is_on_role() {
+                Some(true) if resource.kind == "aws_iam_role_policy" => {
                     let policy = of.text(&["policy"]);
                     document(&of, policy.known().map(String::as_str), &mut permissions);
                 }
-                Some(false) => {}
-                None => permissions.is_complete = false,
-            },
-            "aws_iam_role_policy_attachment" => match is_on_role() {
                 Some(true) => attached(&of, &mut permissions),
                 Some(false) => {}
                 None => permissions.is_complete = false,
@@ -69,15 +62,10 @@ fn attached(attachment: &Reader<'_>, permissions: &mut Permissions) {
         permissions.is_complete = false;
         return;
     };
-    match (
-        attachment.resources.of_kind(target, "aws_iam_policy"),
-        target,
-    ) {
+    let own = attachment.resources.of_kind(target, "aws_iam_policy");
+    match (own, target) {
         (Some(resource), _) => {
-            let policy = Reader {
-                resources: attachment.resources,
-                resource,
-            };
+            let policy = attachment.other(resource);
             let text = policy.text(&["policy"]);
             document(&policy, text.known().map(String::as_str), permissions);
         }
@@ -88,20 +76,13 @@ fn attached(attachment: &Reader<'_>, permissions: &mut Permissions) {
 
 fn managed(of: &Reader<'_>, arn: &str, permissions: &mut Permissions) {
     match iam::managed_policy(arn) {
-        Some([]) => {}
-        Some(actions) => {
-            let is_wide = actions.iter().any(|action| action.contains('*'));
-            permissions.statements.push(Statement {
-                place: of.place(),
-                allows: true,
-                actions: actions.iter().map(|&action| action.to_owned()).collect(),
-                resources: vec![if is_wide {
-                    Scope::Everything
-                } else {
-                    Scope::Unknown
-                }],
-            });
-        }
+        Some(actions) if actions.is_empty() => {}
+        Some(actions) => permissions.statements.push(Statement {
+            place: of.place(),
+            allows: true,
+            resources: vec![iam::managed_scope(&actions)],
+            actions,
+        }),
         None => permissions.is_complete = false,
     }
 }

@@ -26,7 +26,11 @@ pub(crate) struct Resources<'a> {
 /// A resource of a plan.
 pub(crate) struct Resource<'a> {
     pub(crate) address: &'a str,
+    /// The start of the address that all resources of its module share.
+    module: String,
     pub(crate) kind: &'a str,
+    name: &'a str,
+    index: Option<&'a Value>,
     pub(crate) values: &'a Value,
     /// The values that are unknown until the apply.
     unknown: &'a Value,
@@ -56,15 +60,20 @@ impl<'a> Resources<'a> {
     }
 
     fn add(&mut self, module: &'a Value, unknown: &HashMap<&str, &'a Value>, depth: usize) {
+        let prefix = module.get("address").and_then(Value::as_str);
+        let prefix = prefix.map_or_else(String::new, |address| format!("{address}."));
         for resource in list(module, "resources") {
             let text = |name: &str| resource.get(name).and_then(Value::as_str);
-            let (Some(address), Some(kind)) = (text("address"), text("type")) else {
-                continue;
-            };
-            if text("mode") == Some("managed") {
+            if let (Some(address), Some(kind), Some(name)) =
+                (text("address"), text("type"), text("name"))
+                && text("mode") == Some("managed")
+            {
                 self.all.push(Resource {
                     address,
+                    module: prefix.clone(),
                     kind,
+                    name,
+                    index: resource.get("index"),
                     values: resource.get("values").unwrap_or(&NOTHING),
                     unknown: unknown.get(address).copied().unwrap_or(&NOTHING),
                 });
@@ -90,7 +99,7 @@ impl<'a> Resources<'a> {
         }
     }
 
-    pub(crate) fn kind(&self, address: &str) -> Option<&str> {
+    fn kind(&self, address: &str) -> Option<&str> {
         let resource = self.all.iter().find(|it| it.address == address)?;
         Some(resource.kind)
     }
@@ -112,12 +121,8 @@ impl<'a> Resources<'a> {
     /// The resource that has this name, ARN or URL.
     pub(crate) fn named(&self, text: &str) -> Target {
         let is_named = |resource: &&Resource<'_>| {
-            ["arn", "url", "id", "name", "function_name", "invoke_arn"]
-                .iter()
-                .any(|name| {
-                    let value = resource.values.get(name).and_then(Value::as_str);
-                    value == Some(text)
-                })
+            let mut names = ["arn", "url", "id", "name", "function_name", "invoke_arn"].iter();
+            names.any(|name| resource.values.get(name).and_then(Value::as_str) == Some(text))
         };
         let is_relevant = |resource: &&Resource<'_>| {
             matches!(
@@ -133,26 +138,15 @@ impl<'a> Resources<'a> {
         Target::one_of(named.map(|it| it.address.to_owned()).collect(), text)
     }
 
-    /// The only resource that an attribute's expression refers to.
-    pub(crate) fn referred(&self, from: &Resource<'_>, path: &[&str]) -> Option<String> {
-        let mut referred = self.all_referred(from, path);
-        referred.dedup();
-        match referred.as_slice() {
-            [only] => Some(only.clone()),
-            _ => None,
-        }
-    }
-
-    /// The only resource of a kind that an attribute's expression refers to. Resources of other kinds are ignored.
-    pub(crate) fn only_referred(
+    /// The only resource that an attribute's expression refers to. Resources of other kinds than `kind` are ignored.
+    pub(crate) fn referred(
         &self,
         from: &Resource<'_>,
         path: &[&str],
-        kind: &str,
+        kind: Option<&str>,
     ) -> Option<String> {
         let mut referred = self.all_referred(from, path);
-        referred.retain(|address| self.kind(address) == Some(kind));
-        referred.dedup();
+        referred.retain(|address| kind.is_none() || self.kind(address) == kind);
         match referred.as_slice() {
             [only] => Some(only.clone()),
             _ => None,
@@ -160,7 +154,6 @@ impl<'a> Resources<'a> {
     }
 
     fn all_referred(&self, from: &Resource<'_>, path: &[&str]) -> Vec<String> {
-        let (module, _) = split(from.address);
         let configured = self.configured.get(&without_indexes(from.address));
         let Some(mut expression) = configured.and_then(|it| it.get("expressions")) else {
             return Vec::new();
@@ -184,23 +177,17 @@ impl<'a> Resources<'a> {
             let (Some(kind), Some(name)) = (parts.next(), parts.next()) else {
                 continue;
             };
-            let wanted = format!("{module}{kind}.{name}");
-            let exact: Vec<&Resource<'_>> = self
-                .all
-                .iter()
-                .filter(|it| {
-                    it.address == wanted
-                        || without_last_index(it.address) == without_last_index(&wanted)
-                })
-                .collect();
-            let index = from.address.find('[').map(|at| &from.address[at..]);
-            let found = match exact.as_slice() {
+            let wanted = format!("{}{kind}.{name}", from.module);
+            let name = name.split('[').next().unwrap_or(name);
+            let is_named =
+                |it: &&Resource<'_>| it.module == from.module && it.kind == kind && it.name == name;
+            let named: Vec<_> = self.all.iter().filter(is_named).collect();
+            let has_index = |it: &Resource<'_>| it.index.is_some() && it.index == from.index;
+            let found = match named.as_slice() {
                 [only] => Some(only),
-                several => several.iter().find(|it| {
-                    it.address == wanted
-                        || (index.is_some()
-                            && it.address.find('[').map(|at| &it.address[at..]) == index)
-                }),
+                several => several
+                    .iter()
+                    .find(|it| it.address == wanted || has_index(it)),
             };
             match found {
                 Some(found) => addresses.push(found.address.to_owned()),
@@ -215,34 +202,31 @@ impl<'a> Resources<'a> {
 }
 
 impl Resource<'_> {
-    /// Whether a value, or a value that contains it, is unknown until the apply.
-    pub(crate) fn is_unknown(&self, path: &[&str]) -> bool {
+    /// What is unknown of a value: `true` for all of it.
+    fn unknown_at(&self, path: &[&str]) -> &Value {
         let mut unknown = self.unknown;
         for name in path {
             if let Value::Array(blocks) = unknown {
                 unknown = blocks.first().unwrap_or(&NOTHING);
             }
             if unknown == &Value::Bool(true) {
-                return true;
+                return unknown;
             }
             unknown = unknown.get(name).unwrap_or(&NOTHING);
         }
-        unknown == &Value::Bool(true)
+        unknown
+    }
+
+    /// Whether a value, or a value that contains it, is unknown until the apply.
+    pub(crate) fn is_unknown(&self, path: &[&str]) -> bool {
+        self.unknown_at(path) == &Value::Bool(true)
     }
 
     /// The keys of a map whose values are unknown until the apply.
     pub(crate) fn unknown_keys(&self, path: &[&str]) -> Vec<String> {
-        let mut unknown = self.unknown;
-        for name in path {
-            if let Value::Array(blocks) = unknown {
-                unknown = blocks.first().unwrap_or(&NOTHING);
-            }
-            unknown = unknown.get(name).unwrap_or(&NOTHING);
-        }
-        let keys = unknown.as_object().into_iter().flatten();
-        keys.filter(|(_, is_unknown)| **is_unknown == Value::Bool(true))
-            .map(|(name, _)| name.clone())
-            .collect()
+        let keys = self.unknown_at(path).as_object().into_iter().flatten();
+        let unknown = keys.filter(|(_, is_unknown)| **is_unknown == Value::Bool(true));
+        unknown.map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -278,53 +262,14 @@ pub(crate) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a
         .flatten()
 }
 
-/// Splits an address into its module prefix, with the final dot, and the rest.
-fn split(address: &str) -> (&str, &str) {
-    let mut at = 0;
-    while let Some(rest) = address[at..].strip_prefix("module.") {
-        let end = name_end(rest);
-        at += "module.".len() + end + 1;
-        if at >= address.len() {
-            return ("", address);
-        }
-    }
-    address.split_at(at)
-}
-
-/// The end of an address's first name and its index. An index may contain dots.
-fn name_end(address: &str) -> usize {
-    let mut is_quoted = false;
-    for (at, char) in address.char_indices() {
-        match char {
-            '"' => is_quoted = !is_quoted,
-            '.' if !is_quoted => return at,
-            _ => {}
-        }
-    }
-    address.len()
-}
-
+/// An address without indexes, which may contain dots.
 fn without_indexes(address: &str) -> String {
     let mut depth = 0usize;
-    address
-        .chars()
-        .filter(|char| match char {
-            '[' => {
-                depth += 1;
-                false
-            }
-            ']' => {
-                depth = depth.saturating_sub(1);
-                false
-            }
-            _ => depth == 0,
-        })
-        .collect()
-}
-
-fn without_last_index(address: &str) -> &str {
-    match address.ends_with(']') {
-        true => address.rfind('[').map_or(address, |at| &address[..at]),
-        false => address,
-    }
+    let is_outside = |char: &char| {
+        depth += usize::from(*char == '[');
+        let is_outside = depth == 0;
+        depth = depth.saturating_sub(usize::from(*char == ']'));
+        is_outside
+    };
+    address.chars().filter(is_outside).collect()
 }

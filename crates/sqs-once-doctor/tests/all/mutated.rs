@@ -41,28 +41,13 @@ fn damage(text: &str, rng: &mut Rng) -> String {
             4 => lines[at].insert_str(0, "  "),
             5 => lines[at] = lines[at].replace(": ", ": !If [A, B, "),
             6 => {
-                let odd = [
-                    "{",
-                    "]",
-                    "!",
-                    "&a",
-                    "*a",
-                    "'",
-                    "\u{0}",
-                    "é🦀",
-                    "- ",
-                    ": ",
-                    "null",
-                    "|",
-                    ">-",
-                    "\t",
-                    "18446744073709551615",
-                ];
+                let odd = "{,],!,&a,*a,',\u{0},é🦀,- ,: ,null,|,>-,\t,18446744073709551615";
+                let odd: Vec<&str> = odd.split(',').collect();
                 lines[at].push_str(odd[rng.usize(..odd.len())]);
             }
             _ => {
-                lines[at] =
-                    lines[at].replace(|char: char| char.is_ascii_digit(), "9999999999999999999")
+                let is_digit = |char: char| char.is_ascii_digit();
+                lines[at] = lines[at].replace(is_digit, "9999999999999999999");
             }
         }
     }
@@ -71,16 +56,12 @@ fn damage(text: &str, rng: &mut Rng) -> String {
 
 #[test]
 fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
-    let seed = match std::env::var("DOCTOR_SEED") {
-        Ok(seed) => seed.parse().unwrap(),
-        Err(_) => 1,
-    };
+    let seed = std::env::var("DOCTOR_SEED").map_or(1, |seed| seed.parse().unwrap());
     println!("DOCTOR_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
-    let texts: Vec<String> = files()
-        .iter()
-        .map(|file| fs::read_to_string(file).unwrap())
-        .collect();
+    let files = files();
+    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
+    let texts: Vec<String> = texts.collect();
     let (mut examined, mut fixed) = (0, 0);
     for round in 0.. {
         if examined >= EXAMINED && fixed >= FIXED {

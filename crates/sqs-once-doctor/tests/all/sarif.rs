@@ -28,28 +28,18 @@ fn every_rule_is_described_and_every_result_says_what_and_where() {
     for result in results {
         let rule = &rules[usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap()];
         assert_eq!(rule["id"], result["ruleId"]);
-        assert!(
-            result["message"]["text"]
-                .as_str()
-                .unwrap()
-                .contains("Instead:\n")
-        );
+        let text = result["message"]["text"].as_str().unwrap();
+        assert!(text.contains("Instead:\n"), "{text}");
     }
-    let missing = results
-        .iter()
-        .find(|it| it["ruleId"] == "dead-letter-queue-missing")
-        .unwrap();
-    let location = &missing["locations"][0];
-    assert_eq!(
-        location["physicalLocation"]["artifactLocation"]["uri"],
-        "a%20folder/template.yaml"
-    );
-    assert_eq!(location["physicalLocation"]["region"]["startLine"], 2);
-    assert_eq!(location["physicalLocation"]["region"]["startColumn"], 3);
-    assert_eq!(
-        location["logicalLocations"][0]["fullyQualifiedName"],
-        "Orders"
-    );
+    let mut all = results.iter();
+    let missing = all.find(|it| it["ruleId"] == "dead-letter-queue-missing");
+    let location = &missing.unwrap()["locations"][0];
+    let place = &location["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "a%20folder/template.yaml");
+    assert_eq!(place["region"]["startLine"], 2);
+    assert_eq!(place["region"]["startColumn"], 3);
+    let logical = &location["logicalLocations"][0];
+    assert_eq!(logical["fullyQualifiedName"], "Orders");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use sqs_once_doctor::{ReadError, Source};
 use std::path::Path;
 
+const BELOW: &str = "visibility-timeout-below-function-timeout";
+
 fn source(text: &str) -> Source {
     // A folder without a manifest.
     Source::new(Path::new("/nowhere/template.yaml"), text)
@@ -16,11 +18,14 @@ fn rules(text: &str) -> Vec<&'static str> {
 /// The text after all fixes.
 fn fixed(text: &str) -> String {
     let fixes = source(text).fix().unwrap();
-    fixes
-        .files
-        .into_iter()
-        .next()
-        .map_or(text.to_owned(), |(_, text)| text)
+    let fixed = fixes.files.into_iter().next();
+    fixed.map_or(text.to_owned(), |(_, text)| text)
+}
+
+#[track_caller]
+fn assert_finds_but_does_not_fix(text: &str, rule: &str) {
+    assert_eq!(rules(text), [rule]);
+    assert_eq!(fixed(text), text);
 }
 
 /// A consumer whose queue has these properties and causes no other findings.
@@ -61,7 +66,7 @@ Resources:
 }
 
 #[test]
-fn what_only_the_deployment_knows_is_no_finding() {
+fn only_what_is_known_before_the_deployment_is_a_finding() {
     for unknown in [
         "!Ref Seconds",
         "!FindInMap [Timeouts, !Ref AWS::Region, Orders]",
@@ -74,26 +79,19 @@ fn what_only_the_deployment_knows_is_no_finding() {
         "{ 'Fn::ImportValue': Seconds }",
     ] {
         let text = consumer(&format!("      VisibilityTimeout: {unknown}\n"));
-        assert_eq!(rules(&text), <[&str; 0]>::default(), "{unknown}");
+        assert_eq!(rules(&text), [""; 0], "{unknown}");
     }
-}
-
-#[test]
-fn what_is_known_in_every_case_is_a_finding() {
-    for known in [
+    let ten = [
         "10",
         "'10'",
         "\"10\"",
         "!If [Fast, 10, 10]",
         "!Sub '10'",
         "!Join ['', [1, 0]]",
-    ] {
+    ];
+    for known in ten {
         let text = consumer(&format!("      VisibilityTimeout: {known}\n"));
-        assert_eq!(
-            rules(&text),
-            ["visibility-timeout-below-function-timeout"],
-            "{known}"
-        );
+        assert_eq!(rules(&text), [BELOW], "{known}");
     }
     let removed = consumer("      VisibilityTimeout: !Ref AWS::NoValue\n");
     assert_eq!(rules(&removed), ["visibility-timeout-too-short"]);
@@ -101,11 +99,9 @@ fn what_is_known_in_every_case_is_a_finding() {
 
 #[test]
 fn a_switched_off_mapping_consumes_nothing() {
-    let text = consumer("").replace(
-        "            Queue:",
-        "            Enabled: false\n            Queue:",
-    );
-    assert_eq!(rules(&text), <[&str; 0]>::default());
+    let off = "            Enabled: false\n            Queue:";
+    let text = consumer("").replace("            Queue:", off);
+    assert_eq!(rules(&text), [""; 0]);
 }
 
 #[test]
@@ -166,10 +162,8 @@ const JSON: &str = r#"{
 
 #[test]
 fn json_stays_json_as_people_write_it() {
-    assert_eq!(
-        rules(JSON),
-        ["dead-letter-queue-missing", "visibility-timeout-too-short"]
-    );
+    let found = ["dead-letter-queue-missing", "visibility-timeout-too-short"];
+    assert_eq!(rules(JSON), found);
     let fixed = fixed(JSON);
     serde_json::from_str::<serde_json::Value>(&fixed).unwrap();
     assert!(fixed.contains("\"VisibilityTimeout\": 60\n"), "{fixed}");
@@ -178,7 +172,7 @@ fn json_stays_json_as_people_write_it() {
                   \"maxReceiveCount\": 5,
                   \"deadLetterTargetArn\": {";
     assert!(fixed.contains(added), "{fixed}");
-    assert_eq!(rules(&fixed), <[&str; 0]>::default());
+    assert_eq!(rules(&fixed), [""; 0]);
 }
 
 #[test]
@@ -191,84 +185,62 @@ Outputs: {} # nothing
 ",
     );
     let after = before.replace("VisibilityTimeout: 20 ", "VisibilityTimeout: 180 ");
-    assert_eq!(fixed(&before), after);
-    assert_eq!(
-        fixed(&before.replace('\n', "\r\n")),
-        after.replace('\n', "\r\n")
-    );
-
-    let before = consumer("      # First.\n      QueueName: orders # its name\n\nOutputs: {}\n");
-    let after = before.replace("its name\n", "its name\n      VisibilityTimeout: 180\n");
-    assert_eq!(fixed(&before), after);
-    assert_eq!(
-        fixed(&before.replace('\n', "\r\n")),
-        after.replace('\n', "\r\n")
-    );
-}
-
-#[test]
-fn what_stands_in_an_anchor_or_a_condition_is_not_changed_for_all_who_share_it() {
-    let shared = consumer("      VisibilityTimeout: !If [Fast, 10, 10]\n");
-    assert_eq!(fixed(&shared), shared);
-    let aliased = consumer("      VisibilityTimeout: *seconds\n")
-        .replace("Default: 1", "Default: &seconds 10");
-    assert_eq!(
-        rules(&aliased),
-        ["visibility-timeout-below-function-timeout"]
-    );
-    assert_eq!(fixed(&aliased), aliased);
+    let name = consumer("      # First.\n      QueueName: orders # its name\n\nOutputs: {}\n");
+    let named = name.replace("its name\n", "its name\n      VisibilityTimeout: 180\n");
+    for (before, after) in [(before, after), (name, named)] {
+        assert_eq!(fixed(&before), after);
+        let crlf = |text: &str| text.replace('\n', "\r\n");
+        assert_eq!(fixed(&crlf(&before)), crlf(&after));
+    }
 }
 
 #[test]
 fn a_fix_that_would_change_anything_else_is_not_made() {
+    let condition = consumer("      VisibilityTimeout: !If [Fast, 10, 10]\n");
+    assert_finds_but_does_not_fix(&condition, BELOW);
+    let aliased = consumer("      VisibilityTimeout: *seconds\n");
+    let aliased = aliased.replace("Default: 1", "Default: &seconds 10");
+    assert_finds_but_does_not_fix(&aliased, BELOW);
     let shared = consumer("      VisibilityTimeout: 10\n").replace(
         "Queue\n    Properties:\n",
         "Queue\n    Properties: &properties\n",
     ) + "  Others:\n    Type: AWS::SQS::Queue\n    Properties: *properties\n";
-    assert_eq!(
-        rules(&shared),
-        ["visibility-timeout-below-function-timeout"]
-    );
-    assert_eq!(fixed(&shared), shared);
+    assert_finds_but_does_not_fix(&shared, BELOW);
 }
 
 #[test]
 fn functions_that_may_answer_anything_are_not_told_to_report_failures_by_a_fix() {
+    let reports = "            FunctionResponseTypes: [ReportBatchItemFailures]\n";
     let python = consumer("      VisibilityTimeout: 180\n")
-        .replace(
-            "            FunctionResponseTypes: [ReportBatchItemFailures]\n",
-            "",
-        )
+        .replace(reports, "")
         .replace("      Timeout", "      Runtime: python3.13\n      Timeout");
-    assert_eq!(rules(&python), ["partial-batch-response-missing"]);
-    assert_eq!(fixed(&python), python);
+    assert_finds_but_does_not_fix(&python, "partial-batch-response-missing");
 }
 
 #[test]
 fn the_old_dead_letter_queue_of_a_fifo_queue_stays() {
+    const DEAD: &str =
+        "  Dead:\n    Type: AWS::SQS::Queue\n    Properties: { MessageRetentionPeriod: 1209600 }\n";
     let text = consumer("      VisibilityTimeout: 180\n      FifoQueue: true\n")
         .replace("!ImportValue Dead", "!GetAtt Dead.Arn")
-        + "  Dead:\n    Type: AWS::SQS::Queue\n    Properties: { MessageRetentionPeriod: 1209600 }\n";
+        + DEAD;
     let fixed = fixed(&text);
-    assert!(fixed.contains("  Dead:\n    Type: AWS::SQS::Queue\n    Properties: { MessageRetentionPeriod: 1209600 }\n"), "{fixed}");
-    assert!(
-        fixed.contains("deadLetterTargetArn: !GetAtt OrdersFifoDeadLetterQueue.Arn"),
-        "{fixed}"
-    );
-    assert!(
-        fixed.contains("      FifoQueue: true\n      MessageRetentionPeriod: 1209600\n"),
-        "{fixed}"
-    );
-    assert_eq!(rules(&fixed), <[&str; 0]>::default());
+    for part in [
+        DEAD,
+        "deadLetterTargetArn: !GetAtt OrdersFifoDeadLetterQueue.Arn",
+        "      FifoQueue: true\n      MessageRetentionPeriod: 1209600\n",
+    ] {
+        assert!(fixed.contains(part), "{fixed}");
+    }
+    assert_eq!(rules(&fixed), [""; 0]);
 }
 
 #[test]
-fn a_text_that_is_no_deployment_says_so() {
-    assert!(matches!(source("").examine(), Err(ReadError::NoResources)));
-    assert!(matches!(
-        source("a: 1").examine(),
-        Err(ReadError::NoResources)
-    ));
+fn a_text_that_is_not_a_deployment_is_an_error() {
+    for text in ["", "a: 1"] {
+        let refused = source(text).examine();
+        assert!(matches!(refused, Err(ReadError::NoResources)), "{text}");
+    }
     assert!(matches!(source("a: [").examine(), Err(ReadError::Yaml(_))));
     let deep = format!("Resources: {}{}", "[".repeat(5000), "]".repeat(5000));
     assert!(source(&deep).examine().is_err());
@@ -380,67 +352,45 @@ fn a_resource_that_is_all_queues_or_all_tables_is_a_wildcard() {
 #[test]
 fn a_byte_order_mark_stays_in_front() {
     let template = format!("\u{feff}{}", consumer("      VisibilityTimeout: 60"));
-    assert_eq!(
-        fixed(&template),
-        template.replace("Timeout: 60", "Timeout: 180")
-    );
+    let expected = template.replace("Timeout: 60", "Timeout: 180");
+    assert_eq!(fixed(&template), expected);
 }
 
 #[test]
 fn only_a_statement_that_denies_every_request_without_tls_does() {
     let template = consumer("      VisibilityTimeout: 180\n");
-    for (from, to) in [
-        ("Effect: Deny", "Effect: Allow"),
-        (
-            "Principal: '*'",
-            "Principal: { Service: sns.amazonaws.com }",
-        ),
-        ("Principal: '*'", "NotPrincipal: { AWS: !Ref Admin }"),
-        ("Action: sqs:*", "Action: sqs:ReceiveMessage"),
-        ("Resource: '*'", "Resource: !GetAtt Charge.Arn"),
-        ("SecureTransport: false", "SecureTransport: true"),
-        (
-            "SecureTransport: false",
-            "SecureTransport: false, aws:SourceAccount: 1",
-        ),
-        (
-            "{ Bool: {",
-            "{ StringEquals: { aws:SourceAccount: 1 }, Bool: {",
-        ),
-        ("[!Ref Orders, !Ref Dead]", "[!Ref Charge]"),
-    ] {
+    let changed = |change: &str| {
+        let (from, to) = change.split_once(" => ").unwrap();
         let changed = template.replace(from, to);
-        assert_ne!(changed, template);
-        assert_eq!(rules(&changed), ["queue-accepts-plain-http"], "{to}");
-        assert_eq!(fixed(&changed), changed, "{to}");
+        assert_ne!(changed, template, "{change}");
+        changed
+    };
+    for change in [
+        "Effect: Deny => Effect: Allow",
+        "Principal: '*' => Principal: { Service: sns.amazonaws.com }",
+        "Principal: '*' => NotPrincipal: { AWS: !Ref Admin }",
+        "Action: sqs:* => Action: sqs:ReceiveMessage",
+        "Resource: '*' => Resource: !GetAtt Charge.Arn",
+        "SecureTransport: false => SecureTransport: true",
+        "SecureTransport: false => SecureTransport: false, aws:SourceAccount: 1",
+        "{ Bool: { => { StringEquals: { aws:SourceAccount: 1 }, Bool: {",
+        "[!Ref Orders, !Ref Dead] => [!Ref Charge]",
+    ] {
+        assert_finds_but_does_not_fix(&changed(change), "queue-accepts-plain-http");
     }
-    for (from, to) in [
-        ("Principal: '*'", "Principal: { AWS: ['*'] }"),
-        (
-            "Action: sqs:*",
-            "Action: ['sqs:Send*', 'SQS:ReceiveMessage', 'sqs:D*']",
-        ),
-        ("Resource: '*'", "Resource: !GetAtt Orders.Arn"),
-        ("{ Bool:", "{ BoolIfExists:"),
-        (
-            "aws:SecureTransport: false",
-            "AWS:securetransport: ['false']",
-        ),
+    for change in [
+        "Principal: '*' => Principal: { AWS: ['*'] }",
+        "Action: sqs:* => Action: ['sqs:Send*', 'SQS:ReceiveMessage', 'sqs:D*']",
+        "Resource: '*' => Resource: !GetAtt Orders.Arn",
+        "{ Bool: => { BoolIfExists:",
+        "aws:SecureTransport: false => AWS:securetransport: ['false']",
         // These are known only at deployment time.
-        ("Effect: Deny", "Effect: !Ref Seconds"),
-        ("Principal: '*'", "Principal: !ImportValue Everybody"),
-        (
-            "Condition: ",
-            "Condition: !If [Fast, { Bool: {} }, !Ref AWS::NoValue] #",
-        ),
-        (
-            "          - Effect: Deny",
-            "          - !If [Fast, { Effect: Allow }, { Effect: Deny }]\n          - Effect: Allow",
-        ),
-        ("[!Ref Orders, !Ref Dead]", "[!Ref Seconds]"),
+        "Effect: Deny => Effect: !Ref Seconds",
+        "Principal: '*' => Principal: !ImportValue Everybody",
+        "Condition:  => Condition: !If [Fast, { Bool: {} }, !Ref AWS::NoValue] #",
+        "- Effect: Deny => - !If [Fast, { Effect: Allow }, { Effect: Deny }]\n          - Effect: Allow",
+        "[!Ref Orders, !Ref Dead] => [!Ref Seconds]",
     ] {
-        let changed = template.replace(from, to);
-        assert_ne!(changed, template);
-        assert_eq!(rules(&changed), [""; 0], "{to}");
+        assert_eq!(rules(&changed(change)), [""; 0], "{change}");
     }
 }

@@ -1,33 +1,30 @@
 //! Delivers a batch: invokes an execution environment and applies the response to the messages.
 
-use super::Observers;
 use super::environment::{Environment, with_causes};
-use super::faults::Fate;
+use super::faults::FaultSource;
 use super::settings::PollerSettings;
 use super::warm::Warm;
-use crate::local_event::{Answer, LocalEvent};
-use crate::queue::{Received, Source, event};
+use crate::local_event::{Answer, LocalEvent, Observers};
+use crate::queue::{Received, Source, event, queue_name};
 use crate::response::BatchResponse;
 use crate::runtime_api::InvokeError;
 use axum::body::Bytes;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// The state that all deliveries share.
 pub(super) struct Shared<S> {
     pub(super) source: S,
     pub(super) arn: String,
     pub(super) settings: PollerSettings,
     pub(super) observers: Observers,
-    pub(super) fate: Fate,
+    pub(super) faults: FaultSource,
     pub(super) warm: Warm,
     /// Copies of messages to deliver while their first delivery is still in flight.
     pub(super) copies: Mutex<VecDeque<Vec<Received>>>,
 }
 
-/// A message of a batch.
 pub(super) struct Item {
     pub(super) received: Received,
     /// Whether to deliver the message a second time after it succeeds.
@@ -35,17 +32,8 @@ pub(super) struct Item {
 }
 
 impl<S: Source> Shared<S> {
-    pub(super) fn copies(&self) -> MutexGuard<'_, VecDeque<Vec<Received>>> {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn queue(&self) -> &str {
-        self.arn.rsplit(':').next().unwrap_or_default()
-    }
-
-    /// Reports an injected fault to the observers.
-    pub(super) fn done_to(&self, what: &str, message_ids: Vec<String>) {
-        self.observers.tell(&LocalEvent::Fault {
+    pub(super) fn report_fault(&self, what: &str, message_ids: Vec<String>) {
+        self.observers.tell_now(&LocalEvent::Fault {
             what: what.to_owned(),
             message_ids,
         });
@@ -81,7 +69,7 @@ impl<S: Source> Shared<S> {
             };
             batch = again.iter().map(|item| copy(&item.received)).collect();
             let copied = batch.iter().map(|item| item.received.message.id.clone());
-            self.done_to("delivered again after its success", copied.collect());
+            self.report_fault("delivered again after its success", copied.collect());
         }
         if let Some(environment) = environment
             && let Some(environment) = environment.for_next_event().await
@@ -98,16 +86,16 @@ impl<S: Source> Shared<S> {
         messages: &[Received],
     ) -> (Option<Environment>, Answer) {
         let message_ids: Vec<_> = messages.iter().map(|one| one.message.id.clone()).collect();
-        if let Some(delay) = self.fate.delay() {
-            self.done_to(&format!("started {delay:.1?} late"), message_ids.clone());
+        if let Some(delay) = self.faults.delay() {
+            self.report_fault(&format!("started {delay:.1?} late"), message_ids.clone());
             tokio::time::sleep(delay).await;
         }
         let number = environment.number;
         let request_id = Uuid::new_v4().to_string();
-        self.observers.tell(&LocalEvent::Invoked {
+        self.observers.tell_now(&LocalEvent::Invoked {
             environment: number,
             request_id: request_id.clone(),
-            queue: self.queue().to_owned(),
+            queue: queue_name(&self.arn).to_owned(),
             message_ids: message_ids.clone(),
         });
         environment.forget_records();
@@ -117,27 +105,21 @@ impl<S: Source> Shared<S> {
         let answered = tokio::select! {
             biased;
             answer = environment.function.invoke_as(&request_id, payload, self.settings.timeout) => Some(answer),
-            () = sleep_or_never(self.fate.kill_after()) => None,
+            () = sleep_or_never(self.faults.kill_after()) => None,
         };
-        self.fate.took(started.elapsed());
+        self.faults.took(started.elapsed());
         let (left, answer) = match answered {
             None => {
-                self.done_to("its process was killed", message_ids);
-                environment
-                    .end("killed by a fault that was asked for")
-                    .await;
-                (
-                    None,
-                    failed("the process was killed by a fault that was asked for"),
-                )
+                self.report_fault("its process was killed", message_ids);
+                let reason = "killed by a fault that was asked for";
+                environment.end(reason).await;
+                (None, failed(&format!("the process was {reason}")))
             }
-            Some(Ok(_)) if self.fate.drops_response() => {
+            Some(Ok(_)) if self.faults.drops_response() => {
                 environment.wait_for_records(message_ids.clone()).await;
-                self.done_to("its answer was lost", message_ids);
-                (
-                    Some(environment),
-                    failed("the answer was lost by a fault that was asked for"),
-                )
+                self.report_fault("its answer was lost", message_ids);
+                let answer = failed("the answer was lost by a fault that was asked for");
+                (Some(environment), answer)
             }
             Some(Ok(answer)) => {
                 environment.wait_for_records(message_ids.clone()).await;
@@ -145,10 +127,21 @@ impl<S: Source> Shared<S> {
             }
             Some(Err(error)) => {
                 let reason = with_causes(&error);
-                (after(environment, &error, &reason).await, failed(&reason))
+                // Lambda reuses an environment that has answered.
+                let has_answered = matches!(
+                    error,
+                    InvokeError::Function(_) | InvokeError::AnswerTooLarge { .. }
+                );
+                let left = if has_answered {
+                    Some(environment)
+                } else {
+                    environment.end(&reason).await;
+                    None
+                };
+                (left, failed(&reason))
             }
         };
-        self.observers.tell(&LocalEvent::Answered {
+        self.observers.tell_now(&LocalEvent::Answered {
             environment: number,
             request_id,
             answer: answer.clone(),
@@ -157,28 +150,12 @@ impl<S: Source> Shared<S> {
     }
 
     fn read(&self, answer: &Bytes, message_ids: &[String]) -> Answer {
-        if !self.settings.reports_failures {
-            return Answer::Read {
-                failures: Vec::new(),
-            };
-        }
-        match BatchResponse::parse(answer, message_ids) {
-            Ok(response) => Answer::Read {
-                failures: response.failures().to_vec(),
-            },
-            Err(error) => failed(&with_causes(&error)),
-        }
-    }
-}
-
-/// Returns the environment if it survives a failed invocation; ends it otherwise.
-async fn after(environment: Environment, error: &InvokeError, reason: &str) -> Option<Environment> {
-    match error {
-        InvokeError::Function(_) | InvokeError::AnswerTooLarge { .. } => Some(environment),
-        _ => {
-            environment.end(reason).await;
-            None
-        }
+        let failures = match BatchResponse::parse(answer, message_ids) {
+            _ if !self.settings.reports_failures => Vec::new(),
+            Ok(response) => response.failures().to_vec(),
+            Err(error) => return failed(&with_causes(&error)),
+        };
+        Answer::Read { failures }
     }
 }
 

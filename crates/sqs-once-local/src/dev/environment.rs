@@ -1,9 +1,8 @@
 //! One execution environment: a process and the events that observers receive about it.
 
-use super::Observers;
 use crate::function::Function;
 use crate::launch::Launch;
-use crate::local_event::LocalEvent;
+use crate::local_event::{LocalEvent, Observers};
 use std::error::Error;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -34,10 +33,10 @@ impl Environment {
         observers: Observers,
     ) -> Result<Self, String> {
         let (named, records) = mpsc::unbounded_channel();
-        let (of_lines, of_records) = (observers.clone(), observers.clone());
+        let (for_lines, for_records) = (observers.clone(), observers.clone());
         let launch = launch
             .on_line(move |line| {
-                of_lines.tell(&LocalEvent::Logged {
+                for_lines.tell_now(&LocalEvent::Logged {
                     environment: number,
                     line: line.to_owned(),
                 });
@@ -45,30 +44,27 @@ impl Environment {
             .on_record(move |record| {
                 // The receiver is gone once the environment has ended.
                 let _ = named.send(record.message_id.clone());
-                of_records.tell(&LocalEvent::Record {
+                for_records.tell_now(&LocalEvent::Record {
                     environment: number,
                     record,
                 });
             });
-        let ended = |reason: String| LocalEvent::EnvironmentEnded {
+        let ended = |reason| LocalEvent::EnvironmentEnded {
             environment: number,
             reason,
         };
-        observers.tell(&LocalEvent::EnvironmentStarted {
+        observers.tell_now(&LocalEvent::EnvironmentStarted {
             environment: number,
         });
-        let function = match launch.start().await {
-            Ok(function) => function,
-            Err(error) => {
-                let reason = with_causes(&error);
-                observers.tell(&ended(reason.clone()));
-                return Err(reason);
-            }
-        };
+        let function = launch.start().await.map_err(|error| {
+            let reason = with_causes(&error);
+            observers.tell_now(&ended(reason.clone()));
+            reason
+        })?;
         if let Err(error) = function.ready().await {
             let reason = with_causes(&error);
             function.stop().await;
-            observers.tell(&ended(format!("it did not start: {reason}")));
+            observers.tell_now(&ended(format!("it did not start: {reason}")));
             return Err(reason);
         }
         Ok(Self {
@@ -83,7 +79,7 @@ impl Environment {
 
     pub(super) async fn end(self, reason: &str) {
         self.function.stop().await;
-        self.observers.tell(&LocalEvent::EnvironmentEnded {
+        self.observers.tell_now(&LocalEvent::EnvironmentEnded {
             environment: self.number,
             reason: reason.to_owned(),
         });
@@ -124,13 +120,8 @@ impl Environment {
 }
 
 /// Formats an error and its sources on one line.
-pub(super) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
+pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let errors = std::iter::successors(Some(error), |error| (**error).source());
+    let texts: Vec<_> = errors.map(ToString::to_string).collect();
+    texts.join(": ")
 }

@@ -1,12 +1,13 @@
 //! Injected faults, drawn from a seed.
 
+use crate::lock;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// The longest delay of a slow invocation.
-const LATEST: Duration = Duration::from_secs(5);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
 /// How often each fault is injected. The default injects none.
 ///
@@ -66,25 +67,24 @@ impl fmt::Display for Percent {
 pub struct PercentError(String);
 
 /// Draws the faults: [`Faults`] and the state of the random generator.
-pub(super) struct Fate {
+pub(super) struct FaultSource {
     faults: Faults,
-    chance: Mutex<fastrand::Rng>,
+    random: Mutex<fastrand::Rng>,
     /// A moving average of how long invocations take. It determines when kills happen.
     usual: Mutex<Duration>,
 }
 
-impl Fate {
+impl FaultSource {
     pub(super) fn new(faults: Faults) -> Self {
         Self {
             faults,
-            chance: Mutex::new(fastrand::Rng::with_seed(faults.seed)),
+            random: Mutex::new(fastrand::Rng::with_seed(faults.seed)),
             usual: Mutex::new(Duration::from_millis(20)),
         }
     }
 
     fn draw(&self) -> f64 {
-        let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
-        chance.f64()
+        lock(&self.random).f64()
     }
 
     fn happens(&self, share: Percent) -> bool {
@@ -108,19 +108,19 @@ impl Fate {
     /// How long to delay an invocation, if at all.
     pub(super) fn delay(&self) -> Option<Duration> {
         self.happens(self.faults.slow)
-            .then(|| LATEST.mul_f64(self.draw()))
+            .then(|| LONGEST_DELAY.mul_f64(self.draw()))
     }
 
     /// How long after its start to kill an invocation's process: a random share of the usual duration.
     pub(super) fn kill_after(&self) -> Option<Duration> {
-        let usual = *self.usual.lock().unwrap_or_else(PoisonError::into_inner);
+        let usual = *lock(&self.usual);
         self.happens(self.faults.kill)
             .then(|| usual.mul_f64(self.draw()))
     }
 
     /// Updates the usual duration with the time that an invocation took.
     pub(super) fn took(&self, time: Duration) {
-        let mut usual = self.usual.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usual = lock(&self.usual);
         *usual = (*usual * 3 + time) / 4;
     }
 }

@@ -10,19 +10,3 @@ mod warm;
 pub use faults::{Faults, Percent, PercentError};
 pub use poller::{Poller, PollerControls, PollerError};
 pub use settings::PollerSettings;
-
-use crate::local_event::{LocalEvent, Observer};
-use std::time::SystemTime;
-
-/// The observers of a poller.
-#[derive(Clone, Default)]
-struct Observers(Vec<Observer>);
-
-impl Observers {
-    fn tell(&self, happening: &LocalEvent) {
-        let now = SystemTime::now();
-        for observer in &self.0 {
-            observer(now, happening);
-        }
-    }
-}

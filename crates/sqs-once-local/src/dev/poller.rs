@@ -1,20 +1,18 @@
 //! The poller, which gathers batches and hands them to execution environments.
 
-use super::Observers;
 use super::delivery::{Item, Shared, copy};
-use super::environment::Environment;
-use super::faults::{Fate, Faults};
+use super::faults::{FaultSource, Faults};
 use super::settings::PollerSettings;
 use super::warm::{Build, Warm};
 use crate::launch::Launch;
-use crate::local_event::Observer;
+use crate::local_event::{Observer, Observers};
+use crate::lock;
 use crate::queue::{Received, Source, event};
-use std::collections::VecDeque;
 use std::error::Error;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -57,11 +55,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 /// # }
 /// ```
 pub struct Poller<S> {
-    source: S,
-    settings: PollerSettings,
-    observers: Observers,
-    faults: Faults,
-    warm: Warm,
+    shared: Shared<S>,
     stop: watch::Sender<bool>,
 }
 
@@ -93,12 +87,17 @@ impl<S: Source> Poller<S> {
     /// Creates a poller of `source` for the function that `launch` starts. It replaces the log line callbacks of
     /// `launch`.
     pub fn new(source: S, launch: Launch, settings: PollerSettings) -> Self {
-        Self {
+        let shared = Shared {
+            arn: source.arn(),
             source,
             settings,
             observers: Observers::default(),
-            faults: Faults::default(),
+            faults: FaultSource::new(Faults::default()),
             warm: Warm::new(launch),
+            copies: Mutex::default(),
+        };
+        Self {
+            shared,
             stop: watch::Sender::new(false),
         }
     }
@@ -107,21 +106,21 @@ impl<S: Source> Poller<S> {
     /// happens to messages.
     #[must_use]
     pub fn observe(mut self, observer: Observer) -> Self {
-        self.observers.0.push(observer);
+        self.shared.observers.add(observer);
         self
     }
 
     /// Injects faults into deliveries and invocations.
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
-        self.faults = faults;
+        self.shared.faults = FaultSource::new(faults);
         self
     }
 
     /// Returns a handle that controls the poller while it runs.
     pub fn controls(&self) -> PollerControls {
         PollerControls {
-            build: self.warm.build.clone(),
+            build: self.shared.warm.build.clone(),
             stop: self.stop.clone(),
         }
     }
@@ -132,20 +131,9 @@ impl<S: Source> Poller<S> {
     /// # Errors
     /// [`PollerError::Source`] if the queue fails. With `until_empty`, [`PollerError::Start`] if the function can't be
     /// started.
-    /// be started.
     pub async fn run(self) -> Result<(), PollerError<S::Error>> {
-        let arn = self.source.arn();
         let running = Running {
-            slots: Arc::new(Semaphore::new(permits(self.settings.concurrency))),
-            shared: Arc::new(Shared {
-                source: self.source,
-                arn,
-                settings: self.settings,
-                observers: self.observers,
-                fate: Fate::new(self.faults),
-                warm: self.warm,
-                copies: Mutex::new(VecDeque::new()),
-            }),
+            shared: Arc::new(self.shared),
             deliveries: JoinSet::new(),
             stop: self.stop,
         };
@@ -153,20 +141,10 @@ impl<S: Source> Poller<S> {
     }
 }
 
-/// A running poller.
 struct Running<S: Source> {
-    slots: Arc<Semaphore>,
     shared: Arc<Shared<S>>,
     deliveries: JoinSet<Result<(), S::Error>>,
     stop: watch::Sender<bool>,
-}
-
-/// The result of one attempt to gather a batch.
-enum Gathered {
-    Batch(Vec<Received>),
-    /// The second delivery of messages whose first delivery is still in flight.
-    Copies(Vec<Received>),
-    Nothing,
 }
 
 impl<S: Source> Running<S> {
@@ -182,9 +160,9 @@ impl<S: Source> Running<S> {
 
     async fn poll(&mut self) -> Result<(), PollerError<S::Error>> {
         let mut failed_starts = 0;
-        while let Some(slot) = self.slot().await? {
+        while self.may_deliver().await? {
             let build = self.shared.warm.build.subscribe();
-            let environment = match self.environment().await {
+            let environment = match self.shared.warm.environment(&self.shared.observers).await {
                 Ok(environment) => environment,
                 Err(reason) if self.shared.settings.until_empty => {
                     return Err(PollerError::Start { reason });
@@ -196,50 +174,36 @@ impl<S: Source> Running<S> {
                 }
             };
             failed_starts = 0;
-            match self.gather().await.map_err(PollerError::Source)? {
-                Gathered::Batch(messages) => {
-                    let batch = self.with_fate(messages);
-                    self.dispatch(slot, environment, batch);
-                }
-                Gathered::Copies(messages) => {
-                    let batch = messages.iter().map(copy).collect();
-                    self.dispatch(slot, environment, batch);
-                }
-                Gathered::Nothing => {
-                    self.shared.warm.put(environment);
-                    if self.shared.settings.until_empty && self.is_done().await? {
-                        break;
-                    }
-                    self.wait(IDLE).await;
-                }
+            let batch = self.gather().await.map_err(PollerError::Source)?;
+            if !batch.is_empty() {
+                let shared = Arc::clone(&self.shared);
+                let delivery = async move { shared.deliver(environment, batch).await };
+                self.deliveries.spawn(delivery);
+                continue;
             }
+            self.shared.warm.put(environment);
+            if self.shared.settings.until_empty && self.is_done().await? {
+                break;
+            }
+            self.wait(IDLE).await;
         }
         Ok(())
     }
 
-    /// Waits until an invocation may start. Returns `None` once the poller is stopped.
-    async fn slot(&mut self) -> Result<Option<OwnedSemaphorePermit>, PollerError<S::Error>> {
+    /// Waits until a delivery may start. Returns `false` once the poller is stopped.
+    async fn may_deliver(&mut self) -> Result<bool, PollerError<S::Error>> {
         let mut stop = self.stop.subscribe();
+        let most = usize::try_from(self.shared.settings.concurrency.get()).unwrap_or(usize::MAX);
         loop {
             while let Some(delivered) = self.deliveries.try_join_next() {
                 settled(delivered)?;
             }
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return Ok(None),
-                // The semaphore is never closed.
-                Ok(slot) = Arc::clone(&self.slots).acquire_owned() => return Ok(Some(slot)),
+                _ = stop.wait_for(|stop| *stop) => return Ok(false),
+                () = std::future::ready(()), if self.deliveries.len() < most => return Ok(true),
                 Some(delivered) = self.deliveries.join_next() => settled(delivered)?,
             }
-        }
-    }
-
-    /// Returns an environment that runs the current build, or the reason why none could be started.
-    async fn environment(&self) -> Result<Environment, String> {
-        let warm = &self.shared.warm;
-        match warm.take().await {
-            Some(environment) => Ok(environment),
-            None => warm.start(&self.shared.observers).await,
         }
     }
 
@@ -261,26 +225,28 @@ impl<S: Source> Running<S> {
         }
     }
 
-    /// Receives messages until the batch is full or its window is over.
-    async fn gather(&self) -> Result<Gathered, S::Error> {
-        let Shared {
-            settings, source, ..
-        } = &*self.shared;
-        if let Some(copies) = self.shared.copies().pop_front() {
-            return Ok(Gathered::Copies(copies));
+    /// Receives messages until the batch is full or its window is over. Returns copies of messages in flight first.
+    async fn gather(&self) -> Result<Vec<Item>, S::Error> {
+        let (settings, source) = (&self.shared.settings, &self.shared.source);
+        if let Some(copies) = lock(&self.shared.copies).pop_front() {
+            return Ok(copies.iter().map(copy).collect());
         }
-        let mut batch = Batch::new(settings.batch_size);
+        let mut batch = Batch {
+            size: settings.batch_size,
+            messages: Vec::new(),
+            bytes: 0,
+        };
         let (mut until, mut wait) = (None, LONG_POLL);
         while let Some(room) = batch.room() {
             let received = source.receive(room, wait).await?;
             let is_empty = received.is_empty();
-            let too_much = batch.add(received, &self.shared.arn);
-            if !too_much.is_empty() {
-                source.give_back(&too_much).await?;
+            let rest = batch.add(received, &self.shared.arn);
+            if !rest.is_empty() {
+                source.give_back(&rest).await?;
                 break;
             }
             if batch.messages.is_empty() {
-                return Ok(Gathered::Nothing);
+                return Ok(Vec::new());
             }
             let now = Instant::now();
             let until = *until.get_or_insert(now + settings.window);
@@ -294,19 +260,19 @@ impl<S: Source> Running<S> {
             }
             wait = until.saturating_duration_since(Instant::now());
         }
-        Ok(Gathered::Batch(batch.messages))
+        Ok(self.with_duplicates(batch.messages))
     }
 
     /// Decides which messages to deliver twice.
-    fn with_fate(&self, messages: Vec<Received>) -> Vec<Item> {
-        let Shared { fate, arn, .. } = &*self.shared;
+    fn with_duplicates(&self, messages: Vec<Received>) -> Vec<Item> {
+        let Shared { faults, arn, .. } = &*self.shared;
         let mut copies = Vec::new();
         let batch = messages
             .into_iter()
             .map(|received| {
-                let is_duplicate = fate.duplicates();
+                let is_duplicate = faults.duplicates();
                 // Two environments never process messages of one group at the same time.
-                let at_once = is_duplicate && !arn.ends_with(".fifo") && fate.at_once();
+                let at_once = is_duplicate && !arn.ends_with(".fifo") && faults.at_once();
                 if at_once {
                     copies.push(received.clone());
                 }
@@ -318,37 +284,18 @@ impl<S: Source> Running<S> {
             .collect();
         if !copies.is_empty() {
             let copied = copies.iter().map(|one| one.message.id.clone()).collect();
-            self.shared.done_to("delivered twice at a time", copied);
-            self.shared.copies().push_back(copies);
+            self.shared
+                .report_fault("delivered twice at a time", copied);
+            lock(&self.shared.copies).push_back(copies);
         }
         batch
     }
 
-    fn dispatch(&mut self, slot: OwnedSemaphorePermit, environment: Environment, batch: Vec<Item>) {
-        let shared = Arc::clone(&self.shared);
-        self.deliveries.spawn(async move {
-            let delivered = shared.deliver(environment, batch).await;
-            drop(slot);
-            delivered
-        });
-    }
-
     /// Whether the queue is empty and no delivery is in flight.
     async fn is_done(&self) -> Result<bool, PollerError<S::Error>> {
-        let Shared {
-            settings, source, ..
-        } = &*self.shared;
-        // The poller itself holds one slot.
-        if self.slots.available_permits() + 1 < permits(settings.concurrency) {
-            return Ok(false);
-        }
-        source.is_empty().await.map_err(PollerError::Source)
+        let is_empty = self.shared.source.is_empty();
+        Ok(self.deliveries.is_empty() && is_empty.await.map_err(PollerError::Source)?)
     }
-}
-
-fn permits(concurrency: NonZeroU32) -> usize {
-    let concurrency = usize::try_from(concurrency.get()).unwrap_or(usize::MAX);
-    concurrency.min(Semaphore::MAX_PERMITS)
 }
 
 /// Returns the result of a delivery. Resumes the panic of one that panicked, since that is a bug in this crate.
@@ -365,7 +312,6 @@ fn settled<E: Error + 'static>(
     }
 }
 
-/// A batch while it is gathered.
 struct Batch {
     size: NonZeroU32,
     messages: Vec<Received>,
@@ -373,14 +319,6 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(size: NonZeroU32) -> Self {
-        Self {
-            size,
-            messages: Vec::new(),
-            bytes: 0,
-        }
-    }
-
     /// How many messages to request, or `None` if the batch is full.
     fn room(&self) -> Option<NonZeroU32> {
         let held = u32::try_from(self.messages.len()).unwrap_or(u32::MAX);

@@ -1,13 +1,13 @@
 //! The idle execution environments, and the build that new ones run.
 
-use super::Observers;
 use super::environment::Environment;
 use crate::launch::Launch;
+use crate::local_event::Observers;
+use crate::lock;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// The current build of the function.
 #[derive(Clone)]
 pub(super) struct Build {
     pub(super) generation: u64,
@@ -32,49 +32,40 @@ impl Warm {
         }
     }
 
-    pub(super) fn is_current(&self, environment: &Environment) -> bool {
+    fn is_current(&self, environment: &Environment) -> bool {
         environment.generation == self.build.borrow().generation
     }
 
-    /// Takes a live environment that runs the current build. Ends all idle ones that do not.
-    pub(super) async fn take(&self) -> Option<Environment> {
+    /// Takes an idle environment that runs the current build, or starts one. Returns the reason if it can't. Ends the idle
+    /// environments that can't be used.
+    pub(super) async fn environment(&self, observers: &Observers) -> Result<Environment, String> {
         let is_useless =
             |one: &mut Environment| !self.is_current(one) || one.function.status().is_some();
-        let useless: Vec<Environment> = self.idle().extract_if(.., is_useless).collect();
+        let useless: Vec<Environment> = lock(&self.idle).extract_if(.., is_useless).collect();
         for environment in useless {
-            match environment.function.status() {
-                Some(status) => {
-                    environment
-                        .end(&format!("the process ended: {status}"))
-                        .await
-                }
-                None => environment.end("the function was built anew").await,
-            }
+            let reason = match environment.function.status() {
+                Some(status) => format!("the process ended: {status}"),
+                None => "the function was rebuilt".to_owned(),
+            };
+            environment.end(&reason).await;
         }
-        self.idle().pop()
-    }
-
-    pub(super) fn put(&self, environment: Environment) {
-        self.idle().push(environment);
-    }
-
-    /// Starts an environment. Returns the reason if it can't.
-    pub(super) async fn start(&self, observers: &Observers) -> Result<Environment, String> {
+        let idle = lock(&self.idle).pop();
+        if let Some(environment) = idle {
+            return Ok(environment);
+        }
         let Build { generation, launch } = self.build.borrow().clone();
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         Environment::start(number, generation, launch, observers.clone()).await
     }
 
-    pub(super) async fn end_all(&self) {
-        loop {
-            let Some(environment) = self.idle().pop() else {
-                return;
-            };
-            environment.end("the poller has ended").await;
-        }
+    pub(super) fn put(&self, environment: Environment) {
+        lock(&self.idle).push(environment);
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Environment>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) async fn end_all(&self) {
+        let idle = std::mem::take(&mut *lock(&self.idle));
+        for environment in idle {
+            environment.end("the poller has ended").await;
+        }
     }
 }

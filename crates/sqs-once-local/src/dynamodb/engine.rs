@@ -4,10 +4,12 @@
 //! a single connection: this process connects, checks that the server accepted it, and closes the listener. The
 //! connection stays open and carries the requests that the guard admitted.
 
+use crate::lock;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{Request, StatusCode, Uri, Version, header};
 use axum::response::{IntoResponse, Response};
 use dynoxide::Database;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -15,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -37,7 +39,6 @@ pub(super) struct Engine {
     idle: Mutex<Vec<Connection>>,
 }
 
-/// A connection to the engine's server.
 struct Connection {
     sender: SendRequest<Body>,
     task: JoinHandle<()>,
@@ -51,59 +52,51 @@ pub(super) fn routes(engine: &Arc<Engine>) -> Router {
         .with_state(Arc::clone(engine))
 }
 
-async fn respond(
-    State(engine): State<Arc<Engine>>,
-    method: Method,
-    uri: Uri,
-    mut headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+async fn respond(State(engine): State<Arc<Engine>>, mut parts: Parts, body: Bytes) -> Response {
     for name in OF_ONE_CONNECTION {
-        headers.remove(name);
+        parts.headers.remove(name);
     }
-    let mut request = Request::new(Body::from(body));
-    *request.method_mut() = method;
-    let path = uri.path_and_query();
-    *request.uri_mut() = path.map_or_else(Uri::default, |path| Uri::from(path.clone()));
-    *request.headers_mut() = headers;
+    let path = parts.uri.path_and_query().cloned();
+    parts.uri = path.map_or_else(Uri::default, Uri::from);
+    // After a request of HTTP/1.0, the engine would close its connection.
+    parts.version = Version::HTTP_11;
+    let request = Request::from_parts(parts, Body::from(body));
     match engine.ask(request).await {
         Ok(answer) => answer,
         Err(error) => {
-            let said = format!("the embedded DynamoDB did not answer: {error}");
-            (StatusCode::INTERNAL_SERVER_ERROR, said).into_response()
+            let text = format!("the embedded DynamoDB did not answer: {error}");
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
         }
     }
 }
 
 impl Engine {
     pub(super) fn new(database: Database) -> Arc<Self> {
-        let idle = Mutex::default();
-        Arc::new(Self { database, idle })
+        Arc::new(Self {
+            database,
+            idle: Mutex::default(),
+        })
     }
 
     async fn ask(&self, request: Request<Body>) -> Result<Response, Box<dyn Error + Send + Sync>> {
-        let idle = self.idle().pop();
+        let idle = lock(&self.idle).pop();
         let mut connection = match idle {
             Some(connection) => connection,
             None => Connection::open(self.database.clone()).await?,
         };
         let answer = connection.send(request).await?;
-        self.idle().push(connection);
+        lock(&self.idle).push(connection);
         Ok(answer)
     }
 
     /// Closes the connections, each of which keeps the database open.
     pub(super) async fn stop(&self) {
-        let connections = std::mem::take(&mut *self.idle());
+        let connections = std::mem::take(&mut *lock(&self.idle));
         for Connection { sender, task, _end } in connections {
             drop((sender, _end));
             // A panic of the task does not matter here.
             let _ = task.await;
         }
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,13 +1,14 @@
 //! Applies events to a story.
 
 use super::kept::Kept;
-use super::limits::Limits;
-use super::message::{Message, State, What, millis, shortened};
+use super::message::{Invoked, Message, State, What, shortened};
+use super::story::Limits;
 use crate::local_event::{Answer, LocalEvent};
 use crate::log::RecordLine;
+use crate::millis;
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 use uuid::Uuid;
@@ -15,12 +16,12 @@ use uuid::Uuid;
 /// How many environments to remember. Log lines of an ended environment may still arrive.
 const ENVIRONMENTS: usize = 1024;
 
-/// The state of a story.
-pub(super) struct Told {
+pub(super) struct StoryState {
     /// A random id that distinguishes this story from others.
     pub(super) run: Arc<str>,
     pub(super) queue: Arc<str>,
-    pub(super) dead_letters: HashSet<Arc<str>>,
+    /// The known ones, sorted.
+    pub(super) dead_letters: BTreeSet<Arc<str>>,
     pub(super) kept: Kept,
     environments: BTreeMap<u32, Environment>,
     /// The time of the latest event.
@@ -45,7 +46,7 @@ struct Names<'a> {
     request_id: Option<Cow<'a, str>>,
 }
 
-impl Told {
+impl StoryState {
     pub(super) fn new(queue: &str, dead_letters: Option<&str>, limits: Limits) -> Self {
         Self {
             run: Arc::from(Uuid::new_v4().simple().to_string()),
@@ -57,24 +58,15 @@ impl Told {
         }
     }
 
-    /// The number of environments that are running.
     pub(super) fn running(&self) -> usize {
         let all = self.environments.values();
         all.filter(|environment| !environment.has_ended).count()
     }
 
-    pub(super) fn apply(&mut self, at: SystemTime, happening: &LocalEvent) {
+    pub(super) fn apply(&mut self, at: SystemTime, event: &LocalEvent) {
         let at = millis(at);
         self.at = self.at.max(at);
-        match happening {
-            LocalEvent::Sent { .. }
-            | LocalEvent::Received { .. }
-            | LocalEvent::VisibilityChanged { .. }
-            | LocalEvent::Deleted { .. }
-            | LocalEvent::DeadLettered { .. }
-            | LocalEvent::Redriven { .. }
-            | LocalEvent::Purged { .. }
-            | LocalEvent::Expired { .. } => self.queue_did(at, happening),
+        match event {
             LocalEvent::EnvironmentStarted { environment } => {
                 let environment = *environment;
                 self.environments
@@ -115,6 +107,7 @@ impl Told {
                     }
                 }
             }
+            _ => self.apply_queue(at, event),
         }
         self.kept.make_room();
     }
@@ -156,6 +149,10 @@ impl Told {
             return;
         }
         let request_id = shortened(request_id);
+        let invoked = Invoked {
+            environment,
+            request_id: Arc::clone(&request_id),
+        };
         let (mut numbers, mut taken) = (Vec::new(), HashSet::new());
         for id in message_ids {
             // Two records with the same id in a batch are two messages.
@@ -173,28 +170,17 @@ impl Told {
                 if message.invocation.is_some() {
                     return;
                 }
-                let mut entries = message.entries.iter_mut().rev();
-                let received = entries.find_map(|entry| match &mut entry.what {
-                    What::Received {
-                        environment,
-                        request_id,
-                        ..
-                    } => Some((environment, request_id)),
-                    _ => None,
+                let mut entries = message.details.timeline.entries.iter_mut().rev();
+                is_noted = entries.any(|entry| match &mut entry.what {
+                    What::Received { invocation, .. } => {
+                        *invocation = Some(invoked.clone());
+                        true
+                    }
+                    _ => false,
                 });
-                if let Some((of, request)) = received {
-                    *of = Some(environment);
-                    *request = Some(Arc::clone(&request_id));
-                    is_noted = true;
-                }
             });
             if !is_noted {
-                let request_id = Arc::clone(&request_id);
-                let invoked = What::Invoked {
-                    environment,
-                    request_id,
-                };
-                self.kept.note(*number, at, invoked);
+                self.kept.note(*number, at, What::Invoked(invoked.clone()));
             }
         }
         let invocation = self.kept.invoke(request_id, &numbers);
@@ -230,14 +216,14 @@ impl Told {
             key: short(&record.key),
             ..record.clone()
         };
-        self.kept.change(number, |message| {
-            message.outcome = Some(record.outcome.as_str().into());
+        let outcome = Arc::from(record.outcome.as_str());
+        let key = record.key.as_deref().map(Arc::from);
+        let line = What::Record { record };
+        self.kept.update(number, at, line, |message| {
+            message.outcome = Some(outcome);
             message.reported = true;
-            if let Some(key) = &record.key {
-                message.key = Some(Arc::from(key.as_str()));
-            }
+            message.key = key.or(message.key.take());
         });
-        self.kept.note(number, at, What::Record { record });
     }
 
     fn logged(&mut self, at: u64, environment: u32, line: &str) {
@@ -273,37 +259,33 @@ impl Told {
         };
         invocation.is_open = false;
         let messages = invocation.messages.clone();
-        let (failures, reason) = match answer {
-            Answer::Read { failures } => {
-                let failures = failures.iter().map(String::as_str);
-                (Some(failures.collect::<HashSet<_>>()), None)
-            }
-            Answer::Failed { reason } => (None, Some(shortened(reason))),
+        let reason = match answer {
+            Answer::Read { .. } => None,
+            Answer::Failed { reason } => Some(shortened(reason)),
         };
         for message in messages {
             let Some(one) = self.kept.messages.get(&message) else {
                 continue;
             };
-            let returned = match &failures {
-                Some(failures) => failures.contains(&*one.id),
-                None => true,
+            let returned = match answer {
+                Answer::Read { failures } => failures.iter().any(|id| **id == *one.id),
+                Answer::Failed { .. } => true,
             };
             let is_here = one.state == State::InFlight && one.invocation == Some(number);
-            if returned && is_here {
-                self.kept.change(message, |one| {
-                    one.state = State::Returned;
-                    // Without a record line, the answer determines the outcome.
-                    if !one.reported {
-                        one.outcome = Some("failed".into());
-                    }
-                });
-            }
             let answered = What::Answered {
                 environment,
                 returned,
                 reason: reason.clone(),
             };
-            self.kept.note(message, at, answered);
+            self.kept.update(message, at, answered, |one| {
+                if returned && is_here {
+                    one.state = State::Returned;
+                    // Without a record line, the answer determines the outcome.
+                    if !one.reported {
+                        one.outcome = Some("failed".into());
+                    }
+                }
+            });
         }
     }
 

@@ -1,17 +1,18 @@
 //! Applies the events of a queue to a story.
 
-use super::apply::Told;
-use super::message::{Link, Message, State, What, millis};
+use super::apply::StoryState;
+use super::message::{Link, Message, State, What};
 use crate::local_event::LocalEvent;
+use crate::millis;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// The attribute in which the function's dead letters carry the original message id.
 const DEAD_LETTER_OF: &str = "sqs-once-message-id";
 
-impl Told {
-    pub(super) fn queue_did(&mut self, at: u64, happening: &LocalEvent) {
-        match happening {
+impl StoryState {
+    pub(super) fn apply_queue(&mut self, at: u64, event: &LocalEvent) {
+        match event {
             LocalEvent::Sent {
                 queue,
                 message_id,
@@ -22,8 +23,8 @@ impl Told {
             } => {
                 let mut message = self.unknown(queue, message_id, at);
                 message.visible_at = millis(*visible_at);
-                message.body = Arc::from(body.as_str());
-                message.attributes = Arc::new(attributes.clone());
+                message.details.body = Arc::from(body.as_str());
+                message.details.attributes = Arc::new(attributes.clone());
                 message.group_id = group_id.as_deref().map(Arc::from);
                 self.sent(at, message);
             }
@@ -38,21 +39,19 @@ impl Told {
                     message.receives.checked_add(1) != Some(*receive_count)
                 });
                 let visible_at = millis(*visible_at);
-                self.kept.change(number, |message| {
+                let received = What::Received {
+                    queue: Arc::from(queue.as_str()),
+                    receive_count: *receive_count,
+                    visible_at,
+                    invocation: None,
+                };
+                self.kept.update(number, at, received, |message| {
                     message.state = State::InFlight;
                     message.visible_at = visible_at;
                     message.receives = *receive_count;
                     message.invocation = None;
                     message.reported = false;
                 });
-                let received = What::Received {
-                    queue: Arc::from(queue.as_str()),
-                    receive_count: *receive_count,
-                    visible_at,
-                    environment: None,
-                    request_id: None,
-                };
-                self.kept.note(number, at, received);
             }
             LocalEvent::VisibilityChanged {
                 queue,
@@ -63,26 +62,21 @@ impl Told {
                     message.state != State::InFlight
                 });
                 let visible_at = millis(*visible_at);
-                self.kept
-                    .change(number, |message| message.visible_at = visible_at);
-                self.kept
-                    .note(number, at, What::VisibilityChanged { visible_at });
+                let changed = What::VisibilityChanged { visible_at };
+                let change = |message: &mut Message| message.visible_at = visible_at;
+                self.kept.update(number, at, changed, change);
             }
             LocalEvent::Deleted { queue, message_id } => {
                 let number = self.find(at, queue, message_id, |message| {
                     (message.state != State::InFlight, !message.reported)
                 });
-                self.kept
-                    .change(number, |message| message.state = State::Done);
                 let queue = Arc::from(queue.as_str());
-                self.kept.note(number, at, What::Deleted { queue });
+                self.end(number, at, What::Deleted { queue }, State::Done);
             }
             LocalEvent::Expired { queue, message_id } => {
-                let number = self.find(at, queue, message_id, |message| message.sent_at);
-                self.kept
-                    .change(number, |message| message.state = State::Expired);
+                let number = self.find(at, queue, message_id, |one| one.details.sent_at);
                 let queue = Arc::from(queue.as_str());
-                self.kept.note(number, at, What::Expired { queue });
+                self.end(number, at, What::Expired { queue }, State::Expired);
             }
             LocalEvent::DeadLettered {
                 queue,
@@ -92,13 +86,15 @@ impl Told {
                 let number = self.find(at, queue, message_id, |message| Reverse(message.receives));
                 let to: Arc<str> = Arc::from(to.as_str());
                 self.dead_letters.insert(Arc::clone(&to));
-                self.kept.change(number, |message| {
+                let dead_lettered = What::DeadLettered {
+                    to: Arc::clone(&to),
+                };
+                self.kept.update(number, at, dead_lettered, |message| {
                     message.state = State::DeadLettered;
-                    message.queue = Arc::clone(&to);
+                    message.queue = to;
                     message.dead = true;
                     message.visible_at = at;
                 });
-                self.kept.note(number, at, What::DeadLettered { to });
             }
             LocalEvent::Redriven {
                 queue,
@@ -111,26 +107,37 @@ impl Told {
                     let forgotten = &mut self.kept.forgotten;
                     forgotten.purged += std::mem::take(&mut forgotten.unfinished);
                 }
+                let queue: Arc<str> = Arc::from(queue.as_str());
                 let open = self.kept.messages.values();
-                let open = open
-                    .filter(|message| *message.queue == **queue && !message.state.is_finished());
+                let open = open.filter(|one| one.queue == queue && !one.state.is_finished());
                 let open: Vec<_> = open.map(|message| message.number).collect();
                 for number in open {
-                    self.kept
-                        .change(number, |message| message.state = State::Purged);
-                    let queue = Arc::from(queue.as_str());
-                    self.kept.note(number, at, What::Purged { queue });
+                    let queue = Arc::clone(&queue);
+                    self.end(number, at, What::Purged { queue }, State::Purged);
                 }
             }
             _ => {}
         }
     }
 
+    fn end(&mut self, number: u64, at: u64, what: What, state: State) {
+        self.kept
+            .update(number, at, what, |message| message.state = state);
+    }
+
     /// Creates a message that the story sees for the first time.
     pub(super) fn unknown(&self, queue: &str, id: &str, at: u64) -> Message {
-        let mut message = Message::new(Arc::from(queue), Arc::from(id), at);
-        message.dead = self.dead_letters.contains(queue);
-        if message.dead {
+        let dead = self.dead_letters.contains(queue);
+        let mut message = Message {
+            id: Arc::from(id),
+            queue: Arc::from(queue),
+            dead,
+            visible_at: at,
+            at,
+            ..Message::default()
+        };
+        message.details.sent_at = at;
+        if dead {
             message.state = State::DeadLettered;
         }
         message
@@ -141,7 +148,7 @@ impl Told {
             queue: Arc::clone(&message.queue),
             visible_at: message.visible_at,
         };
-        let dead_letter_of = message.attributes.get(DEAD_LETTER_OF);
+        let dead_letter_of = message.details.attributes.get(DEAD_LETTER_OF);
         let original = dead_letter_of
             .and_then(|attribute| attribute["StringValue"].as_str())
             .filter(|_| message.dead)
@@ -160,11 +167,10 @@ impl Told {
                 to,
                 link: link.clone(),
             };
-            self.kept
-                .change(original.number, |message| message.to = Some(link));
-            self.kept.note(original.number, at, sent);
-            self.kept
-                .change(number, |message| message.from = Some(original));
+            let change = |message: &mut Message| message.details.to = Some(link);
+            self.kept.update(original.number, at, sent, change);
+            let change = |message: &mut Message| message.details.from = Some(original);
+            self.kept.change(number, change);
         }
     }
 
@@ -174,12 +180,12 @@ impl Told {
             return;
         };
         let mut message = self.unknown(to, new_id, at);
-        message.body = Arc::clone(&old.body);
-        message.attributes = Arc::clone(&old.attributes);
+        message.details.body = Arc::clone(&old.details.body);
+        message.details.attributes = Arc::clone(&old.details.attributes);
         message.group_id.clone_from(&old.group_id);
         message.key.clone_from(&old.key);
         let link = old.link();
-        message.from = Some(link.clone());
+        message.details.from = Some(link.clone());
         let new = self.kept.insert(message);
         let queue = Arc::from(from);
         self.kept.note(new, at, What::RedrivenFrom { queue, link });
@@ -187,11 +193,13 @@ impl Told {
             number: new,
             message_id: Arc::from(new_id),
         };
-        self.kept.change(number, |message| {
+        let redriven = What::Redriven {
+            to: Arc::from(to),
+            link: link.clone(),
+        };
+        self.kept.update(number, at, redriven, |message| {
             message.state = State::Redriven;
-            message.to = Some(link.clone());
+            message.details.to = Some(link);
         });
-        let to = Arc::from(to);
-        self.kept.note(number, at, What::Redriven { to, link });
     }
 }

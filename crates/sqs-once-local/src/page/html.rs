@@ -16,7 +16,6 @@ const SCRIPT: &str = concat!(
     include_str!("web/main.js"),
 );
 
-/// A page and its content security policy.
 pub(super) struct Html {
     pub(super) text: String,
     pub(super) policy: String,

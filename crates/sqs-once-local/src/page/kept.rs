@@ -1,11 +1,13 @@
 //! The messages and invocations of a story, kept within its limits.
 
-use super::limits::Limits;
-use super::message::{Entry, Invocation, Message, State, What};
+use super::message::{Details, Entry, Invocation, Message, State, Timeline, What};
+use super::story::Limits;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+/// The most characters of a body in the list of messages.
+const PREVIEW: usize = 80;
 /// Approximate size of a message without its texts.
 const MESSAGE: usize = 512;
 /// How many events and log lines to keep that belong to no invocation.
@@ -22,12 +24,14 @@ pub(super) struct Forgotten {
     pub(super) unfinished: u64,
 }
 
+#[derive(Default)]
 pub(super) struct Kept {
     limits: Limits,
     /// Increases with every change.
     pub(super) sequence: u64,
     next: u64,
-    pub(super) messages: BTreeMap<u64, Message>,
+    /// Shared with the views that are being sent.
+    pub(super) messages: BTreeMap<u64, Arc<Message>>,
     ids: HashMap<Arc<str>, Vec<u64>>,
     /// Every message, ordered by its last change.
     changes: BTreeMap<u64, u64>,
@@ -48,20 +52,8 @@ impl Kept {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            sequence: 0,
             next: 1,
-            messages: BTreeMap::new(),
-            ids: HashMap::new(),
-            changes: BTreeMap::new(),
-            finished: BTreeSet::new(),
-            invocations: HashMap::new(),
-            requests: HashMap::new(),
-            removed: VecDeque::new(),
-            removed_since: 0,
-            forgotten: Forgotten::default(),
-            function: VecDeque::new(),
-            function_changed: 0,
-            bytes: 0,
+            ..Self::default()
         }
     }
 
@@ -74,18 +66,20 @@ impl Kept {
     pub(super) fn insert(&mut self, mut message: Message) -> u64 {
         let number = self.next;
         self.next += 1;
-        let attributes = message.attributes.iter();
-        let attributes: usize = attributes
-            .map(|(name, value)| name.len() + value.to_string().len())
-            .sum();
+        let Details {
+            body, attributes, ..
+        } = &message.details;
+        let attributes = attributes.iter();
+        let attributes = attributes.map(|(name, value)| name.len() + value.to_string().len());
         message.number = number;
-        message.bytes = MESSAGE + message.id.len() + message.body.len() + attributes;
+        message.bytes = MESSAGE + message.id.len() + body.len() + attributes.sum::<usize>();
+        message.preview = body.chars().take(PREVIEW).collect();
         message.changed = self.tick();
         self.bytes += message.bytes;
         self.changes.insert(message.changed, number);
         let of_this_id = self.ids.entry(Arc::clone(&message.id)).or_default();
         of_this_id.push(number);
-        self.messages.insert(number, message);
+        self.messages.insert(number, Arc::new(message));
         number
     }
 
@@ -94,7 +88,7 @@ impl Kept {
         let numbers = self.ids.get(id).map_or(&[][..], Vec::as_slice);
         numbers
             .iter()
-            .filter_map(|number| self.messages.get(number))
+            .filter_map(|number| Some(&**self.messages.get(number)?))
     }
 
     pub(super) fn change(&mut self, number: u64, how: impl FnOnce(&mut Message)) {
@@ -102,6 +96,7 @@ impl Kept {
         let Some(message) = self.messages.get_mut(&number) else {
             return;
         };
+        let message = Arc::make_mut(message);
         self.changes.remove(&message.changed);
         self.changes.insert(now, number);
         message.changed = now;
@@ -112,26 +107,32 @@ impl Kept {
         }
     }
 
-    /// Adds an entry to a message's timeline.
     pub(super) fn note(&mut self, number: u64, at: u64, what: What) {
+        self.update(number, at, what, |_| {});
+    }
+
+    /// Changes a message and adds an entry to its timeline.
+    pub(super) fn update(
+        &mut self,
+        number: u64,
+        at: u64,
+        what: What,
+        how: impl FnOnce(&mut Message),
+    ) {
         let order = self.tick();
         let entry = Entry { at, order, what };
         let most = self.limits.lines.get();
-        let (mut more, mut less) = (0, 0);
+        let (mut before, mut after) = (0, 0);
         self.change(number, |message| {
+            how(message);
             message.at = at;
-            more = entry.cost();
-            message.entries.push_back(entry);
-            if message.entries.len() > most {
-                less = message.entries.pop_front().map_or(0, |entry| entry.cost());
-                message.entries_forgotten += 1;
-            }
-            message.bytes = (message.bytes + more).saturating_sub(less);
+            before = message.bytes;
+            after = message.details.timeline.push(entry, most, before);
+            message.bytes = after;
         });
-        self.bytes = (self.bytes + more).saturating_sub(less);
+        self.bytes = (self.bytes + after).saturating_sub(before);
     }
 
-    /// Opens an invocation for these messages.
     pub(super) fn invoke(&mut self, request_id: Arc<str>, of: &[u64]) -> u64 {
         let number = self.tick();
         self.requests.insert(Arc::clone(&request_id), number);
@@ -139,9 +140,8 @@ impl Kept {
             request_id,
             messages: of.to_vec(),
             is_open: true,
-            lines: VecDeque::new(),
-            lines_forgotten: 0,
-            told_by: of.len(),
+            lines: Timeline::default(),
+            holders: of.len(),
             bytes: 0,
         };
         self.invocations.insert(number, invocation);
@@ -175,13 +175,7 @@ impl Kept {
         let Some(invocation) = self.invocations.get_mut(&number) else {
             return;
         };
-        let mut bytes = invocation.bytes + entry.cost();
-        invocation.lines.push_back(entry);
-        if invocation.lines.len() > most {
-            let oldest = invocation.lines.pop_front();
-            bytes = bytes.saturating_sub(oldest.map_or(0, |entry| entry.cost()));
-            invocation.lines_forgotten += 1;
-        }
+        let bytes = invocation.lines.push(entry, most, invocation.bytes);
         self.bytes = (self.bytes + bytes).saturating_sub(invocation.bytes);
         invocation.bytes = bytes;
     }
@@ -226,8 +220,8 @@ impl Kept {
                 self.ids.remove(&message.id);
             }
         }
-        for invocation in message.invocations {
-            self.release(invocation);
+        for invocation in &message.invocations {
+            self.release(*invocation);
         }
         let count = match message.state {
             State::Done => &mut self.forgotten.done,
@@ -250,8 +244,8 @@ impl Kept {
         let Some(invocation) = self.invocations.get_mut(&number) else {
             return;
         };
-        invocation.told_by = invocation.told_by.saturating_sub(1);
-        if invocation.told_by == 0
+        invocation.holders = invocation.holders.saturating_sub(1);
+        if invocation.holders == 0
             && let Some(invocation) = self.invocations.remove(&number)
         {
             self.requests.remove(&invocation.request_id);
@@ -261,17 +255,15 @@ impl Kept {
 
     /// Returns the messages that changed after `since`, and the numbers of the messages that were forgotten after it.
     /// Returns `None` if the list of forgotten messages no longer reaches back that far.
-    pub(super) fn changed(&self, since: u64) -> Option<(Vec<&Message>, Vec<u64>)> {
+    pub(super) fn changed(&self, since: u64) -> Option<(Vec<Arc<Message>>, Vec<u64>)> {
         if since < self.removed_since {
             return None;
         }
         let changed = self.changes.range(since + 1..);
-        let changed = changed.filter_map(|(_, number)| self.messages.get(number));
+        let changed = changed.filter_map(|(_, number)| self.messages.get(number).cloned());
         let removed = self.removed.iter().rev();
         let removed = removed.take_while(|(at, _)| *at > since);
-        Some((
-            changed.collect(),
-            removed.map(|(_, number)| *number).collect(),
-        ))
+        let removed = removed.map(|(_, number)| *number);
+        Some((changed.collect(), removed.collect()))
     }
 }

@@ -5,17 +5,17 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The most bytes to keep of a log line or a reason. The function's own texts have no limit.
+/// How many bytes of a log line or a reason the page keeps.
 const LONGEST: usize = 8 * 1024;
 /// Approximate size of an entry without its texts.
 const ENTRY: usize = 128;
 
 /// Where a message is. The viewer decides what depends on the current time, such as an expired visibility timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
+    #[default]
     Queued,
     InFlight,
     /// The invocation returned it. It waits for its visibility timeout to end.
@@ -58,6 +58,13 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
+/// The invocation that a message was passed to.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Invoked {
+    pub(super) environment: u32,
+    pub(super) request_id: Arc<str>,
+}
+
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum What {
@@ -75,14 +82,11 @@ pub(super) enum What {
         queue: Arc<str>,
         receive_count: u32,
         visible_at: u64,
-        environment: Option<u32>,
-        request_id: Option<Arc<str>>,
+        #[serde(flatten)]
+        invocation: Option<Invoked>,
     },
     /// Passed to the function again without another receive.
-    Invoked {
-        environment: u32,
-        request_id: Arc<str>,
-    },
+    Invoked(Invoked),
     Record {
         record: RecordLine,
     },
@@ -149,8 +153,8 @@ impl Entry {
     }
 }
 
-/// A message, from when it is sent until the story forgets it.
-#[derive(Debug, Clone)]
+/// A message, from when it is sent until the story forgets it. Its JSON form is what the list of messages shows.
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Message {
     /// Its number in this story. Message ids are not unique.
     pub(super) number: u64,
@@ -160,63 +164,69 @@ pub(super) struct Message {
     /// Whether that is a dead-letter queue.
     pub(super) dead: bool,
     pub(super) state: State,
-    pub(super) sent_at: u64,
     pub(super) visible_at: u64,
     /// The time of its latest event.
     pub(super) at: u64,
     pub(super) receives: u32,
     pub(super) outcome: Option<Arc<str>>,
     pub(super) key: Option<Arc<str>>,
+    pub(super) group_id: Option<Arc<str>>,
+    /// The beginning of its body.
+    pub(super) preview: String,
+    pub(super) changed: u64,
+    #[serde(skip)]
+    pub(super) details: Details,
+    /// The latest invocation that received it.
+    #[serde(skip)]
+    pub(super) invocation: Option<u64>,
+    /// Whether that invocation has logged its outcome.
+    #[serde(skip)]
+    pub(super) reported: bool,
+    #[serde(skip)]
+    pub(super) invocations: VecDeque<u64>,
+    #[serde(skip)]
+    pub(super) finished: Option<u64>,
+    #[serde(skip)]
+    pub(super) bytes: usize,
+}
+
+/// What only the view of one message shows.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Details {
+    pub(super) sent_at: u64,
     pub(super) body: Arc<str>,
     pub(super) attributes: Arc<Map<String, Value>>,
-    pub(super) group_id: Option<Arc<str>>,
     /// The message before a redrive, or before the function moved it to the dead-letter queue.
     pub(super) from: Option<Link>,
     /// The message as which it continues.
     pub(super) to: Option<Link>,
-    /// The latest invocation that received it.
-    pub(super) invocation: Option<u64>,
-    /// Whether that invocation has logged its outcome.
-    pub(super) reported: bool,
-    pub(super) invocations: VecDeque<u64>,
+    #[serde(flatten)]
+    pub(super) timeline: Timeline,
+}
+
+/// The latest entries of a timeline.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Timeline {
     pub(super) entries: VecDeque<Entry>,
+    /// How many entries were forgotten.
     pub(super) entries_forgotten: u64,
-    pub(super) changed: u64,
-    pub(super) finished: Option<u64>,
-    pub(super) bytes: usize,
+}
+
+impl Timeline {
+    /// Adds an entry, and forgets the oldest of more than `most`. Returns the size afterwards, given the size before.
+    pub(super) fn push(&mut self, entry: Entry, most: usize, bytes: usize) -> usize {
+        let bytes = bytes + entry.cost();
+        self.entries.push_back(entry);
+        if self.entries.len() <= most {
+            return bytes;
+        }
+        self.entries_forgotten += 1;
+        let oldest = self.entries.pop_front();
+        bytes.saturating_sub(oldest.map_or(0, |entry| entry.cost()))
+    }
 }
 
 impl Message {
-    /// A message of which only the queue and the id are known.
-    pub(super) fn new(queue: Arc<str>, id: Arc<str>, at: u64) -> Self {
-        Self {
-            number: 0,
-            id,
-            queue,
-            dead: false,
-            state: State::Queued,
-            sent_at: at,
-            visible_at: at,
-            at,
-            receives: 0,
-            outcome: None,
-            key: None,
-            body: Arc::from(""),
-            attributes: Arc::default(),
-            group_id: None,
-            from: None,
-            to: None,
-            invocation: None,
-            reported: false,
-            invocations: VecDeque::new(),
-            entries: VecDeque::new(),
-            entries_forgotten: 0,
-            changed: 0,
-            finished: None,
-            bytes: 0,
-        }
-    }
-
     pub(super) fn link(&self) -> Link {
         Link {
             number: self.number,
@@ -232,16 +242,10 @@ pub(super) struct Invocation {
     pub(super) messages: Vec<u64>,
     pub(super) is_open: bool,
     /// Log lines that name none of its messages.
-    pub(super) lines: VecDeque<Entry>,
-    pub(super) lines_forgotten: u64,
+    pub(super) lines: Timeline,
     /// How many messages still refer to it.
-    pub(super) told_by: usize,
+    pub(super) holders: usize,
     pub(super) bytes: usize,
-}
-
-pub(super) fn millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Copies a text, cut off at the length limit.

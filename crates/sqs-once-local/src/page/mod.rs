@@ -5,13 +5,10 @@ mod apply;
 mod apply_queue;
 mod html;
 mod kept;
-mod limits;
 mod message;
 mod server;
 mod story;
-mod token;
 mod view;
 
-pub use limits::Limits;
 pub use server::{Page, PageError};
-pub use story::Story;
+pub use story::{Limits, Story};

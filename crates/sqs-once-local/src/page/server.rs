@@ -1,17 +1,16 @@
 //! The page's server on loopback.
 
-use super::act::{self, ActError, Done};
-use super::html;
 use super::story::Story;
-use super::token::Token;
+use super::view::{Detail, Overview};
+use super::{act, html};
 use crate::guard::{Port, Server};
+use crate::millis;
 use crate::queue::LocalSqs;
-use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
@@ -19,6 +18,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use uuid::Uuid;
+
+/// The header for the token. A page of another site can't send it without permission.
+const TOKEN: &str = "x-sqs-once-token";
 
 /// How long a request waits for the next event.
 const WAIT: Duration = Duration::from_secs(20);
@@ -69,11 +72,11 @@ pub enum PageError {
     },
 }
 
-/// The state that all routes share.
-struct Shared {
-    story: Story,
-    sqs: Option<Arc<LocalSqs>>,
-    token: Token,
+pub(super) struct Shared {
+    pub(super) story: Story,
+    pub(super) sqs: Option<Arc<LocalSqs>>,
+    /// A random token that this server gives only to its own page. Each change must carry it.
+    token: String,
 }
 
 impl Page {
@@ -88,16 +91,14 @@ impl Page {
     ) -> Result<Self, PageError> {
         let taken = Port::take(port).await;
         let taken = taken.map_err(|source| PageError::Listen { port, source })?;
-        let token = Token::new();
+        let token = Uuid::new_v4().simple().to_string();
         let shared = Arc::new(Shared { story, sqs, token });
         let routes = Router::new()
             .route("/", get(page))
             .route("/story", get(story_since))
             .route("/message/{number}", get(message))
             .route("/report", get(report))
-            .route("/send", post(send))
-            .route("/duplicate", post(duplicate))
-            .route("/redrive", post(redrive))
+            .merge(act::routes())
             .layer(middleware::from_fn_with_state(Arc::clone(&shared), may_act))
             .with_state(shared);
         let server = taken.serve(routes, LARGEST_REQUEST);
@@ -117,26 +118,32 @@ impl Page {
 
 /// Checks that a request that changes anything comes from a page of this server.
 async fn may_act(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let acts = request.method() == axum::http::Method::POST;
-    if acts && !shared.token.is_in(request.headers()) {
-        let said = "the token is not this page's: load the page anew";
-        return Refused(StatusCode::FORBIDDEN, said).into_response();
+    let acts = request.method() == Method::POST;
+    let token = request.headers().get(TOKEN).map(|token| token.as_bytes());
+    if acts && token != Some(shared.token.as_bytes()) {
+        let text = "the page is from an earlier run: reload it";
+        return Refused::new(StatusCode::FORBIDDEN, text).into_response();
     }
     next.run(request).await
 }
 
-/// The reason for refusing a request.
-struct Refused(StatusCode, &'static str);
+pub(super) struct Refused(pub(super) StatusCode, pub(super) String);
+
+impl Refused {
+    pub(super) fn new(status: StatusCode, reason: &str) -> Self {
+        Self(status, reason.to_owned())
+    }
+}
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let Self(status, why) = self;
-        (status, Json(json!({"error": why}))).into_response()
+        let Self(status, reason) = self;
+        (status, Json(json!({"error": reason}))).into_response()
     }
 }
 
 async fn page(State(shared): State<Arc<Shared>>) -> Response {
-    let page = html::live(shared.token.as_str(), shared.sqs.is_some());
+    let page = html::live(&shared.token, shared.sqs.is_some());
     let policy = format!("{}; frame-ancestors 'none'", page.policy);
     let headers = [(header::CONTENT_SECURITY_POLICY, policy)];
     (headers, Html(page.text)).into_response()
@@ -155,72 +162,28 @@ struct Since {
 async fn story_since(
     State(shared): State<Arc<Shared>>,
     Query(Since { since, run }): Query<Since>,
-) -> Response {
-    let since = if run == *shared.story.run() { since } else { 0 };
+) -> Json<Overview> {
+    let is_same_run = run == *shared.story.state().run;
+    let since = if is_same_run { since } else { 0 };
     // A page without data gets an answer at once, even an empty one.
     if since > 0 {
         let _ = tokio::time::timeout(WAIT, shared.story.changed(since)).await;
     }
-    Json(shared.story.overview(since, SystemTime::now())).into_response()
+    let now = millis(SystemTime::now());
+    Json(shared.story.state().overview(since, now))
 }
 
-async fn message(State(shared): State<Arc<Shared>>, Path(number): Path<u64>) -> Response {
-    match shared.story.detail(number) {
-        Some(detail) => Json(detail).into_response(),
-        None => Refused(StatusCode::NOT_FOUND, "that message was forgotten").into_response(),
-    }
+async fn message(
+    State(shared): State<Arc<Shared>>,
+    Path(number): Path<u64>,
+) -> Result<Json<Detail>, Refused> {
+    let forgotten = || Refused::new(StatusCode::NOT_FOUND, "that message was forgotten");
+    let detail = shared.story.state().detail(number);
+    detail.map(Json).ok_or_else(forgotten)
 }
 
 async fn report(State(shared): State<Arc<Shared>>) -> Response {
-    let headers = [(
-        header::CONTENT_DISPOSITION,
-        "attachment; filename=\"run.html\"",
-    )];
+    let disposition = "attachment; filename=\"run.html\"";
+    let headers = [(header::CONTENT_DISPOSITION, disposition)];
     (headers, Html(shared.story.report())).into_response()
-}
-
-async fn send(
-    State(shared): State<Arc<Shared>>,
-    body: Result<Json<act::Send>, JsonRejection>,
-) -> Response {
-    acted(&shared, body, |sqs, request| {
-        act::send(&shared.story, sqs, request)
-    })
-}
-
-async fn duplicate(
-    State(shared): State<Arc<Shared>>,
-    body: Result<Json<act::Duplicate>, JsonRejection>,
-) -> Response {
-    acted(&shared, body, |sqs, request| {
-        act::duplicate(&shared.story, sqs, &request)
-    })
-}
-
-async fn redrive(State(shared): State<Arc<Shared>>) -> Response {
-    acted(&shared, Ok(Json(())), |sqs, ()| {
-        act::redrive(&shared.story, sqs)
-    })
-}
-
-/// Performs a button's action and returns its result.
-fn acted<T>(
-    shared: &Shared,
-    request: Result<Json<T>, JsonRejection>,
-    act: impl FnOnce(&LocalSqs, T) -> Result<Done, ActError>,
-) -> Response {
-    let Some(sqs) = &shared.sqs else {
-        return Refused(StatusCode::NOT_FOUND, "this page only shows").into_response();
-    };
-    let request = match request {
-        Ok(Json(request)) => request,
-        Err(rejection) => return rejection.into_response(),
-    };
-    match act(sqs, request) {
-        Ok(done) => Json(done).into_response(),
-        Err(error) => {
-            let error = json!({"error": error.to_string()});
-            (StatusCode::CONFLICT, Json(error)).into_response()
-        }
-    }
 }

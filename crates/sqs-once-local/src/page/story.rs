@@ -1,15 +1,12 @@
 //! The story of a run, shared by the observers that add to it and the pages that read it.
 
-use super::apply::Told;
+use super::apply::StoryState;
 use super::html;
-use super::limits::Limits;
-use super::message::millis;
-use super::view::Detail;
-use super::view::Overview;
 use crate::local_event::Observer;
+use crate::lock;
 use crate::queue::NewMessage;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::watch;
 
 /// Records events of the messages of one queue and of the function, in bounded memory.
@@ -32,7 +29,7 @@ use tokio::sync::watch;
 pub struct Story(Arc<Shared>);
 
 struct Shared {
-    told: Mutex<Told>,
+    state: Mutex<StoryState>,
     sequence: watch::Sender<u64>,
 }
 
@@ -40,7 +37,7 @@ impl Story {
     /// Creates an empty story for a queue and its dead-letter queue, if it has one.
     pub fn new(queue: &str, dead_letters: Option<&str>, limits: Limits) -> Self {
         Self(Arc::new(Shared {
-            told: Mutex::new(Told::new(queue, dead_letters, limits)),
+            state: Mutex::new(StoryState::new(queue, dead_letters, limits)),
             sequence: watch::Sender::new(0),
         }))
     }
@@ -49,11 +46,11 @@ impl Story {
     /// the runner of the function.
     pub fn observer(&self) -> Observer {
         let shared = Arc::clone(&self.0);
-        Arc::new(move |at, happening| {
+        Arc::new(move |at, event| {
             let sequence = {
-                let mut told = lock(&shared.told);
-                told.apply(at, happening);
-                told.kept.sequence
+                let mut state = lock(&shared.state);
+                state.apply(at, event);
+                state.kept.sequence
             };
             // Two observers may arrive here out of order.
             shared.sequence.send_if_modified(|last| {
@@ -66,7 +63,7 @@ impl Story {
 
     /// Returns one HTML file that shows the whole story. It needs no network and no other file.
     pub fn report(&self) -> String {
-        let whole = lock(&self.0.told).whole();
+        let whole = self.state().whole();
         html::report(&whole)
     }
 
@@ -77,46 +74,47 @@ impl Story {
         let _ = sequence.wait_for(|sequence| *sequence > since).await;
     }
 
-    pub(super) fn overview(&self, since: u64, now: SystemTime) -> Overview {
-        lock(&self.0.told).overview(since, millis(now))
-    }
-
-    pub(super) fn detail(&self, number: u64) -> Option<Detail> {
-        lock(&self.0.told).detail(number)
+    /// Locks the story for reading. Events wait until the guard is dropped.
+    pub(super) fn state(&self) -> MutexGuard<'_, StoryState> {
+        lock(&self.0.state)
     }
 
     /// Returns a message as it was sent. Returns `None` if the story did not see it sent, which an empty body shows:
     /// SQS messages never have one.
     pub(super) fn message(&self, number: u64) -> Option<NewMessage> {
-        let told = lock(&self.0.told);
-        let message = told.kept.messages.get(&number)?;
-        if message.body.is_empty() {
+        let state = self.state();
+        let message = state.kept.messages.get(&number)?;
+        if message.details.body.is_empty() {
             return None;
         }
-        let mut again = NewMessage::new(&*message.id, &*message.body);
-        again.attributes = (*message.attributes).clone();
+        let mut again = NewMessage::new(&*message.id, &*message.details.body);
+        again.attributes = (*message.details.attributes).clone();
         again.group_id = message.group_id.as_deref().map(str::to_owned);
         Some(again)
     }
-
-    pub(super) fn run(&self) -> Arc<str> {
-        Arc::clone(&lock(&self.0.told).run)
-    }
-
-    pub(super) fn queue(&self) -> Arc<str> {
-        Arc::clone(&lock(&self.0.told).queue)
-    }
-
-    /// The names of the known dead-letter queues.
-    pub(super) fn dead_letters(&self) -> Vec<Arc<str>> {
-        let told = lock(&self.0.told);
-        let mut names: Vec<_> = told.dead_letters.iter().cloned().collect();
-        names.sort_unstable();
-        names
-    }
 }
 
-fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    // A panic leaves at most one event partly applied.
-    told.lock().unwrap_or_else(PoisonError::into_inner)
+/// How much a [`Story`] keeps.
+///
+/// Beyond a limit, the story forgets the oldest finished message. If none is finished, it forgets the oldest message, and
+/// dead letters last. It counts the forgotten messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The most messages. 25,000 by default.
+    pub messages: NonZeroUsize,
+    /// The most entries in one message's timeline, and the most log lines of one invocation. The last 300 by default.
+    pub lines: NonZeroUsize,
+    /// The approximate total size of bodies, attributes, entries and log lines, in bytes. 64 MiB by default.
+    pub bytes: NonZeroUsize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let at_least_one = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            messages: at_least_one(25_000),
+            lines: at_least_one(300),
+            bytes: at_least_one(64 * 1024 * 1024),
+        }
+    }
 }

@@ -4,9 +4,10 @@ use super::Queues;
 use super::api::{Api, LARGEST_REQUEST, router};
 use crate::ACCOUNT_ID;
 use crate::guard::{Port, Server};
+use crate::lock;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// SQS on 127.0.0.1, in the JSON protocol of the SDKs and the AWS CLI. Clients send, receive, hide and delete messages
 /// and move them out of a dead-letter queue, one by one or in batches. Requests that create or change a queue are
@@ -63,8 +64,4 @@ impl LocalSqs {
 
 pub(super) fn url(address: SocketAddr, queue: &str) -> String {
     format!("http://{address}/{ACCOUNT_ID}/{queue}")
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,13 @@
 //! Lambda's event source mapping: it turns messages into an event, and applies the function's answer.
 
-use super::endpoint::{LocalSqs, lock};
-use super::message::arn;
+use super::endpoint::LocalSqs;
+use super::message::{arn, object};
 use super::{QueueError, Queues, Received};
 use crate::event::{Event, from_sqs_api};
+use crate::lock;
 use crate::response::{BatchResponse, ResponseError};
 use axum::body::Bytes;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -78,7 +79,7 @@ impl EventSourceMapping {
     /// Receives a batch. Returns `None` if no message is visible.
     ///
     /// # Errors
-    /// [`QueueError::NoQueue`].
+    /// [`QueueError::NoQueue`], as for [`settle`](Self::settle).
     pub fn poll(&self, now: SystemTime) -> Result<Option<Batch>, QueueError> {
         let messages = lock(&self.queues).receive(&self.queue, self.batch_size, now)?;
         if messages.is_empty() {
@@ -89,20 +90,14 @@ impl EventSourceMapping {
     }
 
     /// Applies the function's answer to the messages of a batch.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn settle(
         &self,
         batch: Batch,
         answer: &[u8],
         now: SystemTime,
     ) -> Result<Settled, QueueError> {
-        let ids: Vec<_> = batch
-            .messages
-            .iter()
-            .map(|one| one.message.id.clone())
-            .collect();
+        let ids = batch.messages.iter().map(|one| one.message.id.clone());
+        let ids: Vec<_> = ids.collect();
         let mut settled = Settled {
             deleted: Vec::new(),
             not_deleted: Vec::new(),
@@ -152,7 +147,7 @@ pub(crate) fn event(messages: &[Received], queue_arn: &str) -> Bytes {
 }
 
 /// Extracts a queue's name from its ARN.
-fn queue_name(queue_arn: &str) -> &str {
+pub(crate) fn queue_name(queue_arn: &str) -> &str {
     queue_arn.rsplit(':').next().unwrap_or(queue_arn)
 }
 
@@ -166,17 +161,13 @@ fn record(received: &Received, queue_arn: &str) -> Map<String, Value> {
         let source = format!("{}{source}", place.unwrap_or_default());
         attributes.insert("DeadLetterQueueSourceArn".to_owned(), source.into());
     }
-    let mut fields = Map::new();
-    let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-    set("MessageId", message.id.clone().into());
-    set("ReceiptHandle", received.receipt_handle.clone().into());
-    set("Body", message.body.clone().into());
-    set("Attributes", attributes.into());
-    set("MessageAttributes", message.attributes.clone().into());
-    let mut fields = from_sqs_api(fields);
-    if let Some(region) = queue_arn.split(':').nth(3) {
-        fields.insert("awsRegion".to_owned(), region.into());
-    }
-    fields.insert("eventSourceARN".to_owned(), queue_arn.into());
-    fields
+    from_sqs_api(object(json!({
+        "MessageId": message.id,
+        "ReceiptHandle": received.receipt_handle,
+        "Body": message.body,
+        "Attributes": attributes,
+        "MessageAttributes": message.attributes,
+        "eventSourceARN": queue_arn,
+        "awsRegion": queue_arn.split(':').nth(3),
+    })))
 }

@@ -1,8 +1,8 @@
 //! Messages as they are sent and as they are received.
 
-use crate::{ACCOUNT_ID, REGION};
-use serde_json::{Map, Value};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use crate::{ACCOUNT_ID, REGION, millis};
+use serde_json::{Map, Value, json};
+use std::time::{Duration, SystemTime};
 
 /// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,29 +75,28 @@ pub struct Received {
 impl Received {
     /// The message's system attributes, under the names of the SQS API.
     pub(super) fn system_attributes(&self) -> Map<String, Value> {
-        let mut attributes = Map::new();
-        let mut set = |name: &str, value: &str| attributes.insert(name.to_owned(), value.into());
-        set("ApproximateReceiveCount", &self.receive_count.to_string());
-        set("SentTimestamp", &millis(self.sent_at));
-        set(
-            "ApproximateFirstReceiveTimestamp",
-            &millis(self.first_received_at),
-        );
-        if let Some(group) = &self.message.group_id {
-            set("MessageGroupId", group);
-        }
-        if let Some(deduplication_id) = &self.message.deduplication_id {
-            set("MessageDeduplicationId", deduplication_id);
-            set("SequenceNumber", &sequence_number(self.sequence_number));
-        }
-        if let Some(header) = &self.message.trace_header {
-            set("AWSTraceHeader", header);
-        }
-        if let Some(source) = &self.dead_letter_source {
-            set("DeadLetterQueueSourceArn", &arn(source));
-        }
-        attributes
+        let message = &self.message;
+        let is_numbered = message.deduplication_id.is_some();
+        object(json!({
+            "ApproximateReceiveCount": self.receive_count.to_string(),
+            "SentTimestamp": millis(self.sent_at).to_string(),
+            "ApproximateFirstReceiveTimestamp": millis(self.first_received_at).to_string(),
+            "MessageGroupId": message.group_id,
+            "MessageDeduplicationId": message.deduplication_id,
+            "SequenceNumber": is_numbered.then(|| sequence_number(self.sequence_number)),
+            "AWSTraceHeader": message.trace_header,
+            "DeadLetterQueueSourceArn": self.dead_letter_source.as_deref().map(arn),
+        }))
     }
+}
+
+/// The fields of an object that are not null.
+pub(super) fn object(json: Value) -> Map<String, Value> {
+    let Value::Object(mut fields) = json else {
+        return Map::new();
+    };
+    fields.retain(|_, value| !value.is_null());
+    fields
 }
 
 pub(super) fn arn(queue: &str) -> String {
@@ -107,9 +106,4 @@ pub(super) fn arn(queue: &str) -> String {
 /// Formats a sequence number as SQS does.
 pub(super) fn sequence_number(number: u64) -> String {
     format!("{number:020}")
-}
-
-fn millis(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis().to_string()
 }

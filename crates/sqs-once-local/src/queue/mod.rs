@@ -12,8 +12,8 @@ mod source;
 
 pub use endpoint::LocalSqs;
 pub use error::QueueError;
-pub(crate) use mapping::event;
 pub use mapping::{Batch, EventSourceMapping, Settled};
+pub(crate) use mapping::{event, queue_name};
 pub use message::{NewMessage, Received};
 pub use queues::Queues;
 pub use settings::{Counts, QueueSettings, Redrive};

@@ -12,6 +12,7 @@ const DEDUPLICATION: Duration = Duration::from_secs(5 * 60);
 /// The longest time that a message may be invisible, counted from when it was received.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 
+#[derive(Default)]
 pub(super) struct Queue {
     pub(super) name: String,
     pub(super) settings: QueueSettings,
@@ -27,7 +28,6 @@ pub(super) struct Queue {
     deduplicated: VecDeque<(SystemTime, String)>,
 }
 
-/// The result of sending a message.
 pub(super) struct Sent {
     /// The id that the sender gets.
     pub(super) id: String,
@@ -37,7 +37,6 @@ pub(super) struct Sent {
     pub(super) visible_at: Option<SystemTime>,
 }
 
-/// The result of receiving one message.
 pub(super) enum Delivery {
     Received {
         received: Received,
@@ -47,7 +46,6 @@ pub(super) enum Delivery {
     Dead(Stored),
 }
 
-/// A message in its queue.
 pub(super) struct Stored {
     pub(super) message: NewMessage,
     pub(super) sent_at: SystemTime,
@@ -70,23 +68,13 @@ impl Stored {
             dead_letter_source: None,
         }
     }
-
-    fn is_in_flight(&self, now: SystemTime) -> bool {
-        self.receive_count > 0 && self.visible_at > now
-    }
 }
 
 impl Queue {
-    pub(super) fn new(name: &str, settings: QueueSettings) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            settings,
-            messages: BTreeMap::new(),
-            visible: BTreeSet::new(),
-            aged: BTreeSet::new(),
-            next: 0,
-            deduplication: HashMap::new(),
-            deduplicated: VecDeque::new(),
+            ..Self::default()
         }
     }
 
@@ -209,7 +197,9 @@ impl Queue {
             let visible = self.visible.range(..=(now, u64::MAX));
             return Box::new(visible.map(|(_, sequence)| *sequence));
         }
-        let blocked = self.groups_in_flight(now);
+        let in_flight = self.in_flight(now);
+        let blocked = in_flight.filter_map(|stored| stored.message.group_id.as_deref());
+        let blocked: HashSet<_> = blocked.collect();
         let is_next = move |stored: &Stored| {
             let group = stored.message.group_id.as_deref().unwrap_or_default();
             stored.visible_at <= now && !blocked.contains(group)
@@ -218,22 +208,14 @@ impl Queue {
         Box::new(next.map(|(sequence, _)| *sequence))
     }
 
-    /// The message groups of a FIFO queue that are blocked because they have a message in flight.
-    fn groups_in_flight(&self, now: SystemTime) -> HashSet<String> {
-        if !self.is_fifo() {
-            return HashSet::new();
-        }
-        let in_flight = self
-            .invisible(now)
-            .filter(|stored| stored.is_in_flight(now));
-        in_flight
-            .filter_map(|stored| stored.message.group_id.clone())
-            .collect()
-    }
-
     fn invisible(&self, now: SystemTime) -> impl Iterator<Item = &Stored> {
         let invisible = self.visible.range((now, u64::MAX)..);
         invisible.map(|(_, sequence)| &self.messages[sequence])
+    }
+
+    fn in_flight(&self, now: SystemTime) -> impl Iterator<Item = &Stored> {
+        let invisible = self.invisible(now);
+        invisible.filter(|stored| stored.receive_count > 0)
     }
 
     fn deliver(
@@ -281,21 +263,17 @@ impl Queue {
 
     /// Finds the message of a receipt handle. Returns `None` unless the handle is the message's latest.
     fn find(&self, handle: &str) -> Result<Option<(u64, &Stored)>, QueueError> {
-        let (sequence, receive_count) = self
-            .parse(handle)
-            .ok_or_else(|| QueueError::Handle(self.name.clone()))?;
+        let parsed = handle
+            .strip_prefix(&self.name)
+            .and_then(|rest| rest.strip_prefix('/')?.split_once('/'))
+            .and_then(|(sequence, count)| Some((sequence.parse().ok()?, count.parse().ok()?)));
+        let (sequence, receive_count): (u64, u32) =
+            parsed.ok_or_else(|| QueueError::Handle(self.name.clone()))?;
         let stored = self.messages.get(&sequence);
         let latest = stored.filter(|stored| stored.receive_count == receive_count);
         Ok(latest.map(|stored| (sequence, stored)))
     }
 
-    fn parse(&self, handle: &str) -> Option<(u64, u32)> {
-        let rest = handle.strip_prefix(&self.name)?.strip_prefix('/')?;
-        let (sequence, receive_count) = rest.split_once('/')?;
-        Some((sequence.parse().ok()?, receive_count.parse().ok()?))
-    }
-
-    /// Deletes a message and returns its id.
     pub(super) fn delete(
         &mut self,
         handle: &str,
@@ -332,15 +310,9 @@ impl Queue {
 
     /// The first messages that can be received now, each with the queue from which it was moved here.
     pub(super) fn first(&self, most: usize, now: SystemTime) -> Vec<(u64, Option<String>)> {
+        let source = |sequence| self.messages[&sequence].dead_letter_source.clone();
         let first = self.receivable(now).take(most);
-        first
-            .map(|sequence| {
-                (
-                    sequence,
-                    self.messages[&sequence].dead_letter_source.clone(),
-                )
-            })
-            .collect()
+        first.map(|sequence| (sequence, source(sequence))).collect()
     }
 
     pub(super) fn purge(&mut self) {
@@ -349,7 +321,6 @@ impl Queue {
         self.aged.clear();
     }
 
-    /// Every message, in the order in which they were sent.
     pub(super) fn messages(&self) -> impl Iterator<Item = &NewMessage> {
         self.messages.values().map(|stored| &stored.message)
     }
@@ -360,10 +331,7 @@ impl Queue {
 
     pub(super) fn counts(&self, now: SystemTime) -> Counts {
         let invisible = self.invisible(now).count();
-        let in_flight = self
-            .invisible(now)
-            .filter(|stored| stored.is_in_flight(now));
-        let in_flight = in_flight.count();
+        let in_flight = self.in_flight(now).count();
         Counts {
             visible: self.len() - invisible,
             in_flight,

@@ -4,11 +4,13 @@ use super::error::QueueError;
 use super::message::{NewMessage, Received};
 use super::one::{Delivery, Queue, Sent, Stored, is_fifo};
 use super::settings::{Counts, QueueSettings, Redrive};
-use crate::local_event::{LocalEvent, Observer};
+use crate::local_event::{LocalEvent, Observer, Observers};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 /// SQS queues in memory. They are a state machine without a clock: the caller passes the time.
+///
+/// Every method that takes a queue's name returns [`QueueError::NoQueue`] if that queue does not exist.
 ///
 /// ```
 /// use sqs_once_local::{NewMessage, QueueSettings, Queues};
@@ -33,19 +35,13 @@ use std::time::{Duration, SystemTime};
 #[derive(Default)]
 pub struct Queues {
     queues: HashMap<String, Queue>,
-    observers: Vec<Observer>,
+    observers: Observers,
 }
 
 impl Queues {
     /// Registers an observer. Observers are called in the order of registration.
     pub fn observe(&mut self, observer: Observer) {
-        self.observers.push(observer);
-    }
-
-    fn tell(&self, now: SystemTime, happening: &LocalEvent) {
-        for observer in &self.observers {
-            observer(now, happening);
-        }
+        self.observers.add(observer);
     }
 
     /// Creates a queue, or changes the settings of an existing one.
@@ -65,13 +61,8 @@ impl Queues {
                 });
             }
         }
-        match self.queues.get_mut(name) {
-            Some(queue) => queue.settings = settings,
-            None => {
-                self.queues
-                    .insert(name.to_owned(), Queue::new(name, settings));
-            }
-        }
+        let queue = self.queues.entry(name.to_owned());
+        queue.or_insert_with(|| Queue::new(name)).settings = settings;
         Ok(())
     }
 
@@ -88,11 +79,11 @@ impl Queues {
     /// Returns the queue after removing the messages that exceed the retention period.
     fn queue_at(&mut self, name: &str, now: SystemTime) -> Result<&mut Queue, QueueError> {
         for expired in self.queue_mut(name)?.expire(now) {
-            let happening = LocalEvent::Expired {
+            let event = LocalEvent::Expired {
                 queue: name.to_owned(),
                 message_id: expired.message.id,
             };
-            self.tell(now, &happening);
+            self.observers.tell(now, &event);
         }
         self.queue_mut(name)
     }
@@ -101,7 +92,7 @@ impl Queues {
     /// within five minutes. It returns the earlier message's id instead.
     ///
     /// # Errors
-    /// [`QueueError::NoQueue`], and [`QueueError::Fifo`] or [`QueueError::NoDeduplication`] for a message that a FIFO
+    /// [`QueueError::Fifo`] or [`QueueError::NoDeduplication`] for a message that a FIFO
     /// queue can't accept.
     pub fn send(
         &mut self,
@@ -122,7 +113,7 @@ impl Queues {
         let group_id = message.group_id.clone();
         let sent = self.queue_at(queue, now)?.send(message, now)?;
         if let Some(visible_at) = sent.visible_at {
-            let happening = LocalEvent::Sent {
+            let event = LocalEvent::Sent {
                 queue: queue.to_owned(),
                 message_id: sent.id.clone(),
                 body,
@@ -130,7 +121,7 @@ impl Queues {
                 group_id,
                 visible_at,
             };
-            self.tell(now, &happening);
+            self.observers.tell(now, &event);
         }
         Ok(sent)
     }
@@ -140,9 +131,6 @@ impl Queues {
     ///
     /// A standard queue returns messages in the order in which they became visible. A FIFO queue returns them in the order
     /// in which they were sent. It skips a message group that has a message in flight.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn receive(
         &mut self,
         queue: &str,
@@ -170,18 +158,18 @@ impl Queues {
                     received,
                     visible_at,
                 } => {
-                    let happening = LocalEvent::Received {
+                    let event = LocalEvent::Received {
                         queue: queue.to_owned(),
                         message_id: received.message.id.clone(),
                         receive_count: received.receive_count,
                         visible_at,
                     };
-                    self.tell(now, &happening);
+                    self.observers.tell(now, &event);
                     all.push(received);
                 }
                 Delivery::Dead(stored) => {
                     if let Some(Redrive { to, .. }) = &redrive {
-                        self.bury(queue, to, stored, now)?;
+                        self.dead_letter(queue, to, stored, now)?;
                     }
                 }
             }
@@ -189,15 +177,14 @@ impl Queues {
         Ok(all)
     }
 
-    /// Moves a message to the dead-letter queue.
-    fn bury(
+    fn dead_letter(
         &mut self,
         from: &str,
         to: &str,
         stored: Stored,
         now: SystemTime,
     ) -> Result<(), QueueError> {
-        let happening = LocalEvent::DeadLettered {
+        let event = LocalEvent::DeadLettered {
             queue: from.to_owned(),
             to: to.to_owned(),
             message_id: stored.message.id.clone(),
@@ -212,7 +199,7 @@ impl Queues {
         let mut dead = Stored::new(stored.message, sent_at, now);
         dead.dead_letter_source = Some(from.to_owned());
         dead_letters.store(dead);
-        self.tell(now, &happening);
+        self.observers.tell(now, &event);
         Ok(())
     }
 
@@ -220,8 +207,7 @@ impl Queues {
     /// nothing, which SQS does not treat as an error.
     ///
     /// # Errors
-    /// [`QueueError::NoQueue`], [`QueueError::Handle`], and for a FIFO queue [`QueueError::Expired`] if the message is
-    /// visible again.
+    /// [`QueueError::Handle`], and for a FIFO queue [`QueueError::Expired`] if the message is visible again.
     pub fn delete(
         &mut self,
         queue: &str,
@@ -233,14 +219,15 @@ impl Queues {
             return Ok(false);
         };
         let queue = queue.to_owned();
-        self.tell(now, &LocalEvent::Deleted { queue, message_id });
+        self.observers
+            .tell(now, &LocalEvent::Deleted { queue, message_id });
         Ok(true)
     }
 
     /// Makes a message in flight visible after `timeout` from now.
     ///
     /// # Errors
-    /// [`QueueError::NoQueue`], [`QueueError::Handle`], [`QueueError::NotInFlight`], and [`QueueError::TooLong`] if the
+    /// [`QueueError::Handle`], [`QueueError::NotInFlight`], and [`QueueError::TooLong`] if the
     /// message would be invisible for more than 12 hours after it was received.
     pub fn change_visibility(
         &mut self,
@@ -251,20 +238,17 @@ impl Queues {
     ) -> Result<(), QueueError> {
         let changed = self.queue_at(queue, now)?;
         let (message_id, visible_at) = changed.change_visibility(receipt_handle, timeout, now)?;
-        let happening = LocalEvent::VisibilityChanged {
+        let event = LocalEvent::VisibilityChanged {
             queue: queue.to_owned(),
             message_id,
             visible_at,
         };
-        self.tell(now, &happening);
+        self.observers.tell(now, &event);
         Ok(())
     }
 
     /// Moves every visible message of a dead-letter queue to another queue, each under a new id. Returns the number of
     /// moved messages.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn redrive(
         &mut self,
         from: &str,
@@ -300,7 +284,7 @@ impl Queues {
                 continue;
             };
             let id = new_id();
-            let happening = LocalEvent::Redriven {
+            let event = LocalEvent::Redriven {
                 queue: from.to_owned(),
                 to: to.clone(),
                 message_id: stored.message.id.clone(),
@@ -311,59 +295,41 @@ impl Queues {
                 ..stored.message
             };
             self.queue_mut(&to)?.store(Stored::new(message, now, now));
-            self.tell(now, &happening);
+            self.observers.tell(now, &event);
             moved.count += 1;
         }
         Ok(moved)
     }
 
     /// Deletes every message of a queue, in flight or not.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn purge(&mut self, queue: &str, now: SystemTime) -> Result<(), QueueError> {
         self.queue_mut(queue)?.purge();
         let queue = queue.to_owned();
-        self.tell(now, &LocalEvent::Purged { queue });
+        self.observers.tell(now, &LocalEvent::Purged { queue });
         Ok(())
     }
 
     /// Returns every message of a queue, visible or not, in the order in which they were sent.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn messages(&self, queue: &str) -> Result<impl Iterator<Item = &NewMessage>, QueueError> {
         Ok(self.queue(queue)?.messages())
     }
 
     /// Returns how many messages a queue has, visible or not.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn len(&self, queue: &str) -> Result<usize, QueueError> {
         Ok(self.queue(queue)?.len())
     }
 
     /// Returns how many messages of a queue are in flight.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn in_flight(&self, queue: &str, now: SystemTime) -> Result<usize, QueueError> {
         Ok(self.counts(queue, now)?.in_flight)
     }
 
     /// Returns how many messages of a queue are visible, in flight and delayed.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn counts(&self, queue: &str, now: SystemTime) -> Result<Counts, QueueError> {
         Ok(self.queue(queue)?.counts(now))
     }
 
     /// Returns a queue's settings.
-    ///
-    /// # Errors
-    /// [`QueueError::NoQueue`].
     pub fn settings(&self, queue: &str) -> Result<&QueueSettings, QueueError> {
         Ok(&self.queue(queue)?.settings)
     }
@@ -391,7 +357,6 @@ impl Queues {
     }
 }
 
-/// The result of moving messages.
 #[derive(Default)]
 pub(super) struct Moved {
     pub(super) count: usize,

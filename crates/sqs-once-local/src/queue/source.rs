@@ -1,8 +1,9 @@
 //! The source of a poller's messages.
 
-use super::endpoint::{LocalSqs, lock};
+use super::endpoint::LocalSqs;
 use super::message::arn;
 use super::{QueueError, Queues, Received};
+use crate::lock;
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};

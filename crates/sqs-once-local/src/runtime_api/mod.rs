@@ -6,11 +6,12 @@ mod routes;
 pub use error::{FunctionError, InvokeError};
 
 use crate::guard::{Port, Server};
+use crate::lock;
 use axum::body::Bytes;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -45,10 +46,7 @@ struct Shared {
 impl Shared {
     /// Removes the caller that waits for this invocation's answer. Returns `None` if it is gone.
     fn finish(&self, request_id: &str) -> Option<oneshot::Sender<Answer>> {
-        self.running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(request_id)
+        lock(&self.running).remove(request_id)
     }
 }
 
@@ -117,11 +115,7 @@ impl RuntimeApi {
     ) -> Answer {
         let (taken, is_taken) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
-        self.shared
-            .running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(request_id.to_owned(), answer);
+        lock(&self.shared.running).insert(request_id.to_owned(), answer);
         let _forget = Forget {
             shared: &self.shared,
             request_id,
@@ -155,8 +149,8 @@ impl RuntimeApi {
     /// Waits until the function has initialised, which is when it asks for its first event.
     ///
     /// # Errors
-    /// [`InvokeError::NotTaken`] if it does not ask in time, and [`InvokeError::Init`] if it reports an initialisation
-    /// error.
+    /// [`InvokeError::NotTaken`] if the function does not ask in time, and [`InvokeError::Init`] if it reports an
+    /// initialisation error.
     pub async fn ready(&self) -> Result<(), InvokeError> {
         tokio::select! {
             biased;

@@ -1,7 +1,7 @@
 //! The HTTP routes that a function's runtime calls.
 
 use super::{Answer, FunctionError, InvokeError, Shared};
-use crate::{ACCOUNT_ID, REGION};
+use crate::{ACCOUNT_ID, REGION, millis};
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 use uuid::Uuid;
 
 /// The largest answer that Lambda accepts: 6 MB and a little for the envelope.
@@ -45,11 +45,7 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response {
         if invocation.taken.send(()).is_err() {
             continue;
         }
-        let deadline = SystemTime::now() + invocation.timeout;
-        let deadline_ms = deadline
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_millis();
+        let deadline_ms = millis(SystemTime::now() + invocation.timeout);
         let name = &shared.function_name;
         let headers = [
             ("lambda-runtime-aws-request-id", invocation.request_id),
@@ -84,10 +80,7 @@ impl Drop for Asks<'_> {
 
 /// Generates an X-Ray trace id as Lambda sends it, not sampled.
 fn trace_id() -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let seconds = millis(SystemTime::now()) / 1000;
     let root = Uuid::new_v4().simple().to_string();
     let parent = Uuid::new_v4().simple().to_string();
     format!(
@@ -105,13 +98,9 @@ async fn response(
     match body {
         Ok(answer) => finish(&shared, &request_id, Ok(answer)),
         Err(rejection) => {
-            finish(
-                &shared,
-                &request_id,
-                Err(InvokeError::AnswerTooLarge {
-                    limit: ANSWER_LIMIT,
-                }),
-            );
+            let limit = ANSWER_LIMIT;
+            let error = InvokeError::AnswerTooLarge { limit };
+            finish(&shared, &request_id, Err(error));
             rejection.into_response()
         }
     }

@@ -1,35 +1,13 @@
 //! Tests a real process that uses the real Lambda runtime.
 
+use crate::support::{LIMIT, scripted};
 use serde_json::{Value, json};
 use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, StartError};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_millis(300);
-
-/// The example `scripted`, which cargo builds along with the tests.
-fn scripted() -> Launch {
-    let test = std::env::current_exe().unwrap();
-    let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
-    Launch::new(profile.join("examples/scripted"))
-}
 
 async fn invoke(function: &Function, event: Value) -> Result<Value, InvokeError> {
-    let answer = function.invoke(event.to_string(), LONG).await?;
+    let answer = function.invoke(event.to_string(), LIMIT).await?;
     Ok(serde_json::from_slice(&answer).unwrap())
-}
-
-#[tokio::test]
-async fn a_function_answers_one_event_after_the_other() {
-    let function = scripted().start().await.unwrap();
-    for answer in [json!({"batchItemFailures": []}), json!("text"), json!(null)] {
-        assert_eq!(
-            invoke(&function, json!({"answer": answer})).await.unwrap(),
-            answer
-        );
-    }
 }
 
 #[tokio::test]
@@ -55,10 +33,8 @@ async fn a_function_sees_lambdas_environment_and_only_loopback_endpoints() {
         "SQS_ONCE_TABLE": "orders-table",
     });
     let names: Vec<&String> = expected.as_object().unwrap().keys().collect();
-    let seen = invoke(&function, json!({"environment": names}))
-        .await
-        .unwrap();
-    assert_eq!(seen, expected);
+    let seen = invoke(&function, json!({"environment": names})).await;
+    assert_eq!(seen.unwrap(), expected);
 }
 
 #[tokio::test]
@@ -80,102 +56,42 @@ async fn record_lines_are_collected_and_other_lines_are_passed_on() {
     invoke(&function, json!({"print": lines})).await.unwrap();
     let records = function.stop().await;
 
-    let outcomes: Vec<_> = records
+    let outcomes = records
         .iter()
-        .map(|line| (line.message_id.as_str(), line.outcome.as_str()))
-        .collect();
-    assert_eq!(
-        outcomes,
-        [
-            ("m-1", "processed"),
-            ("m-2", "in_progress"),
-            // Another version of the library may have more outcomes.
-            ("m-3", "unheard of")
-        ]
-    );
+        .map(|line| (&*line.message_id, &*line.outcome));
+    let outcomes: Vec<_> = outcomes.collect();
+    // Another version of the library may have more outcomes.
+    let expected = [
+        ("m-1", "processed"),
+        ("m-2", "in_progress"),
+        ("m-3", "unheard of"),
+    ];
+    assert_eq!(outcomes, expected);
     assert_eq!(records[0].duration_ms, Some(1.25));
     assert_eq!(records[1].reason.as_deref(), Some("another owner"));
     assert_eq!(*others.lock().unwrap(), [lines[1], lines[3]]);
 }
 
 #[tokio::test]
-async fn a_function_that_answers_with_an_error_is_reported_with_its_message() {
-    let function = scripted().start().await.unwrap();
-    let error = invoke(&function, json!({"fail": "the table is gone"}))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(&error, InvokeError::Function(error) if error.error_message == "the table is gone"),
-        "{error:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_crashed_function_is_reported_with_its_exit_status_and_last_words() {
-    let function = scripted().start().await.unwrap();
-    let error = invoke(&function, json!({"exit": ["out of cheese", 3]}))
-        .await
-        .unwrap_err();
-    let InvokeError::Exited { status, last_lines } = error else {
-        panic!("{error:?}")
-    };
-    assert_eq!(status.code(), Some(3));
-    assert_eq!(last_lines, ["out of cheese"]);
-}
-
-#[tokio::test]
-async fn a_function_killed_by_a_signal_is_reported_with_the_signal() {
-    let function = scripted().start().await.unwrap();
-    let error = invoke(&function, json!("abort")).await.unwrap_err();
-    assert!(error.to_string().contains("SIGABRT"), "{error}");
-}
-
-#[tokio::test]
-async fn a_function_that_crashes_before_it_takes_its_event_is_reported_with_its_exit_status() {
-    let function = scripted().env("AT_START", "exit").start().await.unwrap();
-    let error = invoke(&function, json!({"answer": 1})).await.unwrap_err();
-    assert!(
-        matches!(error, InvokeError::Exited { status, .. } if status.code() == Some(7)),
-        "{error:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_function_that_hangs_past_its_timeout_is_reported_as_timed_out() {
-    let function = scripted().start().await.unwrap();
-    let error = function
-        .invoke(json!("hang").to_string(), SHORT)
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, InvokeError::TimedOut { after: SHORT }),
-        "{error:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_function_that_hangs_at_its_start_is_reported_as_never_having_asked() {
-    let function = scripted()
-        .env("AT_START", "hang")
-        .init_limit(SHORT)
-        .start()
-        .await
-        .unwrap();
-    let error = function.invoke("{}", LONG).await.unwrap_err();
-    assert!(
-        matches!(error, InvokeError::NotTaken { after: SHORT }),
-        "{error:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_dead_function_fails_later_events_too() {
-    let function = scripted().start().await.unwrap();
-    invoke(&function, json!({"exit": ["", 3]}))
-        .await
-        .unwrap_err();
-    let error = invoke(&function, json!({"answer": 1})).await.unwrap_err();
-    assert!(matches!(error, InvokeError::Exited { .. }), "{error:?}");
+async fn a_function_that_ends_is_reported_with_its_status_and_last_lines_and_stays_dead() {
+    let crash = json!({"exit": ["out of cheese", 3]});
+    let at_start = scripted().env("AT_START", "exit");
+    for (launch, event, expected, lines) in [
+        (scripted(), crash, "exit status: 3", &["out of cheese"][..]),
+        (scripted(), json!("abort"), "SIGABRT", &[]),
+        (at_start, json!({"answer": 1}), "exit status: 7", &[]),
+    ] {
+        let function = launch.start().await.unwrap();
+        let error = invoke(&function, event).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        let again = invoke(&function, json!({"answer": 1})).await.unwrap_err();
+        for error in [error, again] {
+            assert!(
+                matches!(&error, InvokeError::Exited { last_lines, .. } if last_lines == lines),
+                "{error:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
-//! Tests which requests the web page's server answers, and what its buttons do to the queues.
+//! Tests which requests the web page's server answers. `.ci/page.py` tests what its buttons do to the queues.
 
-use crate::support::{DEAD, HttpResponse, QUEUE, http, queues, raw};
+use crate::support::{DEAD, HttpResponse, QUEUE, http, page_headers, queues, token};
 use serde_json::{Value, json};
 use sqs_once_local::{Limits, LocalSqs, NewMessage, Page, PageError, Story};
 use std::sync::Arc;
@@ -13,10 +13,16 @@ struct Served {
 
 async fn served() -> Served {
     let story = Story::new(QUEUE, Some(DEAD), Limits::default());
-    let queues = queues(&story);
+    let mut queues = queues(1);
+    queues.observe(story.observer());
     let sqs = Arc::new(LocalSqs::start(queues).await.unwrap());
     let page = Page::start(story, Some(Arc::clone(&sqs)), 0).await.unwrap();
     Served { sqs, page }
+}
+
+async fn post(page: &Page, path: &str, body: &Value) -> HttpResponse {
+    let headers = page_headers(&token(page).await);
+    http(page.address(), "POST", path, &headers, &body.to_string()).await
 }
 
 impl Served {
@@ -30,36 +36,17 @@ impl Served {
         serde_json::from_str(&response.body).unwrap()
     }
 
-    /// The token in the page.
-    async fn token(&self) -> String {
-        let html = self.get("/").await.body;
-        let (_, token) = html.split_once(r#""token":""#).unwrap();
-        token.split_once('"').unwrap().0.to_owned()
-    }
-
-    async fn post(&self, path: &str, body: &Value) -> HttpResponse {
-        let token = self.token().await;
-        let headers = format!("X-Sqs-Once-Token: {token}\r\nContent-Type: application/json\r\n");
-        http(
-            self.page.address(),
-            "POST",
-            path,
-            &headers,
-            &body.to_string(),
-        )
-        .await
+    /// Presses a button that works and returns the answer.
+    async fn press(&self, path: &str, body: &Value) -> Value {
+        let response = post(&self.page, path, body).await;
+        assert_eq!(response.status, 200, "{}", response.body);
+        serde_json::from_str(&response.body).unwrap()
     }
 
     fn send(&self, id: &str) {
         let message = NewMessage::new(id, format!("body of {id}"));
         let mut queues = self.sqs.queues();
         queues.send(QUEUE, message, SystemTime::now()).unwrap();
-    }
-
-    fn ids(&self, queue: &str) -> Vec<String> {
-        let queues = self.sqs.queues();
-        let messages = queues.messages(queue).unwrap();
-        messages.map(|message| message.id.clone()).collect()
     }
 }
 
@@ -85,58 +72,11 @@ async fn the_page_comes_with_a_policy_that_lets_nothing_else_in() {
 }
 
 #[tokio::test]
-async fn nobody_asks_under_another_name_or_from_another_site() {
-    let served = served().await;
-    let (address, token) = (served.page.address(), served.token().await);
-    let port = address.port();
-    let own = format!("Host: 127.0.0.1:{port}\r\n");
-    let refused = [
-        "Host: evil.example\r\n".to_owned(),
-        format!("Host: evil.example:{port}\r\n"),
-        format!("Host: 127.0.0.1.evil.example:{port}\r\n"),
-        format!("{own}Host: evil.example\r\n"),
-        format!("{own}Origin: https://evil.example\r\n"),
-        format!("{own}Origin: null\r\n"),
-        format!("{own}Origin: http://127.0.0.1:1\r\n"),
-        format!("{own}Origin: https://127.0.0.1:{port}\r\n"),
-        format!("{own}Sec-Fetch-Site: cross-site\r\n"),
-        format!("{own}Sec-Fetch-Site: same-site\r\n"),
-    ];
-    let body = r#"{"body": "x"}"#;
-    for headers in refused {
-        for path in ["/", "/story", "/message/1", "/report"] {
-            let request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n");
-            let response = raw(address, &request).await;
-            assert!([400, 403].contains(&response.status), "{path} {headers}");
-            assert!(!response.body.contains(&token), "{headers}");
-        }
-        let request = format!(
-            "POST /send HTTP/1.1\r\nConnection: close\r\nX-Sqs-Once-Token: {token}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n{body}",
-            body.len()
-        );
-        let response = raw(address, &request).await;
-        assert!([400, 403].contains(&response.status), "{headers}");
-    }
-    assert_eq!(served.ids(QUEUE), [""; 0]);
-    for headers in [
-        format!("Host: localhost:{port}\r\nOrigin: http://localhost:{port}\r\n"),
-        format!("{own}Sec-Fetch-Site: same-origin\r\n"),
-    ] {
-        let request = format!("GET /story HTTP/1.1\r\nConnection: close\r\n{headers}\r\n");
-        assert_eq!(raw(address, &request).await.status, 200, "{headers}");
-    }
-}
-
-#[tokio::test]
 async fn nothing_changes_without_the_pages_token() {
     let served = served().await;
     served.send("m-1");
-    let json = "Content-Type: application/json\r\n";
-    for headers in [
-        json.to_owned(),
-        format!("{json}X-Sqs-Once-Token: guess\r\n"),
-    ] {
+    let json = "Content-Type: application/json\r\n".to_owned();
+    for headers in [json, page_headers("guess")] {
         for (path, body) in [
             ("/send", r#"{"body": "x"}"#),
             ("/duplicate", r#"{"number": 1}"#),
@@ -146,68 +86,23 @@ async fn nothing_changes_without_the_pages_token() {
             assert_eq!(response.status, 403, "{path}: {}", response.body);
         }
     }
-    assert_eq!(served.ids(QUEUE), ["m-1"]);
+    assert_eq!(served.sqs.queues().len(QUEUE), Ok(1));
 }
 
 #[tokio::test]
 async fn a_message_is_sent_with_its_body_as_it_is() {
     let served = served().await;
     let body = "{\"order_id\": \"<b>ö</b>\"}\n";
-    let answer = served.post("/send", &json!({"body": body})).await;
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    let id = serde_json::from_str::<Value>(&answer.body).unwrap()["message_id"].clone();
+    let answer = served.press("/send", &json!({"body": body})).await;
     let story = served.get_json("/story").await;
-    assert_eq!(story["messages"][0]["id"], id);
+    assert_eq!(story["messages"][0]["id"], answer["message_id"]);
     let number = &story["messages"][0]["number"];
-    assert_eq!(
-        served.get_json(&format!("/message/{number}")).await["body"],
-        body
-    );
-    let empty = served.post("/send", &json!({"body": ""})).await;
-    assert_eq!(empty.status, 409, "{}", empty.body);
-    assert_eq!(
-        served.post("/send", &json!({"no": "body"})).await.status,
-        422
-    );
-}
-
-#[tokio::test]
-async fn a_duplicate_has_the_id_and_the_body_of_its_message() {
-    let served = served().await;
-    served.send("m-1");
-    let story = served.get_json("/story").await;
-    let number = &story["messages"][0]["number"];
-    let answer = served.post("/duplicate", &json!({"number": number})).await;
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    assert_eq!(served.ids(QUEUE), ["m-1", "m-1"]);
-    let bodies = served
-        .sqs
-        .queues()
-        .messages(QUEUE)
-        .unwrap()
-        .map(|one| one.body.clone())
-        .collect::<Vec<_>>();
-    assert_eq!(bodies, ["body of m-1", "body of m-1"]);
-    let unknown = served.post("/duplicate", &json!({"number": 99})).await;
-    assert_eq!(unknown.status, 409);
-}
-
-#[tokio::test]
-async fn a_redrive_moves_what_is_in_the_dead_letter_queue_back() {
-    let served = served().await;
-    {
-        let mut queues = served.sqs.queues();
-        let letter = NewMessage::new("letter", "{}");
-        queues.send(DEAD, letter, SystemTime::now()).unwrap();
+    let detail = served.get_json(&format!("/message/{number}")).await;
+    assert_eq!(detail["body"], body);
+    for (body, status) in [(json!({"body": ""}), 409), (json!({"no": "body"}), 422)] {
+        let answer = post(&served.page, "/send", &body).await;
+        assert_eq!(answer.status, status, "{}", answer.body);
     }
-    let answer = served.post("/redrive", &json!({})).await;
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    assert_eq!(
-        serde_json::from_str::<Value>(&answer.body).unwrap()["count"],
-        1
-    );
-    assert_eq!(served.ids(DEAD), [""; 0]);
-    assert_eq!(served.ids(QUEUE).len(), 1);
 }
 
 #[tokio::test]
@@ -216,22 +111,12 @@ async fn a_page_without_queues_only_shows() {
     let page = Page::start(story, None, 0).await.unwrap();
     let html = http(page.address(), "GET", "/", "", "").await.body;
     assert!(html.contains(r#""can_act":false"#));
-    let (_, token) = html.split_once(r#""token":""#).unwrap();
-    let token = token.split_once('"').unwrap().0;
-    let headers = format!("X-Sqs-Once-Token: {token}\r\nContent-Type: application/json\r\n");
-    let answer = http(
-        page.address(),
-        "POST",
-        "/send",
-        &headers,
-        r#"{"body": "x"}"#,
-    )
-    .await;
+    let answer = post(&page, "/send", &json!({"body": "x"})).await;
     assert_eq!(answer.status, 404, "{}", answer.body);
 }
 
 #[tokio::test]
-async fn who_asks_for_news_is_answered_when_there_is_some_and_only_with_that() {
+async fn a_request_for_changes_is_answered_when_there_is_one_and_only_with_that() {
     let served = served().await;
     served.send("m-1");
     let first = served.get_json("/story").await;
@@ -254,10 +139,16 @@ async fn who_asks_for_news_is_answered_when_there_is_some_and_only_with_that() {
 #[tokio::test]
 async fn what_is_not_there_is_not_found() {
     let served = served().await;
-    assert_eq!(served.get("/message/7").await.status, 404);
-    assert_eq!(served.get("/nowhere").await.status, 404);
-    assert_eq!(served.get("/message/x").await.status, 400);
-    assert_eq!(served.get("/story?since=x").await.status, 400);
+    for (path, status) in [
+        ("/message/7", 404),
+        ("/nowhere", 404),
+        ("/message/x", 400),
+        ("/story?since=x", 400),
+    ] {
+        assert_eq!(served.get(path).await.status, status, "{path}");
+    }
+    let unknown = post(&served.page, "/duplicate", &json!({"number": 99})).await;
+    assert_eq!(unknown.status, 409);
 }
 
 #[tokio::test]

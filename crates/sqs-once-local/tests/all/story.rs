@@ -1,8 +1,8 @@
-//! Tests the story through its report, which contains all of it.
+//! Tests the story through its report, which contains all of it. `.ci/page.py` tests what the page shows of it.
 
-use crate::support::{DEAD, QUEUE, queues};
+use crate::support::{DEAD, QUEUE};
 use serde_json::{Map, Value, json};
-use sqs_once_local::{Answer, Limits, LocalEvent, NewMessage, Observer, RecordLine, Story};
+use sqs_once_local::{Answer, Limits, LocalEvent, Observer, RecordLine, Story};
 use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,25 +38,30 @@ impl Teller {
     }
 
     fn sent_to(&mut self, queue: &str, id: &str, body: &str, attributes: Map<String, Value>) {
-        let visible_at = at(self.now + 1);
         self.tell(&LocalEvent::Sent {
             queue: queue.to_owned(),
             message_id: id.to_owned(),
             body: body.to_owned(),
             attributes,
             group_id: None,
-            visible_at,
+            visible_at: at(self.now + 1),
         });
     }
 
     fn received(&mut self, id: &str, receive_count: u32) {
-        let visible_at = at(self.now + 31);
         self.tell(&LocalEvent::Received {
             queue: QUEUE.to_owned(),
             message_id: id.to_owned(),
             receive_count,
-            visible_at,
+            visible_at: at(self.now + 31),
         });
+    }
+
+    fn sent_and_received(&mut self, ids: &[&str]) {
+        for id in ids {
+            self.sent(id);
+            self.received(id, 1);
+        }
     }
 
     fn invoked(&mut self, environment: u32, request_id: &str, ids: &[&str]) {
@@ -64,50 +69,51 @@ impl Teller {
             environment,
             request_id: request_id.to_owned(),
             queue: QUEUE.to_owned(),
-            message_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            message_ids: owned(ids),
         });
     }
 
     fn record(&mut self, environment: u32, id: &str, outcome: &str) {
+        let line = json!({
+            "message_id": id, "outcome": outcome, "duration_ms": 3.0, "key": "orders#abc",
+        });
+        let record: RecordLine = serde_json::from_value(line).unwrap();
         self.tell(&LocalEvent::Record {
             environment,
-            record: RecordLine {
-                message_id: id.to_owned(),
-                outcome: outcome.to_owned(),
-                duration_ms: Some(3.0),
-                reason: None,
-                key: Some("orders#abc".to_owned()),
-                receive_count: None,
-            },
+            record,
         });
     }
 
     fn logged(&mut self, environment: u32, line: &str) {
-        self.tell(&LocalEvent::Logged {
-            environment,
-            line: line.to_owned(),
-        });
+        let line = line.to_owned();
+        self.tell(&LocalEvent::Logged { environment, line });
     }
 
     fn answered(&mut self, environment: u32, request_id: &str, failures: &[&str]) {
+        let failures = owned(failures);
         self.tell(&LocalEvent::Answered {
             environment,
             request_id: request_id.to_owned(),
-            answer: Answer::Read {
-                failures: failures.iter().map(|id| (*id).to_owned()).collect(),
-            },
+            answer: Answer::Read { failures },
         });
     }
 
     fn deleted(&mut self, id: &str) {
-        self.tell(&LocalEvent::Deleted {
-            queue: QUEUE.to_owned(),
-            message_id: id.to_owned(),
-        });
+        let (queue, message_id) = (QUEUE.to_owned(), id.to_owned());
+        self.tell(&LocalEvent::Deleted { queue, message_id });
+    }
+
+    fn purged(&mut self) {
+        let queue = QUEUE.to_owned();
+        self.tell(&LocalEvent::Purged { queue });
     }
 
     fn whole(&self) -> Value {
-        whole(&self.story)
+        let html = self.story.report();
+        let start = r#"<script type="application/json" id="data">"#;
+        let (_, data) = html.split_once(start).unwrap();
+        let (data, _) = data.split_once("</script>").unwrap();
+        serde_json::from_str::<Value>(data).unwrap()["report"].take()
     }
 
     /// The details of the messages with this id, oldest first.
@@ -120,21 +126,24 @@ impl Teller {
     }
 
     fn detail(&self, id: &str) -> Value {
-        let mut details = self.details(id);
-        assert_eq!(details.len(), 1, "{details:?}");
-        details.remove(0)
+        let [detail] = self.details(id).try_into().unwrap();
+        detail
+    }
+
+    /// The ids of the messages, and how many unfinished ones the story has forgotten.
+    fn kept(&self) -> (Vec<String>, u64) {
+        let overview = &self.whole()["overview"];
+        let messages = overview["messages"].as_array().unwrap().iter();
+        let ids = messages.map(|one| one["id"].as_str().unwrap().to_owned());
+        let unfinished = overview["forgotten"]["unfinished"].as_u64();
+        (ids.collect(), unfinished.unwrap())
     }
 }
 
-fn whole(story: &Story) -> Value {
-    let html = story.report();
-    let start = r#"<script type="application/json" id="data">"#;
-    let (_, data) = html.split_once(start).unwrap();
-    let (data, _) = data.split_once("</script>").unwrap();
-    serde_json::from_str::<Value>(data).unwrap()["report"].clone()
+fn owned(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(|id| (*id).to_owned()).collect()
 }
 
-/// The kinds of a timeline's entries.
 fn timeline(detail: &Value) -> Vec<&str> {
     let entries = detail["entries"].as_array().unwrap();
     let kinds = entries.iter().map(|entry| entry["what"].as_str().unwrap());
@@ -175,31 +184,9 @@ fn a_message_is_told_from_when_it_was_sent_until_it_was_deleted() {
 }
 
 #[test]
-fn what_an_answer_returns_waits_and_is_received_again() {
-    let mut teller = Teller::new(Limits::default());
-    for id in ["m-1", "m-2"] {
-        teller.sent(id);
-        teller.received(id, 1);
-    }
-    teller.invoked(1, "request-1", &["m-1", "m-2"]);
-    teller.record(1, "m-1", "failed");
-    teller.answered(1, "request-1", &["m-1"]);
-    assert_eq!(teller.detail("m-1")["state"], "returned");
-    assert_eq!(
-        teller.detail("m-2")["state"],
-        "in_flight",
-        "not deleted yet"
-    );
-    teller.received("m-1", 2);
-    assert_eq!(teller.detail("m-1")["state"], "in_flight");
-    assert_eq!(teller.detail("m-1")["receives"], 2);
-}
-
-#[test]
 fn a_batch_that_failed_is_returned_whole_and_says_why() {
     let mut teller = Teller::new(Limits::default());
-    teller.sent("m-1");
-    teller.received("m-1", 1);
+    teller.sent_and_received(&["m-1"]);
     teller.invoked(1, "request-1", &["m-1"]);
     teller.tell(&LocalEvent::EnvironmentEnded {
         environment: 1,
@@ -243,58 +230,44 @@ fn messages_of_one_id_are_told_apart() {
         assert_eq!(told["state"], "done");
     }
     assert_eq!(first["copies"][0]["number"], second["number"]);
-}
 
-#[test]
-fn of_two_messages_of_one_id_the_receive_count_tells_which_came_back() {
+    // The receive count shows which one came back.
     let mut teller = Teller::new(Limits::default());
-    teller.sent("same");
-    teller.received("same", 1);
+    teller.sent_and_received(&["same"]);
     teller.sent("same");
     teller.received("same", 2);
-    let [first, second] = teller.details("same").try_into().unwrap();
-    assert_eq!(first["receives"], 2);
-    assert_eq!(second["receives"], 0);
+    let receives = teller.details("same");
+    let receives: Vec<_> = receives.iter().map(|one| &one["receives"]).collect();
+    assert_eq!(receives, [2, 0]);
 }
 
 #[test]
 fn a_log_line_belongs_to_the_message_it_names_and_else_to_its_whole_invocation() {
     let mut teller = Teller::new(Limits::default());
     teller.logged(1, "before any invocation");
-    for id in ["m-1", "m-2"] {
-        teller.sent(id);
-        teller.received(id, 1);
-    }
+    teller.sent_and_received(&["m-1", "m-2"]);
     teller.invoked(1, "request-1", &["m-1", "m-2"]);
-    teller.logged(1, r#"{"message": "mine", "message_id": "m-1"}"#);
+    let mine = r#"{"message": "mine", "message_id": "m-1"}"#;
+    teller.logged(1, mine);
     teller.logged(1, "not JSON");
     teller.answered(1, "request-1", &[]);
     teller.logged(1, "between invocations");
-    teller.logged(
-        1,
-        r#"{"message": "late", "function_request_id": "request-1"}"#,
-    );
+    let late = r#"{"message": "late", "function_request_id": "request-1"}"#;
+    teller.logged(1, late);
 
     let lines = |id| {
         let told = teller.detail(id);
         let entries = told["entries"].as_array().unwrap().iter();
         let logged = entries.filter(|entry| entry["what"] == "logged");
-        let lines = logged.map(|entry| {
-            let line = entry["line"].as_str().unwrap().to_owned();
-            (line, entry["own"].as_bool().unwrap())
-        });
+        let lines = logged.map(|entry| (entry["line"].clone(), entry["own"].clone()));
         lines.collect::<Vec<_>>()
     };
-    let mine = (
-        r#"{"message": "mine", "message_id": "m-1"}"#.to_owned(),
-        true,
+    let line = |line: &str, own: bool| (json!(line), json!(own));
+    let (shared, late) = (line("not JSON", false), line(late, false));
+    assert_eq!(
+        lines("m-1"),
+        [line(mine, true), shared.clone(), late.clone()]
     );
-    let shared = ("not JSON".to_owned(), false);
-    let late = (
-        r#"{"message": "late", "function_request_id": "request-1"}"#.to_owned(),
-        false,
-    );
-    assert_eq!(lines("m-1"), [mine, shared.clone(), late.clone()]);
     assert_eq!(lines("m-2"), [shared, late]);
     let whole = teller.whole();
     let function = whole["overview"]["function"].as_array().unwrap();
@@ -305,10 +278,7 @@ fn a_log_line_belongs_to_the_message_it_names_and_else_to_its_whole_invocation()
 #[test]
 fn a_record_line_that_is_read_late_still_finds_its_message() {
     let mut teller = Teller::new(Limits::default());
-    for id in ["m-1", "m-2"] {
-        teller.sent(id);
-        teller.received(id, 1);
-    }
+    teller.sent_and_received(&["m-1", "m-2"]);
     teller.invoked(1, "request-1", &["m-1"]);
     teller.answered(1, "request-1", &[]);
     teller.deleted("m-1");
@@ -320,41 +290,9 @@ fn a_record_line_that_is_read_late_still_finds_its_message() {
 }
 
 #[test]
-fn a_redriven_message_is_linked_to_what_it_was() {
-    let mut teller = Teller::new(Limits::default());
-    teller.sent("old");
-    teller.received("old", 1);
-    teller.tell(&LocalEvent::DeadLettered {
-        queue: QUEUE.to_owned(),
-        to: DEAD.to_owned(),
-        message_id: "old".to_owned(),
-    });
-    let dead = teller.detail("old");
-    assert_eq!(
-        (&dead["state"], &dead["dead"]),
-        (&json!("dead_lettered"), &json!(true))
-    );
-    assert_eq!(dead["queue"], DEAD);
-    teller.tell(&LocalEvent::Redriven {
-        queue: DEAD.to_owned(),
-        to: QUEUE.to_owned(),
-        message_id: "old".to_owned(),
-        new_message_id: "new".to_owned(),
-    });
-    let (old, new) = (teller.detail("old"), teller.detail("new"));
-    assert_eq!(old["state"], "redriven");
-    assert_eq!(old["to"]["number"], new["number"]);
-    assert_eq!(new["from"]["message_id"], "old");
-    assert_eq!(new["state"], "queued");
-    assert_eq!(new["body"], "body of old");
-    assert_eq!(timeline(&new), ["redriven_from"]);
-}
-
-#[test]
 fn a_dead_letter_that_the_function_sent_is_linked_to_its_message() {
     let mut teller = Teller::new(Limits::default());
-    teller.sent("m-1");
-    teller.received("m-1", 1);
+    teller.sent_and_received(&["m-1"]);
     let of = json!({"DataType": "String", "StringValue": "m-1"});
     let attributes = Map::from_iter([("sqs-once-message-id".to_owned(), of)]);
     teller.sent_to(DEAD, "letter", "{}", attributes);
@@ -374,9 +312,7 @@ fn a_purge_ends_what_the_queue_had() {
         teller.sent(id);
     }
     teller.deleted("done");
-    teller.tell(&LocalEvent::Purged {
-        queue: QUEUE.to_owned(),
-    });
+    teller.purged();
     assert_eq!(teller.detail("done")["state"], "done");
     assert_eq!(teller.detail("open")["state"], "purged");
 }
@@ -426,29 +362,18 @@ fn the_oldest_finished_message_is_forgotten_first_and_counted() {
     assert_eq!(teller.details("first").len(), 0);
     teller.sent("newer");
     teller.sent("newest");
-    let whole = teller.whole();
-    let messages = whole["overview"]["messages"].as_array().unwrap();
-    let ids: Vec<_> = messages.iter().map(|one| &one["id"]).collect();
-    assert_eq!(ids, ["new", "newer", "newest"]);
-    let forgotten = &whole["overview"]["forgotten"];
-    assert_eq!(
-        (&forgotten["done"], &forgotten["unfinished"]),
-        (&json!(2), &json!(1))
-    );
+    assert_eq!(teller.kept(), (owned(&["new", "newer", "newest"]), 1));
+    assert_eq!(teller.whole()["overview"]["forgotten"]["done"], 2);
 
     // A later event of a forgotten message must not count it twice.
     teller.received("open", 1);
-    let whole = teller.whole();
-    let counts = |whole: &Value| whole["overview"]["forgotten"]["unfinished"].clone();
-    assert_eq!(whole["overview"]["messages"].as_array().unwrap().len(), 3);
-    assert_eq!(counts(&whole), json!(1));
+    let (messages, unfinished) = teller.kept();
+    assert_eq!((messages.len(), unfinished), (3, 1));
     teller.deleted("open");
     teller.sent("another");
-    assert_eq!(counts(&teller.whole()), json!(1));
-    teller.tell(&LocalEvent::Purged {
-        queue: QUEUE.to_owned(),
-    });
-    assert_eq!(counts(&teller.whole()), json!(0));
+    assert_eq!(teller.kept().1, 1);
+    teller.purged();
+    assert_eq!(teller.kept().1, 0);
 }
 
 #[test]
@@ -458,11 +383,7 @@ fn dead_letters_are_forgotten_last() {
     for id in ["m-1", "m-2", "m-3"] {
         teller.sent(id);
     }
-    let whole = teller.whole();
-    let messages = whole["overview"]["messages"].as_array().unwrap();
-    let ids: Vec<_> = messages.iter().map(|one| &one["id"]).collect();
-    assert_eq!(ids, ["dead", "m-3"]);
-    assert_eq!(whole["overview"]["forgotten"]["unfinished"], json!(2));
+    assert_eq!(teller.kept(), (owned(&["dead", "m-3"]), 2));
 }
 
 #[test]
@@ -513,42 +434,8 @@ fn no_body_and_no_line_ends_the_script_it_stands_in() {
     teller.sent_to(QUEUE, "</script>", odd, Map::new());
     teller.logged(1, odd);
     let html = teller.story.report();
-    assert_eq!(
-        html.matches("</script>").count(),
-        2,
-        "the data's and the page's"
-    );
+    let scripts = html.matches("</script>").count();
+    assert_eq!(scripts, 2, "the data's and the page's");
     assert_eq!(html.matches("alert(1)<").count(), 0);
     assert_eq!(teller.detail("</script>")["body"], odd);
-}
-
-#[test]
-fn a_report_asks_nobody() {
-    let html = Teller::new(Limits::default()).story.report();
-    assert!(html.contains("default-src 'none'"), "{html}");
-    assert!(html.contains("connect-src 'none'"));
-    for elsewhere in ["http://", "https://", "src=", "@import", "url("] {
-        assert!(!html.contains(elsewhere), "{elsewhere}");
-    }
-}
-
-#[test]
-fn what_queues_do_is_told_as_it_happens() {
-    let story = Story::new(QUEUE, Some(DEAD), Limits::default());
-    let mut queues = queues(&story);
-    queues
-        .send(QUEUE, NewMessage::new("m-1", "{}"), at(0))
-        .unwrap();
-    queues.receive(QUEUE, 1, at(0)).unwrap();
-    queues.receive(QUEUE, 1, at(60)).unwrap();
-    let new_id = || "m-2".to_owned();
-    queues.redrive(DEAD, QUEUE, new_id, at(61)).unwrap();
-    let whole = whole(&story);
-    let states = whole["overview"]["messages"].as_array().unwrap().iter();
-    let states: Vec<_> = states.map(|one| (&one["id"], &one["state"])).collect();
-    let expected = [
-        (&json!("m-1"), &json!("redriven")),
-        (&json!("m-2"), &json!("queued")),
-    ];
-    assert_eq!(states, expected);
 }

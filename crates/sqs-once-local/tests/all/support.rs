@@ -1,7 +1,9 @@
-//! A small HTTP client that uses one connection for each request, and queues that a story observes.
+//! A small HTTP client that uses one connection for each request, the scripted function, and queues.
 
-use sqs_once_local::{QueueSettings, Queues, Redrive, Story};
+use sqs_once_local::{Launch, LocalSqs, Page, QueueSettings, Queues, Redrive};
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -60,22 +62,59 @@ pub(crate) async fn raw(address: SocketAddr, request: &str) -> HttpResponse {
     }
 }
 
-pub(crate) const QUEUE: &str = "orders";
-pub(crate) const DEAD: &str = "orders-dlq";
+/// The address of an endpoint such as `http://127.0.0.1:40001`.
+pub(crate) fn address(endpoint: &str) -> SocketAddr {
+    endpoint["http://".len()..].parse().unwrap()
+}
 
-/// A queue whose messages are received once, and its dead-letter queue. The story observes both.
-pub(crate) fn queues(story: &Story) -> Queues {
-    let mut queues = Queues::default();
-    queues.observe(story.observer());
-    queues.create(DEAD, QueueSettings::default()).unwrap();
-    let redrive = Redrive {
-        to: DEAD.to_owned(),
-        max_receive_count: 1,
-    };
-    let settings = QueueSettings {
-        redrive: Some(redrive),
+pub(crate) async fn call(sqs: &LocalSqs, operation: &str, body: &str) -> HttpResponse {
+    let headers = format!("X-Amz-Target: AmazonSQS.{operation}\r\n{SQS_JSON}");
+    http(address(&sqs.endpoint()), "POST", "/", &headers, body).await
+}
+
+pub(crate) const SQS_JSON: &str = "Content-Type: application/x-amz-json-1.0\r\n";
+
+pub(crate) async fn token(page: &Page) -> String {
+    let html = http(page.address(), "GET", "/", "", "").await.body;
+    let (_, token) = html.split_once(r#""token":""#).unwrap();
+    token.split_once('"').unwrap().0.to_owned()
+}
+
+pub(crate) fn page_headers(token: &str) -> String {
+    format!("X-Sqs-Once-Token: {token}\r\nContent-Type: application/json\r\n")
+}
+
+/// Longer than any step takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The example `scripted`, which cargo builds along with the tests.
+pub(crate) fn scripted() -> Launch {
+    let test = std::env::current_exe().unwrap();
+    let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
+    // A busy machine starts processes slowly.
+    Launch::new(profile.join("examples/scripted")).init_limit(LIMIT)
+}
+
+pub(crate) const QUEUE: &str = "orders";
+pub(crate) const DEAD: &str = "orders-dead";
+
+/// The settings of a queue that moves a message to `to` after `max_receive_count` receives.
+pub(crate) fn redrive(to: &str, max_receive_count: u32) -> QueueSettings {
+    let to = to.to_owned();
+    QueueSettings {
+        redrive: Some(Redrive {
+            to,
+            max_receive_count,
+        }),
         ..QueueSettings::default()
-    };
+    }
+}
+
+/// A queue with this maximum receive count, and its dead-letter queue.
+pub(crate) fn queues(max_receive_count: u32) -> Queues {
+    let mut queues = Queues::default();
+    queues.create(DEAD, QueueSettings::default()).unwrap();
+    let settings = redrive(DEAD, max_receive_count);
     queues.create(QUEUE, settings).unwrap();
     queues
 }

@@ -1,11 +1,9 @@
-//! Tests what is read from a template.
+//! Tests what is read from a template. The doctor's tests cover how a template may be written.
 
-use sqs_once_doctor::ReadError;
 use sqs_once_local::{KeyAttribute, KeyType, TableDescription, Template, TemplateError};
 use std::time::Duration;
 
 const TEMPLATE: &str = r#"
-AWSTemplateFormatVersion: "2010-09-09"
 Transform: AWS::Serverless-2016-10-31
 Globals:
   Function:
@@ -15,29 +13,15 @@ Globals:
         RUST_LOG: info
         SHARED: global
 Resources:
-  Queue:
-    Type: AWS::SQS::Queue
-    Properties:
-      VisibilityTimeout: !If [Slow, 900, 180]
-      RedrivePolicy:
-        deadLetterTargetArn: !GetAtt DeadLetters.Arn
-        maxReceiveCount: 5
   Table:
     Type: AWS::DynamoDB::Table
     Properties:
-      KeySchema:
-        - { AttributeName: id, KeyType: HASH }
-      AttributeDefinitions:
-        - { AttributeName: id, AttributeType: S }
-      TimeToLiveSpecification: { AttributeName: expiration, Enabled: true }
+      KeySchema: [{ AttributeName: id, KeyType: HASH }]
+      AttributeDefinitions: [{ AttributeName: id, AttributeType: S }]
   Orders:
     Type: AWS::Serverless::Function
-    Metadata:
-      BuildMethod: rust-cargolambda
-      BuildProperties:
-        Binary: orders
+    Metadata: { BuildProperties: { Binary: orders } }
     Properties:
-      CodeUri: .
       MemorySize: 256
       Environment:
         Variables:
@@ -50,7 +34,6 @@ Resources:
           LONG_FORM: { Ref: Table }
 "#;
 
-/// A table resource with these properties.
 fn table(properties: &str) -> Result<TableDescription, TemplateError> {
     let text =
         format!("Resources:\n  T:\n    Type: AWS::DynamoDB::Table\n    Properties:\n{properties}");
@@ -63,32 +46,42 @@ const KEY: &str = "
 ";
 
 #[test]
-fn the_table_is_called_by_its_logical_id() {
-    let template = Template::parse(TEMPLATE).unwrap();
-    let expected = TableDescription {
-        name: "Table".to_owned(),
-        ..TableDescription::default()
-    };
-    assert_eq!(template.table(None).unwrap(), expected);
+fn a_table_is_called_by_its_logical_id_unless_its_name_is_a_literal() {
+    let ttl = "      TimeToLiveSpecification: { AttributeName: expiration, Enabled: ";
+    let name = "      TableName: !Sub \"${AWS::StackName}-t\"";
+    for (properties, ttl_attribute) in [
+        (KEY.to_owned(), None),
+        (format!("{ttl}true }}{KEY}"), Some("expiration".to_owned())),
+        (format!("{ttl}false }}{KEY}"), None),
+        (format!("{name}{KEY}"), None),
+    ] {
+        let expected = TableDescription {
+            name: "T".to_owned(),
+            ttl_attribute,
+            ..TableDescription::default()
+        };
+        assert_eq!(table(&properties).unwrap(), expected);
+    }
+    let template = Template::parse("Resources: { Topic: { Type: AWS::SNS::Topic } }").unwrap();
+    assert_eq!(template.table(None).unwrap(), TableDescription::default());
+    assert!(template.function(None).is_none());
 }
 
 #[test]
-fn the_function_is_found_with_its_settings() {
+fn a_function_is_found_by_its_binary_and_never_runs_with_the_settings_of_another() {
     let template = Template::parse(TEMPLATE).unwrap();
-    let function = template.function(None).unwrap();
-    assert_eq!(function.site.id, "Orders");
-    assert_eq!(function.binary.known().unwrap(), "orders");
-    assert_eq!(
-        function.timeout.known(),
-        Some(&Duration::from_secs(30)),
-        "from Globals"
-    );
-    assert_eq!(function.memory_mb.known(), Some(&256));
-    let other = template.function(Some("mail"));
-    assert!(
-        other.is_none(),
-        "another binary never runs with its settings"
-    );
+    for binary in [None, Some("orders")] {
+        let function = template.function(binary).unwrap();
+        assert_eq!(function.site.id, "Orders");
+        assert_eq!(function.timeout.known(), Some(&Duration::from_secs(30)));
+        assert_eq!(function.memory_mb.known(), Some(&256));
+    }
+    let text = format!("{TEMPLATE}  Refunds: {{ Type: AWS::Lambda::Function }}\n");
+    let two = Template::parse(&text).unwrap();
+    assert_eq!(two.function(Some("orders")).unwrap().site.id, "Orders");
+    for template in [template, two] {
+        assert!(template.function(Some("refunds")).is_none());
+    }
 }
 
 #[test]
@@ -133,30 +126,6 @@ fn a_literal_table_name_and_a_sort_key_are_kept() {
 }
 
 #[test]
-fn a_computed_table_name_is_replaced_by_the_logical_id() {
-    let described = table(&format!(
-        "      TableName: !Sub \"${{AWS::StackName}}-t\"{KEY}"
-    ))
-    .unwrap();
-    assert_eq!(described.name, "T");
-}
-
-#[test]
-fn time_to_live_that_is_not_enabled_does_not_count() {
-    let described = table(&format!(
-        "      TimeToLiveSpecification: {{ AttributeName: expiration, Enabled: false }}{KEY}"
-    ));
-    assert_eq!(described.unwrap().ttl_attribute, None);
-}
-
-#[test]
-fn a_template_without_a_table_gets_the_default_one() {
-    let template = Template::parse("Resources: { Topic: { Type: AWS::SNS::Topic } }").unwrap();
-    assert_eq!(template.table(None).unwrap(), TableDescription::default());
-    assert!(template.function(None).is_none());
-}
-
-#[test]
 fn of_several_tables_the_one_the_function_refers_to_is_taken() {
     let text = format!("{TEMPLATE}  Other:\n    Type: AWS::DynamoDB::Table\n    Properties:{KEY}");
     let template = Template::parse(&text).unwrap();
@@ -168,78 +137,20 @@ fn of_several_tables_the_one_the_function_refers_to_is_taken() {
 }
 
 #[test]
-fn of_several_functions_the_one_with_the_binary_is_taken() {
-    let text = format!(
-        "{TEMPLATE}  Refunds:\n    Type: AWS::Lambda::Function\n    Properties: {{ Timeout: 5 }}\n"
-    );
-    let template = Template::parse(&text).unwrap();
-    assert_eq!(template.function(Some("orders")).unwrap().site.id, "Orders");
-    assert!(template.function(Some("refunds")).is_none());
-}
-
-#[test]
-fn a_template_in_json_is_read_as_well() {
-    let text = r#"{"Resources": {"T": {"Type": "AWS::DynamoDB::Table", "Properties": {
-        "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
-        "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}]}}}}"#;
-    assert_eq!(
-        Template::parse(text).unwrap().table(None).unwrap().name,
-        "T"
-    );
-}
-
-#[test]
-fn what_is_no_template_is_an_error() {
-    assert!(matches!(
-        Template::parse("a: [unclosed"),
-        Err(TemplateError::Read(ReadError::Yaml(_)))
-    ));
-    for text in ["", "just text", "Resources:", "Parameters: {}"] {
-        assert!(
-            matches!(
-                Template::parse(text),
-                Err(TemplateError::Read(ReadError::NoResources))
-            ),
-            "{text:?}"
-        );
-    }
-}
-
-#[test]
-fn all_tables_of_a_template_are_listed() {
-    let text = format!(
-        "Resources:\n  Idempotency:\n    Type: AWS::DynamoDB::Table\n    Properties:\n{KEY}\n  Stock:\n    \
-         Type: AWS::DynamoDB::Table\n    Properties:\n      TableName: stock\n{KEY}"
-    );
-    let template = Template::parse(&text).unwrap();
-    let names = template.tables().iter().map(|table| &*table.name);
-    assert!(names.eq(["Idempotency", "stock"]));
-}
-
-#[test]
-fn a_template_that_is_not_there_is_named() {
-    let error = Template::read("no/such/template.yaml".as_ref()).unwrap_err();
-    assert!(
-        error.to_string().contains("no/such/template.yaml"),
-        "{error}"
-    );
-}
-
-#[test]
 fn a_table_that_cannot_be_is_named_with_its_fault() {
-    let error = |properties: &str| table(properties).unwrap_err().to_string();
-    assert_eq!(
-        error("      BillingMode: PAY_PER_REQUEST\n"),
-        "the table `T` of the template can't be made: KeySchema names no HASH key"
-    );
-    assert_eq!(
-        error("      KeySchema: [{ AttributeName: id, KeyType: HASH }]\n"),
-        "the table `T` of the template can't be made: AttributeDefinitions gives the key `id` no type S, N or B"
-    );
-    assert_eq!(
-        error("      KeySchema: [{ KeyType: HASH }]\n"),
-        "the table `T` of the template can't be made: KeySchema names no HASH key"
-    );
+    let no_key = "KeySchema names no HASH key";
+    for (properties, fault) in [
+        ("BillingMode: PAY_PER_REQUEST", no_key),
+        (
+            "KeySchema: [{ AttributeName: id, KeyType: HASH }]",
+            "AttributeDefinitions gives the key `id` no type S, N or B",
+        ),
+        ("KeySchema: [{ KeyType: HASH }]", no_key),
+    ] {
+        let error = table(&format!("      {properties}\n")).unwrap_err();
+        let expected = format!("the table `T` of the template can't be made: {fault}");
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 const WITH_QUEUES: &str = r#"
@@ -355,21 +266,4 @@ fn variables_that_are_the_url_of_a_queue_are_told_apart() {
         urls,
         expected.map(|(name, queue)| (name.to_owned(), queue.to_owned()))
     );
-}
-
-#[test]
-fn a_value_that_no_deployment_can_change_is_known_however_it_is_written() {
-    let text = WITH_QUEUES
-        .replace(
-            "VisibilityTimeout: 181",
-            "VisibilityTimeout: !If [Slow, 900, 900]",
-        )
-        .replace("DelaySeconds: 2", "DelaySeconds: !Sub '3'")
-        .replace("!GetAtt Dead.Arn", "!Sub '${Dead.Arn}'");
-    let template = Template::parse(&text).unwrap();
-    let orders = &template.queues()[0];
-    let seconds = orders.visibility_timeout.known().map(Duration::as_secs);
-    assert_eq!(seconds, Some(900));
-    assert_eq!(orders.delay.known(), Some(&Duration::from_secs(3)));
-    assert_eq!(template.dead_letters(orders).unwrap().site.id, "Dead");
 }

@@ -6,22 +6,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_sqs::config::retry::RetryConfig;
-use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_sqs::config::{BehaviorVersion, Region};
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqs_once::BusinessKey;
-use sqs_once::key::JsonPointer;
-use sqs_once::key::Namespace;
-use sqs_once::store::DynamoDbStore;
+use sqs_once::key::{ItemId, JsonPointer};
 use sqs_once_local::{
     LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, REGION, Redrive, TableDescription,
 };
-use sqs_once_operate::{DeadLetters, Error, Fate, KeyFrom, Keys, Selection, Standing, Tally};
+use sqs_once_operate::{
+    DeadLetter, DeadLetters, Error, Fate, KeyFrom, Keys, Selection, Standing, Tally,
+};
 use tokio::net::TcpListener;
+
+use crate::{credentials, dynamodb, payments, put};
 
 /// The requests that fail, counted from 0.
 #[derive(Clone, Copy, Debug)]
@@ -98,8 +100,7 @@ impl Account {
     async fn with(suffix: &'static str, bodies: &[&str]) -> Self {
         let account = Self::new(suffix).await;
         for body in bodies {
-            let message = NewMessage::new(format!("id-{body}"), *body);
-            account.put(message.in_group(&body[..1], format!("first-{body}")));
+            account.put(letter(body));
         }
         account
     }
@@ -144,7 +145,7 @@ impl Account {
         let config = aws_sdk_sqs::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new(REGION))
-            .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+            .credentials_provider(credentials())
             .endpoint_url(self.sqs.endpoint())
             .retry_config(RetryConfig::disabled())
             .http_client(http_client)
@@ -159,11 +160,14 @@ impl Account {
     }
 
     async fn redrive_all(&self, letters: &DeadLetters) -> (Tally, Result<(), Error>) {
-        let to = self.sqs.url(&self.source());
-        let all = Selection::default();
-        letters
-            .redrive(&to, &all, false, &|| false, |_, _| {})
-            .await
+        let (to, all) = (self.sqs.url(&self.source()), Selection::default());
+        let run = letters.redrive(&to, &all, false, &|| false, |_, _| {});
+        run.await
+    }
+
+    async fn assert_redriven(&self) {
+        let (_, ended) = self.redrive_all(&self.reliable(None)).await;
+        ended.unwrap();
     }
 
     /// Makes all in-flight messages visible.
@@ -188,6 +192,36 @@ impl Account {
 }
 
 const BODIES: [&str; 4] = ["a1", "b1", "a2", "b2"];
+
+/// A message with its body as ID, in the group of the body's first letter.
+fn letter(body: &str) -> NewMessage {
+    let message = NewMessage::new(format!("id-{body}"), body);
+    message.in_group(&body[..1], format!("first-{body}"))
+}
+
+fn text(value: &str) -> Value {
+    json!({"DataType": "String", "StringValue": value})
+}
+
+/// A message with an attribute that names its key.
+fn saying_its_key(body: &str) -> NewMessage {
+    let mut message = letter(body);
+    let key = text(&format!("payments#{body}"));
+    message.attributes.insert("sqs-once-key".to_owned(), key);
+    message
+}
+
+/// The state and the key of every message.
+async fn looked(letters: &DeadLetters) -> Vec<(Standing, Option<ItemId>)> {
+    let mut seen = Vec::new();
+    let each = |letter: &DeadLetter| {
+        seen.push((letter.standing, letter.key().cloned()));
+        true
+    };
+    let all = Selection::default();
+    letters.look(&all, &|| false, each).await.unwrap();
+    seen
+}
 
 fn set(bodies: Vec<String>) -> BTreeSet<String> {
     bodies.into_iter().collect()
@@ -232,10 +266,8 @@ async fn a_redrive_that_is_cut_at_any_request_loses_nothing_and_can_be_run_again
         assert_eq!(requests, 10);
         let cuts = (0..requests).flat_map(|at| [Cut::One(at), Cut::AllFrom(at)]);
         let cases = cuts.flat_map(|cut| [Lost::Request, Lost::Answer].map(|lost| (cut, lost)));
-        let runs: Vec<_> = cases
-            .map(|(cut, lost)| tokio::spawn(cut_and_resumed(suffix, cut, lost)))
-            .collect();
-        for run in runs {
+        let runs = cases.map(|(cut, lost)| tokio::spawn(cut_and_resumed(suffix, cut, lost)));
+        for run in runs.collect::<Vec<_>>() {
             assert!(!run.await.unwrap(), "nobody has heard of the cut");
         }
     }
@@ -244,7 +276,6 @@ async fn a_redrive_that_is_cut_at_any_request_loses_nothing_and_can_be_run_again
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_keeps_what_its_producer_sent_and_leaves_the_failure_behind() {
     let account = Account::new("").await;
-    let text = |value: &str| json!({"DataType": "String", "StringValue": value});
     let mut message = NewMessage::new("m-1", "{}");
     message.attributes = json!({
         "tenant": text("seven"),
@@ -259,19 +290,14 @@ async fn a_redrive_keeps_what_its_producer_sent_and_leaves_the_failure_behind() 
     message.group_id = Some("tenant-7".to_owned());
     message.trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793".to_owned());
     account.put(message.clone());
-    account
-        .redrive_all(&account.reliable(None))
-        .await
-        .1
-        .unwrap();
+    account.assert_redriven().await;
 
     let queues = account.sqs.queues();
     let [arrived] = queues.messages("orders").unwrap().collect::<Vec<_>>()[..] else {
         panic!("one message");
     };
-    message
-        .attributes
-        .retain(|name, _| !name.starts_with("sqs-once-"));
+    let own = |name: &String| !name.starts_with("sqs-once-");
+    message.attributes.retain(|name, _| own(name));
     assert_eq!(arrived.body, "{}");
     assert_eq!(arrived.attributes, message.attributes);
     assert_eq!(arrived.group_id, message.group_id);
@@ -295,32 +321,19 @@ async fn a_redrive_soon_after_the_first_sending_arrives() {
         let handle = &received[0].receipt_handle;
         queues.delete("orders.fifo", handle, now).unwrap();
     }
-    account
-        .redrive_all(&account.reliable(None))
-        .await
-        .1
-        .unwrap();
+    account.assert_redriven().await;
     assert_eq!(account.bodies("orders.fifo"), ["a1"]);
 }
 
 /// A table in which these keys are completed.
 async fn completed(keys: &[&str]) -> (LocalDynamoDb, Keys) {
-    let dynamodb = LocalDynamoDb::memory().await.unwrap();
-    dynamodb.create_table(&TableDescription::default()).unwrap();
+    let (dynamodb, store) = dynamodb(&TableDescription::default()).await;
     for key in keys {
         let item =
             json!({"id": {"S": key}, "status": {"S": "COMPLETED"}, "expiration": {"N": "1"}});
-        dynamodb.put_item("sqs-once", item).unwrap();
+        put(&dynamodb, item);
     }
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new(REGION))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .endpoint_url(dynamodb.endpoint())
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build();
-    let client = aws_sdk_dynamodb::Client::from_conf(config);
-    (dynamodb, Keys::new(DynamoDbStore::new(client, "sqs-once")))
+    (dynamodb, Keys::new(store))
 }
 
 /// A server that closes every connection.
@@ -333,13 +346,6 @@ async fn hang_up_at(address: &str) {
     });
 }
 
-fn saying_its_key(body: &str) -> NewMessage {
-    let mut message = NewMessage::new(format!("id-{body}"), body);
-    let key = json!({"DataType": "String", "StringValue": format!("payments#{body}")});
-    message.attributes.insert("sqs-once-key".to_owned(), key);
-    message.in_group(&body[..1], format!("first-{body}"))
-}
-
 /// A message that SQS moves has its producer's attributes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_a_producer_claims_is_not_believed() {
@@ -347,9 +353,8 @@ async fn a_key_that_a_producer_claims_is_not_believed() {
     {
         let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
         let mut queues = account.sqs.queues();
-        queues
-            .send("orders", saying_its_key("a1"), an_hour_ago)
-            .unwrap();
+        let sent = queues.send("orders", saying_its_key("a1"), an_hour_ago);
+        sent.unwrap();
         for times in 0..4 {
             let at = an_hour_ago + times * Duration::from_secs(600);
             queues.receive("orders", 10, at).unwrap();
@@ -357,23 +362,14 @@ async fn a_key_that_a_producer_claims_is_not_believed() {
         assert_eq!(queues.len("orders-dlq").unwrap(), 1);
     }
     let (_dynamodb, keys) = completed(&["payments#a1"]).await;
-    let mut seen = Vec::new();
-    let each = |letter: &sqs_once_operate::DeadLetter| {
-        seen.push((letter.standing, letter.key().cloned()));
-        true
-    };
-    let letters = account.reliable(Some(keys));
-    letters
-        .look(&Selection::default(), &|| false, each)
-        .await
-        .unwrap();
+    let seen = looked(&account.reliable(Some(keys))).await;
     assert_eq!(seen, [(Standing::UnknownKey, None)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     let account = Account::new(".fifo").await;
-    for body in ["a1", "b1", "a2", "b2"] {
+    for body in BODIES {
         account.put(saying_its_key(body));
     }
     // The record has expired, but a redrive would repeat the effect.
@@ -381,22 +377,19 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     let letters = account.reliable(Some(keys));
     let to = account.sqs.url("orders.fifo");
     let mut fates = Vec::new();
-    let each = |letter: &sqs_once_operate::DeadLetter, fate| {
+    let each = |letter: &DeadLetter, fate| {
         fates.push((letter.body().to_owned(), letter.standing, fate));
     };
     let all = Selection::default();
     let (tally, ended) = letters.redrive(&to, &all, false, &|| false, each).await;
     ended.unwrap();
     let expected = [
-        ("a1", Standing::Completed, Fate::Refused),
-        ("a2", Standing::NeverStarted, Fate::Behind),
-        ("b1", Standing::NeverStarted, Fate::Redriven),
-        ("b2", Standing::NeverStarted, Fate::Redriven),
+        ("a1".to_owned(), Standing::Completed, Fate::Refused),
+        ("a2".to_owned(), Standing::NeverStarted, Fate::Behind),
+        ("b1".to_owned(), Standing::NeverStarted, Fate::Redriven),
+        ("b2".to_owned(), Standing::NeverStarted, Fate::Redriven),
     ];
-    assert_eq!(
-        fates,
-        expected.map(|(body, standing, fate)| (body.to_owned(), standing, fate))
-    );
+    assert_eq!(fates, expected);
     assert_eq!((tally.redriven, tally.refused, tally.behind), (2, 1, 1));
     assert_eq!(account.bodies("orders-dlq.fifo"), ["a1", "a2"]);
     assert_eq!(account.in_flight(), 0);
@@ -434,7 +427,7 @@ async fn looking_leaves_everything_where_it_was_whatever_happens() {
     let account = Account::with("", &bodies).await;
     for enough in [1, 25, 99] {
         let mut seen = BTreeSet::new();
-        let each = |letter: &sqs_once_operate::DeadLetter| {
+        let each = |letter: &DeadLetter| {
             seen.insert(letter.body().to_owned());
             seen.len() < enough
         };
@@ -446,9 +439,8 @@ async fn looking_leaves_everything_where_it_was_whatever_happens() {
     }
     // The second receive fails. The messages of the first are released.
     let (letters, _) = account.letters(None, Cut::One(1), Lost::Request);
-    let looked = letters
-        .look(&Selection::default(), &|| false, |_| true)
-        .await;
+    let all = Selection::default();
+    let looked = letters.look(&all, &|| false, |_| true).await;
     assert!(matches!(looked, Err(Error::Queue { .. })));
     assert_eq!(account.in_flight(), 0);
     assert_eq!(account.bodies("orders-dlq").len(), 25);
@@ -482,15 +474,12 @@ async fn the_source_is_the_one_queue_that_has_this_for_its_dead_letters() {
         panic!("there are two");
     };
     assert_eq!(found.len(), 2);
-    let itself = letters.url().to_owned();
-    let at_another_host = itself.replace("127.0.0.1", "localhost");
-    assert_ne!(at_another_host, itself);
+    let at_another_host = letters.url().replace("127.0.0.1", "localhost");
+    assert_ne!(at_another_host, letters.url());
     let all = Selection::default();
-    for itself in [itself, at_another_host] {
-        let (_, ended) = letters
-            .redrive(&itself, &all, true, &|| false, |_, _| {})
-            .await;
-        assert!(matches!(ended, Err(Error::SameQueue)));
+    for itself in [letters.url(), &at_another_host] {
+        let run = letters.redrive(itself, &all, true, &|| false, |_, _| {});
+        assert!(matches!(run.await.1, Err(Error::SameQueue)));
     }
 }
 
@@ -512,10 +501,9 @@ async fn what_fails_again_during_a_redrive_stays() {
                 let mut back = NewMessage::new(id.clone(), message.message.body.clone());
                 // A message that SQS moves keeps its ID.
                 if says_its_id {
-                    let before = json!({"DataType": "String", "StringValue": id});
+                    let (name, before) = ("sqs-once-message-id".to_owned(), text(&id));
                     back.id = format!("again-{id}");
-                    back.attributes
-                        .insert("sqs-once-message-id".to_owned(), before);
+                    back.attributes.insert(name, before);
                 }
                 queues.send("orders-dlq", back, now).unwrap();
             }
@@ -526,10 +514,8 @@ async fn what_fails_again_during_a_redrive_stays() {
         ended.unwrap();
         assert_eq!((tally.redriven, tally.came_back), (4, 4));
         assert_eq!(fates[4..], [Fate::CameBack; 4]);
-        assert_eq!(
-            set(account.bodies("orders-dlq")),
-            set(BODIES.map(str::to_owned).into())
-        );
+        let left = set(account.bodies("orders-dlq"));
+        assert_eq!(left, BODIES.map(str::to_owned).into());
         assert_eq!(account.in_flight(), 0);
     }
 }
@@ -546,30 +532,23 @@ async fn a_key_that_cannot_be_looked_up_hides_nothing_of_the_others() {
     let (dynamodb, keys) = completed(&["payments#a1"]).await;
     let broken =
         json!({"id": {"S": "payments#b1"}, "status": {"S": "COMPLETED"}, "fence": {"S": "?"}});
-    dynamodb.put_item("sqs-once", broken).unwrap();
-    let mut seen = Vec::new();
-    let each = |letter: &sqs_once_operate::DeadLetter| {
-        seen.push(letter.standing);
-        true
-    };
-    let letters = account.reliable(Some(keys));
-    let looked = letters.look(&Selection::default(), &|| false, each).await;
-    looked.unwrap();
+    put(&dynamodb, broken);
+    let seen = looked(&account.reliable(Some(keys))).await;
+    let standings: Vec<_> = seen.into_iter().map(|(standing, _)| standing).collect();
     let expected = [
         Standing::Completed,
         Standing::Unreadable,
         Standing::UnknownKey,
     ];
-    assert_eq!(seen, expected);
+    assert_eq!(standings, expected);
 }
 
 /// The consumer switched `readable_keys` on or off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_completed_under_either_form_of_its_id_is_done() {
-    let namespace = Namespace::new("payments").unwrap();
     let key = BusinessKey::new("o-1").unwrap();
     let [hashed, readable] =
-        [false, true].map(|readable| namespace.clone().readable_keys(readable).item_id(&key));
+        [false, true].map(|readable| payments().readable_keys(readable).item_id(&key));
     for (done, failed) in [(&hashed, &readable), (&readable, &hashed)] {
         let account = Account::new("").await;
         account.put(NewMessage::new("m-1", r#"{"id": "o-1"}"#));
@@ -577,20 +556,14 @@ async fn what_is_completed_under_either_form_of_its_id_is_done() {
         let released = json!({
             "id": {"S": failed.as_str()}, "status": {"S": "INPROGRESS"}, "in_progress_expiration": {"N": "0"},
         });
-        dynamodb.put_item("sqs-once", released).unwrap();
+        put(&dynamodb, released);
         let key_from = KeyFrom {
             pointers: vec![JsonPointer::new("/id")],
-            namespace: namespace.clone(),
+            namespace: payments(),
         };
         let letters = account.reliable(Some(keys)).key_from(Some(key_from));
-        let mut seen = Vec::new();
-        let each = |letter: &sqs_once_operate::DeadLetter| {
-            seen.push((letter.standing, letter.key().cloned()));
-            true
-        };
-        let looked = letters.look(&Selection::default(), &|| false, each).await;
-        looked.unwrap();
-        assert_eq!(seen, [(Standing::Completed, Some(done.clone()))]);
+        let expected = [(Standing::Completed, Some(done.clone()))];
+        assert_eq!(looked(&letters).await, expected);
     }
 }
 
@@ -598,10 +571,8 @@ async fn what_is_completed_under_either_form_of_its_id_is_done() {
 async fn dropping_ends_where_it_is_stopped_and_puts_the_rest_back() {
     let account = Account::with("", &BODIES).await;
     let letters = account.reliable(None);
-    let (held, _) = letters
-        .hold(&Selection::default(), &|| false)
-        .await
-        .unwrap();
+    let held = letters.hold(&Selection::default(), &|| false).await;
+    let (held, _) = held.unwrap();
     let gone = AtomicUsize::new(0);
     let stop = || gone.load(Ordering::SeqCst) == 2;
     let each = |_: &_| {

@@ -17,6 +17,8 @@ use sqs_once::time::Timestamp;
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 use sqs_once_operate::{Change, Changed, Error, KeyName, Keys, NameError, State};
 
+use crate::{dynamodb, payments, put};
+
 const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -47,9 +49,7 @@ impl Table {
     }
 
     async fn with(table: TableDescription, layout: TableLayout) -> Self {
-        let dynamodb = LocalDynamoDb::memory().await.unwrap();
-        dynamodb.create_table(&table).unwrap();
-        let store = DynamoDbStore::new(client(&dynamodb.endpoint()), table.name);
+        let (dynamodb, store) = dynamodb(&table).await;
         let store = store.layout(layout).unwrap();
         Self {
             dynamodb,
@@ -59,7 +59,21 @@ impl Table {
     }
 
     fn put(&self, item: Value) {
-        self.dynamodb.put_item("sqs-once", item).unwrap();
+        put(&self.dynamodb, item);
+    }
+
+    /// The stored attributes of an item.
+    fn stored(&self, id: &str) -> Value {
+        let item = self.dynamodb.item("sqs-once", json!({"id": {"S": id}}));
+        item.unwrap().unwrap()
+    }
+
+    /// A claimed key, and its item.
+    async fn claimed(&self) -> (ItemId, Item) {
+        let order = id("order-42");
+        self.claim(&order, 1, NOW).await;
+        let item = self.item(&order).await;
+        (order, item)
     }
 
     async fn claim(&self, id: &ItemId, owner: u128, now: Timestamp) -> Claimed {
@@ -70,11 +84,8 @@ impl Table {
             now + Duration::from_secs(30),
             now + 28 * DAY,
         );
-        let claims = [claim];
-        idempotency::claim(&self.store, &claims)
-            .await
-            .remove(0)
-            .unwrap()
+        let mut claimed = idempotency::claim(&self.store, &[claim]).await;
+        claimed.remove(0).unwrap()
     }
 
     async fn settle(&self, id: &ItemId, owner: u128, settling: Settling) -> Settled {
@@ -87,14 +98,18 @@ impl Table {
         self.settle(id, owner, completion).await
     }
 
-    async fn item(&self, id: &ItemId) -> Option<Item> {
+    async fn item(&self, id: &ItemId) -> Item {
         let ids = [id.clone()];
-        self.keys.read(&ids).await.unwrap().pop()
+        let [item] = self.keys.read(&ids).await.unwrap().try_into().unwrap();
+        item
     }
 
     async fn change(&self, change: Change, seen: &Item) -> Changed {
-        let keys = &self.keys;
-        let changed = keys.change(change, &seen.id, Some(seen), &OsRandom, NOW);
+        self.change_of(change, &seen.id, Some(seen)).await
+    }
+
+    async fn change_of(&self, change: Change, id: &ItemId, seen: Option<&Item>) -> Changed {
+        let changed = self.keys.change(change, id, seen, &OsRandom, NOW);
         changed.await.unwrap()
     }
 
@@ -106,22 +121,6 @@ impl Table {
         ids.sort();
         ids
     }
-}
-
-fn client(endpoint: &str) -> aws_sdk_dynamodb::Client {
-    use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new(sqs_once_local::REGION))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .endpoint_url(endpoint)
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build();
-    aws_sdk_dynamodb::Client::from_conf(config)
-}
-
-fn payments() -> Namespace {
-    Namespace::new("payments").unwrap()
 }
 
 fn id<K: sqs_once::key::KeyPart + ?Sized>(key: &K) -> ItemId {
@@ -137,34 +136,31 @@ fn forever() -> Change {
 #[tokio::test]
 async fn a_key_is_found_as_its_consumer_has_made_it() {
     let table = Table::new().await;
-    let order = id("order-42");
-    let of_two = id(&("tenant-7", 42_u32));
+    let (order, of_two) = (id("order-42"), id(&("tenant-7", 42_u32)));
     let bytes = id(&(vec![0_u8, 255], true));
-    for id in [&order, &of_two, &bytes] {
-        table.claim(id, 1, NOW).await;
-    }
-    assert_eq!(table.find(&["order-42"]).await, [order.as_str()]);
-    assert_eq!(table.find(&["s:order-42"]).await, [order.as_str()]);
-    assert_eq!(table.find(&["tenant-7", "42"]).await, [of_two.as_str()]);
-    assert_eq!(table.find(&["tenant-7", "i:42"]).await, [of_two.as_str()]);
-    assert!(table.find(&["tenant-7", "s:42"]).await.is_empty());
-    assert_eq!(table.find(&["x:00ff", "true"]).await, [bytes.as_str()]);
-    assert!(table.find(&["order-43"]).await.is_empty());
-}
-
-#[tokio::test]
-async fn a_number_finds_the_text_and_the_integer() {
-    let table = Table::new().await;
     let (text, integer, large) = (id("42"), id(&42), id(&u128::MAX));
-    for id in [&text, &integer, &large] {
+    for id in [&order, &of_two, &bytes, &text, &integer, &large] {
         table.claim(id, 1, NOW).await;
     }
-    assert_eq!(table.find(&["42"]).await.len(), 2);
-    assert_eq!(table.find(&["s:42"]).await, [text.as_str()]);
-    assert_eq!(table.find(&["i:42"]).await, [integer.as_str()]);
-    assert!(table.find(&["042"]).await.is_empty());
     let most = u128::MAX.to_string();
-    assert_eq!(table.find(&[&most]).await, [large.as_str()]);
+    for (words, expected) in [
+        (&["order-42"][..], &[&order][..]),
+        (&["s:order-42"], &[&order]),
+        (&["order-43"], &[]),
+        (&["tenant-7", "42"], &[&of_two]),
+        (&["tenant-7", "i:42"], &[&of_two]),
+        (&["tenant-7", "s:42"], &[]),
+        (&["x:00ff", "true"], &[&bytes]),
+        (&["42"], &[&text, &integer]),
+        (&["s:42"], &[&text]),
+        (&["i:42"], &[&integer]),
+        (&["042"], &[]),
+        (&[&most], &[&large]),
+    ] {
+        let mut expected: Vec<_> = expected.iter().map(|id| id.to_string()).collect();
+        expected.sort();
+        assert_eq!(table.find(words).await, expected, "{words:?}");
+    }
 }
 
 #[tokio::test]
@@ -188,8 +184,7 @@ async fn a_key_is_found_by_its_id_and_by_what_log_lines_show_of_it() {
 #[tokio::test]
 async fn parts_need_a_namespace_and_ids_do_not() {
     let table = Table::new().await;
-    let order = id("order-42");
-    table.claim(&order, 1, NOW).await;
+    let (order, _) = table.claimed().await;
     let find = async |word: &str| {
         let name = KeyName::read(&[word]).unwrap();
         table.keys.find(&name, None).await
@@ -199,15 +194,13 @@ async fn parts_need_a_namespace_and_ids_do_not() {
 }
 
 #[test]
-fn words_that_are_no_key_are_refused() {
+fn words_that_are_not_a_key_are_refused() {
     let read = |words: &[&str]| KeyName::read(words);
     assert_eq!(read(&[]), Err(NameError::Nothing));
     assert_eq!(read(&["a"; 7]), Err(NameError::TooManyParts));
     for word in ["i:many", "i:", "b:maybe", "x:0", "x:+1", "x:zz", "x:é"] {
-        assert!(
-            matches!(read(&[word]), Err(NameError::Part { .. })),
-            "{word}"
-        );
+        let read = read(&[word]);
+        assert!(matches!(read, Err(NameError::Part { .. })), "{word}");
     }
     assert!(read(&[""]).unwrap().keys().is_err());
     let looks_like_an_id = "a#0123456789ab";
@@ -259,8 +252,8 @@ async fn a_listing_reaches_every_item_over_all_of_its_pages() {
 async fn what_others_keep_in_the_table_is_not_listed_and_what_cannot_be_read_is_said() {
     let table = Table::new().await;
     table.put(json!({"id": {"S": "customer#7"}, "name": {"S": "Ada"}}));
-    table
-        .put(json!({"id": {"S": "payments#x"}, "status": {"S": "COMPLETED"}, "fence": {"S": "?"}}));
+    let status = json!({"S": "COMPLETED"});
+    table.put(json!({"id": {"S": "payments#x"}, "status": status, "fence": {"S": "?"}}));
     let (items, _) = table.keys.page(&Listing::default(), None).await.unwrap();
     let [(id, item)] = items.try_into().unwrap();
     assert_eq!(id.as_str(), "payments#x");
@@ -275,10 +268,10 @@ async fn a_forgotten_key_runs_again_under_a_larger_fence() {
             panic!("a new key");
         };
         table.complete(&order, 1).await;
-        let seen = table.item(&order).await.unwrap();
+        let seen = table.item(&order).await;
 
         let changed = table.change(Change::Forget, &seen).await;
-        let now = table.item(&order).await.unwrap();
+        let now = table.item(&order).await;
         assert_eq!(changed, Changed::Written(Box::new(now.clone())));
         assert_eq!(State::from_item(&now, NOW), State::Released);
         assert_eq!(now.data, None);
@@ -290,29 +283,24 @@ async fn a_forgotten_key_runs_again_under_a_larger_fence() {
 }
 
 #[tokio::test]
-async fn nobody_from_before_completes_or_releases_a_forgotten_key() {
+async fn an_earlier_owner_can_not_complete_or_release_a_forgotten_key() {
     let table = Table::new().await;
-    let order = id("order-42");
-    table.claim(&order, 1, NOW).await;
-    let seen = table.item(&order).await.unwrap();
+    let (order, seen) = table.claimed().await;
     table.change(Change::Forget, &seen).await;
     let forgotten = table.item(&order).await;
 
-    assert!(matches!(
-        table.complete(&order, 1).await,
-        Settled::Refused(_)
-    ));
+    let completed = table.complete(&order, 1).await;
     let released = table.settle(&order, 1, Settling::Release).await;
-    assert!(matches!(released, Settled::Refused(_)));
+    for settled in [completed, released] {
+        assert!(matches!(settled, Settled::Refused(_)), "{settled:?}");
+    }
     assert_eq!(table.item(&order).await, forgotten);
 }
 
 #[tokio::test]
 async fn a_completed_key_is_a_duplicate_whoever_was_working_on_it() {
     let table = Table::new().await;
-    let order = id("order-42");
-    table.claim(&order, 1, NOW).await;
-    let seen = table.item(&order).await.unwrap();
+    let (order, seen) = table.claimed().await;
     table.change(forever(), &seen).await;
 
     let Settled::Refused(Some(item)) = table.complete(&order, 1).await else {
@@ -331,52 +319,41 @@ async fn a_completed_key_is_a_duplicate_whoever_was_working_on_it() {
 async fn a_key_that_never_came_can_be_completed_and_need_not_be_forgotten() {
     let table = Table::new().await;
     let order = id("order-42");
-    let forgotten = table
-        .keys
-        .change(Change::Forget, &order, None, &OsRandom, NOW);
-    assert_eq!(forgotten.await.unwrap(), Changed::Nothing);
-    let completed = table.keys.change(forever(), &order, None, &OsRandom, NOW);
-    assert!(matches!(completed.await.unwrap(), Changed::Written(_)));
-    assert!(matches!(
-        table.claim(&order, 1, NOW).await,
-        Claimed::Refused(_)
-    ));
+    let forgotten = table.change_of(Change::Forget, &order, None).await;
+    assert_eq!(forgotten, Changed::Nothing);
+    let completed = table.change_of(forever(), &order, None).await;
+    assert!(matches!(completed, Changed::Written(_)));
+    let claimed = table.claim(&order, 1, NOW).await;
+    assert!(matches!(claimed, Claimed::Refused(_)));
 
     // The item appeared after the read.
-    let completed = table.keys.change(forever(), &order, None, &OsRandom, NOW);
-    assert!(matches!(
-        completed.await.unwrap(),
-        Changed::Refused(Some(_))
-    ));
+    let completed = table.change_of(forever(), &order, None).await;
+    assert!(matches!(completed, Changed::Refused(Some(_))));
 }
 
 #[tokio::test]
 async fn completing_what_is_completed_never_lets_it_end_sooner() {
     let table = Table::new().await;
-    let order = id("order-42");
-    table.claim(&order, 1, NOW).await;
-    let seen = table.item(&order).await.unwrap();
+    let (order, seen) = table.claimed().await;
     table.change(forever(), &seen).await;
-    let seen = table.item(&order).await.unwrap();
+    let seen = table.item(&order).await;
     let expiration = NOW + DAY;
     table.change(Change::Complete { expiration }, &seen).await;
-    let seen = table.item(&order).await.unwrap();
+    let seen = table.item(&order).await;
     assert_eq!(seen.expiration, Some(NOW + 365 * DAY));
 
     // A completion without an expiry never expires.
     let id = ItemId::from_stored("payments#1");
     table.put(json!({"id": {"S": id.as_str()}, "status": {"S": "COMPLETED"}}));
-    let seen = table.item(&id).await.unwrap();
+    let seen = table.item(&id).await;
     table.change(Change::Complete { expiration }, &seen).await;
-    assert_eq!(table.item(&id).await.unwrap().expiration, None);
+    assert_eq!(table.item(&id).await.expiration, None);
 }
 
 #[tokio::test]
 async fn a_change_is_refused_when_anything_of_what_was_seen_has_changed() {
     let table = Table::new().await;
-    let order = id("order-42");
-    table.claim(&order, 1, NOW).await;
-    let there = table.item(&order).await.unwrap();
+    let (order, there) = table.claimed().await;
     let different: [fn(&mut Item); 9] = [
         |item| item.status = Status::Completed,
         |item| item.owner = Some(Owner::from_bits(7)),
@@ -396,16 +373,11 @@ async fn a_change_is_refused_when_anything_of_what_was_seen_has_changed() {
             assert_eq!(table.change(change, &seen).await, refused, "{seen:?}");
         }
     }
-    let gone = {
-        let mut item = there.clone();
-        item.id = id("order-43");
-        item
-    };
-    assert_eq!(
-        table.change(Change::Forget, &gone).await,
-        Changed::Refused(None)
-    );
-    assert_eq!(table.item(&order).await, Some(there));
+    let mut gone = there.clone();
+    gone.id = id("order-43");
+    let refused = table.change(Change::Forget, &gone).await;
+    assert_eq!(refused, Changed::Refused(None));
+    assert_eq!(table.item(&order).await, there);
 }
 
 /// Powertools for AWS Lambda writes neither owner nor fence, and may write NULL.
@@ -419,12 +391,11 @@ async fn records_of_powertools_are_found_and_changed() {
     }));
     assert_eq!(table.find(&[id]).await, [id]);
     assert_eq!(table.find(&["payments.handler#0123456789ab"]).await, [id]);
-    let seen = table.item(&ItemId::from_stored(id)).await.unwrap();
+    let seen = table.item(&ItemId::from_stored(id)).await;
     assert_eq!((seen.owner, seen.fence), (None, None));
     let changed = table.change(Change::Forget, &seen).await;
     assert!(matches!(changed, Changed::Written(_)));
-    let stored = table.dynamodb.item("sqs-once", json!({"id": {"S": id}}));
-    let stored = stored.unwrap().unwrap();
+    let stored = table.stored(id);
     // Powertools reads only these two: in progress, with an expired lease.
     assert_eq!(stored["status"]["S"], "INPROGRESS");
     assert_eq!(stored["in_progress_expiration"]["N"], "0");
@@ -439,15 +410,9 @@ async fn attributes_of_others_stay() {
         "id": {"S": "payments#1"}, "status": {"S": "INPROGRESS"}, "note": {"S": "keep"},
         "in_progress_expiration": {"N": "1"},
     }));
-    let seen = table
-        .item(&ItemId::from_stored("payments#1"))
-        .await
-        .unwrap();
+    let seen = table.item(&ItemId::from_stored("payments#1")).await;
     table.change(forever(), &seen).await;
-    let stored = table
-        .dynamodb
-        .item("sqs-once", json!({"id": {"S": "payments#1"}}));
-    assert_eq!(stored.unwrap().unwrap()["note"]["S"], "keep");
+    assert_eq!(table.stored("payments#1")["note"]["S"], "keep");
 }
 
 /// Powertools for TypeScript wrote fractions of a second until 2.1.
@@ -459,16 +424,12 @@ async fn a_key_whose_expiration_has_a_fraction_of_a_second_can_be_changed() {
         "expiration": {"N": "4102448400.123"},
     }));
     let id = ItemId::from_stored("payments#1");
-    let seen = table.item(&id).await.unwrap();
-    assert!(matches!(
-        table.change(forever(), &seen).await,
-        Changed::Written(_)
-    ));
+    let seen = table.item(&id).await;
+    let changed = table.change(forever(), &seen).await;
+    assert!(matches!(changed, Changed::Written(_)));
+    // It has changed since.
     let refused = table.change(forever(), &seen).await;
-    assert!(
-        matches!(refused, Changed::Refused(_)),
-        "it has changed since"
-    );
+    assert!(matches!(refused, Changed::Refused(_)));
 }
 
 /// Always the same owner, as in a request that the SDK repeats.
@@ -483,13 +444,10 @@ impl Random for Same {
 #[tokio::test]
 async fn a_change_that_is_sent_twice_is_written() {
     let table = Table::new().await;
-    let order = id("order-42");
-    table.claim(&order, 1, NOW).await;
-    let seen = table.item(&order).await.unwrap();
+    let (order, seen) = table.claimed().await;
     for _ in 0..2 {
-        let changed = table
-            .keys
-            .change(forever(), &order, Some(&seen), &Same, NOW);
+        let keys = &table.keys;
+        let changed = keys.change(forever(), &order, Some(&seen), &Same, NOW);
         assert!(matches!(changed.await.unwrap(), Changed::Written(_)));
     }
 }

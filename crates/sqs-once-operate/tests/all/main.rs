@@ -4,3 +4,37 @@
 
 mod dead_letters;
 mod keys;
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use serde_json::Value;
+use sqs_once::key::Namespace;
+use sqs_once::store::DynamoDbStore;
+use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
+
+/// An embedded DynamoDB with an empty table.
+async fn dynamodb(table: &TableDescription) -> (LocalDynamoDb, DynamoDbStore) {
+    let dynamodb = LocalDynamoDb::memory().await.unwrap();
+    dynamodb.create_table(table).unwrap();
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new(REGION))
+        .credentials_provider(credentials())
+        .endpoint_url(dynamodb.endpoint())
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    let client = aws_sdk_dynamodb::Client::from_conf(config);
+    let store = DynamoDbStore::new(client, &table.name);
+    (dynamodb, store)
+}
+
+fn credentials() -> Credentials {
+    Credentials::new("test", "test", None, None, "test")
+}
+
+fn put(dynamodb: &LocalDynamoDb, item: Value) {
+    dynamodb.put_item("sqs-once", item).unwrap();
+}
+
+fn payments() -> Namespace {
+    Namespace::new("payments").unwrap()
+}

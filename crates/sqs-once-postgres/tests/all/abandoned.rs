@@ -1,14 +1,11 @@
 //! Claims whose caller disappears: while they wait for another transaction, or before they were sent completely.
 
-use std::time::Duration;
-
-use sqs_once::store::{Claim, Claimed, Fence, Seen, Store, StoreErrorKind};
+use sqs_once::store::{Claim, Fence, Seen, Store, StoreErrorKind};
 use sqs_once_postgres::PostgresStore;
-use tokio::time::timeout;
 use tokio_postgres::Client;
 
 use crate::relay::Relay;
-use crate::support::{Database, connect, new_claims};
+use crate::support::{Database, connect, is_written, new_claims, rival, until_waiting};
 
 /// Locks that another transaction holds on a key.
 pub(crate) const HOLDS: [&str; 2] = [
@@ -17,20 +14,6 @@ pub(crate) const HOLDS: [&str; 2] = [
     // The key has a committed row that a claim may replace.
     "UPDATE processed_events SET in_progress_expiration = 0 WHERE id = $1",
 ];
-
-/// The number of sessions that wait for a lock.
-async fn waiting(client: &Client) -> i64 {
-    let count = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    client.query_one(count, &[]).await.unwrap().get(0)
-}
-
-/// Returns when this many sessions wait.
-pub(crate) async fn until_waiting(client: &Client, sessions: i64) {
-    let as_many = async { while waiting(client).await != sessions {} };
-    let ended = timeout(Duration::from_secs(60), as_many).await;
-    ended.unwrap_or_else(|_| panic!("there are never {sessions} sessions that wait for a lock"));
-}
 
 /// A database in which another transaction locks the key of a claim.
 pub(crate) async fn held(hold: &str) -> (Database, Client, Claim) {
@@ -63,15 +46,20 @@ pub(crate) async fn is_claimed(database: &Database, claim: &Claim) -> bool {
 async fn a_claim_that_was_dropped_while_it_waited_is_not_written_when_the_lock_is_released() {
     for hold in HOLDS {
         let (database, other, claim) = held(hold).await;
-        let (store, claims) = (database.store.clone(), [claim.clone()]);
-        let dropped = tokio::spawn(async move { store.claim(&claims).await });
-        until_waiting(&database.client, 1).await;
-        dropped.abort();
-        // Only the server can end the claim now.
-        until_waiting(&database.client, 0).await;
-        other.batch_execute("ROLLBACK").await.unwrap();
+        drop_while_waiting(&database, &other, &claim).await;
         assert!(!is_claimed(&database, &claim).await, "{hold}");
     }
+}
+
+/// Drops a claim that waits for the lock of another transaction, and then releases the lock.
+pub(crate) async fn drop_while_waiting(database: &Database, other: &Client, claim: &Claim) {
+    let (store, claims) = (database.store.clone(), [claim.clone()]);
+    let dropped = tokio::spawn(async move { store.claim(&claims).await });
+    until_waiting(&database.client, 1).await;
+    dropped.abort();
+    // Only the server can end the claim now.
+    until_waiting(&database.client, 0).await;
+    other.batch_execute("ROLLBACK").await.unwrap();
 }
 
 #[tokio::test]
@@ -82,13 +70,13 @@ async fn a_claim_that_waits_too_long_is_answered_and_not_written_later() {
         let error = database.store.claim(&claims).await.remove(0).unwrap_err();
         // The server answers with an error before the store's time limit ends.
         assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
-        assert_eq!(waiting(&database.client).await, 0, "{hold}");
+        until_waiting(&database.client, 0).await;
         other.batch_execute("ROLLBACK").await.unwrap();
         assert!(!is_claimed(&database, &claim).await, "{hold}");
 
         // The connection returned to the pool without the claim's settings.
-        let again = database.store.claim(&claims).await.remove(0).unwrap();
-        assert!(matches!(again, Claimed::Written { .. }), "{again:?}");
+        let again = database.store.claim(&claims).await.remove(0);
+        assert!(is_written(&again), "{again:?}");
     }
 }
 
@@ -104,11 +92,6 @@ async fn a_claim_of_which_the_commit_never_arrives_is_rolled_back_by_the_server(
     assert!(!is_claimed(&database, &claims[0]).await);
 
     // The connection is still open, and the key is free.
-    let rival = {
-        let mut claim = new_claims(1).remove(0);
-        claim.id = claims[0].id.clone();
-        claim
-    };
-    let claimed = database.store.claim(&[rival]).await.remove(0).unwrap();
-    assert!(matches!(claimed, Claimed::Written { .. }), "{claimed:?}");
+    let claimed = database.store.claim(&[rival(&claims[0])]).await.remove(0);
+    assert!(is_written(&claimed), "{claimed:?}");
 }

@@ -1,9 +1,7 @@
 //! The public conformance suite, and properties that it cannot observe: the columns' format and the table's schema.
 
-use std::time::Duration;
-
 use sqs_once::conformance;
-use sqs_once::store::{Claimed, Fence, Settled, Settling, Store};
+use sqs_once::store::{Claimed, Fence, Settled, Store};
 use sqs_once_postgres::deadpool_postgres::{Manager, Pool};
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
 use tokio_postgres::NoTls;
@@ -77,29 +75,4 @@ async fn a_pool_of_ones_own_does_as_well() {
     for claimed in claimed {
         assert_eq!(claimed.unwrap(), Claimed::Written { fence });
     }
-}
-
-#[tokio::test]
-async fn completing_a_claim_touches_no_index() {
-    let database = Database::new().await;
-    for _ in 0..20 {
-        let claims = new_claims(100);
-        database.store.claim(&claims).await;
-        for claims in claims.chunks(25) {
-            let expiration = claims[0].expiration + Duration::from_secs(7);
-            let completion = Settling::complete(expiration, None);
-            let settle = |claim| settlement(claim, completion.clone());
-            let settlements: Vec<_> = claims.iter().map(settle).collect();
-            database.store.settle(&settlements).await;
-        }
-    }
-    // PostgreSQL reports a session's statistics at the latest when the session ends.
-    let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
-        WHERE application_name = 'sqs-once' AND datname = current_database()";
-    database.client.query(end, &[]).await.unwrap();
-    let counts = "SELECT n_tup_ins, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables";
-    let counts = database.client.query_one(counts, &[]).await.unwrap();
-    let [inserted, updated, hot] = [0, 1, 2].map(|column| counts.get::<_, i64>(column));
-    assert_eq!((inserted, updated), (2000, 2000));
-    assert!(hot > 1900, "{hot} of {updated} were HOT");
 }

@@ -11,7 +11,7 @@ use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::{
-    Claim, Fence, Item, Owner, Recording, Seen, Settlement, Settling, Status, Store,
+    Claim, Fence, Item, Owner, Recording, Seen, Settlement, Settling, Status, Store, StoreError,
 };
 use sqs_once::time::Timestamp;
 
@@ -129,6 +129,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn answered<T>(answers: Vec<Result<T, StoreError>>) -> Vec<T> {
+    answers.into_iter().map(Result::unwrap).collect()
+}
+
 /// Runs the same history on both stores. Compares every answer, and after each step every item.
 async fn compare(database: &Database, steps: Vec<Step>) {
     let nonce = OsRandom.bits();
@@ -147,31 +151,22 @@ async fn compare(database: &Database, steps: Vec<Step>) {
                     claim
                 };
                 let claims: Vec<_> = claims.into_iter().map(named).collect();
-                let found = database.store.claim(&claims).await;
-                let found: Result<Vec<_>, _> = found.into_iter().collect();
-                let expected = reference.claim(&claims).await;
-                let expected: Result<Vec<_>, _> = expected.into_iter().collect();
-                assert_eq!(found.unwrap(), expected.unwrap(), "{step:?}");
+                let found = answered(database.store.claim(&claims).await);
+                let expected = answered(reference.claim(&claims).await);
+                assert_eq!(found, expected, "{step:?}");
             }
             Step::Settle(settlements) => {
-                let named = |(key, one): (u8, Settlement)| {
-                    let mut settlement = one;
+                let named = |(key, mut settlement): (u8, Settlement)| {
                     settlement.id = id(key);
                     settlement
                 };
                 let settlements: Vec<_> = settlements.into_iter().map(named).collect();
-                let found = database.store.settle(&settlements).await;
-                let found: Result<Vec<_>, _> = found.into_iter().collect();
-                let expected = reference.settle(&settlements).await;
-                let expected: Result<Vec<_>, _> = expected.into_iter().collect();
-                assert_eq!(found.unwrap(), expected.unwrap(), "{step:?}");
+                let found = answered(database.store.settle(&settlements).await);
+                let expected = answered(reference.settle(&settlements).await);
+                assert_eq!(found, expected, "{step:?}");
             }
-            Step::Plant(key, item) => {
-                let item = {
-                    let mut item = item;
-                    item.id = id(key);
-                    item
-                };
+            Step::Plant(key, mut item) => {
+                item.id = id(key);
                 database.plant(item.clone()).await;
                 reference.put(item);
             }

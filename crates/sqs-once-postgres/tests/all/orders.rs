@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsEvent;
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Context, LambdaEvent};
-use postgres_for_tests::Server;
 use serde::Deserialize;
+use serde_json::json;
 use sqs_once::consumer::Ready;
-use sqs_once::time::{Clock, SystemClock};
+use sqs_once::testing::{Event, Record};
+use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{Consumer, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
+use tokio::sync::Notify;
 use tower_service::Service;
 
-use crate::support::{Database, server};
+use crate::support::{Database, until_waiting};
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Order {
@@ -30,13 +32,9 @@ pub(crate) struct Orders {
 
 impl Orders {
     pub(crate) async fn new() -> Self {
-        Self::on(server()).await
-    }
-
-    pub(crate) async fn on(server: &Server) -> Self {
-        let database = Database::on(server).await;
+        let database = Database::new().await;
         let table = "CREATE TABLE orders (id text NOT NULL)";
-        database.client.batch_execute(table).await.unwrap();
+        database.run(table).await;
         Self {
             database,
             calls: Arc::default(),
@@ -49,10 +47,11 @@ impl Orders {
         F: Fn(Order, Transaction) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.consumer_at(&self.database.url, handler)
+        let store = PostgresStore::from_url(&self.database.url).unwrap();
+        self.consumer_on(store, handler)
     }
 
-    pub(crate) fn consumer_at<F, Fut>(&self, url: &str, handler: F) -> Consumer
+    pub(crate) fn consumer_on<F, Fut>(&self, store: PostgresStore, handler: F) -> Consumer
     where
         F: Fn(Order, Transaction) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
@@ -61,11 +60,16 @@ impl Orders {
         sqs_once::consumer::<Order>()
             .key(|order: &Order| order.id.clone())
             .namespace("orders")
-            .store(PostgresStore::from_url(url).unwrap())
+            .store(store)
             .handler(move |order: Order, tx: Transaction| {
                 calls.fetch_add(1, Ordering::SeqCst);
                 handler(order, tx)
             })
+    }
+
+    pub(crate) fn store_with_one_connection(&self) -> PostgresStore {
+        let store = self.database.store.clone();
+        store.connections(1.try_into().unwrap())
     }
 
     /// A consumer whose handler succeeds.
@@ -105,43 +109,75 @@ pub(crate) async fn insert(order: &Order, tx: &Transaction) -> Result<(), Handle
 }
 
 /// Invokes a consumer with one message for each order, for up to a minute. Returns the orders of failed records.
-pub(crate) async fn invoke(consumer: &Consumer<Ready>, orders: &[&str]) -> Vec<String> {
+pub(crate) async fn invoke(consumer: &Consumer<Ready>, orders: &[impl AsRef<str>]) -> Vec<String> {
     invoke_for(Duration::from_secs(60), consumer, orders).await
 }
 
 pub(crate) async fn invoke_for(
     timeout: Duration,
     consumer: &Consumer<Ready>,
-    orders: &[&str],
+    orders: &[impl AsRef<str>],
 ) -> Vec<String> {
-    let records = orders.iter().map(|order| {
-        serde_json::json!({
-            "messageId": order,
-            "body": serde_json::json!({ "id": order }).to_string(),
-            "eventSource": "aws:sqs",
-            "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
-            "receiptHandle": "handle",
-        })
-    });
-    let event = serde_json::json!({ "Records": records.collect::<Vec<_>>() });
-    let event: SqsEvent = serde_json::from_value(event).unwrap();
+    let messages = orders.iter().map(|order| (order.as_ref(), order.as_ref()));
+    let event = event(messages, SystemClock.now() + timeout);
+    failures(consumer.clone().call(event).await.unwrap())
+}
+
+/// An invocation with a message for each pair of a message ID and an order.
+pub(crate) fn event<'a>(
+    messages: impl Iterator<Item = (&'a str, &'a str)>,
+    ends_at: Timestamp,
+) -> LambdaEvent<SqsEvent> {
+    let record = |(id, order)| Record::json(&json!({ "id": order })).message_id(id);
+    let event = Event::new(messages.map(record));
     let mut context = Context::default();
-    context.deadline = (SystemClock.now() + timeout).as_millis();
-    let event = LambdaEvent::new(event, context);
-    let response = consumer.clone().call(event).await.unwrap();
-    let failures = response.batch_item_failures.into_iter();
+    context.deadline = ends_at.as_millis();
+    LambdaEvent::new(serde_json::from_str(event.as_json()).unwrap(), context)
+}
+
+/// The message IDs that an answer lists.
+pub(crate) fn failures(answer: SqsBatchResponse) -> Vec<String> {
+    let failures = answer.batch_item_failures.into_iter();
     failures.map(|failure| failure.item_identifier).collect()
 }
 
-/// Returns the session that waits for another's transaction, once there is one.
-pub(crate) async fn until_somebody_waits(orders: &Orders) -> i32 {
-    let waiting = "SELECT pid FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    for _ in 0..100_000 {
-        let waiting = orders.database.client.query_opt(waiting, &[]).await;
-        if let Some(waiting) = waiting.unwrap() {
-            return waiting.get(0);
+/// The names of this many orders.
+pub(crate) fn names(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("o-{n:02}")).collect()
+}
+
+/// Delivers an order twice. The second delivery starts after the first handler's effect. Once the second delivery waits
+/// for the first, `meanwhile` runs, and the first handler ends as `end` selects. Returns the failures of both
+/// deliveries.
+pub(crate) async fn two_at_once(
+    orders: &Orders,
+    end: fn() -> Result<(), HandlerError>,
+    meanwhile: impl AsyncFnOnce(i32),
+) -> (Vec<String>, Vec<String>) {
+    let (reached, goes_on) = (&Arc::new(Notify::new()), &Arc::new(Notify::new()));
+    let first = {
+        let (reached, goes_on) = (Arc::clone(reached), Arc::clone(goes_on));
+        orders.consumer(move |order, tx| {
+            let (reached, goes_on, end) = (Arc::clone(&reached), Arc::clone(&goes_on), end());
+            async move {
+                insert(&order, &tx).await?;
+                reached.notify_one();
+                goes_on.notified().await;
+                end
+            }
+        })
+    };
+    let second = orders.sound();
+    let (first, second, ()) = tokio::join!(
+        invoke(&first, &["o-1"]),
+        async {
+            reached.notified().await;
+            invoke(&second, &["o-1"]).await
+        },
+        async {
+            meanwhile(until_waiting(&orders.database.client, 1).await[0]).await;
+            goes_on.notify_one();
         }
-    }
-    panic!("nobody waits");
+    );
+    (first, second)
 }

@@ -3,23 +3,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use postgres_for_tests::PgBouncer;
 use sqs_once::conformance;
-use sqs_once::store::{Begun, Claimed, Store, StoreErrorKind, Transactions};
+use sqs_once::store::{Store, StoreErrorKind};
 use sqs_once::{Consumer, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio_postgres::types::Type;
 
-use crate::abandoned::{HOLDS, held, is_claimed, until_waiting};
-use crate::orders::{Order, Orders, insert, invoke};
-use crate::support::{Database, completion, connect, new_claims, server, settlement};
+use crate::abandoned::{HOLDS, drop_while_waiting, held, is_claimed};
+use crate::orders::{Order, Orders, insert, invoke, names};
+use crate::support::{
+    Database, completion, connect, is_written, new_claims, open, server, settlement,
+};
 
 /// Values of `max_prepared_statements`: PgBouncer tracks no prepared statements, or up to 100.
 const PREPARED: [u32; 2] = [0, 100];
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const ACKNOWLEDGED: [&str; 0] = [];
 
@@ -53,8 +52,7 @@ async fn insert_unnamed(order: &Order, tx: &Transaction) -> Result<(), HandlerEr
 
 /// Delivers each order twice. Every second handler fails at first. There are fewer connections than handlers.
 async fn handle_all(orders: &Orders, consumer: &Consumer, fails: &AtomicBool) {
-    let names: Vec<_> = (0..30).map(|n| format!("o-{n:02}")).collect();
-    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let names = names(30);
     fails.store(true, Ordering::SeqCst);
     let failed = invoke(consumer, &names).await;
     assert_eq!(failed.len(), 15, "{failed:?}");
@@ -65,9 +63,7 @@ async fn handle_all(orders: &Orders, consumer: &Consumer, fails: &AtomicBool) {
     let counts = "SELECT count(*), count(DISTINCT id),
             (SELECT count(*) FROM processed_events WHERE status = 'COMPLETED')
         FROM orders";
-    let counts = orders.database.client.query_one(counts, &[]).await.unwrap();
-    let counts = [0, 1, 2].map(|column| counts.get::<_, i64>(column));
-    assert_eq!(counts, [30; 3]);
+    assert_eq!(orders.database.numbers(counts).await, [30; 3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,9 +74,10 @@ async fn effects_and_their_records_commit_together_behind_pgbouncer() {
             let bouncer = PgBouncer::before(server(), connections, prepared);
             let orders = Orders::new().await;
             let url = bouncer.url(&orders.database.url);
+            let store = PostgresStore::from_url(&url).unwrap();
             let fails = Arc::new(AtomicBool::new(false));
             let failing = Arc::clone(&fails);
-            let consumer = orders.consumer_at(&url, move |order, tx| {
+            let consumer = orders.consumer_on(store, move |order, tx| {
                 let failing = Arc::clone(&failing);
                 async move {
                     // Named statements work only if PgBouncer tracks them.
@@ -107,16 +104,10 @@ async fn no_setting_stays_on_a_connection_that_others_get_next() {
     let database = Database::new().await.behind(&bouncer);
     let (store, claims) = (&database.store, new_claims(3));
     let claimed = store.claim(&claims[..1]).await.remove(0);
-    assert!(
-        matches!(claimed, Ok(Claimed::Written { .. })),
-        "{claimed:?}"
-    );
+    assert!(is_written(&claimed), "{claimed:?}");
     store.settle(&[settlement(&claims[0], completion())]).await;
     for (claim, commits) in [(&claims[1], true), (&claims[2], false)] {
-        let begun = store.begin(claim, PATIENCE).await.unwrap();
-        let Begun::Open { transaction, .. } = begun else {
-            panic!("a new key was refused");
-        };
+        let transaction = open(store, claim).await;
         if commits {
             let completion = settlement(claim, completion());
             transaction.commit(completion).await.unwrap();
@@ -142,12 +133,7 @@ async fn a_claim_that_was_dropped_while_it_waited_behind_pgbouncer_is_not_writte
         let bouncer = PgBouncer::before(server(), 4, 0);
         let (database, other, claim) = held(hold).await;
         let database = database.behind(&bouncer);
-        let (store, claims) = (database.store.clone(), [claim.clone()]);
-        let dropped = tokio::spawn(async move { store.claim(&claims).await });
-        until_waiting(&database.client, 1).await;
-        dropped.abort();
-        until_waiting(&database.client, 0).await;
-        other.batch_execute("ROLLBACK").await.unwrap();
+        drop_while_waiting(&database, &other, &claim).await;
         assert!(!is_claimed(&database, &claim).await, "{hold}");
     }
 }

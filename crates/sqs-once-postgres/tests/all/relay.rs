@@ -1,4 +1,4 @@
-//! A network between a store and its server that loses answers and drops connections.
+//! A network between a store and its server that withholds a commit, drops connections and counts round trips.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,10 +15,6 @@ pub(crate) struct Relay {
 
 #[derive(Default)]
 struct State {
-    /// Loses the answer to the next COMMIT, and the connection.
-    loses_commit: AtomicBool,
-    /// Loses the next COMMIT, and the connection.
-    loses_before_commit: AtomicBool,
     /// Loses the next COMMIT and keeps the connection to the server open.
     withholds_commit: AtomicBool,
     /// Silently drops all traffic of connections up to this number.
@@ -63,14 +59,6 @@ impl Relay {
         self.state.turns.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn lose_the_answer_to_the_next_commit(&self) {
-        self.state.loses_commit.store(true, Ordering::SeqCst);
-    }
-
-    pub(crate) fn lose_the_next_commit(&self) {
-        self.state.loses_before_commit.store(true, Ordering::SeqCst);
-    }
-
     pub(crate) fn withhold_the_next_commit(&self) {
         self.state.withholds_commit.store(true, Ordering::SeqCst);
     }
@@ -86,7 +74,6 @@ async fn hand_on(client: TcpStream, server: SocketAddr, state: Arc<State>, numbe
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let is_forgotten = || state.forgotten.load(Ordering::SeqCst) >= number;
-    let answer_is_lost = AtomicBool::new(false);
     let server_spoke = AtomicBool::new(true);
     let there = async {
         while let Some(said) = heard(&mut from_client).await {
@@ -96,18 +83,13 @@ async fn hand_on(client: TcpStream, server: SocketAddr, state: Arc<State>, numbe
             if server_spoke.swap(false, Ordering::SeqCst) {
                 state.turns.fetch_add(1, Ordering::SeqCst);
             }
-            if let Some(at) = position(&said, COMMIT) {
-                if state.withholds_commit.swap(false, Ordering::SeqCst) {
-                    // A message's type and length precede its text.
-                    say(&mut to_server, &said[..at - 5]).await;
-                    std::future::pending::<()>().await;
-                }
-                if state.loses_before_commit.swap(false, Ordering::SeqCst) {
-                    return;
-                }
-                if state.loses_commit.swap(false, Ordering::SeqCst) {
-                    answer_is_lost.store(true, Ordering::SeqCst);
-                }
+            let commit = said.windows(COMMIT.len()).position(|text| text == COMMIT);
+            if let Some(at) = commit
+                && state.withholds_commit.swap(false, Ordering::SeqCst)
+            {
+                // A message's type and length precede its text.
+                say(&mut to_server, &said[..at - 5]).await;
+                std::future::pending::<()>().await;
             }
             say(&mut to_server, &said).await;
         }
@@ -118,13 +100,6 @@ async fn hand_on(client: TcpStream, server: SocketAddr, state: Arc<State>, numbe
                 std::future::pending::<()>().await;
             }
             server_spoke.store(true, Ordering::SeqCst);
-            if answer_is_lost.load(Ordering::SeqCst) {
-                // The answer to the COMMIT may follow the completion's.
-                if contains(&said, COMMIT) || contains(&said, b"ROLLBACK\0") {
-                    return;
-                }
-                continue;
-            }
             say(&mut to_client, &said).await;
         }
     };
@@ -144,12 +119,4 @@ async fn heard(from: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
 async fn say(to: &mut (impl AsyncWrite + Unpin), said: &[u8]) {
     // If this side is gone, the other side notices when its own connection ends.
     let _ = to.write_all(said).await;
-}
-
-fn contains(said: &[u8], what: &[u8]) -> bool {
-    position(said, what).is_some()
-}
-
-fn position(said: &[u8], what: &[u8]) -> Option<usize> {
-    said.windows(what.len()).position(|window| window == what)
 }

@@ -5,20 +5,22 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqs_once::conformance::Fixture;
 use sqs_once::idempotency::claim;
-use sqs_once::store::{Claim, Claimed, Owner, Settled, Settling, Store};
+use sqs_once::store::{Claim, Claimed, Owner, Settled, Settling, Store, StoreError};
 
-use crate::support::{Database, NOW, completion, new_claims, settlement};
+use crate::support::{
+    Database, NOW, completion, is_written, new_claims, rival, settlement, settlements,
+};
 
-/// Claims of the same keys by another worker, a moment later.
+/// Claims of the same keys by another worker.
 fn rivals(claims: &[Claim]) -> Vec<Claim> {
-    let rivals = new_claims(claims.len()).into_iter().zip(claims);
-    rivals
-        .map(|(rival, claim)| {
-            let mut changed = rival;
-            changed.id = claim.id.clone();
-            changed
-        })
-        .collect()
+    claims.iter().map(rival).collect()
+}
+
+/// The number of granted claims. Every claim must have an answer.
+fn granted(answers: &[Vec<Result<Claimed, StoreError>>]) -> usize {
+    let answers = answers.iter().flatten();
+    let answers = answers.inspect(|answer| assert!(answer.is_ok(), "{answer:?}"));
+    answers.filter(|answer| is_written(answer)).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,39 +31,17 @@ async fn slices_with_the_same_keys_in_opposite_orders_never_deadlock() {
         let mut others = rivals(&claims);
         others.reverse();
         let answers = join_all([&claims, &others].map(|claims| database.store.claim(claims))).await;
-        let granted = |answers: &Vec<Result<Claimed, _>>| {
-            let granted = |answer: &&Result<Claimed, _>| {
-                matches!(answer.as_ref().unwrap(), Claimed::Written { .. })
-            };
-            answers.iter().filter(granted).count()
-        };
-        assert_eq!(
-            answers.iter().map(granted).sum::<usize>(),
-            60,
-            "round {round}"
-        );
+        assert_eq!(granted(&answers), 60, "round {round}");
 
         // Repeats the claims over the rows of released claims.
-        let releases = [&claims, &others].map(|all| {
-            let settle = |claim| settlement(claim, Settling::Release);
-            all.iter().map(settle).collect::<Vec<_>>()
-        });
+        let releases = [&claims, &others].map(|all| settlements(all, &Settling::Release));
         join_all(releases.iter().map(|all| database.store.settle(all))).await;
         let over = [rivals(&claims), rivals(&others)];
         let answers = join_all(over.iter().map(|all| claim(&database.store, all))).await;
-        assert_eq!(
-            answers.iter().map(granted).sum::<usize>(),
-            60,
-            "round {round}"
-        );
-        let [claims, others] = over;
+        assert_eq!(granted(&answers), 60, "round {round}");
 
-        let complete = |claims: &[Claim]| {
-            let settle = |claim| settlement(claim, completion());
-            claims.iter().map(settle).collect::<Vec<_>>()
-        };
-        let settlements = [complete(&claims), complete(&others)];
-        let answers = join_all(settlements.iter().map(|all| database.store.settle(all))).await;
+        let completions = over.map(|all| settlements(&all, &completion()));
+        let answers = join_all(completions.iter().map(|all| database.store.settle(all))).await;
         let written = answers.iter().flatten();
         let written = written.filter(|answer| matches!(answer, Ok(Settled::Written)));
         assert_eq!(written.count(), 60, "round {round}");
@@ -72,16 +52,12 @@ async fn slices_with_the_same_keys_in_opposite_orders_never_deadlock() {
 async fn a_key_that_is_twice_in_a_slice_does_not_spoil_the_others() {
     let database = Database::new().await;
     let mut claims = new_claims(3);
-    claims.insert(1, rivals(&claims[..1]).remove(0));
+    claims.insert(1, rival(&claims[0]));
     let answers = database.store.claim(&claims).await;
-    let granted: Vec<_> = answers
-        .iter()
-        .map(|answer| matches!(answer.as_ref().unwrap(), Claimed::Written { .. }))
-        .collect();
+    let granted: Vec<_> = answers.iter().map(is_written).collect();
     assert_eq!(granted, [true, false, true, true]);
 
-    let settle = |claim: &Claim| settlement(claim, completion());
-    let mut settlements: Vec<_> = claims.iter().map(settle).collect();
+    let mut settlements = settlements(&claims, &completion());
     settlements.push(settlement(&claims[0], Settling::Release));
     let answers = database.store.settle(&settlements).await;
     let written: Vec<_> = answers
@@ -111,19 +87,13 @@ async fn a_row_that_is_not_readable_spoils_its_own_answer_alone() {
 #[tokio::test]
 async fn times_that_no_column_holds_are_the_end_of_time() {
     let database = Database::new().await;
-    let claim = {
-        let mut claim = new_claims(1).remove(0);
-        claim.owner = Owner::from_bits(u128::MAX);
-        claim.lease_until = sqs_once::time::Timestamp::from_millis(u64::MAX);
-        claim
-    };
+    let mut claim = new_claims(1).remove(0);
+    claim.owner = Owner::from_bits(u128::MAX);
+    claim.lease_until = sqs_once::time::Timestamp::from_millis(u64::MAX);
     let answers = database.store.claim(std::slice::from_ref(&claim)).await;
     assert!(answers[0].is_ok(), "{answers:?}");
-    let rival = {
-        let mut changed = rivals(std::slice::from_ref(&claim)).remove(0);
-        changed.now = NOW + Duration::from_secs(u64::from(u32::MAX));
-        changed
-    };
+    let mut rival = rival(&claim);
+    rival.now = NOW + Duration::from_secs(u64::from(u32::MAX));
     let answers = database.store.claim(&[rival]).await;
     assert!(matches!(answers[0], Ok(Claimed::Refused(_))), "{answers:?}");
     assert_eq!(

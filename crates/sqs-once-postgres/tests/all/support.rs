@@ -7,9 +7,13 @@ use std::time::Duration;
 use postgres_for_tests::Server;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, Fence, Item, Owner, Settlement, Settling, Status, Store};
+use sqs_once::store::{
+    Begun, Claim, Claimed, Fence, Item, OpenTransaction, Owner, Settlement, Settling, Status,
+    Store, StoreError, Transactions,
+};
 use sqs_once::time::Timestamp;
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
@@ -36,15 +40,39 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) async fn new() -> Self {
-        Self::on(server()).await
-    }
-
-    pub(crate) async fn on(server: &Server) -> Self {
-        let url = server.create_database();
+        let url = server().create_database();
         let client = connect(&url).await;
         client.batch_execute(SCHEMA_V1).await.unwrap();
         let store = PostgresStore::from_url(&url).unwrap();
         Self { url, client, store }
+    }
+
+    /// Runs statements.
+    pub(crate) async fn run(&self, statements: &str) {
+        self.client.batch_execute(statements).await.unwrap();
+    }
+
+    /// Sets a default of the database's later sessions.
+    pub(crate) async fn set(&self, setting: &str) {
+        let name: String = {
+            let name = "SELECT quote_ident(current_database())";
+            self.client.query_one(name, &[]).await.unwrap().get(0)
+        };
+        self.run(&format!("ALTER DATABASE {name} SET {setting}"))
+            .await;
+    }
+
+    /// Ends the store's sessions. PostgreSQL reports a session's statistics at the latest when the session ends.
+    pub(crate) async fn end_sessions(&self) {
+        let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+            WHERE application_name = 'sqs-once' AND datname = current_database()";
+        self.client.query(end, &[]).await.unwrap();
+    }
+
+    /// Returns the numbers in the row that a query selects.
+    pub(crate) async fn numbers<const N: usize>(&self, query: &str) -> [i64; N] {
+        let row = self.client.query_one(query, &[]).await.unwrap();
+        std::array::from_fn(|column| row.get(column))
     }
 }
 
@@ -64,62 +92,66 @@ impl Fixture for Database {
         let insert = "INSERT INTO processed_events
             (id, status, in_progress_expiration, expiration, validation, data, owner, fence)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        self.client
-            .execute(
-                insert,
-                &[
-                    &item.id.as_str(),
-                    &status,
-                    &item.lease_until.map(|at| number(at.as_millis())),
-                    &item.expiration.map(|at| number(at.as_secs())),
-                    &item.fingerprint.as_ref().map(Fingerprint::as_str),
-                    &item.data.as_ref().map(|data| data.as_bytes()),
-                    &item.owner.map(|owner| owner.to_string()),
-                    &item.fence.map(|fence| number(fence.get())),
-                ],
-            )
-            .await
-            .unwrap();
+        let values: [&(dyn ToSql + Sync); 8] = [
+            &item.id.as_str(),
+            &status,
+            &item.lease_until.map(|at| number(at.as_millis())),
+            &item.expiration.map(|at| number(at.as_secs())),
+            &item.fingerprint.as_ref().map(Fingerprint::as_str),
+            &item.data.as_ref().map(|data| data.as_bytes()),
+            &item.owner.map(|owner| owner.to_string()),
+            &item.fence.map(|fence| number(fence.get())),
+        ];
+        self.client.execute(insert, &values).await.unwrap();
     }
 
     async fn peek(&self, id: &ItemId) -> Option<Item> {
         let select =
             "SELECT status, in_progress_expiration, expiration, validation, data, owner, fence
             FROM processed_events WHERE id = $1";
-        let row = self
-            .client
-            .query_opt(select, &[&id.as_str()])
-            .await
-            .unwrap()?;
+        let row = self.client.query_opt(select, &[&id.as_str()]).await;
+        let row = row.unwrap()?;
         let number = |column| {
             let number: Option<i64> = row.get(column);
             number.map(|number| u64::try_from(number).unwrap())
         };
         let text = |column| row.get::<_, Option<String>>(column);
         let data: Option<Vec<u8>> = row.get("data");
-        Some({
-            let mut item = Item::new(
-                id.clone(),
-                match text("status").unwrap().as_str() {
-                    "INPROGRESS" => Status::InProgress,
-                    "COMPLETED" => Status::Completed,
-                    other => Status::Unknown(other.to_owned()),
-                },
-            );
-            item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
-            item.expiration = number("expiration").map(Timestamp::from_secs);
-            item.fingerprint = text("validation").map(Fingerprint::from_stored);
-            item.data = data.map(|data| String::from_utf8(data).unwrap().into());
-            item.owner = text("owner").map(|owner| Owner::from_stored(&owner).unwrap());
-            item.fence = number("fence").map(Fence::from_stored);
-            item
-        })
+        let status = match text("status").unwrap().as_str() {
+            "INPROGRESS" => Status::InProgress,
+            "COMPLETED" => Status::Completed,
+            other => Status::Unknown(other.to_owned()),
+        };
+        let mut item = Item::new(id.clone(), status);
+        item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
+        item.expiration = number("expiration").map(Timestamp::from_secs);
+        item.fingerprint = text("validation").map(Fingerprint::from_stored);
+        item.data = data.map(|data| String::from_utf8(data).unwrap().into());
+        item.owner = text("owner").map(|owner| Owner::from_stored(&owner).unwrap());
+        item.fence = number("fence").map(Fence::from_stored);
+        Some(item)
     }
 
     async fn delete(&self, id: &ItemId) {
         let delete = "DELETE FROM processed_events WHERE id = $1";
         self.client.execute(delete, &[&id.as_str()]).await.unwrap();
     }
+}
+
+/// Returns the sessions that wait for a lock, once there are this many.
+pub(crate) async fn until_waiting(client: &Client, sessions: usize) -> Vec<i32> {
+    let waiting = "SELECT pid FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let as_many = async {
+        loop {
+            let waiting = client.query(waiting, &[]).await.unwrap();
+            if waiting.len() == sessions {
+                return waiting.iter().map(|row| row.get(0)).collect();
+            }
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(60), as_many).await;
+    ended.unwrap_or_else(|_| panic!("there are never {sessions} sessions that wait for a lock"))
 }
 
 /// Claims of keys that no other test uses.
@@ -139,10 +171,34 @@ pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
         .collect()
 }
 
+/// A claim of the same key by another worker.
+pub(crate) fn rival(claim: &Claim) -> Claim {
+    let mut rival = new_claims(1).remove(0);
+    rival.id = claim.id.clone();
+    rival
+}
+
+pub(crate) fn is_written(claimed: &Result<Claimed, StoreError>) -> bool {
+    matches!(claimed, Ok(Claimed::Written { .. }))
+}
+
+/// Begins a transaction that contains a claim, which must be granted.
+pub(crate) async fn open(store: &PostgresStore, claim: &Claim) -> Box<dyn OpenTransaction> {
+    match store.begin(claim, Duration::from_secs(60)).await.unwrap() {
+        Begun::Open { transaction, .. } => transaction,
+        Begun::Refused(item) => panic!("a new key was refused by {item:?}"),
+    }
+}
+
 pub(crate) fn completion() -> Settling {
     Settling::complete(NOW + Duration::from_secs(3600), None)
 }
 
 pub(crate) fn settlement(claim: &Claim, settling: Settling) -> Settlement {
     Settlement::new(claim.id.clone(), claim.owner, settling)
+}
+
+pub(crate) fn settlements(claims: &[Claim], settling: &Settling) -> Vec<Settlement> {
+    let settle = |claim| settlement(claim, settling.clone());
+    claims.iter().map(settle).collect()
 }

@@ -7,25 +7,13 @@ use futures_util::FutureExt;
 use sqs_once::store::{Begun, StoreErrorKind, Transactions};
 use sqs_once::{Batch, HandlerError, Recorded};
 use sqs_once_postgres::{PostgresStore, Transaction};
-use tokio::sync::Notify;
 use tokio::sync::oneshot;
 use tokio_postgres::error::SqlState;
 
-use crate::orders::{Order, Orders, insert, invoke, invoke_for, until_somebody_waits};
-use crate::support::{Database, completion, connect, new_claims, settlement};
+use crate::orders::{Order, Orders, insert, invoke, invoke_for, names, two_at_once};
+use crate::support::{Database, completion, connect, new_claims, open, rival, settlement};
 
 const ACKNOWLEDGED: [&str; 0] = [];
-
-#[tokio::test]
-async fn the_effect_and_the_record_of_its_key_are_there_together() {
-    let orders = Orders::new().await;
-    let consumer = orders.sound();
-    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
-    orders.assert_done_once("o-1").await;
-    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
-    orders.assert_done_once("o-1").await;
-    assert_eq!(orders.calls(), 1);
-}
 
 #[tokio::test]
 async fn what_a_handler_records_is_kept_with_the_completion() {
@@ -41,58 +29,11 @@ async fn what_a_handler_records_is_kept_with_the_completion() {
     assert_eq!(data, "\"receipt\"");
 }
 
-/// A handler that has had its effect, signals that, and waits.
-#[derive(Clone, Default)]
-struct Halfway {
-    reached: Arc<Notify>,
-    goes_on: Arc<Notify>,
-}
-
-/// Delivers an order twice. The second delivery starts after the first handler's effect. Once the second delivery waits
-/// for the first, the first handler ends as `end` selects. Returns the failures of both deliveries.
-async fn two_at_once(
-    orders: &Orders,
-    end: fn() -> Result<(), HandlerError>,
-) -> (Vec<String>, Vec<String>) {
-    let halfway = Halfway::default();
-    let there = halfway.clone();
-    let first = orders.consumer(move |order, tx| {
-        let (there, end) = (there.clone(), end());
-        async move {
-            insert(&order, &tx).await?;
-            there.reached.notify_one();
-            there.goes_on.notified().await;
-            end
-        }
-    });
-    let second = orders.sound();
-    let (first, second, ()) = tokio::join!(
-        invoke(&first, &["o-1"]),
-        async {
-            halfway.reached.notified().await;
-            invoke(&second, &["o-1"]).await
-        },
-        async {
-            until_somebody_waits(orders).await;
-            halfway.goes_on.notify_one();
-        }
-    );
-    (first, second)
-}
-
-#[tokio::test]
-async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate() {
-    let orders = Orders::new().await;
-    let (first, second) = two_at_once(&orders, || Ok(())).await;
-    assert_eq!([first, second], [ACKNOWLEDGED; 2]);
-    assert_eq!(orders.calls(), 1);
-    orders.assert_done_once("o-1").await;
-}
-
 #[tokio::test]
 async fn a_delivery_at_the_same_time_waits_and_then_runs_if_the_first_one_fails() {
     let orders = Orders::new().await;
-    let (first, second) = two_at_once(&orders, || Err(HandlerError::retry("not this time"))).await;
+    let fails = || Err(HandlerError::retry("not this time"));
+    let (first, second) = two_at_once(&orders, fails, async |_| ()).await;
     assert_eq!(first, ["o-1"]);
     assert_eq!(second, ACKNOWLEDGED);
     assert_eq!(orders.calls(), 2);
@@ -102,108 +43,87 @@ async fn a_delivery_at_the_same_time_waits_and_then_runs_if_the_first_one_fails(
 #[tokio::test]
 async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_free() {
     let database = Database::new().await;
-    let claims = new_claims(2);
-    let patience = Duration::from_secs(60);
-    let first = database.store.begin(&claims[0], patience).await.unwrap();
-    let rival = {
-        let mut claim = claims[1].clone();
-        claim.id = claims[0].id.clone();
-        claim
-    };
+    let claim = new_claims(1).remove(0);
+    let first = open(&database.store, &claim).await;
+    let rival = rival(&claim);
     let second = database.store.begin(&rival, Duration::from_millis(5)).await;
     let error = second.err().unwrap();
     assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
-    assert!(error.to_string().contains("at the same rows"), "{error}");
+    assert!(error.to_string().contains("used the same rows"), "{error}");
     drop(first);
-    let third = database.store.begin(&rival, patience).await.unwrap();
-    assert!(matches!(third, Begun::Open { .. }));
+    open(&database.store, &rival).await;
 }
 
 #[tokio::test]
 async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_than_it_had() {
     let database = Database::new().await;
-    let claims = new_claims(2);
+    let claim = new_claims(1).remove(0);
     // From here on, the transaction is idle with a live connection.
     let had = Duration::from_millis(500);
-    let frozen = database.store.begin(&claims[0], had).await.unwrap();
-    let rival = {
-        let mut claim = claims[1].clone();
-        claim.id = claims[0].id.clone();
-        claim
-    };
+    let frozen = database.store.begin(&claim, had).await.unwrap();
     let patience = Duration::from_secs(10);
-    let next = database.store.begin(&rival, patience).await.unwrap();
+    let next = database
+        .store
+        .begin(&rival(&claim), patience)
+        .await
+        .unwrap();
     assert!(matches!(next, Begun::Open { .. }));
     let Begun::Open { transaction, .. } = frozen else {
         panic!("nobody else had the key");
     };
-    let late = settlement(&claims[0], completion());
+    let late = settlement(&claim, completion());
     assert!(transaction.commit(late).await.is_err());
-}
-
-/// The ways in which a handler can fail after its effect.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Error,
-    Panic,
-    Deadline,
-    RecordTimeout,
-    SwallowedError,
-    Rollback,
-    RollbackAndBegin,
-    OwnConnectionKilled,
 }
 
 #[tokio::test]
 async fn however_a_handler_ends_badly_nothing_has_happened_and_the_next_delivery_runs() {
     for end in [
-        End::Error,
-        End::Panic,
-        End::Deadline,
-        End::RecordTimeout,
-        End::SwallowedError,
-        End::Rollback,
-        End::RollbackAndBegin,
-        End::OwnConnectionKilled,
+        "error",
+        "panic",
+        "deadline",
+        "record timeout",
+        "swallowed error",
+        "ROLLBACK",
+        "ROLLBACK; BEGIN",
+        "own connection killed",
     ] {
         let orders = Orders::new().await;
         let consumer = orders.consumer(move |order, tx: Transaction| async move {
             insert(&order, &tx).await?;
             match end {
-                End::Error => Err(HandlerError::retry("not this time")),
-                End::Panic => panic!("on purpose"),
-                End::Deadline | End::RecordTimeout => {
+                "error" => Err(HandlerError::retry("not this time")),
+                "panic" => panic!("on purpose"),
+                "deadline" | "record timeout" => {
                     tx.batch_execute("SELECT pg_sleep(3600)").await?;
                     Ok(())
                 }
-                End::SwallowedError => {
+                "swallowed error" => {
                     let wrong = tx.batch_execute("SELECT 1 / 0").await;
                     assert!(wrong.is_err());
                     Ok(())
                 }
-                End::Rollback => Ok(tx.batch_execute("ROLLBACK").await?),
-                End::RollbackAndBegin => Ok(tx.batch_execute("ROLLBACK; BEGIN").await?),
-                End::OwnConnectionKilled => {
+                "own connection killed" => {
                     let kill = "SELECT pg_terminate_backend(pg_backend_pid())";
                     assert!(tx.batch_execute(kill).await.is_err());
                     Ok(())
                 }
+                statement => Ok(tx.batch_execute(statement).await?),
             }
         });
         let consumer = match end {
-            End::RecordTimeout => consumer.record_timeout(Duration::from_millis(200)),
+            "record timeout" => consumer.record_timeout(Duration::from_millis(200)),
             _ => consumer,
         };
         let timeout = match end {
-            End::Deadline => Duration::from_secs(2),
+            "deadline" => Duration::from_secs(2),
             _ => Duration::from_secs(60),
         };
         let failed = invoke_for(timeout, &consumer, &["o-1"]).await;
-        assert_eq!(failed, ["o-1"], "{end:?}");
-        assert_eq!(orders.rows("o-1").await, (0, None), "{end:?}");
+        assert_eq!(failed, ["o-1"], "{end}");
+        assert_eq!(orders.rows("o-1").await, (0, None), "{end}");
 
         let acknowledged = invoke(&orders.sound(), &["o-1"]).await;
-        assert_eq!(acknowledged, ACKNOWLEDGED, "{end:?}");
+        assert_eq!(acknowledged, ACKNOWLEDGED, "{end}");
         orders.assert_done_once("o-1").await;
     }
 }
@@ -234,14 +154,13 @@ async fn a_constraint_that_fails_at_the_commit_fails_the_record() {
     let orders = Orders::new().await;
     let constraint = "CREATE TABLE customers (id text PRIMARY KEY);
         ALTER TABLE orders ADD FOREIGN KEY (id) REFERENCES customers DEFERRABLE INITIALLY DEFERRED";
-    let client = &orders.database.client;
-    client.batch_execute(constraint).await.unwrap();
+    orders.database.run(constraint).await;
     let consumer = orders.sound();
     assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
     orders.assert_nothing_happened("o-1").await;
 
     let customer = "INSERT INTO customers VALUES ('o-1')";
-    client.batch_execute(customer).await.unwrap();
+    orders.database.run(customer).await;
     assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
     orders.assert_done_once("o-1").await;
 }
@@ -251,7 +170,7 @@ async fn handlers_that_lock_each_other_out_fail_alone_and_run_the_next_time() {
     let orders = Orders::new().await;
     let rows = "CREATE TABLE stock (id text PRIMARY KEY, left_over int);
         INSERT INTO stock VALUES ('o-1', 9), ('o-2', 9)";
-    orders.database.client.batch_execute(rows).await.unwrap();
+    orders.database.run(rows).await;
     let both = Arc::new(tokio::sync::Barrier::new(2));
     let at_first = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let consumer = {
@@ -276,8 +195,7 @@ async fn handlers_that_lock_each_other_out_fail_alone_and_run_the_next_time() {
     at_first.store(false, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(invoke(&consumer, &["o-1", "o-2"]).await, ACKNOWLEDGED);
     let left = "SELECT sum(left_over) FROM stock";
-    let left = orders.database.client.query_one(left, &[]).await;
-    assert_eq!(left.unwrap().get::<_, i64>(0), 18 - 4);
+    assert_eq!(orders.database.numbers(left).await, [18 - 4]);
     assert_eq!(orders.calls(), 3);
 }
 
@@ -285,11 +203,8 @@ async fn handlers_that_lock_each_other_out_fail_alone_and_run_the_next_time() {
 async fn a_serialization_failure_fails_the_record_and_nothing_has_happened() {
     let orders = Orders::new().await;
     let database = &orders.database;
-    let serializable = "ALTER ROLE CURRENT_USER IN DATABASE current SET default_transaction_isolation = 'serializable'";
-    let name = "SELECT quote_ident(current_database())";
-    let name: String = database.client.query_one(name, &[]).await.unwrap().get(0);
-    let serializable = serializable.replace("current SET", &format!("{name} SET"));
-    database.client.batch_execute(&serializable).await.unwrap();
+    let serializable = "default_transaction_isolation = 'serializable'";
+    database.set(serializable).await;
     let beside = Arc::new(connect(&database.url).await);
     let consumer = {
         let beside = Arc::clone(&beside);
@@ -357,9 +272,7 @@ async fn a_connection_serves_one_record_after_the_other_the_failed_ones_too() {
             }
         }
     });
-    let store = orders.database.store.clone();
-    let store = store.connections(1.try_into().unwrap());
-    let consumer = consumer.store(store);
+    let consumer = consumer.store(orders.store_with_one_connection());
     for order in ["good", "bad", "worse", "bad", "well"] {
         invoke(&consumer, &[order]).await;
     }
@@ -390,17 +303,6 @@ async fn a_savepoint_keeps_what_is_before_it() {
 }
 
 #[tokio::test]
-async fn a_consumer_whose_store_has_no_transactions_refuses_to_start() {
-    let consumer = sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .namespace("orders")
-        .store(sqs_once::MemoryStore::new())
-        .handler(async |_order: Order, _tx: Transaction| {});
-    let error = consumer.init().await.unwrap_err().to_string();
-    assert!(error.contains("no transaction"), "{error}");
-}
-
-#[tokio::test]
 async fn a_record_of_a_batch_handler_says_that_it_has_no_transaction() {
     let database = Database::new().await;
     let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
@@ -423,40 +325,12 @@ async fn a_record_of_a_batch_handler_says_that_it_has_no_transaction() {
 }
 
 #[tokio::test]
-async fn a_batch_larger_than_the_pool_runs_with_the_connections_there_are() {
-    let orders = Orders::new().await;
-    let store = PostgresStore::from_url(&orders.database.url).unwrap();
-    let store = store.connections(3.try_into().unwrap());
-    let consumer = sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .namespace("orders")
-        .concurrency(3)
-        .store(store)
-        .handler(async |order: Order, tx: Transaction| insert(&order, &tx).await);
-    let names: Vec<_> = (0..40).map(|n| format!("o-{n}")).collect();
-    let names: Vec<_> = names.iter().map(String::as_str).collect();
-    assert_eq!(invoke(&consumer, &names).await, ACKNOWLEDGED);
-    let counts = "SELECT (SELECT count(*) FROM orders), count(*) FROM processed_events";
-    let counts = orders.database.client.query_one(counts, &[]).await.unwrap();
-    assert_eq!((counts.get::<_, i64>(0), counts.get::<_, i64>(1)), (40, 40));
-}
-
-#[tokio::test]
-async fn where_transactions_are_stricter_by_default_a_delivery_at_the_same_time_is_a_duplicate_too()
-{
-    for isolation in ["repeatable read", "serializable"] {
+async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate_at_every_isolation_level() {
+    for isolation in ["read committed", "repeatable read", "serializable"] {
         let orders = Orders::new().await;
-        let stricter = format!(
-            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L', \
-             current_database(), '{isolation}'); END $$"
-        );
-        orders
-            .database
-            .client
-            .batch_execute(&stricter)
-            .await
-            .unwrap();
-        let (first, second) = two_at_once(&orders, || Ok(())).await;
+        let setting = format!("default_transaction_isolation = '{isolation}'");
+        orders.database.set(&setting).await;
+        let (first, second) = two_at_once(&orders, || Ok(()), async |_| ()).await;
         assert_eq!([first, second], [ACKNOWLEDGED; 2], "{isolation}");
         assert_eq!(orders.calls(), 1, "{isolation}");
         orders.assert_done_once("o-1").await;
@@ -487,16 +361,12 @@ async fn a_handler_may_look_elsewhere_for_its_tables_where_the_store_names_its_s
         "CREATE SCHEMA tenant; SET search_path = tenant; {}; CREATE TABLE orders (id text); RESET search_path",
         sqs_once_postgres::SCHEMA_V1
     );
-    orders.database.client.batch_execute(&tenant).await.unwrap();
+    orders.database.run(&tenant).await;
     let consumer = |store| {
-        sqs_once::consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .namespace("orders")
-            .store(store)
-            .handler(async |order: Order, tx: Transaction| {
-                tx.batch_execute("SET LOCAL search_path = tenant").await?;
-                insert(&order, &tx).await
-            })
+        orders.consumer_on(store, async |order: Order, tx: Transaction| {
+            tx.batch_execute("SET LOCAL search_path = tenant").await?;
+            insert(&order, &tx).await
+        })
     };
     let store = || PostgresStore::from_url(&orders.database.url).unwrap();
     assert_eq!(invoke(&consumer(store()), &["o-1"]).await, ["o-1"]);
@@ -506,45 +376,29 @@ async fn a_handler_may_look_elsewhere_for_its_tables_where_the_store_names_its_s
     }
     let counts = "SELECT (SELECT count(*) FROM tenant.orders),
         (SELECT count(*) FROM tenant.processed_events), (SELECT count(*) FROM processed_events)";
-    let counts = orders.database.client.query_one(counts, &[]).await.unwrap();
-    assert_eq!([0, 1, 2].map(|at| counts.get::<_, i64>(at)), [1, 0, 1]);
+    assert_eq!(orders.database.numbers(counts).await, [1, 0, 1]);
 }
 
 #[tokio::test]
 async fn a_database_that_takes_no_writes_acknowledges_nothing() {
     let orders = Orders::new().await;
-    let read_only = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', \
-        current_database()); END $$";
     orders
         .database
-        .client
-        .batch_execute(read_only)
-        .await
-        .unwrap();
-    let consumer = orders.sound();
-    assert_eq!(
-        invoke_for(Duration::from_secs(2), &consumer, &["o-1"]).await,
-        ["o-1"]
-    );
+        .set("default_transaction_read_only = on")
+        .await;
+    let failed = invoke_for(Duration::from_secs(2), &orders.sound(), &["o-1"]).await;
+    assert_eq!(failed, ["o-1"]);
     assert_eq!(orders.calls(), 0);
 }
 
 #[tokio::test]
 async fn fewer_connections_than_handlers_lose_nothing_and_do_nothing_twice() {
     let orders = Orders::new().await;
-    let store = PostgresStore::from_url(&orders.database.url).unwrap();
-    let consumer = sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .namespace("orders")
-        .concurrency(20)
-        .store(store.connections(1.try_into().unwrap()))
-        .handler(async |order: Order, tx: Transaction| insert(&order, &tx).await);
-    let names: Vec<_> = (0..40).map(|n| format!("o-{n}")).collect();
-    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let consumer = orders.sound().store(orders.store_with_one_connection());
+    let consumer = consumer.concurrency(20);
     for _ in 0..2 {
-        assert_eq!(invoke(&consumer, &names).await, ACKNOWLEDGED);
+        assert_eq!(invoke(&consumer, &names(40)).await, ACKNOWLEDGED);
     }
-    let count = "SELECT count(*) FROM orders";
-    let count = orders.database.client.query_one(count, &[]).await.unwrap();
-    assert_eq!(count.get::<_, i64>(0), 40);
+    let counts = "SELECT (SELECT count(*) FROM orders), count(*) FROM processed_events";
+    assert_eq!(orders.database.numbers(counts).await, [40, 40]);
 }

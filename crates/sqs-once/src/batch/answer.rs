@@ -1,6 +1,6 @@
-//! A batch and its answer, which goes out in time whatever the batch does.
+//! Runs a batch, and answers in time even if the batch does not end.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -22,10 +22,10 @@ use super::ledger::Ledger;
 use super::run::Run;
 use super::visibility_warning;
 
-/// How long a batch that is cancelled takes to end at most, unless a handler blocks.
+/// The longest time that a cancelled batch needs to end, unless a handler blocks its thread.
 const CANCELLED: Duration = Duration::from_millis(1);
 
-/// Runs a batch and reports on every record, in the batch's order, before the deadline.
+/// Runs a batch. Returns the report of every record, in the batch's order, before the deadline.
 pub(crate) async fn run(
     engine: Arc<Engine>,
     messages: Vec<Message>,
@@ -33,10 +33,10 @@ pub(crate) async fn run(
 ) -> (Vec<Report>, Tally) {
     let ledger = Ledger::new(
         messages.into_iter().map(Arc::new).collect(),
-        engine.record_levels,
+        engine.record_levels.clone(),
     );
     let running = Running::current().unwrap_or_default();
-    // A task of its own, so that a handler that blocks holds up its batch but not the answer.
+    // The batch runs in its own task, so that a handler that blocks its thread does not delay the answer.
     let mut batch = AbortOnDrop(tokio::spawn({
         let (engine, ledger, polled) = (Arc::clone(&engine), ledger.clone(), running.clone());
         let batch = async move {
@@ -53,7 +53,7 @@ pub(crate) async fn run(
     let ended = tokio::select! {
         biased;
         ended = timeout_at(deadline.answer_by, &mut batch.0) => ended,
-        never = visibility_warning::watch(&engine, ledger.messages(), deadline) => match never {},
+        never = visibility_warning::watch(&engine, &ledger.messages, deadline) => match never {},
     };
     let open = match ended {
         Ok(Ok(())) => "it has no outcome",
@@ -77,20 +77,19 @@ pub(crate) async fn run(
     let still_running = running.count();
     if still_running > 0 {
         warn!(
-            handler = engine.handler.handler_type().name(),
+            handler = engine.handler.inner.handler_type().name,
             still_running,
             "code of the handler still runs after the deadline: this environment takes no other event until the code \
              has ended, and Lambda ends the environment at the function's timeout"
         );
     }
     ledger.tally().still_running = still_running as u64;
-    postpone(&engine, ledger.messages(), &reports, deadline).await;
+    postpone(&engine, &ledger.messages, &reports, deadline).await;
     let tally = std::mem::take(&mut *ledger.tally());
     (reports, tally)
 }
 
-/// Asks the queue to keep messages away for as long as their reports want. Whatever comes of it, the
-/// answer to Lambda is the same.
+/// Sets the visibility timeouts that the reports ask for. A failure does not change the answer to Lambda.
 async fn postpone(engine: &Engine, messages: &[Arc<Message>], reports: &[Report], by: Deadline) {
     let waits: Vec<_> = messages
         .iter()
@@ -101,16 +100,20 @@ async fn postpone(engine: &Engine, messages: &[Arc<Message>], reports: &[Report]
             Some((&**message, report.wait?.saturating_sub(since_its_end)))
         })
         .collect();
-    let Some(visibility) = engine.visibility.as_deref().filter(|_| !waits.is_empty()) else {
+    let Some(visibility) = engine
+        .failed
+        .visibility
+        .as_deref()
+        .filter(|_| !waits.is_empty())
+    else {
         return;
     };
     let postponed = visibility.postpone(waits);
     if timeout_at(by.answer_by, postponed).await.is_err() {
-        warn!("the deadline came before every record that should stay away was postponed");
+        warn!("the deadline came before all returned records were hidden");
     }
 }
 
-/// Nothing of a batch goes on once its invocation is over.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -119,10 +122,10 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Wakes a worker of the runtime when the answer is due, unless it is dropped before.
+/// Wakes a worker of the runtime when the answer is due, unless it is dropped first.
 ///
-/// One worker of Tokio's looks after timers and network for all. It goes on with a task that it has woken, and while a
-/// handler in that task blocks, no timer ends and no answer comes, until another worker is woken from outside.
+/// One Tokio worker drives timers and network for all workers. If it runs a task whose handler blocks, no timer fires and
+/// no answer goes out until another thread wakes a second worker.
 struct Alarm {
     _stop: Option<Sender<()>>,
 }
@@ -130,7 +133,7 @@ struct Alarm {
 impl Alarm {
     fn at(due: Instant) -> Self {
         let runtime = Handle::current();
-        // Its one thread is blocked, or wakes by itself.
+        // A runtime with one thread is either blocked or wakes by itself.
         if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
             return Self { _stop: None };
         }
@@ -141,7 +144,7 @@ impl Alarm {
                 runtime.spawn(async {});
             }
         };
-        // Without the thread the answer is late only if a handler blocks.
+        // If the thread can't start, the answer is late only while a handler blocks.
         let _ = thread::Builder::new().spawn(wait);
         Self { _stop: Some(stop) }
     }

@@ -1,4 +1,4 @@
-//! Claims in flight: sent, waiting to be sent again, or waiting for another worker. No claim delays another.
+//! Undecided claims: in flight, waiting for a retry, or waiting for another worker. No claim delays another.
 
 use std::sync::Arc;
 
@@ -9,67 +9,60 @@ use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::Work;
-use crate::idempotency::{Admission, Driver, OtherId, Refusal, Retry};
+use crate::idempotency::{Admission, Driver, OtherId, Refusal, Retry, TRIES, contended};
 use crate::key::BusinessKey;
-use crate::store::{Claim, OpenTransaction, StoreError};
+use crate::store::{Claim, OpenTransaction, Seen, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
-use super::eager::started;
-use super::engine::{InProgress, Requests};
+use super::engine::{Engine, InProgress};
 use super::ledger::Ledger;
+use super::settling::started;
 
-/// How many claimed records may wait for a free handler.
+/// The most claimed records that wait for a free handler.
 pub(super) const AHEAD: usize = 200;
-/// How many may wait for other workers.
+/// The most records that wait for other workers.
 const WAITING: usize = 100;
 
-/// A record whose key is known, between its claim and its handler.
+/// A record with a key whose claim is not decided yet.
 pub(super) struct Candidate {
     pub(super) record: usize,
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
-    /// The other id that may know its key.
+    /// The other id under which the table may know the key.
     pub(super) other_id: Option<OtherId>,
-    /// The transaction that the claim is in, once it is open, where there is one.
+    /// The transaction that contains the claim, once it is open.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
-    /// The retry that it waits for, or waited for last.
+    /// How often its key was free again after it refused the claim, in a row.
+    pub(super) tries: usize,
     pub(super) retry: Option<Retry>,
-    /// Until when it waits for another worker to be done with its key, if it does.
+    /// When the record stops waiting for the worker that holds its key, if it waits.
     pub(super) waits_until: Option<Instant>,
 }
 
 pub(super) type Answers = Vec<(Candidate, Result<Admission, StoreError>)>;
+/// The answer is `None` if the claim now replaces an item whose key is free.
+type Answered = Vec<(Candidate, Result<Option<Admission>, StoreError>)>;
 
 pub(super) struct Claimer<'a> {
-    idempotency: &'a Driver,
+    engine: &'a Engine,
     ledger: &'a Ledger,
-    policy: InProgress,
-    requests: Requests,
-    /// From here on no key is asked for again.
+    /// When retries end.
     until: Instant,
-    asking: FuturesUnordered<BoxFuture<'a, Answers>>,
-    postponed: FuturesUnordered<BoxFuture<'a, Answers>>,
-    /// How many records are asked for and not decided, those that wait for another worker apart.
-    undecided: usize,
+    asking: FuturesUnordered<BoxFuture<'a, Answered>>,
+    postponed: FuturesUnordered<BoxFuture<'a, Answered>>,
+    /// The number of undecided claims, not counting claims that wait for another worker.
+    pub(super) undecided: usize,
     waiting: usize,
-    stopped: bool,
+    pub(super) stopped: bool,
 }
 
 impl<'a> Claimer<'a> {
-    pub(super) fn new(
-        idempotency: &'a Driver,
-        ledger: &'a Ledger,
-        policy: InProgress,
-        requests: Requests,
-        until: Instant,
-    ) -> Self {
+    pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger, until: Instant) -> Self {
         Self {
-            idempotency,
+            engine,
             ledger,
-            policy,
-            requests,
             until,
             asking: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
@@ -79,34 +72,26 @@ impl<'a> Claimer<'a> {
         }
     }
 
-    /// How many records are being claimed.
-    pub(super) fn undecided(&self) -> usize {
-        self.undecided
-    }
-
-    /// Whether every key that was asked for is decided.
     pub(super) fn is_idle(&self) -> bool {
         self.asking.is_empty() && self.postponed.is_empty()
     }
 
-    /// Whether one more request may go out.
     pub(super) fn has_room(&self) -> bool {
-        self.asking.len() < self.requests.under_way()
+        self.asking.len() < self.engine.requests.in_flight()
     }
 
     pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {
         self.undecided += candidates.len();
+        self.send(candidates);
+    }
+
+    fn send(&mut self, candidates: Vec<Candidate>) {
         self.ledger.tally().store_requests += 1;
-        self.asking
-            .push(started(ask(self.idempotency, candidates, self.until)));
+        let request = ask(&self.engine.idempotency, candidates, self.until);
+        self.asking.push(started(request));
     }
 
-    /// Refused and unanswered claims are not sent again.
-    pub(super) fn stop(&mut self) {
-        self.stopped = true;
-    }
-
-    /// The next claims that are decided; pending forever when none is in flight.
+    /// Waits for the next decided claims. Pending forever if no claim is in flight.
     pub(super) async fn next(&mut self) -> Answers {
         loop {
             let answered = tokio::select! {
@@ -115,44 +100,63 @@ impl<'a> Claimer<'a> {
                 Some(answered) = self.postponed.next() => answered,
                 else => std::future::pending().await,
             };
-            self.ledger.tally().store_errors += unanswered(&answered);
-            let (postponed, decided): (Answers, Answers) = answered
-                .into_iter()
-                .map(|(mut candidate, answer)| {
-                    self.consider(&mut candidate, &answer);
-                    (candidate, answer)
-                })
-                .partition(|(candidate, _)| candidate.retry.is_some());
-            for (candidate, _) in &decided {
+            let (mut decided, mut postponed, mut over_items) = (Vec::new(), Vec::new(), Vec::new());
+            for (mut candidate, answer) in answered {
+                self.ledger.tally().store_errors += u64::from(answer.is_err());
+                let Some(answer) = self.answer(&mut candidate, answer) else {
+                    over_items.push(candidate);
+                    continue;
+                };
+                self.consider(&mut candidate, &answer);
+                if candidate.retry.is_some() {
+                    postponed.push(candidate);
+                    continue;
+                }
                 match candidate.waits_until {
                     Some(_) => self.waiting -= 1,
                     None => self.undecided -= 1,
                 }
+                decided.push((candidate, answer));
             }
-            self.postpone(
-                postponed
-                    .into_iter()
-                    .map(|(candidate, _)| candidate)
-                    .collect(),
-            );
+            self.postpone(postponed);
+            // In a request of their own: the decided claims of this request do not wait for its answer.
+            if !over_items.is_empty() {
+                self.send(over_items);
+            }
             if !decided.is_empty() {
                 return decided;
             }
         }
     }
 
-    /// Sets the retry of a candidate; none for one that is decided.
+    /// Returns the answer to a claim, or `None` if the claim is sent again at once, over the item that refused it.
+    fn answer(
+        &self,
+        candidate: &mut Candidate,
+        answer: Result<Option<Admission>, StoreError>,
+    ) -> Option<Result<Admission, StoreError>> {
+        let decided = answer.transpose();
+        candidate.tries = match decided {
+            Some(_) => 0,
+            None => candidate.tries + 1,
+        };
+        decided.or_else(|| (candidate.tries == TRIES).then(|| Err(contended())))
+    }
+
+    /// Sets the candidate's retry, or clears it if the claim is decided.
     fn consider(&mut self, candidate: &mut Candidate, answer: &Result<Admission, StoreError>) {
         let last = candidate.retry.take();
         let now = Instant::now();
-        let until = match (answer, self.policy) {
+        let until = match (answer, self.engine.in_progress) {
             _ if self.stopped => return,
             (Err(error), _) => {
                 candidate.retry = Retry::after_error(last, error, self.until);
                 return;
             }
-            // Asking again would open one more transaction than there are handlers to run.
-            (Ok(Admission::Refused(_)), _) if self.idempotency.opens_transactions() => return,
+            // A retry would open more transactions than handlers may run.
+            (Ok(Admission::Refused(_)), _) if self.engine.idempotency.opens_transactions() => {
+                return;
+            }
             (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
                 if candidate.waits_until.is_none() {
                     if self.waiting == WAITING {
@@ -173,19 +177,22 @@ impl<'a> Claimer<'a> {
         }
     }
 
-    /// Asks again after the longest pause of the group. A claim that is sent twice changes nothing.
+    /// Sends a group of claims again after the longest pause in it. Sending a claim twice changes nothing.
     fn postpone(&mut self, mut candidates: Vec<Candidate>) {
         let Some(retry) = candidates.iter().filter_map(|one| one.retry).max() else {
             return;
         };
         let limits = candidates.iter().filter_map(|one| one.waits_until);
         let until = limits.min().unwrap_or(self.until);
-        let at = retry.at(self.idempotency).min(until);
-        let (idempotency, ledger, until) = (self.idempotency, self.ledger, self.until);
+        let (idempotency, ledger) = (&self.engine.idempotency, self.ledger);
+        let at = retry.at(idempotency).min(until);
+        let until = self.until;
         self.postponed.push(Box::pin(async move {
             sleep_until(at).await;
             ledger.tally().store_requests += 1;
             for candidate in &mut candidates {
+                candidate.tries = 0;
+                candidate.claim.seen = Seen::Nothing;
                 candidate.claim.now = idempotency.clock.now();
             }
             ask(idempotency, candidates, until).await
@@ -193,13 +200,7 @@ impl<'a> Claimer<'a> {
     }
 }
 
-fn unanswered(answers: &Answers) -> u64 {
-    let errors = answers.iter().filter(|(_, answer)| answer.is_err());
-    errors.count() as u64
-}
-
-/// A request in a span of its own.
-async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answers {
+async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answered {
     let span = debug_span!("claim");
     #[cfg(feature = "opentelemetry")]
     spans::store_request(&span, candidates.len());
@@ -207,15 +208,15 @@ async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -
     asked.instrument(span).await
 }
 
-/// A transaction on a key is waited for until `until`.
-async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Answers {
+/// Sends a request. Waits until `until` for other transactions on the keys.
+async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Answered {
     if idempotency.opens_transactions() {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let patience = until.saturating_duration_since(Instant::now());
             let begun = idempotency.begin(&candidate.claim, patience).await;
-            let answer = begun.map(|admitted| {
-                candidate.transaction = admitted.transaction;
-                admitted.admission
+            let answer = begun.map(|(admission, transaction)| {
+                candidate.transaction = transaction;
+                Some(admission)
             });
             (candidate, answer)
         }))

@@ -1,13 +1,13 @@
 //! The parts of a consumer that all its batches share.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disposition::{AfterDeadLetter, DeadLetters, Visibility};
-use crate::handler::PrepareRecord;
+use crate::disposition::FailedRecords;
+use crate::handler::WithEnvelope;
 use crate::idempotency::Driver;
 use crate::report::RecordLevels;
+use crate::telemetry::{Identity, Meter};
 
 use super::hooks::Hooks;
 
@@ -18,9 +18,9 @@ pub enum PayloadMismatch {
     /// Acknowledges it as a duplicate, with a warning in the log (the default).
     #[default]
     Warn,
-    /// Fail it: it ends in the dead-letter queue, where a person looks at it.
+    /// Fails it, so that it reaches the dead-letter queue.
     Reject,
-    /// Never notice it: no fingerprint is computed or stored, and the key alone makes a duplicate.
+    /// Ignores the difference: no fingerprint is computed or stored, and the key alone decides.
     Ignore,
 }
 
@@ -36,12 +36,12 @@ pub enum MissingKey {
     /// The record runs without a claim or a record of its completion, on every delivery of the message. Its log line is a
     /// warning.
     ///
-    /// The extractors use the message id instead of the key: for the
-    /// [`IdempotencyToken`](crate::IdempotencyToken) and the [`Key`](crate::extract::Key). A message that is sent again or
-    /// redriven has a new id. The fence is that of a first claim.
+    /// The extractors [`IdempotencyToken`](crate::IdempotencyToken) and [`Key`](crate::extract::Key) use the message id
+    /// instead of the key. A message that is sent again or redriven has a new id. The fence is the same as for a first
+    /// claim.
     ///
-    /// Not for handlers whose effect commits with the record of their key, which return
-    /// [`Writes`](crate::Writes) or take a transaction: such a consumer refuses to start.
+    /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with this
+    /// policy, because its effect commits with the record of the key.
     ProcessUnprotected,
     /// The message returns to the queue until the queue's redrive policy moves it.
     Retry,
@@ -51,10 +51,10 @@ pub enum MissingKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FifoFailure {
-    /// The rest of that record's message group; other groups go on (the default).
+    /// The rest of the record's message group. Other groups continue (the default).
     #[default]
     ReturnGroup,
-    /// Everything of the batch that was not started yet, whatever its group.
+    /// Every record of the batch that has not started, in all groups.
     ReturnBatch,
 }
 
@@ -69,9 +69,10 @@ pub enum InProgress {
     /// worker's lease has lapsed, otherwise until the queue's visibility timeout ends.
     #[default]
     ReturnToQueue,
-    /// The consumer asks for the key again, with growing pauses, until the other worker is done or its lease has lapsed. After
-    /// this time the message returns to the queue. Each request costs as much as a duplicate. A waiting record does not
-    /// count towards the concurrency. At most 100 records of a batch wait; others return to the queue at once.
+    /// The consumer tries to claim the key again, with growing pauses, until the other worker is done or its lease has
+    /// lapsed. The message returns to the queue if this takes longer than the given time. Each try costs as much as a
+    /// duplicate. A waiting record does not count towards the concurrency. At most 100 records of a batch wait; others
+    /// return to the queue at once.
     Wait(Duration),
 }
 
@@ -83,13 +84,12 @@ pub enum Requests {
     /// others.
     #[default]
     Batched,
-    /// One, with up to 32 requests for claims and 32 for completions in flight. It takes more connections and far more CPU,
-    /// and helps only if the table answers requests of many keys very late.
+    /// One, with up to 32 requests for claims and 32 for completions in flight. This needs more connections and far
+    /// more CPU. It helps only if the table answers requests with many keys very late.
     Single,
 }
 
 impl Requests {
-    /// The most keys in one request.
     pub(super) const fn keys(self) -> usize {
         match self {
             Self::Batched => 25,
@@ -98,7 +98,7 @@ impl Requests {
     }
 
     /// The most requests for claims in flight, and the most full requests for settlements.
-    pub(super) const fn under_way(self) -> usize {
+    pub(super) const fn in_flight(self) -> usize {
         match self {
             Self::Batched => 8,
             Self::Single => 32,
@@ -106,9 +106,9 @@ impl Requests {
     }
 }
 
-/// What every batch of a consumer runs with.
+/// The settings and parts that all batches of a consumer share.
 pub(crate) struct Engine {
-    pub(crate) handler: Arc<dyn PrepareRecord<()>>,
+    pub(crate) handler: WithEnvelope,
     pub(crate) idempotency: Driver,
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) record_timeout: Option<Duration>,
@@ -117,11 +117,11 @@ pub(crate) struct Engine {
     pub(crate) in_progress: InProgress,
     pub(crate) requests: Requests,
     pub(crate) missing_key: MissingKey,
-    pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
-    pub(crate) visibility: Option<Arc<dyn Visibility>>,
+    pub(crate) failed: FailedRecords,
     /// From the code or the environment.
     pub(crate) visibility_timeout: Option<Duration>,
-    pub(crate) after_dead_letter: AfterDeadLetter,
     pub(crate) hooks: Hooks,
     pub(crate) record_levels: RecordLevels,
+    pub(crate) identity: Identity,
+    pub(crate) meter: Meter,
 }

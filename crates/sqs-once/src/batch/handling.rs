@@ -1,7 +1,6 @@
-//! A handler's call, from its first poll to its end.
+//! One handler call, from its first poll to its end.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,36 +11,30 @@ use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{CallFuture, HandlerError, Running};
 
-/// Why a handler did not succeed.
 #[derive(Clone)]
 pub(super) enum Failure {
-    /// The deadline came before its first poll: it had no effect.
+    /// The deadline came before the handler's first poll, so it had no effect.
     Unstarted,
-    /// The deadline came while it ran: its effect may be in flight.
+    /// The deadline came while the handler ran: its effect may be in flight.
     Deadline,
-    /// It exceeded the record timeout: its effect may be in flight.
+    /// The handler exceeded the record timeout: its effect may be in flight.
     Timeout(Duration),
     Retry {
         reason: String,
-        /// How long it should wait, where the handler said so.
+        /// The delay that the handler asked for, if any.
         delay: Option<Duration>,
     },
-    Terminal {
-        cause: Cause,
-    },
-    Panic {
-        reason: String,
-    },
+    Terminal(Cause),
+    Panic(String),
 }
 
 impl Failure {
     pub(super) const NOT_STARTED: &str = "the deadline came before it was started";
 
-    /// What an error means. Its text is the user's code too, and may panic.
+    /// Converts a handler's error. Formatting it runs user code, which may panic.
     pub(super) fn of(error: &HandlerError) -> Self {
         if error.is_terminal() {
-            let cause = Cause::from(error);
-            return Self::Terminal { cause };
+            return Self::Terminal(Cause::from(error));
         }
         Self::Retry {
             reason: error.chain(),
@@ -58,20 +51,20 @@ impl fmt::Display for Failure {
             Self::Timeout(limit) => {
                 write!(f, "cancelled: its handler took longer than {limit:?}")
             }
-            Self::Retry { reason, .. } | Self::Panic { reason } => f.write_str(reason),
-            Self::Terminal { cause } => f.write_str(&cause.chain),
+            Self::Retry { reason, .. } | Self::Panic(reason) => f.write_str(reason),
+            Self::Terminal(cause) => f.write_str(&cause.chain),
         }
     }
 }
 
-/// A handler at work, or a hook. It ends when its future has ended and all blocking work that it started.
+/// A running handler or hook. It ends when its future and all blocking work that it started have ended.
 ///
-/// A panic is an end like any other, and so is the deadline: from then on the handler is not polled once more, even when
-/// others held the thread until after it.
+/// It also ends after a panic, and at the deadline. After the deadline the handler is not polled again, even if other tasks
+/// delayed this poll.
 pub(super) struct Handling<C, T> {
     call: Guarded<C>,
     future: Guarded<CallFuture<T>>,
-    /// What the future came to, while blocking work still runs.
+    /// The result of the future, while blocking work still runs.
     result: Option<Result<T, Failure>>,
     running: Running,
     cancel_at: Instant,
@@ -98,7 +91,7 @@ impl<C: FnOnce(Instant) -> CallFuture<T>, T> Handling<C, T> {
         }
     }
 
-    /// Calls the handler at the first poll, and not before.
+    /// Polls the handler. The first poll calls it.
     fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Failure>> {
         if let Some(call) = self.call.take() {
             let mut cancelled_at = self.cancel_at;
@@ -134,7 +127,7 @@ impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T: Unpin> Future for Handling<
             .or_else(|| match caught(|| this.poll_handler(context)) {
                 Ok(Poll::Ready(result)) => Some(result),
                 Ok(Poll::Pending) => None,
-                Err(reason) => Some(Err(Failure::Panic { reason })),
+                Err(panic) => Some(Err(Failure::Panic(panic))),
             });
         if let Some(result) = result {
             if this.running.poll_ended(context).is_ready() {

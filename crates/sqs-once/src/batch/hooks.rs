@@ -1,25 +1,75 @@
-//! What the user wants to be called for when a record ends.
+//! The user's hooks, and the record end that they receive.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, Span, warn};
 
-use crate::handler::{HandlerError, IdempotencyToken};
+use crate::handler::{CallFuture, HandlerError, IdempotencyToken, Running};
 use crate::record::Message;
 use crate::report::{Outcome, Report};
 
-type HookFuture = Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send>>;
+use super::handling::{Failure, Handling};
 
-pub(crate) type Hook = Arc<dyn Fn(RecordEnd) -> HookFuture + Send + Sync>;
+pub(crate) type Hook = Arc<dyn Fn(RecordEnd) -> CallFuture<()> + Send + Sync>;
 
-/// The hooks of a consumer, where it has any.
 #[derive(Clone, Default)]
 pub(crate) struct Hooks {
     pub(crate) success: Option<Hook>,
     pub(crate) duplicate: Option<Hook>,
     pub(crate) failure: Option<Hook>,
+}
+
+impl Hooks {
+    pub(super) fn of(&self, outcome: Outcome) -> Option<&Hook> {
+        match outcome {
+            Outcome::Processed => self.success.as_ref(),
+            Outcome::Duplicate => self.duplicate.as_ref(),
+            Outcome::Failed | Outcome::Terminal => self.failure.as_ref(),
+            Outcome::Ignored | Outcome::InProgress => None,
+        }
+    }
+}
+
+pub(super) struct HookCall<'a> {
+    pub(super) record: usize,
+    pub(super) hook: &'a Hook,
+    pub(super) end: RecordEnd,
+    pub(super) span: Span,
+}
+
+pub(super) struct Hooked {
+    pub(super) record: usize,
+    /// The record's report before its hook.
+    pub(super) report: Report,
+    pub(super) result: Result<(), Failure>,
+}
+
+impl HookCall<'_> {
+    /// A hook after a success or a duplicate can fail its record; a hook after a failure changes nothing.
+    pub(super) async fn run(self, running: Running, until: Instant) -> Hooked {
+        let (record, hook, end) = (self.record, self.hook, self.end);
+        let report = end.report.clone();
+        let handling = Handling::new(move |_: Instant| hook(end), running.clone(), until, None);
+        let hooked = async move {
+            let ended = timeout_at(until, running.scope(handling)).await;
+            let result = ended.unwrap_or(Err(Failure::Deadline));
+            if let (true, Err(failure)) = (report.has_failed(), &result) {
+                warn!(
+                    reason = failure.to_string(),
+                    "a failure hook failed, which changes nothing"
+                );
+            }
+            Hooked {
+                record,
+                report,
+                result,
+            }
+        };
+        hooked.instrument(self.span).await
+    }
 }
 
 pub(crate) fn hook<F, Fut>(hook: F) -> Hook
@@ -30,48 +80,28 @@ where
     Arc::new(move |end| Box::pin(hook(end)))
 }
 
-/// How a record ended: what the hooks [`on_success`](crate::Consumer::on_success),
-/// [`on_duplicate`](crate::Consumer::on_duplicate) and [`on_failure`](crate::Consumer::on_failure)
-/// get.
+/// The end of a record: the argument of the hooks [`on_success`](crate::Consumer::on_success),
+/// [`on_duplicate`](crate::Consumer::on_duplicate) and [`on_failure`](crate::Consumer::on_failure).
 #[derive(Clone)]
 pub struct RecordEnd {
-    message: Arc<Message>,
-    token: Option<IdempotencyToken>,
-    report: Report,
-    data: Option<Arc<str>>,
+    pub(super) message: Arc<Message>,
+    pub(super) token: Option<IdempotencyToken>,
+    pub(super) report: Report,
+    pub(super) data: Option<Arc<str>>,
 }
 
 impl RecordEnd {
-    pub(super) fn new(
-        message: Arc<Message>,
-        token: Option<IdempotencyToken>,
-        report: Report,
-        data: Option<Arc<str>>,
-    ) -> Self {
-        Self {
-            message,
-            token,
-            report,
-            data,
-        }
-    }
-
-    pub(super) fn report(&self) -> &Report {
-        &self.report
-    }
-
     /// The message.
     pub fn message(&self) -> &Message {
         &self.message
     }
 
-    /// What the record came to.
+    /// The outcome of the record.
     pub fn outcome(&self) -> Outcome {
         self.report.outcome
     }
 
-    /// Whether the message leaves its queue: its effect is done, or it was moved to the dead-letter
-    /// queue.
+    /// Returns whether the message leaves its queue, because its effect is done or it was moved to the dead-letter queue.
     pub fn is_acknowledged(&self) -> bool {
         self.report.acknowledged
     }
@@ -81,12 +111,12 @@ impl RecordEnd {
         self.report.reason.as_deref()
     }
 
-    /// The token that the event's handler gets; `None` for a record without a usable key.
+    /// The token that the handler of this event receives; `None` for a record without a usable key.
     pub fn token(&self) -> Option<&IdempotencyToken> {
         self.token.as_ref()
     }
 
-    /// What the handler [recorded](crate::Recorded) with its success; `None` when it recorded nothing.
+    /// Returns the value that the handler [recorded](crate::Recorded), or `None` if it recorded nothing.
     ///
     /// # Errors
     /// If the recorded JSON is not a `T`, for example after a change of the type.
@@ -104,7 +134,7 @@ impl RecordEnd {
 )]
 pub struct InvalidRecord(());
 
-/// Shows nothing of what was recorded.
+/// Does not show the recorded value.
 impl fmt::Debug for RecordEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordEnd")
@@ -112,11 +142,5 @@ impl fmt::Debug for RecordEnd {
             .field("token", &self.token)
             .field("report", &self.report)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Hooks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hooks").finish_non_exhaustive()
     }
 }

@@ -1,12 +1,11 @@
-//! The order in which records may be taken up.
+//! The order in which records may start.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::record::Message;
 
-/// A standard queue's records may be taken up at any time, and so may those that a batch handler gets
-/// together; those of a FIFO queue one at a time in each message group.
+/// Decides which record may start next. In a FIFO queue one record of each message group runs at a time.
 pub(crate) enum Lanes {
     Open {
         waiting: std::ops::Range<usize>,
@@ -14,7 +13,7 @@ pub(crate) enum Lanes {
     Fifo {
         /// Each record's lane.
         lane_of: Vec<usize>,
-        /// What waits in each lane, in order.
+        /// The waiting records of each lane, in order.
         lanes: Vec<VecDeque<usize>>,
         /// Lanes without a running record, in the order in which they became free.
         free: VecDeque<usize>,
@@ -48,7 +47,7 @@ impl Lanes {
         }
     }
 
-    /// Takes up the next record that may be; its lane stays taken until [`Lanes::finish`].
+    /// Returns the next record that may start. Its lane stays occupied until [`Lanes::finish`].
     pub(crate) fn next(&mut self) -> Option<usize> {
         match self {
             Self::Open { waiting } => waiting.next(),
@@ -59,8 +58,7 @@ impl Lanes {
         }
     }
 
-    /// Ends a record that was taken up. Where its group does not go on, as after a failure, the rest of
-    /// it is returned, and leaves its lane.
+    /// Frees the lane of a record that has ended, or removes and returns the rest of a group that stops.
     pub(crate) fn finish(&mut self, index: usize, group_goes_on: bool) -> Vec<usize> {
         let Self::Fifo {
             lane_of,
@@ -80,7 +78,6 @@ impl Lanes {
         Vec::new()
     }
 
-    /// Everything that was not taken up.
     pub(crate) fn drain(&mut self) -> Vec<usize> {
         match self {
             Self::Open { waiting } => std::mem::replace(waiting, 0..0).collect(),

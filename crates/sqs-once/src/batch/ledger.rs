@@ -1,39 +1,37 @@
-//! What each record came to. Every record counts as failed until it is entered here as done.
+//! The outcome of each record. A record without an entry counts as failed.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 use tracing::field::Empty;
-use tracing::{Span, error, error_span};
+use tracing::{Level, Span, debug, error, error_span, info, trace, warn};
 
-use crate::record::Message;
+use crate::key::ItemId;
+use crate::record::{CorrelationId, Message};
 use crate::report::{Outcome, RecordLevels, Report, Tally};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::telemetry::CONSUMER;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
-use super::record_line;
-
-/// The reports of one batch. Shared with the edge, which answers from it when a handler that blocks
-/// keeps the batch from ending.
+/// The reports of one batch. They make the answer even if a blocking handler keeps the batch from ending.
 #[derive(Clone)]
 pub(crate) struct Ledger {
-    messages: Arc<[Arc<Message>]>,
-    is_fifo: bool,
+    pub(super) messages: Arc<[Arc<Message>]>,
+    pub(super) is_fifo: bool,
     entries: Arc<Mutex<Entries>>,
     levels: RecordLevels,
     tally: Arc<Mutex<Tally>>,
-    /// The kinds of the store's errors that the log has.
+    /// The kinds of store errors that were logged.
     logged: Arc<Mutex<HashSet<StoreErrorKind>>>,
 }
 
 struct Entries {
     reports: Vec<Option<Report>>,
-    /// Those of the records that were taken up and have not ended.
+    /// The spans of records that have started and not ended.
     spans: Vec<Option<Span>>,
-    /// How many records have no report yet.
+    /// The number of records without a report.
     open: usize,
     closed: bool,
 }
@@ -56,15 +54,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn messages(&self) -> &[Arc<Message>] {
-        &self.messages
-    }
-
-    pub(crate) fn is_fifo(&self) -> bool {
-        self.is_fifo
-    }
-
-    /// The span of a record; none once it has ended. The handler's log lines are inside it.
+    /// Returns the span of a record, which contains its handler's log lines; an empty span once the record has ended.
     pub(crate) fn span(&self, index: usize) -> Span {
         let mut entries = self.entries();
         if entries.closed || entries.reports[index].is_some() {
@@ -74,25 +64,24 @@ impl Ledger {
         span.clone()
     }
 
-    /// Enters how a record ended, logs it, and ends its span. Only the first entry counts, and none after the answer.
+    /// Enters a record's report, logs it, and ends its span. Ignores further entries, and entries after the answer.
     pub(crate) fn enter(&self, index: usize, mut report: Report) {
         let mut entries = self.entries();
         if !entries.closed && entries.reports[index].is_none() {
             let span = entries.spans[index].take();
-            tell(&self.messages[index], &report, &self.levels, span);
+            log_end(&self.messages[index], &report, &self.levels, span);
             report.entered = Some(Instant::now());
             entries.reports[index] = Some(report);
             entries.open -= 1;
         }
     }
 
-    /// The counts of the batch.
     pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
-        // A count is one assignment: a panic can't leave one half done.
+        // A panic can't leave a count half updated, because each update is one assignment.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs the first error of each kind: a table that is missing fails every record of a batch, and is one line.
+    /// Logs the first error of each kind. A missing table fails every record of a batch but is logged once.
     pub(crate) fn log_once(&self, error: &StoreError) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.insert(error.kind()) {
@@ -104,16 +93,11 @@ impl Ledger {
         self.entries().reports[index].clone()
     }
 
-    /// How many records have no report yet.
     pub(crate) fn open(&self) -> usize {
         self.entries().open
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
-        self.open() == 0
-    }
-
-    /// Ends the batch: every record without an entry has failed, for this reason.
+    /// Ends the batch. Records without a report fail with `reason`.
     pub(crate) fn close(&self, reason: &str) -> Vec<Report> {
         let mut entries = self.entries();
         entries.closed = true;
@@ -125,7 +109,7 @@ impl Ledger {
             .map(|(report, (message, span))| {
                 report.clone().unwrap_or_else(|| {
                     let report = Report::new(Outcome::Failed).because(reason);
-                    tell(message, &report, &self.levels, span.take());
+                    log_end(message, &report, &self.levels, span.take());
                     report
                 })
             })
@@ -133,7 +117,7 @@ impl Ledger {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        // An entry is one assignment: a panic can't leave one half done.
+        // A panic can't leave an entry half written, because each is one assignment.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,11 +135,43 @@ fn begin(message: &Message) -> Span {
     span
 }
 
-/// Reports how a record ended in the log and in its span.
-fn tell(message: &Message, report: &Report, levels: &RecordLevels, span: Option<Span>) {
-    record_line::log(message, report, levels);
+fn log_end(message: &Message, report: &Report, levels: &RecordLevels, span: Option<Span>) {
+    log(message, report, levels);
     #[cfg(feature = "opentelemetry")]
     spans::record_ended(&span.unwrap_or_else(|| begin(message)), message, report);
     #[cfg(not(feature = "opentelemetry"))]
     drop(span);
+}
+
+fn log(record: &Message, report: &Report, levels: &RecordLevels) {
+    let message = match report.outcome {
+        Outcome::Processed => "record processed",
+        Outcome::Duplicate => "record duplicate",
+        Outcome::Ignored => "record ignored",
+        Outcome::InProgress => "record in progress",
+        Outcome::Failed => "record failed",
+        Outcome::Terminal => "record terminal",
+    };
+    macro_rules! line {
+        ($level:ident) => {
+            $level!(
+                target: "sqs_once::record",
+                outcome = report.outcome.as_str(),
+                message_id = record.id(),
+                duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),
+                reason = report.reason,
+                key = report.key.as_ref().map(ItemId::short),
+                correlation_id = record.correlation_id().map(CorrelationId::as_str),
+                receive_count = record.receive_count(),
+                message,
+            )
+        };
+    }
+    match levels.level_of(report) {
+        Level::ERROR => line!(error),
+        Level::WARN => line!(warn),
+        Level::INFO => line!(info),
+        Level::DEBUG => line!(debug),
+        Level::TRACE => line!(trace),
+    }
 }

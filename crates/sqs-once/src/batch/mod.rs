@@ -1,16 +1,14 @@
-//! One batch: which record runs when, and what each came to.
+//! Schedules the records of one batch, and answers with their outcomes.
 
 mod answer;
 mod claiming;
-mod eager;
 mod engine;
 mod handling;
-mod hooking;
 mod hooks;
 mod lanes;
 mod ledger;
+mod limited;
 mod moving;
-mod record_line;
 mod run;
 mod settling;
 mod visibility_warning;

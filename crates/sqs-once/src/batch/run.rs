@@ -1,11 +1,9 @@
-//! One batch from its first claim to its last record.
+//! The main loop of a batch: claims keys, starts handlers, settles claims and ends records.
 
 mod ending;
-mod records;
 mod whole_batch;
 
-use std::collections::VecDeque;
-use std::future::Future;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -19,7 +17,7 @@ use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{Done, PrepareError, RecordParts, Running, Work};
 use crate::idempotency::{Admission, Deadline};
-use crate::key::{BusinessKey, ItemId, KeyError};
+use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::CorrelationId;
 use crate::report::{Outcome, Report};
 use crate::store::{Claim, Fence, OpenTransaction};
@@ -27,37 +25,51 @@ use crate::store::{Claim, Fence, OpenTransaction};
 use super::claiming::{AHEAD, Answers, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
 use super::handling::{Failure, Handling};
-use super::hooking::{Hooked, Hooking};
+use super::hooks::{HookCall, Hooked};
 use super::lanes::Lanes;
 use super::ledger::Ledger;
-use super::moving::Moving;
+use super::limited::Limited;
+use super::moving::Terminal;
 use super::settling::{Answered, Settler};
-use records::Records;
 use whole_batch::Together;
 
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
-/// A record whose handler may start.
+#[derive(Clone, Default)]
+struct Taken {
+    key: Option<Arc<BusinessKey>>,
+    item: Option<ItemId>,
+    fingerprint: Option<Fingerprint>,
+    /// Whether its key was completed for another payload.
+    is_mismatched: bool,
+    taken_up: Option<Instant>,
+    /// The value that its handler recorded, now or when the key was completed.
+    data: Option<Arc<str>>,
+    /// Warnings for its log line, regardless of its outcome.
+    warnings: Vec<String>,
+    /// Later records with the same key. They end like this record.
+    followers: Vec<usize>,
+}
+
 struct Startable {
     record: usize,
     key: Arc<BusinessKey>,
     item: ItemId,
-    /// None where the record runs without protection.
+    /// `None` if the record has no key and runs unprotected.
     owned: Option<Owned>,
     fence: Fence,
     work: Guarded<Work<()>>,
 }
 
-/// A key that is a record's, while its handler runs.
+/// A claimed key while its handler runs.
 struct Owned {
     claim: Claim,
-    /// The transaction that the claim is in, where it is in one. Dropped, it never happened.
+    /// The transaction that contains the claim, if there is one. Dropping it rolls it back.
     transaction: Option<Box<dyn OpenTransaction>>,
 }
 
 impl Owned {
-    /// Keeps the transaction of a cancelled handler open while its blocking work runs, as the lease of a claim would
-    /// keep the key: another delivery waits for its end.
+    /// Keeps a cancelled handler's transaction open while its blocking work runs, to make another delivery wait.
     fn held_while(mut self, running: Running) -> Self {
         if running.count() > 0
             && let Some(transaction) = self.transaction.take()
@@ -71,7 +83,7 @@ impl Owned {
     }
 }
 
-/// A handler's end. A panic is an end like any other.
+/// The result of a handler call. A panic counts as a failure.
 struct Finished {
     record: usize,
     owned: Option<Owned>,
@@ -80,12 +92,12 @@ struct Finished {
 
 enum Event {
     Deadline,
-    /// The records of a call that has ended.
+    /// The records of a handler call that has ended.
     Finished(Vec<Finished>),
     Moved(usize, Report),
     Admitted(Answers),
     Settled(Vec<Answered>),
-    Hooked(Option<Hooked>),
+    Hooked(Hooked),
 }
 
 pub(super) struct Run<'a> {
@@ -93,21 +105,22 @@ pub(super) struct Run<'a> {
     ledger: &'a Ledger,
     deadline: Deadline,
     lanes: Lanes,
-    /// The one call for all records, of a handler that takes them together.
+    /// The single call of a batch handler.
     together: Option<Together<'a>>,
-    records: Records,
+    records: Vec<Taken>,
+    /// The first record of the batch with each key.
+    leaders: HashMap<ItemId, usize>,
     claimer: Claimer<'a>,
     claimed: VecDeque<Startable>,
     calls: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
-    /// What runs of the batch, its own task included.
+    /// Counts the batch's task and the blocking work of its handlers.
     running: Running,
-    moving: Moving<'a>,
+    moving: Limited<'a, Terminal<'a>, (usize, Report)>,
     settler: Settler<'a>,
-    hooking: Hooking<'a>,
+    hooks: Limited<'a, HookCall<'a>, Hooked>,
     cancel: Pin<Box<Sleep>>,
-    /// Whether the deadline has come.
     stopped: bool,
-    /// Why nothing more is started, once that is so.
+    /// Why no further record may start, or `None` while records may start.
     returning: Option<&'static str>,
 }
 
@@ -118,42 +131,30 @@ impl<'a> Run<'a> {
         deadline: Deadline,
         running: Running,
     ) -> Self {
-        let messages = ledger.messages();
-        let together = engine.handler.batch_call();
+        let messages = &ledger.messages;
+        let together = engine.handler.inner.batch_call();
         let together = together.map(|call| Together::new(call, deadline.cancel_at));
         let claims_until = together.as_ref().map(|together| together.claims_until);
         Self {
             engine,
             ledger,
             deadline,
-            lanes: match ledger.is_fifo() && together.is_none() {
+            lanes: match ledger.is_fifo && together.is_none() {
                 true => Lanes::fifo(messages),
                 false => Lanes::open(messages.len()),
             },
             together,
-            records: Records::new(messages.len()),
-            claimer: Claimer::new(
-                &engine.idempotency,
-                ledger,
-                engine.in_progress,
-                engine.requests,
-                claims_until.unwrap_or(deadline.cancel_at),
-            ),
+            records: vec![Taken::default(); messages.len()],
+            leaders: HashMap::new(),
+            claimer: Claimer::new(engine, ledger, claims_until.unwrap_or(deadline.cancel_at)),
             claimed: VecDeque::new(),
             calls: FuturesUnordered::new(),
-            moving: Moving::new(engine.dead_letters.as_deref(), engine.concurrency),
-            settler: Settler::new(
-                &engine.idempotency,
-                ledger,
-                engine.requests,
-                deadline.answer_by,
-            ),
-            hooking: Hooking::new(
-                &engine.hooks,
-                engine.concurrency,
-                running.clone(),
-                deadline.hooks_by,
-            ),
+            moving: Limited::new(engine.concurrency, Terminal::moved),
+            settler: Settler::new(engine, ledger, deadline.answer_by),
+            hooks: Limited::new(engine.concurrency, {
+                let running = running.clone();
+                move |call: HookCall<'a>| call.run(running.part(), deadline.hooks_by)
+            }),
             running,
             cancel: Box::pin(sleep_until(deadline.cancel_at)),
             stopped: false,
@@ -161,7 +162,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Ends when every record has its outcome and every settlement was answered.
+    /// Returns when every record has an outcome and every settlement an answer.
     pub(super) async fn run(mut self) {
         loop {
             if !self.stopped && Instant::now() >= self.deadline.cancel_at {
@@ -170,27 +171,27 @@ impl<'a> Run<'a> {
             self.claim();
             self.start_handlers();
             self.settler.flush_overdue();
-            // All that is ready is taken first, so that what ends together is settled together.
+            // Takes all ready events first, so that records that end together share a settlement request.
             let event = match self.next_event().now_or_never() {
                 Some(event) => event,
                 None => {
                     let more_may_come =
                         !self.stopped && (!self.calls.is_empty() || !self.claimer.is_idle());
                     self.settler.flush(more_may_come);
-                    let is_idle = self.settler.is_idle() && self.hooking.is_idle();
-                    if is_idle && self.ledger.is_complete() {
+                    let is_idle = self.settler.is_idle() && self.hooks.is_idle();
+                    if is_idle && self.ledger.open() == 0 {
                         return;
                     }
                     self.next_event().await
                 }
             };
             match event {
-                Event::Deadline | Event::Hooked(None) => {}
+                Event::Deadline => {}
                 Event::Finished(finished) => self.finished_together(finished),
                 Event::Moved(record, report) => self.end(record, report),
                 Event::Admitted(admitted) => self.admitted(admitted),
                 Event::Settled(answered) => self.settled(answered),
-                Event::Hooked(Some(hooked)) => self.hooked(hooked),
+                Event::Hooked(hooked) => self.hooked(hooked),
             }
         }
     }
@@ -200,17 +201,17 @@ impl<'a> Run<'a> {
         tokio::select! {
             biased;
             () = &mut self.cancel, if !self.stopped => Event::Deadline,
-            // Before the handlers: those that never wait would keep it from being polled.
+            // Polled before the handlers, because handlers that never wait would starve it.
             answered = self.settler.next() => Event::Settled(answered),
             Some(finished) = self.calls.next() => Event::Finished(finished),
-            hooked = self.hooking.next() => Event::Hooked(hooked),
+            hooked = self.hooks.next() => Event::Hooked(hooked),
             (record, report) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
             () = sleep_until(claims_until.unwrap_or(self.deadline.cancel_at)), if claims_until.is_some() => Event::Deadline,
         }
     }
 
-    /// Claims ahead, in full requests where there are records enough.
+    /// Claims keys ahead of free handlers, in full requests if enough records remain.
     fn claim(&mut self) {
         let keys = self.engine.requests.keys();
         let mut limit = AHEAD.max(self.engine.concurrency.get());
@@ -218,16 +219,16 @@ impl<'a> Run<'a> {
             limit = usize::MAX;
             self.return_unclaimed();
         }
-        // Reading the records of a slice is the user's code, and may take its time.
+        // Decoding runs user code, which may be slow.
         let cancel_at = self.deadline.cancel_at;
         let in_time = || Instant::now() < cancel_at;
-        // An open transaction holds a connection, and others wait for its key.
+        // An open transaction holds a connection, and other workers wait for its key.
         let is_open = self.engine.idempotency.opens_transactions();
         if is_open {
             limit = self.engine.concurrency.get();
         }
         while self.returning.is_none() && self.claimer.has_room() && in_time() {
-            let mut ahead = self.claimer.undecided() + self.claimed.len();
+            let mut ahead = self.claimer.undecided + self.claimed.len();
             if is_open {
                 ahead += self.calls.len() + self.settler.unanswered();
             }
@@ -235,7 +236,7 @@ impl<'a> Run<'a> {
                 return;
             }
             let mut candidates = Vec::new();
-            // A record without a key needs no claim, but room to wait.
+            // A record without a key needs no claim, but it waits in `claimed` too.
             while candidates.len() < keys && self.claimed.len() < limit {
                 let Some(record) = self.lanes.next() else {
                     break;
@@ -249,10 +250,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Decodes a record and takes its key. Only the first record of a key goes on from here.
+    /// Decodes a record and extracts its key. Returns a candidate for the first record with each key only.
     fn take_up(&mut self, record: usize) -> Option<Candidate> {
         self.records[record].taken_up = Some(Instant::now());
-        let message = &self.ledger.messages()[record];
+        let message = &self.ledger.messages[record];
         let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
         let prepare = || self.engine.handler.prepare(message, with_fingerprint);
         let span = self.ledger.span(record);
@@ -280,7 +281,7 @@ impl<'a> Run<'a> {
         };
         let idempotency = &self.engine.idempotency;
         let fingerprint = prepared.fingerprint;
-        let ids = idempotency.item_id(&key).and_then(|item| {
+        let ids = idempotency.codec.item_id(&key).and_then(|item| {
             let other_id = idempotency.other_id(&key, &item, fingerprint.as_ref())?;
             Ok((other_id, item))
         });
@@ -298,14 +299,14 @@ impl<'a> Run<'a> {
         self.records[record].key = Some(Arc::clone(&key));
         self.records[record].item = Some(item.clone());
         self.records[record].fingerprint.clone_from(&fingerprint);
-        if let Some(&leader) = self.records.leaders.get(&item) {
+        if let Some(&leader) = self.leaders.get(&item) {
             match self.ledger.outcome(leader) {
                 Some(report) => self.end_like(record, leader, &report),
                 None => self.records[leader].followers.push(record),
             }
             return None;
         }
-        self.records.leaders.insert(item.clone(), record);
+        self.leaders.insert(item.clone(), record);
         let idempotency = &self.engine.idempotency;
         Some(Candidate {
             record,
@@ -314,22 +315,23 @@ impl<'a> Run<'a> {
             claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
             work,
             transaction: None,
+            tries: 0,
             retry: None,
             waits_until: None,
         })
     }
 
-    /// Handles a record without a key, by policy.
     fn without_key(&mut self, record: usize, work: Guarded<Work<()>>) {
         let reason = KeyError::Missing.to_string();
         match self.engine.missing_key {
             MissingKey::Terminal => self.end_terminal(record, Cause::from(reason)),
             MissingKey::Retry => self.end(record, Report::new(Outcome::Failed).because(reason)),
             MissingKey::ProcessUnprotected => {
-                let message_id = self.ledger.messages()[record].id();
-                // The extractors see a key of the message's own; the store never does.
+                let message_id = self.ledger.messages[record].id();
+                // The extractors need a key. This one is made from the message id and never reaches the store.
                 let key = BusinessKey::new(&("sqs-once message", message_id));
-                let item = key.and_then(|key| Ok((self.engine.idempotency.item_id(&key)?, key)));
+                let codec = &self.engine.idempotency.codec;
+                let item = key.and_then(|key| Ok((codec.item_id(&key)?, key)));
                 let (item, key) = match item {
                     Ok(item) => item,
                     Err(error) => return self.end_terminal(record, Cause::from(error.to_string())),
@@ -371,10 +373,8 @@ impl<'a> Run<'a> {
                 (Err(error), _) => {
                     self.ledger.log_once(&error);
                     let reason = format!("its key could not be claimed: {}", error.kind());
-                    self.end(
-                        candidate.record,
-                        Report::new(Outcome::Failed).because(reason),
-                    );
+                    let report = Report::new(Outcome::Failed).because(reason);
+                    self.end(candidate.record, report);
                 }
             }
         }
@@ -417,15 +417,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes a record for its handler, and gives what the handler sees of it.
     fn hand_over(&mut self, startable: Startable) -> (Option<Owned>, RecordParts<()>) {
         let record = startable.record;
-        let transaction = startable
-            .owned
-            .as_ref()
-            .and_then(|owned| owned.transaction.as_ref());
+        let owned = startable.owned.as_ref();
+        let transaction = owned.and_then(|owned| owned.transaction.as_ref());
         let parts = RecordParts {
-            message: Arc::clone(&self.ledger.messages()[record]),
+            message: Arc::clone(&self.ledger.messages[record]),
             key: startable.key,
             namespace: self.engine.idempotency.namespace.clone(),
             item: startable.item,
@@ -437,14 +434,14 @@ impl<'a> Run<'a> {
         (startable.owned, parts)
     }
 
-    /// Stops at the deadline: starts nothing, cancels handlers, and releases claims that were not started. A cancelled
-    /// handler's claim lapses, because its effect may be in flight.
+    /// Stops the batch at the deadline: cancels handlers, and releases the claims of records that have not started. The
+    /// claim of a cancelled handler lapses, because the handler's effect may be in flight.
     fn stop(&mut self) {
         self.stopped = true;
         self.ledger.tally().deadline_hits = self.ledger.open() as u64;
         let mut context = Context::from_waker(Waker::noop());
         for mut handling in std::mem::take(&mut self.calls) {
-            // Handlers are not polled from here on, and report their state at once.
+            // After the deadline, a poll returns the call's result without polling the handler.
             if let Poll::Ready(finished) = handling.as_mut().poll(&mut context) {
                 self.finished_together(finished);
             }
@@ -456,7 +453,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A call of the handler, whose time is noted.
 async fn timed<T>(ledger: &Ledger, call: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let ended = call.await;

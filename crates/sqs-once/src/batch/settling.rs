@@ -1,73 +1,61 @@
-//! Group commit: settlements that arrive while a write is in flight go together in the next one.
+//! Group commit: settlements that arrive during a write share the next request.
 
+use std::future::ready;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug_span};
 
-use crate::idempotency::{Conclusion, Driver, Ending, Retry};
+use crate::idempotency::{Conclusion, Ending, Retry};
 use crate::store::StoreError;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
-use super::eager::started;
-use super::engine::Requests;
+use super::engine::Engine;
 use super::ledger::Ledger;
 
-/// Handlers that end one after the other without a pause hold the group back no longer than this.
+/// The longest time that a group waits while handlers end one after another.
 const OVERDUE: Duration = Duration::from_millis(20);
 
-/// A settlement's answer, with the record whose outcome depends on it.
-pub(super) struct Answered {
-    pub(super) record: Option<usize>,
-    pub(super) answer: Result<Conclusion, StoreError>,
-}
+/// The answer to a settlement, with the record whose outcome depends on it.
+pub(super) type Answered = (Option<usize>, Result<Conclusion, StoreError>);
 
 struct Entry {
     record: Option<usize>,
     ending: Ending,
-    /// The retry that it waits for, or waited for last.
     retry: Option<Retry>,
 }
 
 type Answers = Vec<(Entry, Result<Conclusion, StoreError>)>;
 
-/// Sends settlements in groups. One that the store could not answer is sent again apart from the
-/// others, which it does not hold up.
+/// Sends settlements in groups, and unanswered ones again in a request of their own, so that they do not delay the
+/// others.
 pub(super) struct Settler<'a> {
-    idempotency: &'a Driver,
+    engine: &'a Engine,
     ledger: &'a Ledger,
-    requests: Requests,
     until: Instant,
     waiting: Vec<Entry>,
     waiting_since: Option<Instant>,
-    under_way: FuturesUnordered<BoxFuture<'a, Answers>>,
+    in_flight: FuturesUnordered<BoxFuture<'a, Answers>>,
     postponed: FuturesUnordered<BoxFuture<'a, Vec<Entry>>>,
 }
 
 impl<'a> Settler<'a> {
-    pub(super) fn new(
-        idempotency: &'a Driver,
-        ledger: &'a Ledger,
-        requests: Requests,
-        until: Instant,
-    ) -> Self {
+    pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger, until: Instant) -> Self {
         Self {
-            idempotency,
+            engine,
             ledger,
-            requests,
             until,
             waiting: Vec::new(),
             waiting_since: None,
-            under_way: FuturesUnordered::new(),
+            in_flight: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
         }
     }
 
-    /// Takes a settlement; `record` is the record that ends with its answer, if one does.
+    /// Queues a settlement. `record` is the record that ends with its answer, if any.
     pub(super) fn push(&mut self, record: Option<usize>, ending: Ending) {
         self.waiting_since.get_or_insert_with(Instant::now);
         self.waiting.push(Entry {
@@ -78,10 +66,9 @@ impl<'a> Settler<'a> {
         self.send_full_groups();
     }
 
-    /// Sends waiting settlements. A lone settlement goes at once. Settlements that arrive while a write is in flight form the
-    /// next group, as long as `more_may_come`.
+    /// Sends waiting settlements. Those that arrive during a write form the next group while `more_may_come`.
     pub(super) fn flush(&mut self, more_may_come: bool) {
-        let waits = more_may_come && !self.under_way.is_empty();
+        let waits = more_may_come && !self.in_flight.is_empty();
         if !waits && !self.waiting.is_empty() && self.has_room() {
             let group = std::mem::take(&mut self.waiting);
             self.waiting_since = None;
@@ -89,21 +76,18 @@ impl<'a> Settler<'a> {
         }
     }
 
-    /// Sends what has waited too long.
     pub(super) fn flush_overdue(&mut self) {
-        if self
-            .waiting_since
-            .is_some_and(|since| since.elapsed() >= OVERDUE)
-        {
+        let is_overdue = |since: Instant| since.elapsed() >= OVERDUE;
+        if self.waiting_since.is_some_and(is_overdue) {
             self.flush(true);
         }
     }
 
-    /// The answers of the next write that ends; pending forever when none is in flight.
+    /// Waits for the answers of the next write. Pending forever if no write is in flight.
     pub(super) async fn next(&mut self) -> Vec<Answered> {
         tokio::select! {
             biased;
-            Some(answers) = self.under_way.next() => {
+            Some(answers) = self.in_flight.next() => {
                 let answered = self.take_answers(answers);
                 self.send_full_groups();
                 answered
@@ -118,17 +102,16 @@ impl<'a> Settler<'a> {
         }
     }
 
-    /// How many requests are in flight or waiting.
     pub(super) fn unanswered(&self) -> usize {
-        self.waiting.len() + self.under_way.len() + self.postponed.len()
+        self.waiting.len() + self.in_flight.len() + self.postponed.len()
     }
 
     pub(super) fn is_idle(&self) -> bool {
         self.unanswered() == 0
     }
 
-    /// Keeps the settlements to send again and returns the others. A release is sent at most twice, because the lease lapses
-    /// anyway.
+    /// Keeps the settlements to send again and returns the others. A release is sent at most twice, because its lease
+    /// lapses anyway.
     fn take_answers(&mut self, answers: Answers) -> Vec<Answered> {
         let mut answered = Vec::with_capacity(answers.len());
         let mut again = Vec::new();
@@ -146,14 +129,11 @@ impl<'a> Settler<'a> {
                 entry.retry = retry;
                 again.push(entry);
             } else {
-                answered.push(Answered {
-                    record: entry.record,
-                    answer,
-                });
+                answered.push((entry.record, answer));
             }
         }
         if let Some(retry) = longest {
-            let at = retry.at(self.idempotency);
+            let at = retry.at(&self.engine.idempotency);
             self.postponed.push(Box::pin(async move {
                 sleep_until(at).await;
                 again
@@ -163,11 +143,11 @@ impl<'a> Settler<'a> {
     }
 
     fn has_room(&self) -> bool {
-        self.under_way.len() < self.requests.under_way()
+        self.in_flight.len() < self.engine.requests.in_flight()
     }
 
     fn send_full_groups(&mut self) {
-        let keys = self.requests.keys();
+        let keys = self.engine.requests.keys();
         while self.waiting.len() >= keys && self.has_room() {
             let rest = self.waiting.split_off(keys);
             let group = std::mem::replace(&mut self.waiting, rest);
@@ -179,7 +159,7 @@ impl<'a> Settler<'a> {
     }
 
     fn send(&mut self, mut group: Vec<Entry>) {
-        let idempotency = self.idempotency;
+        let idempotency = &self.engine.idempotency;
         self.ledger.tally().store_requests += 1;
         let span = debug_span!("settle");
         #[cfg(feature = "opentelemetry")]
@@ -189,6 +169,17 @@ impl<'a> Settler<'a> {
             let answers = idempotency.conclude(endings).await;
             group.into_iter().zip(answers).collect()
         };
-        self.under_way.push(started(request.instrument(span)));
+        self.in_flight.push(started(request.instrument(span)));
+    }
+}
+
+/// Polls a request once, so that it is in flight while the caller builds the next one. The caller polls it to its end.
+pub(super) fn started<'a, T: Send + 'a>(
+    request: impl Future<Output = T> + Send + 'a,
+) -> BoxFuture<'a, T> {
+    let mut request = request.boxed();
+    match (&mut request).now_or_never() {
+        Some(answer) => ready(answer).boxed(),
+        None => request,
     }
 }

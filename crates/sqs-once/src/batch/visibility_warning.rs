@@ -1,7 +1,7 @@
-//! Warns of a batch that is still at work when its queue is about to deliver its messages again.
+//! Warns when a batch still runs shortly before SQS delivers its messages again.
 
 use std::convert::Infallible;
-use std::future;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::record::Message;
 
 use super::engine::Engine;
 
-/// Watches the visibility timeout of a batch's messages while it is polled. Lambda deletes no message before the batch is
-/// answered, so the message that was received first decides.
+/// Watches the visibility timeout of a batch's messages until the caller drops the future. Lambda deletes no message
+/// before the batch is answered, so the message that was received first decides.
 pub(super) async fn watch(
     engine: &Engine,
     messages: &[Arc<Message>],
@@ -32,7 +32,7 @@ pub(super) async fn watch(
     if let Some(oldest) = oldest {
         let held = held(oldest);
         if let Some(timeout) = timeout(engine, oldest, held, deadline).await {
-            sleep(nears_after(timeout).saturating_sub(held + began.elapsed())).await;
+            sleep((timeout / 5 * 4).saturating_sub(held + began.elapsed())).await;
             warn!(
                 records = messages.len(),
                 message_id = oldest.id(),
@@ -42,16 +42,12 @@ pub(super) async fn watch(
             );
         }
     }
-    future::pending().await
+    pending().await
 }
 
-/// A fifth of the time is left then.
-fn nears_after(timeout: Duration) -> Duration {
-    timeout / 5 * 4
-}
-
-/// The queue's visibility timeout. The queue itself is asked only on account of a batch that takes long: Lambda
-/// refuses one that is shorter than the function's timeout, so that half of that is soon enough.
+/// Returns the queue's visibility timeout, if known. The consumer asks the queue only during a batch that takes long.
+/// Lambda refuses a visibility timeout shorter than the function's timeout, so asking after half of the function's
+/// timeout is early enough.
 async fn timeout(
     engine: &Engine,
     message: &Message,
@@ -61,7 +57,7 @@ async fn timeout(
     if engine.visibility_timeout.is_some() {
         return engine.visibility_timeout;
     }
-    let queue = engine.visibility.as_deref()?;
+    let queue = engine.failed.visibility.as_deref()?;
     let half = deadline.cancel_at.duration_since(Instant::now()) / 2;
     sleep(half.saturating_sub(held)).await;
     queue.timeout(message).await

@@ -1,151 +1,90 @@
-//! Items that another program left: Powertools for AWS Lambda, which knows neither owner nor fence,
-//! and programs that know neither protocol.
+//! Items of other programs: Powertools for AWS Lambda, which writes neither owner nor fence, and programs with other
+//! formats.
 
 use crate::idempotency::{Admission, Refusal, on_found};
-use crate::store::{Claim, Fence, Item, Settling, Status};
+use crate::store::{Fence, Item, Settling, Status};
 
 use super::Fixture;
-use super::scenario::{
-    Grouping, LEASE, MILLISECOND, NOW, RETENTION, SECOND, Scenario, completion, fingerprint,
-    foreign_item, recording,
+use super::case::{
+    LEASE, MILLISECOND, NOW, RETENTION, SECOND, Suite, completion, fingerprint, recording,
 };
 
-pub(super) async fn all<F: Fixture>(fixture: &F, grouping: Grouping) {
-    in_progress_with_a_lease(fixture, grouping).await;
-    in_progress_without_a_lease(fixture, grouping).await;
-    in_progress_for_ever(fixture, grouping).await;
-    completed(fixture, grouping).await;
-    completed_for_ever(fixture, grouping).await;
-    recorded_over(fixture, grouping).await;
-    not_settled(fixture, grouping).await;
-    unknown_status(fixture, grouping).await;
-}
+pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
+    let case = suite.case(
+        "a claim without an owner is kept for its lease, and is then replaced with a first fence",
+    );
+    let item = case.foreign_item(Status::InProgress, Some(NOW + LEASE), Some(NOW + RETENTION));
+    case.plant(item).await;
+    case.is_in_progress(&case.claim(NOW + LEASE)).await;
+    let claim = case.granted(NOW + LEASE + MILLISECOND).await;
+    case.same("the item", &case.item().await, &Some(claim.write(None)));
 
-async fn in_progress_with_a_lease<F: Fixture>(fixture: &F, grouping: Grouping) {
-    let promise =
-        "a claim without an owner is kept for its lease, and passes on with a first fence";
-    let scenario = Scenario::new(fixture, grouping, promise);
-    let item = Item {
-        lease_until: Some(NOW + LEASE),
-        expiration: Some(NOW + RETENTION),
-        ..foreign_item(&scenario.id, Status::InProgress)
-    };
-    scenario.plant(item).await;
-    scenario.is_in_progress(&scenario.claim(NOW + LEASE)).await;
-    let claim = scenario.claim(NOW + LEASE + MILLISECOND);
-    scenario.runs(&claim).await;
-    scenario.same("the item", &scenario.item().await, &Some(claim.write(None)));
-}
-
-async fn in_progress_without_a_lease<F: Fixture>(fixture: &F, grouping: Grouping) {
-    let promise = "a claim without an owner and a lease is kept until it expires";
-    let scenario = Scenario::new(fixture, grouping, promise);
-    let item = Item {
-        expiration: Some(NOW),
-        ..foreign_item(&scenario.id, Status::InProgress)
-    };
-    scenario.plant(item).await;
-    scenario
-        .is_in_progress(&scenario.claim(NOW + (SECOND - MILLISECOND)))
+    let case = suite.case("a claim without an owner and a lease is kept until it expires");
+    let item = case.foreign_item(Status::InProgress, None, Some(NOW));
+    case.plant(item).await;
+    case.is_in_progress(&case.claim(NOW + (SECOND - MILLISECOND)))
         .await;
-    let fence = scenario.runs(&scenario.claim(NOW + SECOND)).await;
-    scenario.same("the fence", &fence, &Fence::first(NOW + SECOND));
-}
+    let fence = case.runs(&case.claim(NOW + SECOND)).await;
+    case.same("the fence", &fence, &Fence::first(NOW + SECOND));
 
-async fn in_progress_for_ever<F: Fixture>(fixture: &F, grouping: Grouping) {
-    let promise = "a claim that names no end is never taken over";
-    let scenario = Scenario::new(fixture, grouping, promise);
-    scenario
-        .plant(foreign_item(&scenario.id, Status::InProgress))
+    let case = suite.case("a claim without lease and expiration is never taken over");
+    case.plant(case.foreign_item(Status::InProgress, None, None))
         .await;
-    scenario
-        .is_in_progress(&scenario.claim(NOW + RETENTION * 100))
+    case.is_in_progress(&case.claim(NOW + RETENTION * 100))
         .await;
-}
 
-async fn completed<F: Fixture>(fixture: &F, grouping: Grouping) {
-    let promise = "a completion without an owner is a duplicate's, with and without a fingerprint";
-    let scenario = Scenario::new(fixture, grouping, promise);
+    let case =
+        suite.case("a completion without an owner is recognised, with and without a fingerprint");
     let bare = Item {
-        expiration: Some(NOW + RETENTION),
         data: Some("{\"receipt\": 7}".into()),
-        ..foreign_item(&scenario.id, Status::Completed)
+        ..case.foreign_item(Status::Completed, None, Some(NOW + RETENTION))
     };
-    scenario.plant(bare.clone()).await;
-    scenario
-        .is_duplicate(&scenario.claim(NOW), Some("{\"receipt\": 7}"))
+    case.plant(bare.clone()).await;
+    case.is_duplicate(&case.claim(NOW), Some("{\"receipt\": 7}"))
         .await;
     let checked = Item {
         fingerprint: Some(fingerprint("one")),
         ..bare
     };
-    scenario.plant(checked).await;
-    scenario
-        .is_duplicate(&scenario.claim(NOW), Some("{\"receipt\": 7}"))
+    case.plant(checked).await;
+    case.is_duplicate(&case.claim(NOW), Some("{\"receipt\": 7}"))
         .await;
-    let other = Claim {
-        fingerprint: Some(fingerprint("another")),
-        ..scenario.claim(NOW)
-    };
-    let refusal = scenario.is_refused(&other).await;
-    scenario.same("another message", &refusal, &Refusal::PayloadMismatch);
-    scenario
-        .runs(&scenario.claim(NOW + RETENTION + SECOND))
+    let other = case.claim_of_another_message(NOW);
+    let refusal = case.is_refused(&other).await;
+    case.same("another message", &refusal, &Refusal::PayloadMismatch);
+    case.runs(&case.claim(NOW + RETENTION + SECOND)).await;
+
+    let case = suite.case("a completion without an expiration never expires");
+    case.plant(case.foreign_item(Status::Completed, None, None))
         .await;
-}
+    let late = case.claim(NOW + RETENTION * 100);
+    case.is_duplicate(&late, None).await;
+    case.does_not_settle(&late, recording(&late)).await;
 
-async fn completed_for_ever<F: Fixture>(fixture: &F, grouping: Grouping) {
-    let promise = "a completion that names no end never expires";
-    let scenario = Scenario::new(fixture, grouping, promise);
-    scenario
-        .plant(foreign_item(&scenario.id, Status::Completed))
-        .await;
-    let late = scenario.claim(NOW + RETENTION * 100);
-    scenario.is_duplicate(&late, None).await;
-    scenario.does_not_settle(&late, recording(&late)).await;
-}
+    let case =
+        suite.case("an effect is recorded over a claim without an owner, with a first fence");
+    let item = case.foreign_item(Status::InProgress, None, Some(NOW + RETENTION));
+    case.plant(item).await;
+    let claim = case.claim(NOW);
+    case.settles(&claim, recording(&claim)).await;
 
-async fn recorded_over<F: Fixture>(fixture: &F, grouping: Grouping) {
-    let promise = "an effect is recorded over a claim without an owner, with a first fence";
-    let scenario = Scenario::new(fixture, grouping, promise);
-    let item = Item {
-        expiration: Some(NOW + RETENTION),
-        ..foreign_item(&scenario.id, Status::InProgress)
-    };
-    scenario.plant(item).await;
-    let claim = scenario.claim(NOW);
-    scenario.settles(&claim, recording(&claim)).await;
-}
+    let case = suite.case("a claim without an owner can't be completed or released");
+    let item = case.foreign_item(Status::InProgress, Some(NOW + LEASE), None);
+    case.plant(item).await;
+    let claim = case.claim(NOW);
+    case.does_not_settle(&claim, completion(NOW)).await;
+    case.does_not_settle(&claim, Settling::Release).await;
 
-async fn not_settled<F: Fixture>(fixture: &F, grouping: Grouping) {
-    let promise = "nobody completes or releases a claim without an owner";
-    let scenario = Scenario::new(fixture, grouping, promise);
-    let item = Item {
-        lease_until: Some(NOW + LEASE),
-        ..foreign_item(&scenario.id, Status::InProgress)
-    };
-    scenario.plant(item).await;
-    let claim = scenario.claim(NOW);
-    scenario.does_not_settle(&claim, completion(NOW)).await;
-    scenario.does_not_settle(&claim, Settling::Release).await;
-}
-
-async fn unknown_status<F: Fixture>(fixture: &F, grouping: Grouping) {
-    let promise = "an item of unknown status is neither claimed nor recorded over, at any time";
-    let scenario = Scenario::new(fixture, grouping, promise);
+    let case = suite.case("an item of unknown status is never claimed or recorded over");
     for status in ["EXPIRED", "completed", ""] {
-        let item = Item {
-            lease_until: Some(NOW),
-            expiration: Some(NOW),
-            ..foreign_item(&scenario.id, Status::Unknown(status.to_owned()))
-        };
-        scenario.plant(item.clone()).await;
-        let late = scenario.claim(NOW + RETENTION);
+        let item = case.foreign_item(Status::Unknown(status.to_owned()), Some(NOW), Some(NOW));
+        case.plant(item.clone()).await;
+        let late = case.claim(NOW + RETENTION);
         let unknown = Refusal::UnknownStatus(status.to_owned());
-        scenario.same("a claim", &scenario.is_refused(&late).await, &unknown);
-        let found = on_found(&late, scenario.item().await.as_ref());
-        scenario.same("a look-up", &found, &Admission::Refused(unknown));
-        scenario.does_not_settle(&late, recording(&late)).await;
-        scenario.does_not_settle(&late, Settling::Release).await;
+        case.same("a claim", &case.is_refused(&late).await, &unknown);
+        let found = on_found(&late, case.item().await.as_ref());
+        case.same("a look-up", &found, &Admission::Refused(unknown));
+        case.does_not_settle(&late, recording(&late)).await;
+        case.does_not_settle(&late, Settling::Release).await;
     }
 }

@@ -1,7 +1,8 @@
-//! The promises that every store keeps, as a suite that any store can run.
+//! A test suite for the promises that every store must keep.
 //!
-//! Implement [`Fixture`] for the store and call [`run`] in a test. It panics with the first broken
-//! promise.
+//! This module is unstable: a minor release may add cases and change its items.
+//!
+//! Implement [`Fixture`] for the store and call [`run`] in a test. It panics at the first broken promise.
 //!
 //! ```
 //! use sqs_once::key::ItemId;
@@ -31,60 +32,57 @@
 //! # }
 //! ```
 //!
-//! Every case uses keys of its own, in the namespace `conformance`, and leaves its items behind. The
-//! cases run in the year 2100, so that no store deletes their items as expired.
+//! Every case uses new keys in the namespace `conformance`, and leaves its items behind. The cases run in the year
+//! 2100, so that no store deletes their items as expired.
 
+mod case;
 mod claims;
 mod commits;
-mod completions;
 mod foreign;
-mod records;
-mod releases;
-mod scenario;
 mod seen;
+mod settlements;
 mod slices;
 
-use std::future::Future;
-
 use crate::key::ItemId;
-
 use crate::store::{Item, Store};
-use scenario::Grouping;
+use case::{Grouping, Suite};
 
-/// A store under test, with a way around its conditions. `plant`, `peek` and `delete` should not go
-/// through the [`Store`]: what they see and leave is what the promises are checked against.
+/// A store under test, with direct access to its items. `plant`, `peek` and `delete` should not use the [`Store`],
+/// because the suite compares the store's behaviour with their results.
 pub trait Fixture: Sync {
-    /// The store under test.
+    /// Returns the store under test.
     fn store(&self) -> &dyn Store;
 
-    /// Puts an item as it is, whatever stood there. What is `None` is absent from the item, as in
-    /// those that Powertools for AWS Lambda writes.
+    /// Puts an item and replaces any existing one. Fields that are `None` must be absent from the stored item, as in
+    /// items that Powertools for AWS Lambda writes.
     fn plant(&self, item: Item) -> impl Future<Output = ()> + Send;
 
-    /// The item kept under `id`.
+    /// Returns the item with this id.
     fn peek(&self, id: &ItemId) -> impl Future<Output = Option<Item>> + Send;
 
-    /// Deletes an item, as a store may do once the item is expired.
+    /// Deletes an item, as a store may do after it expired.
     fn delete(&self, id: &ItemId) -> impl Future<Output = ()> + Send;
 }
 
 /// Runs the whole suite, one case after the other.
 ///
 /// # Panics
-/// At the first promise that the store breaks; the message names it. So does an `Err` of the store:
-/// the suite wants a store that answers.
+/// At the first promise that the store breaks; the message names the promise. Also if the store returns an `Err`,
+/// because the suite needs a store that answers.
 pub async fn run<F: Fixture>(fixture: &F) {
     for grouping in [Grouping::Alone, Grouping::Grouped] {
-        claims::all(fixture, grouping).await;
-        completions::all(fixture, grouping).await;
-        releases::all(fixture, grouping).await;
-        records::all(fixture, grouping).await;
-        foreign::all(fixture, grouping).await;
-        seen::all(fixture, grouping).await;
-        commits::all(fixture, grouping).await;
+        let suite = &Suite { fixture, grouping };
+        claims::all(suite).await;
+        settlements::completions(suite).await;
+        settlements::releases(suite).await;
+        settlements::recordings(suite).await;
+        foreign::all(suite).await;
+        seen::all(suite).await;
+        commits::all(suite).await;
     }
     if fixture.store().atomic_writes().is_some() {
-        commits::all(fixture, Grouping::InTransaction).await;
+        let grouping = Grouping::InTransaction;
+        commits::all(&Suite { fixture, grouping }).await;
     }
     slices::all(fixture).await;
 }

@@ -1,13 +1,12 @@
-//! Slices of any length: one answer an entry, in the slice's order.
+//! Slices of any length, with one answer for each entry in the order of the slice.
 
 use crate::key::ItemId;
-use crate::store::{Claim, Claimed, Fence, Item, Settled, Settlement, Settling, StoreError};
-use crate::time::Timestamp;
+use crate::store::{Answers, Claim, Claimed, Fence, Item, Settled, Settlement, Settling};
 
 use super::Fixture;
-use super::scenario::{MILLISECOND, NOW, claim_of, completion, new_id, settlement_of};
+use super::case::{MILLISECOND, NOW, claim_of, completion, new_id, settlement_of};
 
-/// Around the sizes at which stores start another request.
+/// Lengths around the limits at which stores start another request.
 const LENGTHS: [usize; 9] = [0, 1, 2, 24, 25, 26, 60, 100, 101];
 
 pub(super) async fn all<F: Fixture>(fixture: &F) {
@@ -19,8 +18,7 @@ pub(super) async fn all<F: Fixture>(fixture: &F) {
 }
 
 async fn claims<F: Fixture>(fixture: &F, length: usize) {
-    let claims: Vec<_> = (0..length).map(nth_claim).collect();
-    let taken = plant_every_third(fixture, &claims).await;
+    let (claims, taken) = planted(fixture, length).await;
     let answers = answered(fixture.store().claim(&claims).await);
     let expected: Vec<_> = claims
         .iter()
@@ -32,17 +30,11 @@ async fn claims<F: Fixture>(fixture: &F, length: usize) {
             },
         })
         .collect();
-    same(
-        "claims are answered in their order",
-        length,
-        &answers,
-        &expected,
-    );
+    same("claims", length, &answers, &expected);
 }
 
 async fn settlements<F: Fixture>(fixture: &F, length: usize) {
-    let claims: Vec<_> = (0..length).map(nth_claim).collect();
-    let taken = plant_every_third(fixture, &claims).await;
+    let (claims, taken) = planted(fixture, length).await;
     for (_, claim) in claims.iter().enumerate().filter(|(n, _)| n % 3 == 1) {
         fixture.plant(claim.write(None)).await;
     }
@@ -56,31 +48,14 @@ async fn settlements<F: Fixture>(fixture: &F, length: usize) {
             _ => Settled::Refused(taken.map(Box::new)),
         })
         .collect();
-    same(
-        "settlements are answered in their order",
-        length,
-        &answers,
-        &expected,
-    );
+    same("settlements", length, &answers, &expected);
 }
 
 async fn reads<F: Fixture>(fixture: &F, length: usize) {
-    let claims: Vec<_> = (0..length).map(nth_claim).collect();
-    let planted = plant_every_third(fixture, &claims).await;
+    let (claims, planted) = planted(fixture, length).await;
     let ids: Vec<ItemId> = claims.iter().map(|claim| claim.id.clone()).collect();
     let answers = answered(fixture.store().read(&ids).await);
-    same(
-        "reads are answered in their order",
-        length,
-        &answers,
-        &planted,
-    );
-}
-
-/// Each at a time of its own, so that its fence tells it from the others.
-fn nth_claim(n: usize) -> Claim {
-    let millis = u32::try_from(n).unwrap_or(u32::MAX);
-    claim_of(new_id(), NOW + MILLISECOND * millis)
+    same("reads", length, &answers, &planted);
 }
 
 fn nth_settlement((n, claim): (usize, &Claim)) -> Settlement {
@@ -91,29 +66,30 @@ fn nth_settlement((n, claim): (usize, &Claim)) -> Settlement {
     settlement_of(claim, settling)
 }
 
-/// Gives the keys 0, 3, 6 … to other owners.
-async fn plant_every_third<F: Fixture>(fixture: &F, claims: &[Claim]) -> Vec<Option<Item>> {
-    let mut planted = Vec::with_capacity(claims.len());
-    for (n, claim) in claims.iter().enumerate() {
-        let item = (n % 3 == 0).then(|| claim_of(claim.id.clone(), later(claim.now)).write(None));
+/// Creates claims at different times, so that their fences differ, and gives the keys 0, 3, 6 … to other owners.
+async fn planted<F: Fixture>(fixture: &F, length: usize) -> (Vec<Claim>, Vec<Option<Item>>) {
+    let (mut claims, mut planted) = (Vec::new(), Vec::new());
+    for n in 0..length {
+        let now = NOW + MILLISECOND * u32::try_from(n).unwrap_or(u32::MAX);
+        let claim = claim_of(new_id(), now);
+        let other = claim_of(claim.id.clone(), now + MILLISECOND * 500);
+        let item = (n % 3 == 0).then(|| other.write(None));
         if let Some(item) = &item {
             fixture.plant(item.clone()).await;
         }
+        claims.push(claim);
         planted.push(item);
     }
-    planted
+    (claims, planted)
 }
 
-fn later(now: Timestamp) -> Timestamp {
-    now + MILLISECOND * 500
-}
-
-fn answered<T>(answers: Vec<Result<T, StoreError>>) -> Vec<T> {
+fn answered<T>(answers: Answers<T>) -> Vec<T> {
     let answered = answers.into_iter().collect::<Result<_, _>>();
     answered.unwrap_or_else(|error| panic!("the store does not answer a slice: {error}"))
 }
 
-fn same<T: std::fmt::Debug + PartialEq>(promise: &str, length: usize, found: &[T], expected: &[T]) {
+fn same<T: std::fmt::Debug + PartialEq>(what: &str, length: usize, found: &[T], expected: &[T]) {
+    let promise = format!("{what} are answered in their order");
     assert!(
         found.len() == expected.len(),
         "promise broken: every entry of a slice has an answer ({promise}): {length} entries, {} answers",

@@ -1,4 +1,4 @@
-//! Building a consumer, phase by phase: a payload, a key, a handler, its state.
+//! Builds a consumer in phases: payload, key, handler, state.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 use tracing::{Instrument, debug_span};
 
-use crate::batch;
+use crate::batch::{self, Engine};
 use crate::error::ConfigError;
 use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, WholeBatch};
 use crate::idempotency::DriverSettings;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 use crate::record::{Decode, Json, Message};
 use crate::report::Report;
-use crate::telemetry::{BatchMetrics, Ended, Identity, Seen};
+use crate::telemetry::{BatchMetrics, Identity, Seen};
 use crate::time::Timestamp;
 
-use super::settings::{Resolved, Settings};
+use super::settings::Settings;
 
 /// A consumer that needs a key next: [`Consumer::key`].
 pub struct Keyless<T>(Arc<dyn Decode<T>>);
@@ -41,8 +41,7 @@ impl<T, K, S: std::fmt::Debug> std::fmt::Debug for Keyed<T, K, S> {
     }
 }
 
-/// A consumer with its handler. It can run as soon as it needs no more state, that is, when `S` is
-/// `()`; until then [`Consumer::state`] gives it.
+/// A consumer with its handler. It can run if `S` is `()`. Otherwise, [`Consumer::state`] must provide the state first.
 pub struct Ready<S = ()> {
     handler: Arc<dyn PrepareRecord<S>>,
 }
@@ -64,11 +63,11 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// An SQS consumer: gives every record a business key, claims it, runs the handler, records
 /// completion, and answers Lambda with exactly the records to retry.
 ///
-/// It is a `tower::Service` for Lambda's SQS events, and `Clone`: [`run`](crate::run) drives it, and so
-/// does `lambda_runtime::run_concurrent`. What the code does not set comes from the environment,
-/// which is read once, with the first event or by [`Consumer::init`]. An invalid setting fails there with a
-/// [`ConfigError`], whether it comes from the code or from the environment. [The guide](crate::guide::options) lists all
-/// settings with their variables and defaults.
+/// It is a `tower::Service` for Lambda's SQS events, and `Clone`: [`run`](crate::run) drives it, and so does
+/// `lambda_runtime::run_concurrent`. Settings that the code leaves out come from the environment, which is read once,
+/// with the first event or by [`Consumer::init`]. An invalid setting fails there with a [`ConfigError`], whether it
+/// comes from the code or from the environment. [The guide](crate::guide::options) lists all settings with their
+/// variables and defaults.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -90,16 +89,16 @@ impl<S> std::fmt::Debug for Ready<S> {
 pub struct Consumer<Phase = Ready> {
     phase: Phase,
     settings: Settings,
-    /// Made of phase and settings on first use. Clones share it; a change of the settings makes a new one.
-    core: Arc<OnceCell<Resolved>>,
+    /// Resolved from phase and settings on first use. Clones share it; changing a setting starts with a new one.
+    core: Arc<OnceCell<Arc<Engine>>>,
 }
 
-/// Starts a consumer of messages whose body is a `T` in JSON.
+/// Starts building a consumer of messages whose body is a `T` in JSON.
 pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> {
     consumer_with(Json)
 }
 
-/// Starts a consumer of messages whose body is what `decoder` reads: [`Text`](crate::body::Text),
+/// Starts building a consumer of messages whose body `decoder` reads: [`Text`](crate::body::Text),
 /// [`Bytes`](crate::body::Bytes), or a [`Decode`] of your own.
 ///
 /// ```
@@ -126,7 +125,11 @@ impl<T> Consumer<Keyless<T>> {
     /// queue, has a new id.
     pub fn key<K: KeyExtractor<T>>(self, key: K) -> Consumer<Keyed<T, K>> {
         self.into_phase(|Keyless(decoder)| Keyed {
-            reader: Reader::new(decoder, key),
+            reader: Reader {
+                decoder,
+                key,
+                fingerprint: None,
+            },
             state: (),
         })
     }
@@ -141,8 +144,8 @@ where
     /// `None`, or empty text. Default: the whole body. [`Consumer::payload_mismatch`] chooses what happens to a message
     /// that differs. A function that fails or panics makes its record terminal.
     ///
-    /// For payloads with fields that change from one copy of an event to the next, such as the time of
-    /// sending. Events that were completed under another choice differ from their duplicates until
+    /// Use this for payloads with fields that change from one copy of an event to the next, such as the time of
+    /// sending. After a change of this setting, events that were completed before differ from their duplicates until
     /// their retention ends.
     ///
     /// ```
@@ -162,18 +165,18 @@ where
         self.fingerprint_with(move |payload| Fingerprint::new(&part(payload)))
     }
 
-    /// As [`fingerprint`](Self::fingerprint), for a part that borrows from its payload.
+    /// Sets the [`fingerprint`](Self::fingerprint) to a part that borrows from its payload.
     pub(super) fn fingerprint_with<F>(self, take: F) -> Self
     where
         F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
     {
-        self.into_phase(|keyed| Keyed {
-            reader: keyed.reader.with_fingerprint(take),
-            ..keyed
+        self.into_phase(|mut keyed| {
+            keyed.reader.fingerprint = Some(Arc::new(take));
+            keyed
         })
     }
 
-    /// Gives the handler's [`State`](crate::State) extractor its value.
+    /// Sets the value of the handler's [`State`](crate::State) extractor.
     pub fn state<S2>(self, state: S2) -> Consumer<Keyed<T, K, S2>> {
         self.into_phase(|keyed| Keyed {
             reader: keyed.reader,
@@ -196,15 +199,8 @@ where
             }))
         })
     }
-}
 
-/// A handler that gets all records of a batch in one call.
-impl<T, K, S> Consumer<Keyed<T, K, S>>
-where
-    T: Send + 'static,
-    K: KeyExtractor<T>,
-{
-    /// Sets a handler that gets all records of a batch in one call: see [`BatchHandler`].
+    /// Sets a handler that receives all records of a batch in one call: see [`BatchHandler`].
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
@@ -235,7 +231,7 @@ pub(super) fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Consumer<Ready<S>> {
-    /// Gives the handler's [`State`](crate::State) extractor its value.
+    /// Sets the value of the handler's [`State`](crate::State) extractor.
     pub fn state(self, state: S) -> Consumer {
         self.into_phase(|Ready { handler, .. }| {
             ready(Arc::new(Stateful {
@@ -247,25 +243,24 @@ impl<S: Clone + Send + Sync + 'static> Consumer<Ready<S>> {
 }
 
 impl Consumer {
-    /// Reads the environment, unless that was done already, and makes a request to the store.
+    /// Reads the environment, if it was not read before, and sends a request to the store.
     ///
-    /// The request reads an id that no record has: it loads credentials and opens the connection, so that
-    /// the first batch pays for neither. It takes 3 s at most. When it fails, that is one line in the log
-    /// and no error here: a table that is out of reach for a moment should keep no function from starting.
-    /// [`run`](crate::run) does this before it asks for the first event.
+    /// The request reads an id that no record has. It loads credentials and opens the connection, so that the first
+    /// batch does not have to. It takes 3 s at most. A failed request is logged and is not an error: a function should
+    /// start even if its table is briefly unreachable. [`run`](crate::run) calls this before it requests the first
+    /// event.
     ///
     /// # Errors
-    /// [`ConfigError`] when a setting is missing or malformed.
+    /// [`ConfigError`] if a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
         let init = async {
             let core = self.core().instrument(debug_span!("configure")).await?;
-            core.engine.idempotency.connect().await;
+            core.idempotency.connect().await;
             Ok(())
         };
         init.instrument(debug_span!("init")).await
     }
 
-    /// Handles a batch; `ends_at` is when Lambda ends the invocation.
     pub(crate) async fn process(
         &self,
         messages: Vec<Message>,
@@ -274,11 +269,11 @@ impl Consumer {
     ) -> Result<Vec<Report>, ConfigError> {
         let core = self.core().await?;
         if self.settings.envelope.is_none() && self.settings.correlate.is_none() {
-            // So that records which are never taken up have it in their line as well.
+            // Sets the correlation id now, so that the log lines of records that never start have it too.
             messages.iter().for_each(|message| message.correlate(None));
         }
-        let deadline = core.engine.idempotency.deadline(ends_at);
-        let clock = &core.engine.idempotency.clock;
+        let deadline = core.idempotency.deadline(ends_at);
+        let clock = &core.idempotency.clock;
         let began = clock.now();
         let seen: Vec<_> = match core.meter.is_on() {
             true => messages
@@ -287,16 +282,11 @@ impl Consumer {
                 .collect(),
             false => Vec::new(),
         };
-        let (reports, tally) = batch::run(Arc::clone(&core.engine), messages, deadline).await;
+        let (reports, tally) = batch::run(Arc::clone(core), messages, deadline).await;
         if core.meter.is_on() {
             let ended = clock.now();
-            let metrics = BatchMetrics::of(Ended {
-                messages: &seen,
-                reports: &reports,
-                tally,
-                duration: ended.since(began),
-                cold_start,
-            });
+            let duration = ended.since(began);
+            let metrics = BatchMetrics::of(&seen, &reports, tally, duration, cold_start);
             core.meter.flush(&metrics, ended);
         }
         Ok(reports)
@@ -311,7 +301,7 @@ impl Consumer {
         Ok(&self.core().await?.identity)
     }
 
-    pub(super) async fn core(&self) -> Result<&Resolved, ConfigError> {
+    pub(super) async fn core(&self) -> Result<&Arc<Engine>, ConfigError> {
         let resolve = || self.settings.resolve(Arc::clone(&self.phase.handler));
         self.core.get_or_try_init(resolve).await
     }

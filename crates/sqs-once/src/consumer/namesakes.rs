@@ -1,15 +1,13 @@
-//! Consumers of one process that would take each other's messages for duplicates.
+//! Detects consumers of one process that would treat each other's messages as duplicates.
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::shared_namespace;
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::handler::HandlerType;
 use crate::idempotency::Driver;
 use crate::key::KeyCodec;
 
-/// A consumer that was set up in this process.
 struct SetUp {
     store: String,
     codec: KeyCodec,
@@ -18,10 +16,10 @@ struct SetUp {
 
 static CONSUMERS: Mutex<Vec<SetUp>> = Mutex::new(Vec::new());
 
-/// Refuses a consumer whose keys are those of another handler in this process.
+/// Refuses a consumer that shares its keys with another handler in this process.
 ///
-/// On Lambda alone: there a process has the consumers that its `main` makes, and each is at work. A test program
-/// makes consumers by the dozen that never meet, of the next version of a handler for instance.
+/// Checks only on Lambda, where a process runs every consumer that its `main` creates. A test program may create many
+/// consumers that never run together, for example of two versions of a handler.
 pub(super) fn check(driver: &Driver, handler: HandlerType) -> Result<(), ConfigError> {
     let store = driver.store.identity();
     let (Some(store), Some(_)) = (store, process_env("AWS_LAMBDA_FUNCTION_NAME")) else {
@@ -34,8 +32,16 @@ pub(super) fn check(driver: &Driver, handler: HandlerType) -> Result<(), ConfigE
     match namesake {
         Some(other) if other.handler == handler => {}
         Some(other) => {
-            let names = [other.handler, handler].map(HandlerType::name);
-            return Err(shared_namespace(driver.namespace.as_str(), names));
+            let namespace = driver.namespace.as_str();
+            return Err(ConfigError::new(
+                "the setting `namespace`",
+                format!(
+                    "is {namespace:?} for two handlers of this process, `{}` and `{}`, each of which would take the \
+                     other's messages for duplicates",
+                    other.handler.name, handler.name
+                ),
+                "a namespace for each",
+            ));
         }
         None => consumers.push(SetUp {
             store,

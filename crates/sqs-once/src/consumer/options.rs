@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::batch::{
     self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests,
 };
+#[cfg(feature = "sqs")]
+use crate::disposition::{AfterDeadLetter, Backoff};
 use crate::handler::HandlerError;
 use crate::idempotency::{Mode, shared_settings};
 use crate::record::{Envelope, Message};
@@ -14,7 +16,7 @@ use crate::telemetry::Metrics;
 
 use super::Consumer;
 
-/// Settings, in any phase. What is set here wins over the environment.
+/// Settings, in any phase. They override the environment.
 impl<Phase> Consumer<Phase> {
     shared_settings!();
 
@@ -54,34 +56,35 @@ impl<Phase> Consumer<Phase> {
     /// Sets how many handlers of a batch run at once. Default: `SQS_ONCE_CONCURRENCY`, else 10. Zero fails at
     /// [`init`](Consumer::init).
     ///
-    /// In a FIFO queue, each message group has one handler at a time. The consumer claims up to 200 records, or as many as
-    /// this, ahead of their handlers; it gives back those that have not started before the deadline. A handler that takes
-    /// a transaction claims nothing ahead: as many transactions as this are open at once, each on a connection of its own,
-    /// and those that wait for another transaction count. A [`BatchHandler`](crate::handler::BatchHandler) is called once,
-    /// whatever is set here.
+    /// In a FIFO queue, each message group has one handler at a time. The consumer claims keys ahead of their handlers:
+    /// 200 records, or this number if it is larger. It releases claims whose handlers have not started before the
+    /// deadline. For a handler that takes a transaction, the consumer claims nothing ahead. Up to this number of
+    /// transactions are open at once, each on its own connection, including transactions that wait for another one. A
+    /// [`BatchHandler`](crate::handler::BatchHandler) is called once, regardless of this setting.
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
         self.set(|settings| settings.concurrency = Some(concurrency))
     }
 
-    /// Sets how long one handler may run, or the one call of a [`BatchHandler`](crate::handler::BatchHandler). Default:
-    /// until the invocation's deadline is near. Zero fails at [`init`](Consumer::init).
+    /// Sets how long one handler, or the single call of a [`BatchHandler`](crate::handler::BatchHandler), may run.
+    /// Default: until the invocation's deadline is near. Zero fails at [`init`](Consumer::init).
     ///
-    /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is left to lapse,
-    /// because its effect may be in flight. [`Writes`](crate::Writes) that it would have returned are not committed, and
-    /// its transaction is rolled back: then no claim is left, unless the consumer claimed the key before the writes.
+    /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim lapses instead of
+    /// being released, because its effect may be in flight. [`Writes`](crate::Writes) that it would have returned are
+    /// not committed, and its transaction is rolled back. No claim remains then, unless the consumer claimed the key
+    /// before the writes.
     #[must_use]
     pub fn record_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.record_timeout = Some(timeout))
     }
 
-    /// Sets the visibility timeout of the queue, which events do not contain. Default: `SQS_ONCE_VISIBILITY_TIMEOUT`; else,
-    /// on Lambda and with the feature `sqs`, the consumer asks the queue when a batch takes longer than half of its time.
-    /// That needs `sqs:GetQueueAttributes`, which the role has for Lambda's poller.
+    /// Sets the visibility timeout of the queue, which events do not contain. Default: `SQS_ONCE_VISIBILITY_TIMEOUT`;
+    /// else, on Lambda and with the feature `sqs`, the consumer asks the queue when a batch takes longer than half of
+    /// its time. That needs `sqs:GetQueueAttributes`, a permission that the role already has for Lambda's poller.
     ///
-    /// The timeout changes nothing but a warning in the log. The consumer warns when four fifths of it have passed since the
-    /// first message of the batch was received and the batch still runs: SQS will soon deliver the messages again. SQS does
-    /// not report when it redelivered a message; such a message counts from the beginning of the batch.
+    /// The timeout only affects a warning in the log. The consumer warns when four fifths of it have passed since the
+    /// first message of the batch was received and the batch still runs: SQS will soon deliver the messages again. SQS
+    /// does not report when it redelivered a message; such a message counts from the beginning of the batch.
     #[must_use]
     pub fn visibility_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.visibility_timeout = Some(timeout))
@@ -108,8 +111,8 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.idempotency.mode = Some(mode))
     }
 
-    /// Sets how many keys a request to the store carries. Default: [`Requests::Batched`]. It has no effect if the handler's
-    /// effect commits with the record of its key, because each commit is a request of its own.
+    /// Sets how many keys a request to the store carries. Default: [`Requests::Batched`]. It has no effect if the
+    /// handler's effect commits with the record of its key, because each commit is a separate request.
     #[must_use]
     pub fn requests(self, requests: Requests) -> Self {
         self.set(|settings| settings.requests = requests)
@@ -181,8 +184,8 @@ impl<Phase> Consumer<Phase> {
     ///
     /// A hook that fails or panics fails its record, as a handler's error would. So does a hook that still runs half a
     /// deadline margin after the handlers were cancelled. The effect never repeats: the message's next delivery is a
-    /// duplicate and calls [`on_duplicate`](Consumer::on_duplicate). Set both for a hook that must happen. It may be called
-    /// more than once for an event.
+    /// duplicate and calls [`on_duplicate`](Consumer::on_duplicate). Set both hooks for an action that must happen.
+    /// They may be called more than once for an event.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
@@ -243,11 +246,130 @@ impl<Phase> Consumer<Phase> {
     /// Sets whether the invocation fails if every record of its batch failed, so that Lambda's `Errors` metric shows it.
     /// Default: off, and the response names the failed records.
     ///
-    /// All messages return to the queue either way. Records that were moved to the dead-letter queue do not count as failed
-    /// here, and neither does a batch without an attempt, because other workers have its keys. Lambda polls a queue more
-    /// slowly while its function's invocations fail.
+    /// All messages return to the queue either way. Records that were moved to the dead-letter queue do not count as
+    /// failed here, and neither does a batch without any attempt because other workers hold its keys. Lambda polls a
+    /// queue more slowly while its function's invocations fail.
     #[must_use]
     pub fn raise_on_total_failure(self, raise: bool) -> Self {
         self.set(|settings| settings.raise_on_total_failure = raise)
+    }
+}
+
+/// Settings of the feature `sqs`, in any phase. They override the environment.
+#[cfg(feature = "sqs")]
+impl<Phase> Consumer<Phase> {
+    /// Sends terminal records to the queue at `url` at once, and acknowledges them after SQS has confirmed the copy.
+    /// Default: `SQS_ONCE_DLQ_URL`; else terminal records stay in their queue until its redrive policy moves them.
+    ///
+    /// The function's role needs `sqs:SendMessage` on that queue. Body, attributes, message group and trace header are
+    /// kept. A FIFO queue gets the message id as deduplication id, and also as message group if the message has no
+    /// group. A standard queue may get a message twice if an answer from SQS is lost. These attributes are added, all
+    /// of type `String`:
+    ///
+    /// | attribute | value |
+    /// |---|---|
+    /// | `sqs-once-reason` | the error's own words, at most 1 KiB |
+    /// | `sqs-once-key` | the id of its key's item in the table, if it has a key |
+    /// | `sqs-once-message-id` | the message's id in its own queue, as in the logs |
+    /// | `sqs-once-receive-count` | how often SQS had delivered it |
+    /// | `sqs-once-first-received` | when it first did: milliseconds since the Unix epoch |
+    /// | `sqs-once-function` | the Lambda function's name |
+    /// | `sqs-once-error-chain` | the error and its causes, at most 16 KiB; absent if it equals the reason |
+    ///
+    /// SQS allows 10 attributes and 1 MiB per message. If the attributes do not all fit, the consumer first shortens
+    /// reason and chain. Then it leaves out attributes from the table's end, the reason last. A message that already
+    /// has 10 attributes gets none of these; the log line of its record has the reason. If the message with these
+    /// attributes exceeds the queue's `MaximumMessageSize`, it is sent without them.
+    ///
+    /// The consumer refuses to move a message to the queue that it came from: the record fails, with the reason in the
+    /// log. The consumer does not start if `queue_url` or `SQS_ONCE_QUEUE_URL` names that same queue.
+    ///
+    /// Characters that SQS refuses become `U+FFFD`. A message that returns from the dead-letter queue and fails again
+    /// has only the attributes of its last move. A message whose body can't be read at all is not sent: only redrive
+    /// can move it unchanged. A text that is not a URL fails at [`init`](Consumer::init).
+    #[must_use]
+    pub fn dead_letter_queue(self, url: &str) -> Self {
+        self.set(|settings| settings.disposition.dead_letter_queue = Some(url.to_owned()))
+    }
+
+    /// Sets what happens to the rest of a FIFO message group after a terminal record was moved to the dead-letter queue.
+    /// Default: [`AfterDeadLetter::Stop`].
+    ///
+    /// A terminal record that could not be moved always stops its group. So does one without a dead-letter queue.
+    #[must_use]
+    pub fn after_dead_letter(self, after: AfterDeadLetter) -> Self {
+        self.set(|settings| settings.disposition.after_dead_letter = after)
+    }
+
+    /// Hides messages that return to the queue for a while, longer with every delivery, through
+    /// `ChangeMessageVisibilityBatch`. Default: off, and SQS delivers them again when the queue's visibility timeout ends.
+    /// The function's role needs `sqs:ChangeMessageVisibility` on its queue.
+    ///
+    /// | record | hidden |
+    /// |---|---|
+    /// | failed | for the backoff |
+    /// | failed with [`retry_after`](crate::ResultExt::retry_after) | for that time ¹ |
+    /// | cancelled at the deadline | for the backoff, and until its own lease has lapsed |
+    /// | in progress elsewhere | until the other worker's lease has lapsed ¹ |
+    /// | returned because an earlier record of its FIFO group did not succeed | as long as that record, so that the group comes back together |
+    /// | not started before the deadline | until the queue's visibility timeout ends |
+    /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
+    ///
+    /// ¹ Also without a backoff, on Lambda or if `queue_url` or `sqs_client` is set.
+    ///
+    /// FIFO order holds: SQS delivers no message of a group while one of its messages is hidden. Times count from the
+    /// end of the record, are rounded up to whole seconds, and stay within the 12 hours after receipt that SQS allows.
+    /// The consumer sends the requests when the batch has ended, up to 10 records in each. If a request fails or is
+    /// late, the log has one line, and its records return when the queue's visibility timeout ends. So do messages
+    /// without a receipt handle or a queue ARN, which occur only in hand-made events.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        self.set(|settings| settings.disposition.backoff = Some(backoff))
+    }
+
+    /// Sets the URL of the queue that the messages come from, for the [`backoff`](Consumer::backoff). Default:
+    /// `SQS_ONCE_QUEUE_URL`; else the URL that follows from each message's queue ARN, at `AWS_ENDPOINT_URL_SQS` or
+    /// `AWS_ENDPOINT_URL` if one of them is set. A text that is not a URL fails at [`init`](Consumer::init).
+    #[must_use]
+    pub fn queue_url(self, url: &str) -> Self {
+        self.set(|settings| settings.disposition.queue = Some(url.to_owned()))
+    }
+
+    /// Sets the SQS client, for your own credentials or endpoints. Default: a client with timeouts and the SDK's
+    /// settings from the environment.
+    #[must_use]
+    pub fn sqs_client(self, client: aws_sdk_sqs::Client) -> Self {
+        self.set(|settings| settings.disposition.client = Some(client))
+    }
+}
+
+/// Settings of the feature `opentelemetry`, in any phase.
+#[cfg(feature = "opentelemetry")]
+impl<Phase> Consumer<Phase> {
+    /// Calls `flush` after each answer to Lambda, under [`run`](crate::run). Default: nothing is called.
+    ///
+    /// Export spans and metrics here. Lambda freezes the process when it asks for the next event; data that was not
+    /// exported waits for the next invocation, or is lost. The answer has been sent, so a slow or unreachable collector costs
+    /// time and no message. The call runs on a thread that may block, and has the rest of the invocation's time. If it
+    /// panics or takes longer, the log has a warning.
+    ///
+    /// ```no_run
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # #[sqs_once::handler(key = order.order_id)]
+    /// # async fn charge(order: OrderPlaced) {}
+    /// use opentelemetry_sdk::trace::SdkTracerProvider;
+    ///
+    /// # async fn example() -> Result<(), sqs_once::Error> {
+    /// let tracer_provider = SdkTracerProvider::builder().build(); // with an exporter
+    /// opentelemetry::global::set_tracer_provider(tracer_provider.clone());
+    /// let consumer = charge::consumer().after_answer(move || {
+    ///     let _ = tracer_provider.force_flush();
+    /// });
+    /// sqs_once::run(consumer).await
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn after_answer(self, flush: impl Fn() + Send + Sync + 'static) -> Self {
+        self.set(|settings| settings.after_answer = Some(Arc::new(flush)))
     }
 }

@@ -1,9 +1,9 @@
-//! What can be run as a Lambda function.
+//! Consumers that can run as a Lambda function.
 
 use super::Consumer;
 
-/// A consumer that lacks nothing: it has its key, its handler, and the handler's state. Only a
-/// [`Consumer`] whose phase is [`Ready<()>`](super::Ready) is one.
+/// A complete consumer: it has its key, its handler, and the handler's state. Only a [`Consumer`] in the phase
+/// [`Ready<()>`](super::Ready) implements this.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't run yet",
     label = "this consumer still lacks something",
@@ -11,7 +11,7 @@ use super::Consumer;
     note = "a consumer made by hand needs a key, then a handler: `.key(…).handler(…)`"
 )]
 pub trait Runnable {
-    /// The consumer.
+    /// Returns the consumer.
     fn into_consumer(self) -> Consumer;
 }
 

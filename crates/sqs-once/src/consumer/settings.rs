@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests};
-use crate::config::{EnvSettings, unusable};
-use crate::disposition::{DispositionSettings, FailedRecords};
+use crate::config::EnvSettings;
+use crate::disposition::DispositionSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::handler::{PrepareRecord, WithEnvelope};
@@ -20,6 +20,9 @@ use crate::telemetry::{Identity, Meter, Metrics};
 use super::namesakes;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
+
+#[cfg(feature = "opentelemetry")]
+pub(crate) type AfterAnswer = Arc<dyn Fn() + Send + Sync>;
 
 /// The settings of the code; `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
@@ -41,39 +44,31 @@ pub(super) struct Settings {
     pub(super) service: Option<Arc<str>>,
     pub(super) metrics: Option<Metrics>,
     pub(super) record_levels: Option<RecordLevels>,
-    /// For a test bench, where the handler's place gives no default.
+    /// The namespace on a test bench if the handler's location has no default.
     #[cfg(feature = "testing")]
     pub(super) unique_namespace: Option<Namespace>,
     #[cfg(feature = "opentelemetry")]
-    pub(super) after_answer: Option<super::AfterAnswer>,
-}
-
-/// A consumer with everything decided.
-pub(super) struct Resolved {
-    pub(super) engine: Arc<Engine>,
-    pub(super) identity: Identity,
-    pub(super) meter: Meter,
+    pub(super) after_answer: Option<AfterAnswer>,
 }
 
 impl Settings {
-    /// Fills in the values of the environment, and the defaults.
     pub(super) async fn resolve(
         &self,
         handler: Arc<dyn PrepareRecord<()>>,
-    ) -> Result<Resolved, ConfigError> {
+    ) -> Result<Arc<Engine>, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
         handler.check()?;
         let effect = handler.effect();
         let mut requests = self.requests;
         if effect != Effect::APART {
             if self.missing_key == MissingKey::ProcessUnprotected {
-                return Err(unusable(
+                return Err(ConfigError::new(
                     "the setting `missing_key`",
                     "is `ProcessUnprotected`, but the handler's effect commits with the record of its key",
                     "`Terminal` or `Retry`",
                 ));
             }
-            // Each effect is a transaction of its own.
+            // Each effect is a separate transaction.
             requests = Requests::Single;
         }
         let idempotency = self.idempotency.resolve(&env, effect).await?;
@@ -81,7 +76,7 @@ impl Settings {
         let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
             (true, mismatch) => mismatch,
             (false, PayloadMismatch::Reject) => {
-                return Err(unusable(
+                return Err(ConfigError::new(
                     "the setting `payload_mismatch`",
                     "is `Reject`, but what stands under its key codec has no fingerprint of this library's",
                     "`Warn` or `Ignore`, which compare nothing there",
@@ -90,69 +85,55 @@ impl Settings {
             (false, _) => PayloadMismatch::Ignore,
         };
         let (clock, random) = (&idempotency.clock, &idempotency.random);
-        let FailedRecords {
-            dead_letters,
-            visibility,
-            after_dead_letter,
-        } = self.disposition.resolve(&env, clock, random).await?;
-        let handler = Arc::new(WithEnvelope {
+        let failed = self.disposition.resolve(&env, clock, random).await?;
+        let handler = WithEnvelope {
             inner: handler,
             envelope: self.envelope.clone(),
             correlate: self.correlate.clone(),
+        };
+        let concurrency = self.concurrency.map(|concurrency| {
+            let zero = || ConfigError::new("the setting `concurrency`", "is 0", "1 or more");
+            NonZeroUsize::new(concurrency).ok_or_else(zero)
         });
-        let concurrency =
-            match self.concurrency {
-                Some(concurrency) => {
-                    let checked = NonZeroUsize::new(concurrency);
-                    Some(checked.ok_or_else(|| {
-                        unusable("the setting `concurrency`", "is 0", "1 or more")
-                    })?)
-                }
-                None => env.concurrency,
-            };
+        let concurrency = concurrency.transpose()?.or(env.concurrency);
         if self.record_timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return Err(unusable(
+            return Err(ConfigError::new(
                 "the setting `record_timeout`",
                 "is 0, so that every handler would be cancelled at once",
                 "more than zero, or no such setting",
             ));
         }
-        if self
-            .service
-            .as_ref()
-            .is_some_and(|name| name.trim().is_empty())
-        {
-            return Err(unusable("the setting `service`", "is blank", "a name"));
+        let is_blank = |name: &Arc<str>| name.trim().is_empty();
+        if self.service.as_ref().is_some_and(is_blank) {
+            return Err(ConfigError::new(
+                "the setting `service`",
+                "is blank",
+                "a name",
+            ));
         }
-        let service = self
-            .service
-            .clone()
-            .or_else(|| env.service.as_deref().map(Arc::from));
+        let service = self.service.clone();
+        let service = service.or_else(|| env.service.as_deref().map(Arc::from));
         let service = service.unwrap_or_else(|| idempotency.namespace.as_str().into());
-        Ok(Resolved {
+        Ok(Arc::new(Engine {
             meter: Meter::new(
                 self.metrics.or(env.metrics),
                 env.metrics_namespace.as_deref(),
                 Arc::clone(&service),
             ),
             identity: Identity::new(service, env.sample_rate, Arc::clone(random)),
-            engine: Arc::new(Engine {
-                handler,
-                idempotency,
-                concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
-                record_timeout: self.record_timeout,
-                mismatch,
-                fifo_failure: self.fifo_failure,
-                in_progress: self.in_progress,
-                requests,
-                missing_key: self.missing_key,
-                dead_letters,
-                visibility,
-                visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
-                after_dead_letter,
-                hooks: self.hooks.clone(),
-                record_levels: self.record_levels.unwrap_or(env.record_levels),
-            }),
-        })
+            handler,
+            idempotency,
+            concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
+            record_timeout: self.record_timeout,
+            mismatch,
+            fifo_failure: self.fifo_failure,
+            in_progress: self.in_progress,
+            requests,
+            missing_key: self.missing_key,
+            failed,
+            visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
+            hooks: self.hooks.clone(),
+            record_levels: self.record_levels.clone().unwrap_or(env.record_levels),
+        }))
     }
 }

@@ -7,15 +7,15 @@ use crate::idempotency::Driver;
 use crate::key::Namespace;
 use crate::random::Random;
 use crate::store::Store;
-use crate::time::{Clock, Timestamp};
+use crate::time::Clock;
 
 use super::Consumer;
 
-/// The namespace where neither code nor environment names one.
+/// The namespace if neither code nor environment sets one.
 const NAMESPACE: &str = "test";
 
 impl Consumer {
-    /// The same consumer in a new process that reaches nothing outside itself.
+    /// Returns the same consumer as in a new process, without access to anything outside the process.
     pub(crate) fn isolated(
         self,
         store: impl Store,
@@ -29,7 +29,7 @@ impl Consumer {
             {
                 settings.disposition.is_isolated = true;
             }
-            // No two handlers share keys on a bench that a deployment would keep apart or refuse.
+            // On a bench, two handlers share keys only if they would in a deployment.
             if !matches!(settings.idempotency.default_namespace, Some(Ok(_))) {
                 let unique = settings.unique_namespace.clone();
                 let namespace = unique.or_else(|| Namespace::new(NAMESPACE).ok());
@@ -39,11 +39,6 @@ impl Consumer {
     }
 
     pub(crate) async fn driver(&self) -> Result<&Driver, ConfigError> {
-        Ok(&self.core().await?.engine.idempotency)
-    }
-
-    /// Until when a claim holds that is made in an invocation which ends at `ends_at`.
-    pub(crate) async fn lease_until(&self, ends_at: Timestamp) -> Result<Timestamp, ConfigError> {
-        Ok(self.driver().await?.deadline(ends_at).lease_until)
+        Ok(&self.core().await?.idempotency)
     }
 }

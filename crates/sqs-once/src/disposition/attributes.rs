@@ -1,43 +1,39 @@
-//! The message attributes of a dead letter: its own, and what is added as far as there is room.
+//! The message attributes of a dead letter: its own attributes, and as many added ones as fit.
 
 use std::collections::HashMap;
-use std::error::Error;
 
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::MessageAttributeValue;
 
 use crate::record::Message;
 
-use super::Cause;
+use super::{BoxError, Cause};
 
 type Attributes = HashMap<String, MessageAttributeValue>;
 
-/// SQS's limits for one message: its attributes, and the bytes of its body and attributes together.
-/// System attributes such as the trace header don't count.
+/// SQS's limits for one message: its attributes, and the bytes of its body and attributes without system attributes.
 pub(crate) const MAX_ATTRIBUTES: usize = 10;
 const MAX_SIZE: usize = 1024 * 1024;
-/// The most bytes that are sent of a reason and of a chain.
+/// The longest reason and the longest chain, in bytes.
 const MAX_REASON: usize = 1024;
 const MAX_CHAIN: usize = 16 * 1024;
 
 const TEXT: &str = "String";
 const PREFIX: &str = "sqs-once-";
 
-/// The attributes that are added to a message.
 struct Added {
     name: &'static str,
     value: Option<String>,
-    /// How long the value may be; `None` for one that is whole or not there.
+    /// The longest length of the value; `None` for a value that must not be shortened.
     shorten_to: Option<usize>,
 }
 
-/// The message's own attributes and those that are added: the first of them first, so that the reason
-/// is the last to be left out.
+/// Returns the message's own attributes and the added ones. The reason is added first, so that it is left out last.
 pub(super) fn attributes(
     message: &Message,
     cause: &Cause,
     function: Option<&str>,
-) -> Result<Attributes, Box<dyn Error + Send + Sync>> {
+) -> Result<Attributes, BoxError> {
     let mut attributes = original(message)?;
     let body = message.body().map_or(0, str::len);
     let used: usize = attributes
@@ -82,7 +78,7 @@ fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 7]
     let key = cause.key.as_ref().map(|id| id.as_str().to_owned());
     let receive_count = message.receive_count().map(|count| count.to_string());
     let first_received = message.first_received_at();
-    // A chain without more information than the reason would only take room.
+    // A chain that equals the reason would only take up space.
     let says_more = cause.chain != cause.reason || cause.reason.len() > MAX_REASON;
     [
         Added {
@@ -90,7 +86,7 @@ fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 7]
             value: Some(cause.reason.clone()),
             shorten_to: Some(MAX_REASON),
         },
-        // Who looks after dead letters finds the key's item by it.
+        // Operators find the key's item by this attribute.
         whole("sqs-once-key", key),
         whole("sqs-once-message-id", Some(message.id().to_owned())),
         whole("sqs-once-receive-count", receive_count),
@@ -107,9 +103,8 @@ fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 7]
     ]
 }
 
-/// The message's own attributes, as they came. What an earlier move added is about that move, and
-/// gives way.
-pub(super) fn original(message: &Message) -> Result<Attributes, Box<dyn Error + Send + Sync>> {
+/// Returns the message's own attributes, unchanged. Drops the attributes that an earlier move added.
+pub(super) fn original(message: &Message) -> Result<Attributes, BoxError> {
     let own = message
         .attributes()
         .filter(|(name, _)| !name.starts_with(PREFIX));
@@ -131,7 +126,7 @@ fn size(name: &str, value: &MessageAttributeValue) -> usize {
     name.len() + value.data_type().len() + text + binary
 }
 
-/// Text with every character that SQS refuses replaced. It takes those of XML.
+/// Replaces every character that SQS refuses. SQS accepts the characters of XML.
 pub(crate) fn accepted(text: &str) -> String {
     let is_accepted = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
     text.chars()
@@ -139,7 +134,7 @@ pub(crate) fn accepted(text: &str) -> String {
         .collect()
 }
 
-/// At most `limit` bytes of a text, with a mark where it was cut; nothing where only the mark has room.
+/// Returns at most `limit` bytes of a text, with a mark if it was cut. Returns nothing if only the mark would fit.
 fn shortened(mut text: String, limit: usize) -> String {
     const CUT: char = '…';
     if text.len() <= limit {

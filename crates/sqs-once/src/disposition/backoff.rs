@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::ConfigError;
 
-/// How long messages that return to the queue stay hidden: longer with every delivery.
+/// Chooses how long messages that return to the queue stay hidden: longer with every delivery.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,9 +20,9 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// After the *n*th delivery a random time between `floor · 2ⁿ⁻¹` and twice that, never more than
-    /// `ceiling`: where that cuts it short, between half of `ceiling` and `ceiling`, so that messages
-    /// which failed together don't come back together. SQS allows 12 hours at most.
+    /// Hides a message after its *n*th delivery for a random time between `floor · 2ⁿ⁻¹` and twice that. If this
+    /// exceeds `ceiling`, the time is between half of `ceiling` and `ceiling`. The time is random so that messages that
+    /// failed together don't return together. SQS allows 12 hours at most.
     ///
     /// A consumer fails at [`init`](crate::Consumer::init) if `floor` is zero or longer than `ceiling`.
     pub const fn exponential(floor: Duration, ceiling: Duration) -> Self {
@@ -40,7 +40,7 @@ impl Backoff {
         ))
     }
 
-    /// The time after the `receive_count`th delivery, with `bits` for chance.
+    /// Returns the time after the `receive_count`th delivery. `bits` are random.
     pub(super) fn after(self, receive_count: u32, bits: u128) -> Duration {
         let doublings = receive_count.clamp(1, 31);
         let longest = self.floor.saturating_mul(1 << doublings).min(self.ceiling);

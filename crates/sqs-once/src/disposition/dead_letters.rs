@@ -1,57 +1,39 @@
 //! A dead-letter queue in SQS.
 
 use std::collections::HashMap;
-use std::error::Error;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::{MessageSystemAttributeNameForSends, MessageSystemAttributeValue};
-use futures_util::future::BoxFuture;
 
-use crate::env::process_env;
 use crate::record::Message;
 
 use super::attributes::{attributes, original};
-use super::sqs::said;
-use super::{Cause, DeadLetters};
+use super::sqs::{arn_parts, said};
+use super::{BoxError, Cause, DeadLetters, Sending};
 
 pub(super) struct DeadLetterQueue {
-    client: Client,
-    url: String,
-    /// The Lambda function that gives records up; none outside Lambda.
-    function: Option<String>,
+    pub(super) client: Client,
+    pub(super) url: String,
+    /// The name of this Lambda function; `None` outside Lambda.
+    pub(super) function: Option<String>,
 }
 
 impl DeadLetterQueue {
-    pub(super) fn new(client: Client, url: String) -> Self {
-        Self {
-            client,
-            url,
-            function: process_env("AWS_LAMBDA_FUNCTION_NAME"),
-        }
-    }
-
-    /// Whether the message came from this very queue.
     fn is_source_of(&self, message: &Message) -> bool {
-        let mut parts = message.queue_arn().unwrap_or_default().split(':').skip(3);
-        let (Some(region), Some(account), Some(name)) = (parts.next(), parts.next(), parts.next())
-        else {
+        let Some([.., region, account, name]) = message.queue_arn().and_then(arn_parts) else {
             return false;
         };
-        // The SDK sends requests to its own region, whatever the host of the URL is.
+        // The SDK sends requests to its own region, regardless of the URL's host.
         let own = self.client.config().region();
         own.is_none_or(|own| own.as_ref() == region) && place(&self.url) == Some((account, name))
     }
 }
 
 impl DeadLetters for DeadLetterQueue {
-    /// Keeps body, attributes, message group and trace header, and adds what there is to know.
-    fn send<'a>(
-        &'a self,
-        message: &'a Message,
-        cause: &'a Cause,
-    ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
+    /// Sends body, attributes, message group and trace header, and adds attributes about the failure.
+    fn send<'a>(&'a self, message: &'a Message, cause: &'a Cause) -> Sending<'a> {
         Box::pin(async move {
             if self.is_source_of(message) {
                 return Err(ITSELF.into());
@@ -69,15 +51,15 @@ impl DeadLetters for DeadLetterQueue {
                     None if is_fifo => Some(message.id().to_owned()),
                     group => group.map(str::to_owned),
                 })
-                // The same message may be sent again when an answer is lost; within five minutes a
-                // FIFO queue keeps only one of them.
+                // The SDK sends a message again if an answer is lost. Within five minutes, a FIFO queue keeps only one
+                // copy.
                 .set_message_deduplication_id(is_fifo.then(|| message.id().to_owned()));
             let own = original(message)?;
             let whole = attributes(message, cause, self.function.as_deref())?;
             let adds = whole.len() > own.len();
             let with = |attributes| request.clone().set_message_attributes(Some(attributes));
             let mut sent = with(whole).send().await;
-            // The queue's own `MaximumMessageSize` may leave less room than SQS does.
+            // The queue's `MaximumMessageSize` may be smaller than the limit of SQS.
             if adds && sent.as_ref().is_err_and(is_invalid) {
                 sent = with(own).send().await;
             }
@@ -90,30 +72,30 @@ impl DeadLetters for DeadLetterQueue {
 const ITSELF: &str = "SQS_ONCE_DLQ_URL, or the code's `dead_letter_queue`, names the queue that the message came from: \
                       a copy there would come back for ever";
 
-/// The error code of SQS for a message that is too long, and for other invalid messages.
+/// The error code of SQS for messages that are too long or otherwise invalid.
 fn is_invalid(error: &SdkError<SendMessageError>) -> bool {
     error
         .code()
         .is_some_and(|code| code.contains("InvalidParameterValue"))
 }
 
-/// Account and name of the queue at a URL: the end of its path.
+/// Returns the account and name of the queue at a URL: the end of its path.
 pub(super) fn place(url: &str) -> Option<(&str, &str)> {
     let (rest, name) = url.trim_end_matches('/').rsplit_once('/')?;
     let (_, account) = rest.rsplit_once('/')?;
     Some((account, name))
 }
 
-/// The body, without which there is nothing to send.
+/// Returns the body. A message without a body can't be sent.
 pub(super) fn body(message: &Message) -> Result<&str, &'static str> {
-    // Redrive still has the body that could not be read here.
+    // Redrive still has the body that this process could not read.
     let body = message.body().filter(|body| !body.is_empty());
     body.ok_or("its body could not be read, so that only redrive can move it")
 }
 
 type SystemAttributes = HashMap<MessageSystemAttributeNameForSends, MessageSystemAttributeValue>;
 
-fn trace_header(header: &str) -> Result<SystemAttributes, Box<dyn Error + Send + Sync>> {
+fn trace_header(header: &str) -> Result<SystemAttributes, BoxError> {
     let value = MessageSystemAttributeValue::builder()
         .data_type("String")
         .string_value(header)

@@ -29,10 +29,9 @@ pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
 pub use backoff::Backoff;
 pub(crate) use settings::{DispositionSettings, FailedRecords};
 
-/// Why a record is terminal.
 #[derive(Clone)]
 pub(crate) struct Cause {
-    /// The error's own words.
+    /// The error's own text, without its causes.
     #[cfg_attr(
         not(feature = "sqs"),
         expect(dead_code, reason = "only a dead letter tells it from its causes")
@@ -40,7 +39,7 @@ pub(crate) struct Cause {
     pub(crate) reason: String,
     /// The error and its causes, in one line.
     pub(crate) chain: String,
-    /// Where the table keeps the record's key, if it has one.
+    /// The id of the key's item in the table, if the record has a key.
     pub(crate) key: Option<ItemId>,
 }
 
@@ -54,7 +53,7 @@ impl From<&HandlerError> for Cause {
     }
 }
 
-/// A reason that has no causes.
+/// Creates a cause from a reason without further causes.
 impl From<String> for Cause {
     fn from(reason: String) -> Self {
         Self {
@@ -65,38 +64,38 @@ impl From<String> for Cause {
     }
 }
 
-/// What happens to the rest of a FIFO message group when a terminal record of it was moved to the
-/// dead-letter queue.
+/// Chooses what happens to the rest of a FIFO message group after its terminal record was moved to the dead-letter
+/// queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AfterDeadLetter {
-    /// It is returned to the queue unprocessed, as after any failure (the default): it comes back at the
-    /// next delivery, without the record that was moved.
+    /// The rest returns to the queue unprocessed, as after any failure (the default). SQS delivers it again, without
+    /// the moved record.
     #[default]
     Stop,
-    /// It goes on at once.
+    /// The rest continues at once.
     GoOn,
 }
 
-/// The dead-letter queue.
+type BoxError = Box<dyn Error + Send + Sync>;
+
+pub(crate) type Sending<'a> = BoxFuture<'a, Result<(), BoxError>>;
+
 pub(crate) trait DeadLetters: Send + Sync {
-    /// Sends a copy of the message there, with the cause; only after that may it leave its queue.
-    fn send<'a>(
-        &'a self,
-        message: &'a Message,
-        cause: &'a Cause,
-    ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>>;
+    /// Sends a copy of the message to the dead-letter queue, with the cause. The message may leave its own queue only
+    /// after that.
+    fn send<'a>(&'a self, message: &'a Message, cause: &'a Cause) -> Sending<'a>;
 }
 
-/// The queue that messages come from.
+/// The queue that the messages come from.
 pub(crate) trait Visibility: Send + Sync {
-    /// How long a failed message stays hidden, if the consumer has a backoff.
+    /// Returns how long a failed message stays hidden, if the consumer has a backoff.
     fn backoff(&self, message: &Message) -> Option<Duration>;
 
-    /// Keeps messages away for so long from now. What goes wrong is logged: those messages come back
-    /// when their queue's visibility timeout ends.
+    /// Hides each message for its time from now. Logs failures: the messages of a failed request return when their
+    /// queue's visibility timeout ends.
     fn postpone<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()>;
 
-    /// The visibility timeout of the message's queue, if the queue can be asked.
+    /// Returns the visibility timeout of the message's queue, if the queue can be asked.
     fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>>;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::EnvSettings;
 #[cfg(feature = "sqs")]
-use crate::config::{QUEUE_URL, is_url, unusable};
+use crate::config::{QUEUE_URL, is_url};
 #[cfg(feature = "sqs")]
 use crate::env::process_env;
 use crate::error::ConfigError;
@@ -33,12 +33,12 @@ pub(crate) struct DispositionSettings {
     pub(crate) backoff: Option<Backoff>,
     #[cfg(feature = "sqs")]
     pub(crate) after_dead_letter: AfterDeadLetter,
-    /// No queue is reached but through a client that the code brings.
+    /// Reaches queues only through a client that the code provides.
     #[cfg(all(feature = "sqs", feature = "testing"))]
     pub(crate) is_isolated: bool,
 }
 
-/// What a consumer does about records that did not succeed.
+/// The resolved settings for records that did not succeed.
 #[derive(Default)]
 pub(crate) struct FailedRecords {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
@@ -60,7 +60,7 @@ impl DispositionSettings {
         if let (Some(dead_letters), Some(source)) = (dead_letter_queue, queue)
             && place(dead_letters) == place(source)
         {
-            return Err(unusable(
+            return Err(ConfigError::new(
                 match self.dead_letter_queue {
                     Some(_) => "the setting `dead_letter_queue`",
                     None => "SQS_ONCE_DLQ_URL",
@@ -71,7 +71,10 @@ impl DispositionSettings {
         }
         #[cfg(feature = "testing")]
         if self.is_isolated && self.client.is_none() {
-            let queues = Arc::new(super::isolated::Queues::new(self.backoff, random));
+            let queues = Arc::new(super::isolated::Queues {
+                backoff: self.backoff,
+                random: Arc::clone(random),
+            });
             return Ok(FailedRecords {
                 dead_letters: dead_letter_queue
                     .map(|_| Arc::clone(&queues) as Arc<dyn DeadLetters>),
@@ -79,8 +82,8 @@ impl DispositionSettings {
                 after_dead_letter: self.after_dead_letter,
             });
         }
-        // A handler may ask for a pause at any time, and another worker may have a record's key. Outside
-        // Lambda, for example in a test, neither is a reason to call AWS.
+        // A handler may ask for a pause, or another worker may hold a record's key. Outside Lambda, for example in a
+        // test, neither should call AWS.
         let asked = self.client.is_some() || queue.is_some() || self.backoff.is_some();
         let postpones = asked || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
         if dead_letter_queue.is_none() && !postpones {
@@ -91,13 +94,21 @@ impl DispositionSettings {
             None => sqs::client_from_env().await,
         };
         let dead_letters = dead_letter_queue.map(|url| {
-            let queue = DeadLetterQueue::new(client.clone(), url.clone());
-            Arc::new(queue) as Arc<dyn DeadLetters>
+            Arc::new(DeadLetterQueue {
+                client: client.clone(),
+                url: url.clone(),
+                function: process_env("AWS_LAMBDA_FUNCTION_NAME"),
+            }) as Arc<dyn DeadLetters>
         });
         let visibility = postpones.then(|| {
-            let (clock, random) = (Arc::clone(clock), Arc::clone(random));
-            let queue = SourceQueue::new(client, queue.cloned(), self.backoff, clock, random);
-            Arc::new(queue) as Arc<dyn Visibility>
+            Arc::new(SourceQueue {
+                client,
+                url: queue.cloned(),
+                endpoint: SourceQueue::endpoint(),
+                backoff: self.backoff,
+                clock: Arc::clone(clock),
+                random: Arc::clone(random),
+            }) as Arc<dyn Visibility>
         });
         Ok(FailedRecords {
             dead_letters,
@@ -106,7 +117,7 @@ impl DispositionSettings {
         })
     }
 
-    /// Checks the values that the code sets as those of the environment are checked.
+    /// Checks values from the code by the same rules as values from the environment.
     #[cfg(feature = "sqs")]
     fn check(&self) -> Result<(), ConfigError> {
         for (setting, url) in [
@@ -120,7 +131,7 @@ impl DispositionSettings {
         self.backoff.map_or(Ok(()), Backoff::check)
     }
 
-    /// Without SQS's client no queue can be reached: a variable that does nothing would be a trap.
+    /// Without the SQS client no queue can be reached, so a variable must not be ignored silently.
     #[cfg(not(feature = "sqs"))]
     pub(crate) async fn resolve(
         &self,

@@ -17,7 +17,7 @@ pub(super) async fn client_from_env() -> Client {
     Client::from_conf(config)
 }
 
-/// An error in one line, without the message of SQS, which quotes receipt handles and message groups.
+/// Formats an error in one line. Leaves out SQS's own message, because it quotes receipt handles and message groups.
 pub(super) fn said<E>(error: &SdkError<E>, action: &str) -> String
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -34,4 +34,14 @@ where
         String::new()
     };
     format!("SQS answered {code}{help}")
+}
+
+/// Returns the six parts of an ARN, such as `arn:aws:sqs:eu-central-1:123456789012:orders`.
+pub(super) fn arn_parts(arn: &str) -> Option<[&str; 6]> {
+    let mut parts = arn.split(':');
+    let mut all = [""; 6];
+    for part in &mut all {
+        *part = parts.next()?;
+    }
+    Some(all)
 }

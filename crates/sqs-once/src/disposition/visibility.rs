@@ -15,49 +15,36 @@ use crate::random::Random;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
 
-use super::sqs::said;
+use super::sqs::{arn_parts, said};
 use super::{Backoff, Visibility};
 
-/// The limit of SQS for a request, and the number of requests in flight.
+/// SQS's limit of entries per request, and our limit of requests in flight.
 const ENTRIES: usize = 10;
 const REQUESTS: usize = 8;
-/// The longest a message may be invisible, counted from its receipt: 12 hours, less a minute for the
-/// request's way. SQS refuses what is longer.
+/// The longest time that a message may be hidden, counted from its receipt: 12 hours, less a minute for the request to
+/// arrive. SQS refuses longer times.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60 - 60);
-/// A message that was delivered before does not tell when it was received this time: Lambda had it for
-/// its batching window (5 min at most) and its own retries before the function did.
+/// The assumed time from the receipt of a redelivered message to the invocation, because SQS does not report when it
+/// redelivered a message. Lambda holds the message for its batching window (5 min at most) and its own retries.
 const BEFORE_THE_FUNCTION: Duration = Duration::from_secs(15 * 60);
 
 type Entry = ChangeMessageVisibilityBatchRequestEntry;
 
 pub(super) struct SourceQueue {
-    client: Client,
-    /// The queue's URL, where the message's ARN is not to be asked.
-    url: Option<String>,
-    /// Where SQS is, if not at its usual place.
-    endpoint: Option<String>,
-    backoff: Option<Backoff>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
+    pub(super) client: Client,
+    /// The configured URL of the queue; `None` to build the URL from each message's ARN.
+    pub(super) url: Option<String>,
+    pub(super) endpoint: Option<String>,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
 }
 
 impl SourceQueue {
-    pub(super) fn new(
-        client: Client,
-        url: Option<String>,
-        backoff: Option<Backoff>,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-    ) -> Self {
-        let endpoint = ["AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"];
-        Self {
-            client,
-            url,
-            endpoint: endpoint.into_iter().find_map(process_env),
-            backoff,
-            clock,
-            random,
-        }
+    /// The endpoint of SQS, if not the default.
+    pub(super) fn endpoint() -> Option<String> {
+        let names = ["AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"];
+        names.into_iter().find_map(process_env)
     }
 
     fn url_of(&self, message: &Message) -> Option<String> {
@@ -65,7 +52,7 @@ impl SourceQueue {
         self.url.clone().or_else(from_arn)
     }
 
-    /// A message's queue and its entry in the request; `None` if the event lacks the queue or the receipt handle.
+    /// Returns a message's queue and its entry in the request, if the event has the queue and the receipt handle.
     fn entry(&self, message: &Message, wait: Duration, now: Timestamp) -> Option<(String, Entry)> {
         let url = self.url_of(message)?;
         let entry = Entry::builder()
@@ -76,26 +63,20 @@ impl SourceQueue {
         Some((url, entry.ok()?))
     }
 
-    /// Sends one request; how many entries came to nothing, and why.
+    /// Sends one request. Returns how many entries failed, and why.
     async fn change(&self, url: &str, mut entries: Vec<Entry>) -> Option<(usize, String)> {
         for (at, entry) in entries.iter_mut().enumerate() {
             entry.id = at.to_string();
         }
         let count = entries.len();
         let request = self.client.change_message_visibility_batch();
-        match request
-            .queue_url(url)
-            .set_entries(Some(entries))
-            .send()
-            .await
-        {
+        let request = request.queue_url(url).set_entries(Some(entries));
+        match request.send().await {
             Ok(answer) => {
-                let first = answer.failed().first()?;
-                // Its message would quote the receipt handle.
-                Some((
-                    answer.failed().len(),
-                    format!("SQS answered {}", first.code()),
-                ))
+                let failed = answer.failed();
+                // The error's message would quote the receipt handle.
+                let error = format!("SQS answered {}", failed.first()?.code());
+                Some((failed.len(), error))
             }
             Err(error) => Some((count, said(&error, "sqs:ChangeMessageVisibility"))),
         }
@@ -164,7 +145,7 @@ impl Visibility for SourceQueue {
     }
 }
 
-/// Whole seconds, rounded up, as far as SQS allows.
+/// Rounds up to whole seconds, within SQS's limit.
 fn visibility_timeout(message: &Message, wait: Duration, now: Timestamp) -> i32 {
     let received = message.first_received_at();
     let invisible = match (message.receive_count(), received) {
@@ -181,15 +162,9 @@ fn visibility_timeout(message: &Message, wait: Duration, now: Timestamp) -> i32 
 /// `arn:aws:sqs:eu-central-1:123456789012:orders` has the URL
 /// `https://sqs.eu-central-1.amazonaws.com/123456789012/orders`.
 fn url_from_arn(arn: &str, endpoint: Option<&str>) -> Option<String> {
-    let mut parts = arn.split(':');
-    if parts.next()? != "arn" {
+    let ["arn", partition, "sqs", region, account, name] = arn_parts(arn)? else {
         return None;
-    }
-    let partition = parts.next()?;
-    if parts.next()? != "sqs" {
-        return None;
-    }
-    let (region, account, name) = (parts.next()?, parts.next()?, parts.next()?);
+    };
     let endpoint = match endpoint {
         Some(endpoint) => endpoint.trim_end_matches('/').to_owned(),
         None if partition == "aws-cn" => format!("https://sqs.{region}.amazonaws.com.cn"),

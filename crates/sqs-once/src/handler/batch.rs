@@ -1,4 +1,4 @@
-//! All records of a batch at once, and what a batch handler says of them.
+//! The records of a batch handler's call, and the outcome that it returns.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,9 +11,9 @@ use super::{
     Attempt, Done, FromRecord, HandlerError, IdempotencyToken, IntoOutcome, Key, RecordParts,
 };
 
-/// The records that a [`BatchHandler`](crate::handler::BatchHandler) gets in one call: those of the Lambda batch
-/// whose keys are claimed, in the batch's order. Never empty, and a slice of [`BatchRecord`]s, so that
-/// `len`, `iter` and `chunks` work.
+/// The records that a [`BatchHandler`](crate::handler::BatchHandler) receives in one call: the claimed records of the
+/// Lambda batch, in the batch's order. Never empty. Dereferences to a slice of [`BatchRecord`]s, so `len`, `iter` and
+/// `chunks` work.
 ///
 /// ```
 /// use sqs_once::{Batch, BatchOutcome, HandlerError};
@@ -66,28 +66,25 @@ impl<T> Batch<T> {
         Arc::clone(&self.identity)
     }
 
-    /// The payloads, in the batch's order.
+    /// Returns the payloads, in the batch's order.
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = &T> {
         self.records.iter().map(BatchRecord::payload)
     }
 
-    /// An outcome to fill in: every record counts as failed until it is said to have succeeded.
+    /// Creates an outcome to fill in: every record counts as failed until it is reported as succeeded.
     pub fn outcome(&self) -> BatchOutcome {
-        BatchOutcome {
-            identity: self.identity(),
-            results: self.records.iter().map(|_| None).collect(),
-        }
+        self.outcome_of(|| None)
     }
 
-    /// The outcome of a batch whose effect is done for every record.
+    /// Returns the outcome of a batch in which every record succeeded.
     pub fn all_succeeded(&self) -> BatchOutcome {
+        self.outcome_of(|| Some(Ok(Done::default())))
+    }
+
+    fn outcome_of(&self, result: fn() -> Option<Result<Done, HandlerError>>) -> BatchOutcome {
         BatchOutcome {
             identity: self.identity(),
-            results: self
-                .records
-                .iter()
-                .map(|_| Some(Ok(Done::default())))
-                .collect(),
+            results: self.records.iter().map(|_| result()).collect(),
         }
     }
 }
@@ -118,7 +115,7 @@ impl<'a, T> IntoIterator for &'a Batch<T> {
     }
 }
 
-/// Two payloads that panic when they are dropped would end the process, if they were dropped together.
+/// Drops the payloads one by one, because two panics during one drop would abort the process.
 impl<T> Drop for Batch<T> {
     fn drop(&mut self) {
         self.records.drain(..).map(Guarded::new).for_each(drop);
@@ -145,7 +142,7 @@ impl<T> BatchRecord<T> {
         &self.payload
     }
 
-    /// The payload, by value.
+    /// Returns the payload by value.
     pub fn into_payload(self) -> T {
         self.payload
     }
@@ -170,7 +167,7 @@ impl<T> BatchRecord<T> {
         Attempt::of(&self.parts)
     }
 
-    /// Any extractor that needs no state.
+    /// Runs any extractor that needs no state.
     ///
     /// # Errors
     /// The extractor's own error.
@@ -190,12 +187,11 @@ impl<T> fmt::Debug for BatchRecord<T> {
     }
 }
 
-/// What became of each record of a [`Batch`], which makes it: [`Batch::outcome`] or
-/// [`Batch::all_succeeded`].
+/// The outcome of each record of a [`Batch`]. [`Batch::outcome`] and [`Batch::all_succeeded`] create it.
 ///
-/// Unreported records fail. If a record is reported twice, the first failure counts, whatever else is reported before or
-/// after. Reports about records of another batch are ignored. A handler that returns the outcome of another batch fails all
-/// of its records.
+/// Unreported records fail. If a record is reported more than once, its first failure counts, even after a success.
+/// Reports about records of another batch are ignored. A handler that returns the outcome of another batch fails all of
+/// its records.
 #[derive(Debug)]
 #[must_use = "a batch handler returns its outcome"]
 pub struct BatchOutcome {
@@ -204,7 +200,7 @@ pub struct BatchOutcome {
 }
 
 impl BatchOutcome {
-    /// The record's effect is done.
+    /// Reports that the record's effect is done.
     pub fn succeeded<T>(&mut self, record: &BatchRecord<T>) {
         self.ended(record, ());
     }
@@ -214,8 +210,8 @@ impl BatchOutcome {
         self.ended(record, Err::<(), _>(error));
     }
 
-    /// The record ended with what a handler of this record alone could return: `()`, a
-    /// [`Recorded`](crate::Recorded) result, or a `Result` of these.
+    /// Reports a result as a handler of a single record would return it: `()`, a [`Recorded`](crate::Recorded) result,
+    /// or a `Result` of these.
     pub fn ended<T>(&mut self, record: &BatchRecord<T>, result: impl IntoOutcome) {
         if !Arc::ptr_eq(&self.identity, &record.identity) {
             return;
@@ -226,7 +222,7 @@ impl BatchOutcome {
         }
     }
 
-    /// Each record's result, in the order of the batch with this identity.
+    /// Returns each record's result, in the order of the batch with this identity.
     pub(super) fn into_results(
         self,
         of: &Identity,

@@ -1,6 +1,4 @@
-//! The batch handler: an async function of all records at once, its extractors, and what it may return.
-
-use std::future::Future;
+//! The batch handler: an async function that receives all records at once, its extractors, and its return types.
 
 use tokio::time::Instant;
 
@@ -19,28 +17,26 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// | nothing, since it panics | every record has failed |
 /// | nothing in time | every record has failed, and its claim is left to lapse |
 ///
-/// Each record keeps its own business key, claim and completion, so that a message that comes again is a
-/// duplicate whatever batch it comes in. The call starts once the claims of all records are decided, and
-/// not at all when none is left to run: duplicates, records that are in progress elsewhere, and those
-/// whose body or key is unusable have ended by then. Half of the time until the deadline margin is kept
-/// for the call: records that are not claimed by then, or wait for another worker, return to the queue.
+/// Each record has its own business key, claim and completion, so a redelivered message is a duplicate in any batch.
+/// The call starts when the claims of all records are decided. It does not start if no record is left to run.
+/// Duplicates, records that are in progress elsewhere, and records with an unusable body or key end before the call.
+/// Half of the time until the deadline margin is reserved for the call. Records that are not claimed by then, or wait
+/// for another worker, return to the queue.
 ///
-/// [`record_timeout`](crate::Consumer::record_timeout) limits the call, and
-/// [`concurrency`](crate::Consumer::concurrency) has no meaning for it. All payloads are in memory at
-/// once: those of an event, which has 6 MB at most. Completions are recorded after the call, 25 records a
-/// request: a call that ends shortly before the deadline needs a
+/// [`record_timeout`](crate::Consumer::record_timeout) limits the call; [`concurrency`](crate::Consumer::concurrency)
+/// has no effect on it. All payloads of an event, which has 6 MB at most, are in memory at once. Completions are
+/// recorded after the call, 25 records per request. A call that ends shortly before the deadline needs a
 /// [`deadline_margin`](crate::Consumer::deadline_margin) that leaves time for them.
 ///
-/// **Order.** The records of a FIFO queue's message group come in their order, and none that stands
-/// behind a record of its group that has failed already, is in progress elsewhere, or is not decided in
-/// half of the batch's time. Order inside the call is the handler's: to keep it, stop at the first failure
-/// of a group and leave the rest unsaid. A record that succeeded although one before it failed is done all
-/// the same: it is recorded and acknowledged, with a warning in its line of the log, because going back
-/// would not undo it.
+/// **Order.** The records of a FIFO queue's message group arrive in order. The call leaves out records after a record
+/// of their group that has already failed, is in progress elsewhere, or is not decided in half of the batch's time. The
+/// handler is responsible for the order inside the call: stop at the first failure of a group, and leave the rest
+/// unreported. A record that succeeded after an earlier record failed is still recorded and acknowledged, with a
+/// warning in its log line, because a retry would not undo its effect.
 ///
 /// **Its promise** is *at least once, deduplicated*. A batch handler can neither return [`Writes`](crate::Writes) nor
-/// take a transaction of the store, since what one call does for many keys does not commit with the record of each:
-/// effects that have to happen exactly once want a [`Handler`](crate::handler::Handler), which is called for each record.
+/// take a transaction of the store, because one call for many keys can't commit with the record of each key. Use a
+/// [`Handler`](crate::handler::Handler), which is called for each record, for effects that must happen exactly once.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",
@@ -88,7 +84,7 @@ batch_handlers! {
     (E1 E2 E3 E4 E5 E6 E7) (E1 E2 E3 E4 E5 E6 E7 E8)
 }
 
-/// Everything an extractor can see of a batch as a whole.
+/// The data of a whole batch that an extractor can use.
 #[derive(Clone, Debug)]
 pub struct BatchParts<S> {
     pub(crate) cancelled_at: Instant,
@@ -96,7 +92,7 @@ pub struct BatchParts<S> {
 }
 
 impl<S> BatchParts<S> {
-    /// The consumer's state.
+    /// Returns the consumer's state.
     pub fn state(&self) -> &S {
         &self.state
     }
@@ -109,7 +105,7 @@ impl<S> BatchParts<S> {
     }
 }
 
-/// Something a batch handler may take as an argument after its batch.
+/// An argument that a batch handler may take after its batch.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an extractor of a batch for a consumer with the state `{S}`",
     label = "not an extractor of a batch",
@@ -119,8 +115,8 @@ impl<S> BatchParts<S> {
     note = "for a type of your own, implement `sqs_once::extract::FromBatch`"
 )]
 pub trait FromBatch<S>: Sized {
-    /// Takes the value from the batch. An `async fn` implements it; what it awaits counts as the handler's time, and is
-    /// cancelled at the deadline.
+    /// Extracts the value from the batch. Implement it as an `async fn`. Its time counts as the handler's time, and it
+    /// is cancelled at the deadline.
     ///
     /// # Errors
     /// Every record of the batch fails as if the handler had returned the error.
@@ -148,7 +144,7 @@ impl<S: Sync> FromBatch<S> for Remaining {
     note = "`orders.all_succeeded()` makes one when all went well, `orders.outcome()` one to fill in record by record"
 )]
 pub trait IntoBatchOutcome {
-    /// What became of each record, or the error that all of them end with.
+    /// Returns the outcome of each record, or the error for all records.
     ///
     /// # Errors
     /// The handler's own error.

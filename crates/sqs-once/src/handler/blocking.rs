@@ -1,6 +1,6 @@
-//! Blocking work of handlers, and the count of what still runs.
+//! Blocking work of handlers, and a count of work that still runs.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -16,21 +16,21 @@ task_local! {
 
 /// Runs blocking code of a handler on a thread where it may block: [`tokio::task::spawn_blocking`], for handlers.
 ///
-/// The consumer knows that the code runs, which it cannot know of code that Tokio's function starts:
+/// Unlike Tokio's function, this one lets the consumer track the code:
 ///
 /// - The record's handler ends when its future has ended *and* this code has. Until then its key is not released.
 /// - At the deadline the record fails and the batch is answered, although the code goes on. The consumer then asks
 ///   Lambda for no further event until the code has ended. Lambda ends the execution environment at the function's
 ///   timeout, before the lease of the key lapses. So no other worker runs the key beside this code.
 ///
-/// Code that ends by itself before the deadline keeps the environment warm: give it a timeout no later than
+/// Code that ends by itself before the deadline keeps the environment warm. Give it a timeout of at most
 /// [`Remaining`](crate::Remaining).
 ///
-/// Call it from the handler's own task, or from code that it started. In a task of `tokio::spawn`, and outside of a
-/// handler, it is Tokio's function and the consumer does not know of the code.
+/// Call it from the handler's own task, or from code that it started. In a task of `tokio::spawn`, and outside a
+/// handler, it acts like Tokio's function, and the consumer does not track the code.
 ///
 /// # Panics
-/// As Tokio's function: outside of a Tokio runtime.
+/// Panics outside a Tokio runtime, like Tokio's function.
 ///
 /// ```
 /// use sqs_once::HandlerError;
@@ -53,13 +53,13 @@ where
     };
     let guard = running.enter();
     tokio_spawn_blocking(move || {
-        // It is dropped before the caller hears of the end, and in a panic too.
+        // Dropped before the caller gets the result, and also on a panic.
         let _guard = guard;
         CURRENT.sync_scope(running, work)
     })
 }
 
-/// Counts what still runs of one invocation, or of one call of a handler within it.
+/// Counts the running work of one invocation, or of one handler call within it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Running(Arc<Counter>);
 
@@ -71,12 +71,11 @@ struct Counter {
 }
 
 impl Running {
-    /// The work that is being polled, if it is known.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// A part of it: what runs of the part runs of the whole.
+    /// Returns a counter for a part of this work, which counts for the whole too.
     pub(crate) fn part(&self) -> Self {
         Self(Arc::new(Counter {
             within: Some(self.clone()),
@@ -84,12 +83,11 @@ impl Running {
         }))
     }
 
-    /// Polls a future as this.
     pub(crate) fn scope<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
         CURRENT.scope(self, future)
     }
 
-    /// Counts one more until the guard is dropped.
+    /// Adds one to the count until the guard is dropped.
     pub(crate) fn enter(&self) -> RunningGuard {
         let mut running = Some(self);
         while let Some(Self(counter)) = running {
@@ -103,7 +101,7 @@ impl Running {
         self.0.count.load(Ordering::SeqCst)
     }
 
-    /// Ready when nothing of it runs. One task waits at a time.
+    /// Returns ready when no work runs. Only one task may wait at a time.
     pub(crate) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
         if self.count() > 0 {
             self.0.waiter.register(context.waker());
@@ -114,13 +112,11 @@ impl Running {
         }
     }
 
-    /// Waits until nothing of it runs.
     pub(crate) async fn ended(&self) {
         poll_fn(|context| self.poll_ended(context)).await;
     }
 }
 
-/// One that runs.
 #[derive(Debug)]
 pub(crate) struct RunningGuard(Running);
 

@@ -8,9 +8,9 @@ use crate::error::{Disposition, chain};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The error of a handler, with what happens to its message.
+/// A handler's error. It decides what happens to the message.
 ///
-/// Every error converts to one through `?` and then means *retry*: the message returns to the queue.
+/// `?` converts every error to a `HandlerError` that means *retry*: the message returns to the queue.
 /// [`ResultExt::terminal`] makes it terminal. Text works too: `Err("no such card")?`.
 ///
 /// ```
@@ -78,12 +78,11 @@ impl HandlerError {
         }
     }
 
-    /// Returns the error without its disposition.
     pub(crate) fn into_source(self) -> BoxError {
         self.source
     }
 
-    /// The error and its causes in one line: `charge refused: connection reset`.
+    /// Returns the error and its causes in one line: `charge refused: connection reset`.
     pub fn chain(&self) -> String {
         chain(&*self.source)
     }
@@ -116,13 +115,13 @@ pub trait ResultExt<T> {
     /// No retry can help: the record is terminal.
     ///
     /// # Errors
-    /// The error, as terminal.
+    /// The same error, as terminal.
     fn terminal(self) -> Result<T, HandlerError>;
 
     /// Retries after `delay` from now: see [`HandlerError::into_retry_after`].
     ///
     /// # Errors
-    /// The error, with the delay.
+    /// The same error, with the delay.
     fn retry_after(self, delay: Duration) -> Result<T, HandlerError>;
 }
 

@@ -1,4 +1,4 @@
-//! Extractors: what a handler may ask for besides its payload.
+//! Extractors: the arguments that a handler may take after its payload.
 
 use std::any::Any;
 use std::fmt;
@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use crate::key::{BusinessKey, ItemId, Namespace, hex};
-use crate::record::Message;
+use crate::record::{CorrelationId, EventBridgeMeta, Message, S3Object, SnsMeta};
 use crate::store::Fence;
 
 use super::HandlerError;
 
-/// Everything an extractor can see of the record at hand.
+/// The data of a record that an extractor can use.
 #[derive(Clone, Debug)]
 pub struct RecordParts<S> {
     pub(crate) message: Arc<Message>,
@@ -34,13 +34,13 @@ impl<S> RecordParts<S> {
         &self.message
     }
 
-    /// The consumer's state.
+    /// Returns the consumer's state.
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// The transaction that the store has opened for this record, for the extractor that belongs to the
-    /// store: none unless the handler has an argument whose [`FromRecord::TRANSACTION`] is set.
+    /// Returns the transaction that the store has opened for this record, for the store's own extractor. `None` unless
+    /// the handler has an argument whose [`FromRecord::TRANSACTION`] is set.
     pub fn transaction(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.transaction.clone()
     }
@@ -59,7 +59,7 @@ impl<S> RecordParts<S> {
     }
 }
 
-/// Something a handler may take as an argument after its payload.
+/// An argument that a handler may take after its payload.
 ///
 /// ```
 /// use sqs_once::extract::{FromRecord, RecordParts};
@@ -87,18 +87,18 @@ pub trait FromRecord<S>: Sized {
     /// [`Transactions`](crate::store::Transactions). Default: no.
     const TRANSACTION: bool = false;
 
-    /// Takes the value from the record. An `async fn` implements it; what it awaits counts as the handler's time, and is
-    /// cancelled at the deadline.
+    /// Extracts the value from the record. Implement it as an `async fn`. Its time counts as the handler's time, and it
+    /// is cancelled at the deadline.
     ///
     /// # Errors
-    /// The handler is then not called, and the record fails as if it had returned the error.
+    /// The handler is not called, and the record fails as if the handler had returned the error.
     fn from_record(
         parts: &RecordParts<S>,
     ) -> impl Future<Output = Result<Self, HandlerError>> + Send;
 }
 
-/// The consumer's state: clients, settings, whatever is made once per process. Cloned for every
-/// record, so keep it cheap to clone (an `Arc` inside).
+/// The consumer's state: clients, settings, and other values that are created once per process. It is cloned for every
+/// record, so make it cheap to clone (an `Arc` inside).
 #[derive(Clone, Copy, Debug)]
 pub struct State<S>(pub S);
 
@@ -108,14 +108,14 @@ impl<S: Clone + Send + Sync> FromRecord<S> for State<S> {
     }
 }
 
-/// A token that is the same for every attempt at the same event: pass it on to services that
-/// deduplicate by themselves, such as in an `Idempotency-Key` header. 32 hexadecimal digits.
+/// A token that is the same for every attempt at the same event. Pass it on to services that deduplicate by themselves,
+/// for example in an `Idempotency-Key` header. 32 hexadecimal digits.
 ///
-/// It closes the one window that a claim can't: the process dies after the effect and before the
-/// effect is recorded.
+/// The token closes the one window that a claim can't: the process dies after the effect and before the effect is
+/// recorded.
 ///
-/// A record that runs without a key ([`MissingKey::ProcessUnprotected`](crate::policy::MissingKey)) has a token
-/// of its own, the same for every delivery of its message, and another when the message is sent again.
+/// A record that runs without a key ([`MissingKey::ProcessUnprotected`](crate::policy::MissingKey)) has a token that is
+/// the same for every delivery of its message. A message that is sent again has another token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyToken(Arc<str>);
 
@@ -123,12 +123,13 @@ impl IdempotencyToken {
     pub(crate) fn of(namespace: &Namespace, key: &BusinessKey) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"sqs-once idempotency token\0");
-        // Not the id: an event has one token, whatever its key looks like in the table.
+        // Uses the digest instead of the id, so that an event's token does not depend on the form of its id in the
+        // table.
         hash.update(format!("{}#{}", namespace.as_str(), key.digest()));
         Self(hex(&hash.finalize()[..16]).into())
     }
 
-    /// The token as text.
+    /// Returns the token as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -146,7 +147,7 @@ impl<S: Sync> FromRecord<S> for IdempotencyToken {
     }
 }
 
-/// Which attempt at the event this is.
+/// The delivery count of a message, and the fencing token of its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     receive_count: Option<u32>,
@@ -161,18 +162,17 @@ impl Attempt {
         }
     }
 
-    /// How often SQS has delivered this message, this time included; 1 if the event lacks the count.
+    /// Returns how often SQS has delivered this message, including this time; 1 if the event lacks the count.
     pub fn number(&self) -> u32 {
         self.receive_count.unwrap_or(1)
     }
 
-    /// The fencing token of this claim: a later claim of the same key always has a larger one. Store
-    /// it with what the handler writes, and refuse writes with a smaller one, to keep out a worker
-    /// that was presumed dead.
+    /// Returns the fencing token of this claim. A later claim of the same key always has a larger one. Store it with
+    /// the handler's writes and refuse writes with a smaller one, to keep out a worker that was presumed dead.
     ///
-    /// Where nothing is claimed before the handler, in [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) or for
-    /// [`Writes`](crate::Writes), two attempts at the same time may have the same one. Writes need none: those of a worker
-    /// that was presumed dead are refused by the record of the key.
+    /// Two concurrent attempts may have the same fencing token if the key is not claimed before the handler: in
+    /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) or for [`Writes`](crate::Writes). `Writes` need no
+    /// token, because the record of the key refuses writes of a worker that was presumed dead.
     pub fn fence(&self) -> Fence {
         self.fence
     }
@@ -202,12 +202,12 @@ impl<S: Sync> FromRecord<S> for MessageMeta {
     }
 }
 
-/// When the handler will be cancelled: the function's deadline less the deadline margin.
+/// When the handler will be cancelled: the function's deadline minus the deadline margin.
 #[derive(Clone, Copy, Debug)]
 pub struct Remaining(pub(super) Instant);
 
 impl Remaining {
-    /// How long the handler may still run, as of now. Use it as the timeout of a slow call.
+    /// Returns how long the handler may still run from now. Use it as the timeout of a slow call.
     pub fn duration(&self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
@@ -234,7 +234,7 @@ impl Key {
         }
     }
 
-    /// The identifier under which the table keeps the key.
+    /// Returns the id of the key's item in the table.
     pub fn item_id(&self) -> &ItemId {
         &self.item
     }
@@ -251,5 +251,55 @@ impl Deref for Key {
 impl<S: Sync> FromRecord<S> for Key {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self::of(parts))
+    }
+}
+
+macro_rules! extractors {
+    ($($metadata:ident, $envelope:literal;)*) => {$(
+        /// Returns a terminal error for a message that did not come in this envelope.
+        impl<S: Sync> FromRecord<S> for $metadata {
+            async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+                Option::<Self>::from_record(parts).await?.ok_or_else(|| {
+                    HandlerError::terminal(concat!(
+                        "the handler asks for ",
+                        stringify!($metadata),
+                        ", but the message did not come in ",
+                        $envelope,
+                        " that the consumer opened: see Consumer::envelope, or ask for an Option of it"
+                    ))
+                })
+            }
+        }
+
+        /// `None` for a message that did not come in this envelope.
+        impl<S: Sync> FromRecord<S> for Option<$metadata> {
+            async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+                Ok(parts.message().metadata().cloned())
+            }
+        }
+    )*};
+}
+
+extractors! {
+    SnsMeta, "an SNS envelope";
+    EventBridgeMeta, "an EventBridge envelope";
+    S3Object, "an S3 notification";
+}
+
+/// Returns a terminal error for a message without a correlation id.
+impl<S: Sync> FromRecord<S> for CorrelationId {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Option::<Self>::from_record(parts).await?.ok_or_else(|| {
+            HandlerError::terminal(
+                "the handler asks for a CorrelationId, but the message has none: ask for an Option of it",
+            )
+        })
+    }
+}
+
+/// `None` for a message without a correlation id.
+impl<S: Sync> FromRecord<S> for Option<CorrelationId> {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(parts.message().correlation_id().cloned())
     }
 }

@@ -1,18 +1,13 @@
-//! The handler: an async function of a payload and extractors, and what it may return.
+//! The handler: an async function of a payload and extractors, and its return types.
 
 pub(crate) mod batch;
 pub(crate) mod batch_handler;
 pub(crate) mod blocking;
 pub(crate) mod error;
 pub(crate) mod extract;
-mod handler_type;
-mod metadata;
 pub(crate) mod outcome;
 mod prepare;
-mod prepare_batch;
 mod reader;
-
-use std::future::Future;
 
 use crate::idempotency::Effect;
 
@@ -25,12 +20,11 @@ pub(crate) use error::HandlerError;
 pub(crate) use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, RecordParts, Remaining, State,
 };
-pub(crate) use handler_type::HandlerType;
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
-    Bound, CallFuture, HandlerFuture, PrepareError, PrepareRecord, Stateful, WithEnvelope, Work,
+    BatchCall, Bound, CallFuture, HandlerType, PrepareError, PrepareRecord, Stateful, WholeBatch,
+    WithEnvelope, Work,
 };
-pub(crate) use prepare_batch::{BatchCall, WholeBatch};
 pub(crate) use reader::Reader;
 
 /// An async function that handles one record.
@@ -76,9 +70,8 @@ pub(crate) use reader::Reader;
 ///
 /// # Blocking code
 ///
-/// Code that blocks can't be cancelled and holds up the other records of its batch, though not the
-/// answer, unless the whole program runs on a single thread (`#[tokio::main(flavor = "current_thread")]`).
-/// Move it to a thread of its own:
+/// Blocking code can't be cancelled and delays the other records of its batch. It also delays the answer if the whole
+/// program runs on a single thread (`#[tokio::main(flavor = "current_thread")]`). Move it to its own thread:
 ///
 /// ```
 /// use std::time::Instant;
@@ -123,11 +116,11 @@ pub(crate) use reader::Reader;
 /// # }
 /// ```
 ///
-/// Nothing stops that thread. When the consumer cancels the handler, the record fails, its claim is left to lapse, and
-/// the work goes on. The consumer takes no other event until the work has ended, and Lambda ends the process at the
-/// function's timeout: see [`spawn_blocking`](crate::spawn_blocking). Give the work an end of its own, no later than [`Remaining`] says, as a
-/// timeout of its client or a check in its loop: then the process lives on. Pass the [`IdempotencyToken`] on, by which
-/// the receiver recognises the repetition.
+/// That thread can't be stopped. When the consumer cancels the handler, the record fails, its claim lapses, and the
+/// work continues. The consumer takes no other event until the work has ended, and Lambda ends the process at the
+/// function's timeout: see [`spawn_blocking`](crate::spawn_blocking). To keep the process alive, limit the work to the
+/// time of [`Remaining`], with a timeout in its client or a check in its loop. Pass the [`IdempotencyToken`] on, so
+/// that the receiver recognises a repetition.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for the payload `{T}` with the state `{S}`",
     label = "not a handler",
@@ -136,7 +129,7 @@ pub(crate) use reader::Reader;
     note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {
-    /// How its effect commits. Default: apart from the record of its key.
+    /// How the handler's effect commits. Default: separately from the record of its key.
     #[doc(hidden)]
     const EFFECT: Effect = Effect::APART;
 

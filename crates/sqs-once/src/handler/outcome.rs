@@ -1,4 +1,4 @@
-//! What a handler may return.
+//! The types that a handler may return.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +9,12 @@ use crate::store::{Writes, recordable};
 
 use super::HandlerError;
 
-/// A success whose result is recorded with the completion, for the duplicates that come later: the
-/// hooks [`on_success`](crate::Consumer::on_success) and
-/// [`on_duplicate`](crate::Consumer::on_duplicate) get it.
+/// A success whose result is recorded with the completion. The hooks [`on_success`](crate::Consumer::on_success) and
+/// [`on_duplicate`](crate::Consumer::on_duplicate) receive it, also for later duplicates.
 ///
-/// It is kept as JSON in the item's attribute `data`, 256 KiB at most. What is larger, or can't be
-/// serialized, is left out, because the effect is done: the record is processed, with a warning in its
-/// line of the log. DynamoDB counts a write unit for every KiB of the item.
+/// The result is stored as JSON in the item's attribute `data`, 256 KiB at most. A result that is larger or can't be
+/// serialized is left out, because the effect is done: the record is processed, with a warning in its log line.
+/// DynamoDB charges a write unit for every KiB of the item.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -42,11 +41,9 @@ pub struct Done {
     pub(crate) data: Option<Arc<str>>,
     /// The writes that commit with the record of the key.
     pub(crate) writes: Option<Arc<Writes>>,
-    /// Why the data is left out.
     pub(crate) left_out: Option<String>,
 }
 
-/// Shows nothing of what is recorded.
 impl fmt::Debug for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Done")
@@ -58,7 +55,7 @@ impl fmt::Debug for Done {
 }
 
 impl Done {
-    /// A success with its result, unless that can't be kept: the effect must not happen again for it.
+    /// Creates a success with its result, or without one that can't be stored: the effect must not be repeated for it.
     pub(crate) fn recording<T: Serialize>(result: &T) -> Self {
         Self::keeping(recordable(result))
     }
@@ -76,8 +73,8 @@ impl Done {
     }
 }
 
-/// What a handler returns: nothing, which means success, a [`Recorded`] result, [`Writes`] that commit with
-/// the record of its key, or a `Result` of these.
+/// The return type of a handler: `()` for success, a [`Recorded`] result, [`Writes`] that commit with the record of its
+/// key, or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something a handler can return",
     label = "not a handler's outcome",
@@ -87,11 +84,11 @@ impl Done {
     note = "writes to DynamoDB that commit with the record of the key: `Result<Writes, HandlerError>`"
 )]
 pub trait IntoOutcome {
-    /// Whether it brings [`Writes`]. Default: no.
+    /// Whether the type contains [`Writes`]. Default: no.
     #[doc(hidden)]
     const WRITES: bool = false;
 
-    /// Success, or the error with what it means for the message.
+    /// Returns the success, or the error, which decides what happens to the message.
     ///
     /// # Errors
     /// The handler's own error.

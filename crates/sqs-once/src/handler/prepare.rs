@@ -1,7 +1,6 @@
-//! A handler with its payload and state types erased: what a batch works with.
+//! A handler with its payload and state types erased, as a batch uses it.
 
-use std::any::Any;
-use std::future::Future;
+use std::any::{Any, TypeId, type_name};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,32 +8,36 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::error::ConfigError;
+use crate::guarded::Guarded;
 use crate::idempotency::Effect;
 use crate::key::{BusinessKey, Fingerprint, KeyError, KeyExtractor};
 use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, Message};
 
-use super::prepare_batch::BatchCall;
 use super::reader::Reader;
-use super::{BatchParts, Done, Handler, HandlerError, HandlerType, RecordParts};
+use super::{Batch, BatchHandler, BatchParts, Done, Handler, HandlerError, RecordParts};
 
 pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send>>;
 pub(crate) type HandlerFuture = CallFuture<Done>;
 
-/// Calls the handler with the payload that was decoded for it.
 pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Send>;
 
-/// A payload of a type that only its handler knows.
+/// A payload whose type only its handler knows.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// The work for a record.
+/// The result of each record, in the order of the call's records.
+pub(crate) type BatchFuture = CallFuture<Vec<Result<Done, HandlerError>>>;
+
+pub(crate) type BatchCall<'a, S> =
+    Box<dyn FnOnce(Vec<(Payload, RecordParts<()>)>, BatchParts<S>) -> BatchFuture + Send + 'a>;
+
 pub(crate) enum Work<S> {
-    /// A call of its own.
+    /// A separate handler call.
     Call(Start<S>),
-    /// To take part in the one call of a batch handler.
+    /// A payload for the single call of a batch handler.
     Join(Payload),
 }
 
-/// A record whose payload is decoded, and whose key is known, or known to be missing.
+/// A record with its decoded payload and its key, if it has one.
 pub(crate) struct Prepared<W> {
     pub(crate) key: Option<BusinessKey>,
     pub(crate) fingerprint: Option<Fingerprint>,
@@ -43,7 +46,7 @@ pub(crate) struct Prepared<W> {
 }
 
 impl<W> Prepared<W> {
-    pub(super) fn map<W2>(self, change: impl FnOnce(W) -> W2) -> Prepared<W2> {
+    fn map<W2>(self, change: impl FnOnce(W) -> W2) -> Prepared<W2> {
         Prepared {
             key: self.key,
             fingerprint: self.fingerprint,
@@ -52,10 +55,10 @@ impl<W> Prepared<W> {
     }
 }
 
-/// Why a record is not handled, ever.
+/// Why a record can never be handled.
 #[derive(Debug, Error)]
 pub(crate) enum PrepareError {
-    /// There is nothing wrong with it, and no event in it.
+    /// The message is valid but contains no event.
     #[error("{0}")]
     Ignored(String),
     #[error(transparent)]
@@ -73,42 +76,54 @@ pub(crate) enum PrepareError {
 }
 
 impl PrepareError {
-    /// Whether the message can't be read, which is not so of one that merely lacks its key.
+    /// Returns whether the message can't be read. A message that only lacks a key, or contains no event, can be read.
     pub(crate) fn is_undecodable(&self) -> bool {
         !matches!(self, Self::Ignored(_) | Self::Key(KeyError::Missing))
     }
 }
 
-/// Decodes records and starts the handler on them.
-pub(crate) trait PrepareRecord<S>: Send + Sync {
-    /// Decodes a record and takes its key, and its fingerprint where that is wanted.
-    fn prepare(
-        &self,
-        message: &Message,
-        with_fingerprint: bool,
-    ) -> Result<Prepared<Work<S>>, PrepareError>;
+/// A handler's type. Each function and each closure has a unique type; only function pointers share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HandlerType {
+    id: TypeId,
+    /// For messages only: it may change with the compiler.
+    pub(crate) name: &'static str,
+}
 
-    /// Checks the settings of what reads the records.
+impl HandlerType {
+    fn of<H: 'static>() -> Self {
+        Self {
+            id: TypeId::of::<H>(),
+            name: type_name::<H>(),
+        }
+    }
+}
+
+pub(crate) type PrepareResult<S> = Result<Prepared<Work<S>>, PrepareError>;
+
+/// Decodes records and calls the handler for them.
+pub(crate) trait PrepareRecord<S>: Send + Sync {
+    /// Decodes a record and extracts its key and, on request, its fingerprint.
+    fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<S>;
+
+    /// Checks the settings of decoder, envelope and key extractor.
     fn check(&self) -> Result<(), ConfigError>;
 
-    /// Which handler it is.
     fn handler_type(&self) -> HandlerType;
 
-    /// The one call for all records of a batch, of a handler that takes them together.
+    /// Returns the single call for all records of a batch, if this is a batch handler.
     fn batch_call(&self) -> Option<BatchCall<'_, S>> {
         None
     }
 
-    /// How the handler's effect commits.
     fn effect(&self) -> Effect {
         Effect::APART
     }
 }
 
-/// A handler bound to how its records are read.
 pub(crate) struct Bound<T, K, H, X> {
-    pub(super) reader: Reader<T, K>,
-    pub(super) handler: H,
+    reader: Reader<T, K>,
+    handler: H,
     types: PhantomData<fn(X)>,
 }
 
@@ -128,11 +143,7 @@ where
     K: KeyExtractor<T>,
     H: Handler<T, S, X>,
 {
-    fn prepare(
-        &self,
-        message: &Message,
-        with_fingerprint: bool,
-    ) -> Result<Prepared<Work<S>>, PrepareError> {
+    fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<S> {
         let read = self.reader.read(message, with_fingerprint)?;
         let handler = self.handler.clone();
         Ok(read.map(|payload| {
@@ -155,18 +166,53 @@ where
     }
 }
 
-/// A handler that was given its state.
+pub(crate) struct WholeBatch<B>(pub(crate) B);
+
+impl<T, K, S, H, X> PrepareRecord<S> for WholeBatch<Bound<T, K, H, X>>
+where
+    T: Send + 'static,
+    K: KeyExtractor<T>,
+    H: BatchHandler<T, S, X>,
+    S: 'static,
+{
+    fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<S> {
+        let read = self.0.reader.read(message, with_fingerprint)?;
+        Ok(read.map(|payload| Work::Join(Box::new(Guarded::new(payload)))))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.0.reader.check()
+    }
+
+    fn handler_type(&self) -> HandlerType {
+        HandlerType::of::<H>()
+    }
+
+    fn batch_call(&self) -> Option<BatchCall<'_, S>> {
+        Some(Box::new(|records, parts| {
+            let records = records.into_iter().map(|(payload, mut record)| {
+                let payload = payload.downcast::<Guarded<T>>();
+                let payload = payload.ok().and_then(|mut payload| payload.take());
+                // `prepare` above created every payload, so its type matches.
+                let payload = payload.expect("a payload of this handler");
+                record.cancelled_at = parts.cancelled_at;
+                (payload, record)
+            });
+            let batch = Batch::new(records.collect());
+            let identity = batch.identity();
+            let outcome = self.0.handler.call(batch, parts);
+            Box::pin(async move { outcome.await?.into_results(&identity) })
+        }))
+    }
+}
+
 pub(crate) struct Stateful<S> {
     pub(crate) inner: Arc<dyn PrepareRecord<S>>,
     pub(crate) state: S,
 }
 
 impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
-    fn prepare(
-        &self,
-        message: &Message,
-        with_fingerprint: bool,
-    ) -> Result<Prepared<Work<()>>, PrepareError> {
+    fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<()> {
         let prepared = self.inner.prepare(message, with_fingerprint)?;
         Ok(prepared.map(|work| match work {
             Work::Call(start) => {
@@ -197,45 +243,25 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
     }
 }
 
-/// Opens a message's envelope before its handler gets it.
+/// Opens a message's envelope before its handler receives the message.
 pub(crate) struct WithEnvelope {
     pub(crate) inner: Arc<dyn PrepareRecord<()>>,
     pub(crate) envelope: Option<Arc<dyn Envelope>>,
     pub(crate) correlate: Option<Correlate>,
 }
 
-impl PrepareRecord<()> for WithEnvelope {
-    fn prepare(
-        &self,
-        message: &Message,
-        with_fingerprint: bool,
-    ) -> Result<Prepared<Work<()>>, PrepareError> {
+impl WithEnvelope {
+    pub(crate) fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<()> {
         let opened = match &self.envelope {
             Some(envelope) => message.open(&**envelope),
             None => Ok(()),
         };
-        // An envelope may contain the id, and the log line of an unreadable one should have it too.
+        // An envelope may contain the correlation id, which the log line of an unreadable message should have too.
         message.correlate(self.correlate.as_ref());
         opened?;
         match message.ignored_because() {
             Some(reason) => Err(PrepareError::Ignored(reason.to_owned())),
             None => self.inner.prepare(message, with_fingerprint),
         }
-    }
-
-    fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
-        self.inner.batch_call()
-    }
-
-    fn check(&self) -> Result<(), ConfigError> {
-        self.inner.check()
-    }
-
-    fn handler_type(&self) -> HandlerType {
-        self.inner.handler_type()
-    }
-
-    fn effect(&self) -> Effect {
-        self.inner.effect()
     }
 }

@@ -1,4 +1,4 @@
-//! From a message to its payload, its key and its fingerprint.
+//! Reads a message's payload, key and fingerprint.
 
 use std::sync::Arc;
 
@@ -9,33 +9,14 @@ use crate::record::{Decode, Message};
 
 use super::prepare::{PrepareError, Prepared};
 
-/// Takes the part of a payload that its fingerprint is made of.
-type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
+/// Returns the part of a payload that its fingerprint covers.
+pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
 
-/// How a consumer reads its messages.
 pub(crate) struct Reader<T, K> {
-    decoder: Arc<dyn Decode<T>>,
-    key: K,
-    /// None where the whole body counts.
-    fingerprint: Option<TakeFingerprint<T>>,
-}
-
-impl<T, K> Reader<T, K> {
-    pub(crate) fn new(decoder: Arc<dyn Decode<T>>, key: K) -> Self {
-        Self {
-            decoder,
-            key,
-            fingerprint: None,
-        }
-    }
-
-    pub(crate) fn with_fingerprint<F>(mut self, take: F) -> Self
-    where
-        F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
-    {
-        self.fingerprint = Some(Arc::new(take));
-        self
-    }
+    pub(crate) decoder: Arc<dyn Decode<T>>,
+    pub(crate) key: K,
+    /// `None` if the fingerprint covers the whole body.
+    pub(crate) fingerprint: Option<TakeFingerprint<T>>,
 }
 
 impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
@@ -43,7 +24,7 @@ impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
         self.key.check()
     }
 
-    /// Decodes a record and takes its key, and its fingerprint where that is wanted.
+    /// Decodes a record and extracts its key and, on request, its fingerprint.
     pub(super) fn read(
         &self,
         message: &Message,
@@ -77,7 +58,7 @@ impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
     }
 }
 
-/// Calls what the user gave. What a panic said is left out: it may hold the key, and this is logged.
+/// Calls the user's function. Leaves out the message of a panic, which may contain the key and would be logged.
 fn taken<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> {
     caught(take).unwrap_or_else(|_| Err(KeyError::Extractor("it panicked".to_owned())))
 }

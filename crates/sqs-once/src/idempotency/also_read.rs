@@ -1,4 +1,4 @@
-//! Keys that the table may know under another id: while a consumer changes its codec or its namespace.
+//! A second lookup for keys that the table may hold under another id, while a consumer changes its codec or namespace.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,14 @@ use crate::store::{Claim, Item, Owner, Settlement, Settling, StoreError};
 use super::driver::all_of;
 use super::{Admission, Driver, Mode, Refusal, on_found, on_found_under_other_id};
 
-/// The other id that may know a key.
 #[derive(Clone)]
 pub(crate) struct OtherId {
     id: ItemId,
-    /// The fingerprint as stored under that id.
+    /// The fingerprint in the form that the table stores under that id.
     fingerprint: Option<Fingerprint>,
 }
 
 impl Driver {
-    /// The other id of the key with this id.
     pub(crate) fn other_id(
         &self,
         key: &BusinessKey,
@@ -31,24 +29,24 @@ impl Driver {
             id: codec.item_id(key)?,
             fingerprint: fingerprint.and_then(|it| codec.fingerprint(it.clone())),
         };
-        // Two codecs may agree on a key; its own claim would refuse it for ever.
+        // Without this filter, a key with the same id in both codecs would be refused by its own claim forever.
         Ok(Some(other_id).filter(|other| other.id != *id))
     }
 
-    /// Refuses what was admitted and is known under its other id.
+    /// Refuses admitted claims whose key is known under its other id.
     ///
-    /// Reads only after the claims were answered: of two versions that each claim under their own id and then read
-    /// the other's, one at least sees the other.
+    /// Reads only after the claims were answered. If two versions each claim under their own id and then read the other's,
+    /// at least one of them sees the other's claim.
     pub(super) async fn check_other_ids(
         &self,
         claims: &mut [Claim],
         other_id: &[Option<OtherId>],
-        answers: &mut [Result<Admission, StoreError>],
+        answers: &mut [Result<Option<Admission>, StoreError>],
     ) {
-        let admitted = |answer: &Result<_, _>| matches!(answer, Ok(Admission::Run { .. }));
+        let admitted = |answer: &Result<_, _>| matches!(answer, Ok(Some(Admission::Run { .. })));
         let wanted = answers.iter().zip(other_id);
         let wanted = wanted.filter(|(answer, _)| admitted(answer));
-        // Two keys may have one id in the other codec, and a request takes each id once.
+        // Two keys may share an id in the other codec, and a request may contain each id only once.
         let mut ids: Vec<_> = wanted
             .filter_map(|(_, other)| Some(other.as_ref()?.id.clone()))
             .collect();
@@ -75,7 +73,7 @@ impl Driver {
                     continue;
                 }
             };
-            let Some(refusal) = self.refused_elsewhere(claim, other, item) else {
+            let Some(refusal) = self.refused_under_other_id(claim, other, item) else {
                 continue;
             };
             if self.claims_before() {
@@ -86,15 +84,20 @@ impl Driver {
                 });
                 claim.owner = Owner::from_bits(self.random.bits());
             }
-            *answer = Ok(Admission::Refused(refusal));
+            *answer = Ok(Some(Admission::Refused(refusal)));
         }
         if !settlements.is_empty() {
-            // A settlement that is not written here is made again when the claim's lease has lapsed.
+            // If this settlement is not written, the next delivery repeats it when the claim's lease has lapsed.
             let _ = self.store.settle(&settlements).await;
         }
     }
 
-    fn refused_elsewhere(&self, claim: &Claim, other: &OtherId, item: &Item) -> Option<Refusal> {
+    fn refused_under_other_id(
+        &self,
+        claim: &Claim,
+        other: &OtherId,
+        item: &Item,
+    ) -> Option<Refusal> {
         let claim = Claim {
             fingerprint: other.fingerprint.clone(),
             ..claim.clone()
@@ -108,8 +111,7 @@ impl Driver {
         }
     }
 
-    /// How to settle the claim of a key that is known under its other id. A completion there is noted here too, with the same
-    /// expiry, so that the next duplicate needs no second read.
+    /// Copies a completion under the other id with its expiry, so that the next duplicate needs no second read.
     fn settling(&self, refusal: &Refusal, item: &Item) -> Settling {
         match refusal {
             Refusal::Duplicate { data } => Settling::Complete {

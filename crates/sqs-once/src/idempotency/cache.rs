@@ -1,4 +1,4 @@
-//! Completed keys that this process knows of, so that their duplicates cost no request.
+//! A cache of completed keys. A duplicate of a cached key costs no request.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,9 +16,9 @@ const MAX_DATA: usize = 4 * 1024;
 /// How many completed keys a process remembers, and for how long. It recognises their duplicates without a request to the
 /// store.
 ///
-/// It remembers only completions that the store has confirmed, with their fingerprint and recorded data, and no longer
-/// than the store recognises them. Keys in progress, failed or released always cost a request. A full cache forgets the
-/// key that was not used for the longest time.
+/// It remembers only completions that the store has confirmed, with their fingerprint and recorded data. It never
+/// remembers a completion for longer than the store recognises it. Keys in progress, failed or released always cost a
+/// request. A full cache forgets the key that was not used for the longest time.
 ///
 /// A key takes about half a KiB, plus recorded data of up to 4 KiB; keys with more data are not remembered. If an operator
 /// deletes a key from the table, each process that remembers it treats its events as duplicates until the cache's
@@ -61,7 +61,7 @@ impl Cache {
     }
 }
 
-/// The keys that one consumer knows to be completed, in all its clones and concurrent invocations.
+/// The cached completions of one consumer, shared by its clones and concurrent invocations.
 pub(crate) struct CompletedKeys {
     limits: Cache,
     entries: Mutex<LruCache<ItemId, Entry>>,
@@ -76,16 +76,16 @@ impl CompletedKeys {
     pub(super) fn new(limits: Cache) -> Self {
         Self {
             limits,
-            // Its own bound would reserve all of its memory at once.
+            // The map's own bound would reserve all memory at once.
             entries: Mutex::new(LruCache::unbounded()),
         }
     }
 
-    /// The completion that refuses `claim`, where it is known.
+    /// Returns the cached completion that refuses `claim`, if any.
     pub(super) fn find(&self, claim: &Claim, now: Timestamp) -> Option<Box<Item>> {
         let mut entries = self.entries();
         let Entry { item, kept_at } = entries.get(&claim.id)?;
-        // A clock that was set back prolongs nothing.
+        // Setting the clock back must not extend the entry.
         let is_fresh = *kept_at <= now && now.since(*kept_at) < self.limits.expiry;
         if is_fresh && !claim.finds_free(item) {
             return Some(Box::new(item.clone()));
@@ -94,7 +94,7 @@ impl CompletedKeys {
         None
     }
 
-    /// Keeps an item that the store has confirmed, if it is a completion.
+    /// Caches an item that the store has confirmed, if it is a completion.
     pub(super) fn keep(&self, item: Item, now: Timestamp) {
         let is_large = item.data.as_ref().is_some_and(|data| data.len() > MAX_DATA);
         if item.status != Status::Completed || is_large {

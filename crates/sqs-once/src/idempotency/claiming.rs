@@ -1,14 +1,14 @@
-//! Claims, taken to a store until they are decided.
+//! Sends claims to a store until they are decided.
 
 use crate::store::{Claim, Claimed, Store, StoreError, StoreErrorKind};
 
 use super::driver::all_of;
 use super::on_refused;
 
-/// How often a claim is sent whose key is free whenever it is refused.
-const TRIES: usize = 3;
+/// The most attempts to claim a key that is free again after each refusal.
+pub(crate) const TRIES: usize = 3;
 
-/// Claims keys in a store: first as new keys, then again those whose item is free.
+/// Claims keys in a store: first as new keys, then by replacing items whose keys are free.
 ///
 /// Returns one answer for each claim, in order. A key that other workers keep claiming and releasing is `Throttled`.
 pub async fn claim(store: &dyn Store, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
@@ -24,12 +24,12 @@ pub async fn claim(store: &dyn Store, claims: &[Claim]) -> Vec<Result<Claimed, S
         }
     }
     for place in free(claims, &answers).0 {
-        answers[place] = Err(restless());
+        answers[place] = Err(contended());
     }
     answers
 }
 
-/// The claims that a free item refused, with their positions, as they must be sent again.
+/// Returns the claims that an item with a free key refused, in the form to send next, and their positions.
 fn free(claims: &[Claim], answers: &[Result<Claimed, StoreError>]) -> (Vec<usize>, Vec<Claim>) {
     let pairs = claims.iter().zip(answers).enumerate();
     let again = pairs.filter_map(|(place, (claim, answer))| match answer {
@@ -39,9 +39,9 @@ fn free(claims: &[Claim], answers: &[Result<Claimed, StoreError>]) -> (Vec<usize
     again.unzip()
 }
 
-fn restless() -> StoreError {
+pub(crate) fn contended() -> StoreError {
     StoreError::new(
         StoreErrorKind::Throttled,
-        "others claim and give up this key faster than it can be claimed",
+        "other workers claim and release this key faster than it can be claimed",
     )
 }

@@ -1,4 +1,4 @@
-//! The store's first request, made before anything waits for it.
+//! The store's first request, sent before the first event.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -12,15 +12,14 @@ use crate::store::{StoreError, StoreErrorKind};
 
 use super::Driver;
 
-/// Enough for an attempt that is lost and one more. Lambda gives all of the start 10 s.
+/// The longest time for the request: enough for a lost attempt and another. Lambda limits the whole start to 10 s.
 const LONGEST: Duration = Duration::from_secs(3);
 
 impl Driver {
-    /// Reads what is not there. That loads credentials and opens the connection, so that the first claim
-    /// pays for neither, and a missing table or permission is in the log of the deployment.
+    /// Reads an item that does not exist. This loads credentials and opens the connection before the first claim, and logs a
+    /// missing table or permission at start.
     ///
-    /// Trouble keeps nothing from starting: it may be over with the first claim, and if not, each record
-    /// says why it failed.
+    /// An error does not stop the start. It may be gone before the first claim; if it persists, each record reports it.
     pub(crate) async fn connect(&self) {
         // No key has this id: it is neither a hash nor a readable key, which contains a `:`.
         let id = ItemId::from_stored(format!("{}#start", self.namespace.as_str()));

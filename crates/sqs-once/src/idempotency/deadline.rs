@@ -1,4 +1,4 @@
-//! The moments that end a batch.
+//! The points in time at which the phases of an invocation end.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use crate::time::Timestamp;
 
-/// The margin when none is configured, and the share of the time left that it never exceeds.
+/// The default margin, and the largest share of the remaining time that a margin may take.
 const DEFAULT_MARGIN: Duration = Duration::from_secs(1);
 const DEFAULT_SHARE: u32 = 10;
 const DEFAULT_LEASE_MARGIN: Duration = Duration::from_secs(3);
-/// No invocation takes a day.
+/// An upper limit: no invocation takes a day.
 const LONGEST_INVOCATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How far a lease reaches beyond the invocation's deadline, and how long before the deadline the work ends.
+/// The time from the invocation's deadline to the end of a lease, and from the end of the work to the deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Margins {
     pub(super) lease: Option<Duration>,
@@ -23,21 +23,21 @@ pub(crate) struct Margins {
 /// When a batch stops starting records, when it must answer, and how long its claims hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    /// From here on nothing starts, and handlers still running are cancelled.
+    /// When running handlers are cancelled. No handler starts later.
     pub(crate) cancel_at: Instant,
-    /// Hooks end here, which leaves time for what they decide.
+    /// When hooks are cancelled, early enough to act on their results.
     pub(crate) hooks_by: Instant,
-    /// The answer goes out here at the latest, whatever is still in flight.
+    /// When the answer goes out at the latest.
     pub(crate) answer_by: Instant,
-    /// The lease of every claim of this batch: no handler of it runs longer.
+    /// When the leases of all claims in this batch end. No handler runs longer.
     pub(crate) lease_until: Timestamp,
 }
 
-/// How long an invocation that ends at `ends_at` still has.
+/// Returns the remaining time of an invocation that ends at `ends_at`.
 pub(crate) fn time_left(ends_at: Timestamp, now: Timestamp) -> Duration {
     let since_epoch = ends_at.since(Timestamp::default());
     if since_epoch < LONGEST_INVOCATION {
-        // `cargo lambda watch` sends the time that is left where Lambda sends the moment.
+        // `cargo lambda watch` sends the remaining time instead of the point in time.
         since_epoch
     } else {
         ends_at.since(now).min(LONGEST_INVOCATION)
@@ -45,14 +45,14 @@ pub(crate) fn time_left(ends_at: Timestamp, now: Timestamp) -> Duration {
 }
 
 impl Deadline {
-    /// The moments for an invocation that ends at `ends_at`. The last quarter of the margin is for the
-    /// answer's way to Lambda, the rest for recording what is done.
+    /// Calculates the deadline of an invocation that ends at `ends_at`. The last quarter of the margin is for sending the
+    /// answer to Lambda, the rest for recording effects.
     pub(super) fn new(ends_at: Timestamp, now: Timestamp, margins: Margins) -> Self {
         let left = time_left(ends_at, now);
         let margin = margins
             .deadline
             .unwrap_or_else(|| DEFAULT_MARGIN.min(left / DEFAULT_SHARE));
-        // A margin longer than the invocation would leave no time for any record, ever.
+        // A margin longer than the invocation would leave no time for any record.
         let margin = margin.min(left / 2);
         let start = Instant::now();
         Self {

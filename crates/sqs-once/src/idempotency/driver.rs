@@ -1,16 +1,17 @@
-//! Takes the protocol's decisions to the store and back.
+//! Sends claims and settlements to the store, and turns its answers into the protocol's decisions.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use crate::error::Disposition;
-use crate::key::{BusinessKey, Fingerprint, ItemId, KeyCodec, KeyError, Namespace};
+use crate::key::{Fingerprint, ItemId, KeyCodec, Namespace};
 use crate::random::Random;
 use crate::store::{
-    Begun, Claim, Claimed, Committed, Fence, Item, OpenTransaction, Owner, Recording, Seen,
-    Settled, Settlement, Settling, Store, StoreError, StoreErrorKind, Writes,
+    Answers, Begun, Claim, Claimed, Committed, Fence, Item, OpenTransaction, Owner, Recording,
+    Seen, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind, Writes,
 };
 use crate::time::{Clock, Timestamp};
 
@@ -18,8 +19,8 @@ use super::also_read::OtherId;
 use super::cache::CompletedKeys;
 use super::deadline::{Deadline, Margins};
 use super::{
-    Admission, Commitment, CommitsWith, Completion, Effect, Mode, Refusal, claim, on_claimed,
-    on_committed, on_completed, on_found,
+    Admission, Commitment, Completion, Effect, Mode, Refusal, TRIES, contended, on_claimed,
+    on_committed, on_completed, on_found, on_refused,
 };
 
 /// The store and the settings that all records of a consumer share.
@@ -37,12 +38,20 @@ pub(crate) struct Driver {
     pub(crate) completed: Option<CompletedKeys>,
 }
 
-/// A settlement, with what commits together with it.
+/// The work that commits together with a completion.
+pub(crate) enum CommitsWith {
+    /// Nothing: the effect has happened.
+    Nothing,
+    Writes(Arc<Writes>),
+    Transaction(Box<dyn OpenTransaction>),
+}
+
+/// A settlement, with the work that commits together with it.
 pub(crate) struct Ending {
     pub(crate) settlement: Settlement,
-    /// What the claim wrote to the item.
+    /// The fingerprint that the claim wrote.
     fingerprint: Option<Fingerprint>,
-    /// None where the work was tried and can't be tried again.
+    /// `None` if the work was tried and can't be repeated.
     work: Option<CommitsWith>,
 }
 
@@ -59,20 +68,17 @@ impl Ending {
         }
     }
 
-    /// The release of the same claim.
-    fn given_up(&self) -> Self {
+    fn release(&self) -> Self {
+        let mut settlement = self.settlement.clone();
+        settlement.settling = Settling::Release;
         Self {
-            settlement: Settlement {
-                settling: Settling::Release,
-                ..self.settlement.clone()
-            },
+            settlement,
             fingerprint: self.fingerprint.clone(),
             work: Some(CommitsWith::Nothing),
         }
     }
 
-    /// What the store's answer comes to. Without a claim two attempts may both run, and neither has overtaken the
-    /// other.
+    /// Converts the store's answer. Only a claimed key can be taken over: without claims, two attempts may both run.
     fn concluded(&self, settled: &Settled) -> Conclusion {
         let is_claimed = matches!(self.settlement.settling, Settling::Complete { .. });
         match (on_completed(settled), settled) {
@@ -86,12 +92,10 @@ impl Ending {
         }
     }
 
-    /// Whether it may be sent again when its answer did not come.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.work.is_some()
     }
 
-    /// The item that the settlement has left, once it is written.
     fn item(&self) -> Item {
         Item {
             fingerprint: self.fingerprint.clone(),
@@ -101,23 +105,17 @@ impl Ending {
 }
 
 /// Whether a record may run, and in which transaction.
-pub(crate) struct Admitted {
-    pub(crate) admission: Admission,
-    pub(crate) transaction: Option<Box<dyn OpenTransaction>>,
-}
+pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
 
-/// What a settlement came to.
 pub(crate) enum Conclusion {
-    /// The effect is on record.
     Recorded,
-    /// The effect happened, and is on record by another attempt that had taken the key over: maybe it happened
-    /// twice.
+    /// The effect happened, but another attempt took the key over and recorded it. The effect may have happened twice.
     RecordedByAnother,
-    /// The effect happened, and another attempt had the key meanwhile.
+    /// The effect happened, but another attempt took the key over and has not recorded it.
     LeaseLost,
     /// The effect did not happen, because of the existing item.
     Refused(Refusal),
-    /// The effect did not happen, because a condition of the handler's own was not met.
+    /// The effect did not happen, because a condition in the handler's writes was not met.
     Conflict {
         disposition: Disposition,
         reason: String,
@@ -126,27 +124,12 @@ pub(crate) enum Conclusion {
     },
 }
 
-impl From<Commitment> for Conclusion {
-    fn from(commitment: Commitment) -> Self {
-        match commitment {
-            Commitment::Recorded => Self::Recorded,
-            Commitment::Refused(refusal) => Self::Refused(refusal),
-        }
-    }
-}
-
 impl Driver {
-    /// The moments of an invocation that ends at `ends_at`.
     pub(crate) fn deadline(&self, ends_at: Timestamp) -> Deadline {
         Deadline::new(ends_at, self.clock.now(), self.margins)
     }
 
-    /// Where the table keeps a key.
-    pub(crate) fn item_id(&self, key: &BusinessKey) -> Result<ItemId, KeyError> {
-        self.codec.item_id(key)
-    }
-
-    /// A claim by a new owner, whose lease ends at `lease_until`.
+    /// Creates a claim by a new owner, whose lease ends at `lease_until`.
     pub(crate) fn new_claim(
         &self,
         id: ItemId,
@@ -159,28 +142,46 @@ impl Driver {
             owner: Owner::from_bits(self.random.bits()),
             now,
             lease_until,
-            // Never before the lease ends: the table may delete the item from then on.
+            // At or after the end of the lease, because the table may delete the item once it has expired.
             expiration: (now + self.retention).max(lease_until),
             fingerprint: fingerprint.and_then(|it| self.codec.fingerprint(it)),
             seen: Seen::Nothing,
         }
     }
 
-    /// Decides for each claim whether its record may run. Keys in the cache cost no request; the others go to the store
-    /// together. `elsewhere` holds the other id of each key.
+    /// Decides for each claim whether its record may run. Keys in the cache cost no request; the others share one.
+    /// `other_id` contains the other id of each claim's key, if it has one.
     ///
-    /// A claim that was made and released gets a new owner for its next attempt.
+    /// The answer is `None` if an item refused the claim although its key is free. The claim then replaces this item: the
+    /// caller sends it again. A claim that was written and released gets a new owner for its next attempt.
     pub(crate) async fn admit(
         &self,
         claims: &mut [Claim],
         other_id: &[Option<OtherId>],
-    ) -> Vec<Result<Admission, StoreError>> {
+    ) -> Answers<Option<Admission>> {
         let mut answers = self.admit_here(claims).await;
         self.check_other_ids(claims, other_id, &mut answers).await;
         answers
     }
 
-    async fn admit_here(&self, claims: &[Claim]) -> Vec<Result<Admission, StoreError>> {
+    /// Sends one claim until it is decided.
+    pub(crate) async fn admit_one(
+        &self,
+        claim: &mut Claim,
+        other_id: &Option<OtherId>,
+    ) -> Result<Admission, StoreError> {
+        let (claim, other_id) = (slice::from_mut(claim), slice::from_ref(other_id));
+        for _ in 0..TRIES {
+            let answer = self.admit(claim, other_id).await.into_iter().next();
+            let answer = answer.unwrap_or_else(|| Err(incapable("claim a key")));
+            if let Some(decided) = answer.transpose() {
+                return decided;
+            }
+        }
+        Err(contended())
+    }
+
+    async fn admit_here(&self, claims: &mut [Claim]) -> Answers<Option<Admission>> {
         let Some(completed) = &self.completed else {
             return self.ask(claims).await;
         };
@@ -189,84 +190,90 @@ impl Driver {
             .iter()
             .map(|claim| completed.find(claim, now))
             .collect();
-        let unknown: Vec<_> = claims
+        let mut unknown: Vec<_> = claims
             .iter()
             .zip(&known)
             .filter(|(_, known)| known.is_none())
             .map(|(claim, _)| claim.clone())
             .collect();
-        let mut asked = match unknown[..] {
+        let answers = match unknown[..] {
             [] => Vec::new(),
-            _ => self.ask(&unknown).await,
-        }
-        .into_iter();
+            _ => self.ask(&mut unknown).await,
+        };
+        let mut asked = unknown.into_iter().zip(answers);
         let decided = known.into_iter().zip(claims);
         decided
             .filter_map(|(known, claim)| match known {
-                Some(item) => Some(Ok(on_claimed(claim, &Claimed::Refused(item)))),
-                None => asked.next(),
+                Some(item) => Some(Ok(Some(on_claimed(claim, &Claimed::Refused(item))))),
+                None => {
+                    let answer;
+                    (*claim, answer) = asked.next()?;
+                    Some(answer)
+                }
             })
             .collect()
     }
 
-    async fn ask(&self, claims: &[Claim]) -> Vec<Result<Admission, StoreError>> {
+    async fn ask(&self, claims: &mut [Claim]) -> Answers<Option<Admission>> {
         match self.mode {
             Mode::ClaimFirst => {
-                let answers = claim(&*self.store, claims).await;
-                let decide = |(answer, claim): (Result<Claimed, _>, _)| {
-                    answer.map(|claimed| self.answered(claim, claimed))
+                let answers = all_of(claims.len(), self.store.claim(claims).await);
+                let decide = |(answer, claim): (Result<Claimed, _>, &mut Claim)| {
+                    let claimed = answer?;
+                    if let Claimed::Refused(item) = &claimed
+                        && let Some(over) = on_refused(claim, item)
+                    {
+                        *claim = over;
+                        return Ok(None);
+                    }
+                    Ok(Some(self.answered(claim, claimed)))
                 };
                 answers.into_iter().zip(claims).map(decide).collect()
             }
             Mode::RecordAfter => {
                 let ids: Vec<_> = claims.iter().map(|claim| claim.id.clone()).collect();
                 let answers = all_of(ids.len(), self.store.read(&ids).await);
-                let decide = |(answer, claim): (Result<Option<Item>, _>, _)| {
+                let decide = |(answer, claim): (Result<Option<Item>, _>, &mut Claim)| {
                     let found = answer?;
                     let admission = on_found(claim, found.as_ref());
                     if let Some(item) = found {
                         self.keep(item);
                     }
-                    Ok(admission)
+                    Ok(Some(admission))
                 };
                 answers.into_iter().zip(claims).map(decide).collect()
             }
             Mode::Transactional => {
-                let run = |claim: &Claim| {
-                    Ok(Admission::Run {
-                        fence: Fence::first(claim.now),
-                    })
+                let run = |claim: &Claim| Admission::Run {
+                    fence: Fence::first(claim.now),
                 };
-                claims.iter().map(run).collect()
+                claims.iter().map(|claim| Ok(Some(run(claim)))).collect()
             }
         }
     }
 
-    /// Remembers what the store has said of a key, if that is a completion.
     fn keep(&self, item: Item) {
         if let Some(completed) = &self.completed {
             completed.keep(item, self.clock.now());
         }
     }
 
-    /// Whether a key is claimed before its handler runs, so that its lease outlives a handler that ends
-    /// without a word.
+    /// Returns whether a key is claimed before its handler runs.
     pub(crate) fn claims_before(&self) -> bool {
         self.mode == Mode::ClaimFirst
     }
 
-    /// Whether effects commit together with their record.
+    /// Returns whether effects commit together with their record.
     pub(crate) fn commits_effects(&self) -> bool {
         self.effect != Effect::APART
     }
 
-    /// Whether it opens transactions, which are as few as there are handlers running.
+    /// Returns whether each claim opens a transaction.
     pub(crate) fn opens_transactions(&self) -> bool {
         self.effect.transaction
     }
 
-    /// Opens a transaction for a claim, unless its key is known to be completed. Waits for another
-    /// transaction on the key, for as long as `patience`.
+    /// Opens a transaction for a claim, unless the cache knows its key. Waits up to `patience` for another one on the key.
     pub(crate) async fn begin(
         &self,
         claim: &Claim,
@@ -274,21 +281,16 @@ impl Driver {
     ) -> Result<Admitted, StoreError> {
         let now = self.clock.now();
         let known = self.completed.as_ref().and_then(|all| all.find(claim, now));
-        let (admission, transaction) = match (known, self.store.transactions()) {
+        Ok(match (known, self.store.transactions()) {
             (Some(item), _) => (on_claimed(claim, &Claimed::Refused(item)), None),
             (None, Some(transactions)) => match transactions.begin(claim, patience).await? {
                 Begun::Open { fence, transaction } => (Admission::Run { fence }, Some(transaction)),
                 Begun::Refused(item) => (self.answered(claim, Claimed::Refused(item)), None),
             },
             (None, None) => return Err(incapable("open transactions")),
-        };
-        Ok(Admitted {
-            admission,
-            transaction,
         })
     }
 
-    /// What the store's answer to a claim comes to; a completion that it shows is remembered.
     fn answered(&self, claim: &Claim, claimed: Claimed) -> Admission {
         let admission = on_claimed(claim, &claimed);
         if let Claimed::Refused(item) = claimed {
@@ -297,7 +299,7 @@ impl Driver {
         admission
     }
 
-    /// The settlement that records a claim's effect as done, or that commits with the work.
+    /// Returns the settlement that records a claim's effect, alone or together with the work.
     pub(crate) fn completion(
         &self,
         claim: &Claim,
@@ -320,17 +322,14 @@ impl Driver {
         Ending::new(claim, settling, work)
     }
 
-    /// The settlement that gives a claim up; none where nothing was claimed, or only in a transaction.
+    /// Returns the settlement that releases a claim, or `None` if the mode claims nothing before the handler.
     pub(crate) fn release(&self, claim: &Claim) -> Option<Ending> {
         self.claims_before()
             .then(|| Ending::new(claim, Settling::Release, CommitsWith::Nothing))
     }
 
-    /// Settles claims, once. Those that commit with work travel alone, the others together.
-    pub(crate) async fn conclude(
-        &self,
-        endings: Vec<&mut Ending>,
-    ) -> Vec<Result<Conclusion, StoreError>> {
+    /// Sends settlements once. Each settlement that commits with work is a separate request; the others share one.
+    pub(crate) async fn conclude(&self, endings: Vec<&mut Ending>) -> Answers<Conclusion> {
         let is_done = |ending: &Ending| matches!(ending.work, Some(CommitsWith::Nothing));
         if endings.iter().all(|ending| is_done(ending)) {
             let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
@@ -350,8 +349,8 @@ impl Driver {
         join_all(each).await
     }
 
-    /// Settles claims that commit with nothing, once, together.
-    pub(crate) async fn settle(&self, endings: &[&Ending]) -> Vec<Result<Conclusion, StoreError>> {
+    /// Sends settlements without work once, in one request.
+    pub(crate) async fn settle(&self, endings: &[&Ending]) -> Answers<Conclusion> {
         let settlements: Vec<_> = endings.iter().map(|one| one.settlement.clone()).collect();
         let answers = all_of(settlements.len(), self.store.settle(&settlements).await);
         for (answer, ending) in answers.iter().zip(endings) {
@@ -392,31 +391,31 @@ impl Driver {
             Committed::Written => None,
             Committed::Refused(item) => Some(*item),
             Committed::Conflict(conflict) => {
-                let (disposition, reason) = writes.judge(&conflict);
+                let (disposition, reason) = writes.disposition_of(&conflict);
                 return Ok(Conclusion::Conflict {
                     disposition,
                     reason,
-                    release: self.claims_before().then(|| ending.given_up()),
+                    release: self.claims_before().then(|| ending.release()),
                 });
             }
         };
         let (owner, fingerprint) = (ending.settlement.owner, ending.fingerprint.as_ref());
         let commitment = on_committed(owner, fingerprint, refused_by.as_ref());
         self.keep(refused_by.unwrap_or_else(|| ending.item()));
-        Ok(commitment.into())
+        Ok(match commitment {
+            Commitment::Recorded => Conclusion::Recorded,
+            Commitment::Refused(refusal) => Conclusion::Refused(refusal),
+        })
     }
 }
 
-/// A store that stopped saying what it said when the function started.
+/// The store no longer offers a capability that it offered at start.
 fn incapable(what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Other, format!("this store can't {what}"))
 }
 
-/// The answers to `count` entries. A store that forgets some left them unknown.
-pub(super) fn all_of<T>(
-    count: usize,
-    mut answers: Vec<Result<T, StoreError>>,
-) -> Vec<Result<T, StoreError>> {
+/// Extends the answers to `count` entries. Adds an error for each entry that the store did not answer.
+pub(super) fn all_of<T>(count: usize, mut answers: Answers<T>) -> Answers<T> {
     let found = answers.len();
     answers.resize_with(count, || {
         let message = format!("{found} answers to {count} entries");

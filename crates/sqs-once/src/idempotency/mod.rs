@@ -1,4 +1,6 @@
-//! The protocol: pure decisions, and the small driver that takes them to the store and back.
+//! The idempotency protocol: pure decisions, and the driver that executes them on a store.
+//!
+//! This module is unstable: it is public for the simulation and for tests of stores, and a minor release may change it.
 
 mod also_read;
 mod cache;
@@ -6,7 +8,6 @@ mod claiming;
 mod connect;
 mod deadline;
 mod driver;
-mod effect;
 mod protocol;
 mod retry;
 mod settings;
@@ -15,13 +16,13 @@ mod shared_settings;
 pub(crate) use also_read::OtherId;
 pub use cache::Cache;
 pub use claiming::claim;
+pub(crate) use claiming::{TRIES, contended};
 pub(crate) use deadline::Deadline;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
-pub(crate) use driver::{Conclusion, Driver, Ending};
-pub(crate) use effect::CommitsWith;
+pub(crate) use driver::{CommitsWith, Conclusion, Driver, Ending};
 #[doc(hidden)]
-pub use effect::Effect;
+pub use protocol::Effect;
 pub use protocol::{
     Admission, Commitment, Completion, Mode, Refusal, on_claimed, on_committed, on_completed,
     on_found, on_found_under_other_id, on_refused,

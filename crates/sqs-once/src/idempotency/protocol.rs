@@ -1,4 +1,4 @@
-//! The protocol's decisions: plain functions from what the store answered to what happens next.
+//! The protocol's decisions: pure functions from the store's answers to what happens next.
 
 use std::sync::Arc;
 
@@ -6,31 +6,32 @@ use crate::key::Fingerprint;
 use crate::store::{Claim, Claimed, Fence, Item, Owner, Seen, Settled, Status};
 use crate::time::Timestamp;
 
-/// Chooses when a record's effect is recorded, and so what is promised.
+/// Chooses when a record's effect is recorded, which decides what the library promises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
     /// Claim the key, run the handler, record completion (the default).
     ///
-    /// At least once, deduplicated: no two live workers ever run one key at once. The effect repeats only if the attempt
-    /// dies between the effect and its record: the process is killed, the handler is cancelled or fails after the effect,
-    /// or the completion gets no answer. Pass the [`IdempotencyToken`](crate::IdempotencyToken) on to close that window.
+    /// At least once, deduplicated: two live workers never run the same key at once. The effect repeats only if the
+    /// attempt dies between the effect and its record: the process is killed, the handler is cancelled or fails after
+    /// the effect, or the completion gets no answer. Pass the [`IdempotencyToken`](crate::IdempotencyToken) on to close
+    /// that window.
     ///
     /// For a handler that returns [`Writes`](crate::Writes) it is effectively once, as in
-    /// [`Transactional`](Mode::Transactional): completion and writes commit together. For one more write, the claim
-    /// ensures that the handler runs for one delivery at a time.
+    /// [`Transactional`](Mode::Transactional): completion and writes commit together. The claim costs one more write
+    /// and ensures that the handler runs for one delivery at a time.
     #[default]
     ClaimFirst,
     /// Look the key up, run the handler, record completion: no claim.
     ///
-    /// At least once, deduplicated only against recorded completions: two concurrent deliveries may both run. It is for
-    /// handlers that are idempotent by themselves and should never wait for a lease. It costs one write for a record
+    /// At least once, deduplicated only against recorded completions: two concurrent deliveries may both run. Use it
+    /// for handlers that are idempotent by themselves and should never wait for a lease. It costs one write per record
     /// instead of two.
     RecordAfter,
-    /// Run the handler, and commit its effect together with the record of its key. This is the default for handlers that
-    /// return [`Writes`](crate::Writes) or take a transaction of their store, and no other handler can have it.
+    /// Run the handler, and commit its effect together with the record of its key. This is the default for handlers
+    /// that return [`Writes`](crate::Writes) or take a transaction of their store. No other handler can use it.
     ///
-    /// Effectively once: the effect and its record both commit, or neither does, whichever process dies at whatever moment.
+    /// Effectively once: the effect and its record either both commit or both don't, no matter when a process dies.
     ///
     /// Concurrent deliveries to a handler that takes a transaction wait for each other, because the transaction claims the
     /// key. Concurrent deliveries to a handler that returns `Writes` may both run, but only one commits. If both must not
@@ -38,15 +39,32 @@ pub enum Mode {
     Transactional,
 }
 
+/// How a handler's effect commits, according to its signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The handler returns writes that the store commits with the record of its key.
+    pub writes: bool,
+    /// The handler works in a transaction that also contains the record of its key.
+    pub transaction: bool,
+}
+
+impl Effect {
+    /// The effect happens first, and the record of its key is written afterwards.
+    pub const APART: Self = Self {
+        writes: false,
+        transaction: false,
+    };
+}
+
 /// Whether a record's handler may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The key is ours: run it.
+    /// The claim owns the key: the handler runs.
     Run {
         /// The claim's fence.
         fence: Fence,
     },
-    /// Not ours to run.
+    /// The handler must not run.
     Refused(Refusal),
 }
 
@@ -55,39 +73,39 @@ pub enum Admission {
 pub enum Refusal {
     /// Another worker holds the key. The record must not be acknowledged.
     InProgress {
-        /// When the other's lease ends, where the item says so.
+        /// When the other worker's lease ends, if the item contains that time.
         lease_until: Option<Timestamp>,
     },
-    /// The effect happened already: acknowledge, without an effect.
+    /// The effect has already happened: acknowledge the record without running it.
     Duplicate {
-        /// What the handler recorded then.
+        /// The value that the handler recorded.
         data: Option<Arc<str>>,
     },
-    /// The key is completed for a message that said something else: two events share one key.
+    /// The key was completed for another payload: two events share one key.
     PayloadMismatch,
     /// This version does not know the item's status. The key is neither done nor free.
     UnknownStatus(String),
 }
 
-/// Whether a completed effect is on record.
+/// The decision on a completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// It is recorded, by this attempt or another: acknowledge.
+    /// This attempt or another has recorded the effect: acknowledge.
     Recorded,
-    /// The claim was lost to another attempt that has not completed: don't acknowledge.
+    /// Another attempt took the key over and has not completed: don't acknowledge.
     LeaseLost,
 }
 
-/// Whether an effect is committed together with the record of its key.
+/// The decision on a commit of an effect together with the record of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Commitment {
-    /// It is, by this attempt: acknowledge.
+    /// This attempt has committed it: acknowledge.
     Recorded,
-    /// It is not, because of the existing item.
+    /// Nothing was committed, because of the existing item.
     Refused(Refusal),
 }
 
-/// What a claim came to.
+/// Decides on a claim from the store's answer.
 pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
     match claimed {
         Claimed::Written { fence } => Admission::Run { fence: *fence },
@@ -98,8 +116,8 @@ pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
     }
 }
 
-/// The claim to send instead of one that `item` refused: the key is free, and the claim takes the place of this very item.
-/// `None` where the item refuses every claim.
+/// Returns the claim to send after `item` refused `claim`: it replaces exactly this item. Returns `None` if the key is
+/// not free.
 pub fn on_refused(claim: &Claim, item: &Item) -> Option<Claim> {
     claim.finds_free(item).then(|| Claim {
         seen: Seen::Item(item.fence),
@@ -107,7 +125,7 @@ pub fn on_refused(claim: &Claim, item: &Item) -> Option<Claim> {
     })
 }
 
-/// What looking a key up came to, in the mode [`Mode::RecordAfter`].
+/// Decides on a lookup in [`Mode::RecordAfter`].
 pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
     match found {
         Some(item) if item.status == Status::Completed && !claim.finds_free(item) => {
@@ -125,12 +143,12 @@ pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
     }
 }
 
-/// Why a key that was just claimed must not run: the item under its other id, if that would refuse the claim.
+/// Decides whether the item under a key's other id refuses a claim that was just written.
 pub fn on_found_under_other_id(claim: &Claim, item: &Item) -> Option<Refusal> {
     (!claim.finds_free(item)).then(|| refusal(claim.fingerprint.as_ref(), item))
 }
 
-/// What a completion came to.
+/// Decides on a completion from the store's answer.
 pub fn on_completed(settled: &Settled) -> Completion {
     match settled {
         Settled::Written => Completion::Recorded,
@@ -139,7 +157,7 @@ pub fn on_completed(settled: &Settled) -> Completion {
     }
 }
 
-/// What the commit of an attempt came to: written, or refused by an item.
+/// Decides how a commit ended. `refused_by` is the item that refused it, or `None` if the commit was written.
 pub fn on_committed(
     owner: Owner,
     fingerprint: Option<&Fingerprint>,
@@ -147,7 +165,7 @@ pub fn on_committed(
 ) -> Commitment {
     match refused_by {
         None => Commitment::Recorded,
-        // Its answer was lost and it was sent again.
+        // The first answer was lost, and the commit was sent again.
         Some(item) if item.status == Status::Completed && item.owner == Some(owner) => {
             Commitment::Recorded
         }
@@ -155,7 +173,8 @@ pub fn on_committed(
     }
 }
 
-/// Whether the item that refuses a claim is the claim's own, written before its answer was lost. A released claim is over.
+/// Returns whether this claim wrote the item that refuses it, so that only the answer was lost. A released claim does
+/// not count.
 fn is_this_claim(claim: &Claim, item: &Item) -> bool {
     item.status == Status::InProgress
         && item.owner == Some(claim.owner)

@@ -1,4 +1,4 @@
-//! When a request to the store is sent again, above the SDK's own retries.
+//! Retries of requests to the store, above the SDK's own.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use super::Driver;
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The pause before a request is sent again: twice as long each time, up to a second.
+/// The pause before a retry. It doubles each time, up to one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Retry {
     pause: Duration,
 }
 
 impl Retry {
-    /// The retry after `last`, or the first one.
+    /// Returns the retry after `last`, or the first one.
     pub(crate) fn after(last: Option<Self>) -> Self {
         Self {
             pause: last.map_or(FIRST_PAUSE, |last| (last.pause * 2).min(LONGEST_PAUSE)),
         }
     }
 
-    /// The retry after an error; none if the error is not transient, or the pause would not end before `until`.
+    /// Returns the retry after an error, or `None` if the error is not transient or the pause would not end before `until`.
     pub(crate) fn after_error(
         last: Option<Self>,
         error: &StoreError,
@@ -35,8 +35,8 @@ impl Retry {
         (error.is_transient() && Instant::now() + next.pause < until).then_some(next)
     }
 
-    /// When the request goes out: between half of the pause and all of it from now, at random, so that workers that were
-    /// throttled together don't come back together.
+    /// Returns when to send the request: after a random time between half of the pause and all of it, so that workers that
+    /// were throttled together do not retry together.
     pub(crate) fn at(self, driver: &Driver) -> Instant {
         let half = self.pause / 2;
         let nanos = u128::max(half.as_nanos(), 1);

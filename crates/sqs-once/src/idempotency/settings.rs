@@ -7,7 +7,7 @@ use tracing::warn;
 
 use crate::config::{
     ALSO_READ, AlsoRead, DEADLINE_MARGIN, EnvSettings, KEY_SECRET_ARN, NAMESPACE, RETENTION,
-    SHORTEST_RETENTION, missing_namespace, unusable,
+    SHORTEST_RETENTION,
 };
 use crate::error::ConfigError;
 use crate::key::{KeyCodec, KeySecret, Namespace};
@@ -27,12 +27,12 @@ const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 #[derive(Clone, Default)]
 pub(crate) struct DriverSettings {
     namespace: Option<Result<Namespace, ConfigError>>,
-    /// The default from the handler's place, if it is known.
+    /// The default namespace from the handler's location, if known.
     pub(crate) default_namespace: Option<Result<Namespace, ConfigError>>,
     pub(crate) readable_keys: bool,
     pub(crate) codec: Option<KeyCodec>,
     pub(crate) key_secret: Option<KeySecret>,
-    /// `Some(None)` is nothing, on purpose.
+    /// `Some(None)` if the code turned the second lookup off.
     pub(crate) also_read: Option<Option<KeyCodec>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) retention: Option<Duration>,
@@ -56,7 +56,6 @@ impl DriverSettings {
         self.namespace = Some(checked);
     }
 
-    /// Fills in the values from the environment, and the defaults.
     pub(crate) async fn resolve(
         &self,
         env: &EnvSettings,
@@ -64,7 +63,7 @@ impl DriverSettings {
     ) -> Result<Driver, ConfigError> {
         let mode = self.mode_for(effect)?;
         if env.disabled && effect != Effect::APART {
-            return Err(unusable(
+            return Err(ConfigError::new(
                 "SQS_ONCE_DISABLED",
                 "is set, but the handler's effect commits through the store",
                 "false for a handler that returns `Writes` or takes a transaction",
@@ -79,7 +78,7 @@ impl DriverSettings {
             }
             Some(store) => Arc::clone(store),
             None if effect.transaction => {
-                return Err(unusable(
+                return Err(ConfigError::new(
                     "the setting `store`",
                     "is not set, but the handler takes a transaction of one",
                     "`.store(…)` with the store that has it, such as `PostgresStore::from_env()?`",
@@ -92,16 +91,17 @@ impl DriverSettings {
         let namespace = namespace.or_else(|| env.namespace.clone());
         self.check()?;
         let cache = self.cache.filter(|_| !env.disabled);
-        let default = || self.default_namespace.clone();
-        let default = || default().unwrap_or_else(|| Err(missing_namespace()));
-        let namespace = namespace
-            .map_or_else(default, Ok)?
-            .readable_keys(self.readable_keys);
-        let Keys {
-            namespace,
-            codec,
-            also_read,
-        } = self.keys(env, namespace, effect).await?;
+        let missing = || {
+            Err(ConfigError::new(
+                "SQS_ONCE_NAMESPACE",
+                "is not set, and the code sets no `.namespace(…)`",
+                "a name that no other consumer of this table has",
+            ))
+        };
+        let default = || self.default_namespace.clone().unwrap_or_else(missing);
+        let namespace = namespace.map_or_else(default, Ok)?;
+        let namespace = namespace.readable_keys(self.readable_keys);
+        let (namespace, codec, also_read) = self.keys(env, namespace, effect).await?;
         Ok(Driver {
             store,
             clock: self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
@@ -123,7 +123,7 @@ impl DriverSettings {
         })
     }
 
-    /// Checks the values that the code sets as those of the environment are checked.
+    /// Checks values from the code by the same rules as values from the environment.
     fn check(&self) -> Result<(), ConfigError> {
         if let Some(retention) = self.retention.filter(|set| *set < SHORTEST_RETENTION) {
             return Err(ConfigError::new(
@@ -133,14 +133,14 @@ impl DriverSettings {
             ));
         }
         if self.deadline_margin.is_some_and(|margin| margin.is_zero()) {
-            return Err(unusable(
+            return Err(ConfigError::new(
                 "the setting `deadline_margin`",
                 "is 0",
                 DEADLINE_MARGIN,
             ));
         }
         if self.cache.is_some_and(Cache::is_empty) {
-            return Err(unusable(
+            return Err(ConfigError::new(
                 "the setting `cache`",
                 "has no room for a key",
                 "a cache of 1 key or more, or no such setting",
@@ -150,15 +150,15 @@ impl DriverSettings {
         codecs.try_for_each(KeyCodec::check)
     }
 
-    /// The codec of the ids, and the codec of the other ids.
+    /// Returns the namespace with its secret, the codec of the ids, and the codec of the other ids.
     async fn keys(
         &self,
         env: &EnvSettings,
         namespace: Namespace,
         effect: Effect,
-    ) -> Result<Keys, ConfigError> {
+    ) -> Result<(Namespace, KeyCodec, Option<KeyCodec>), ConfigError> {
         let secret = match (&self.key_secret, &env.key_secret_arn) {
-            // Nothing is kept.
+            // The store is disabled.
             _ if env.disabled => None,
             (Some(secret), _) => Some(secret.clone()),
             (None, Some(arn)) => Some(fetched(KEY_SECRET_ARN, arn).await?),
@@ -188,7 +188,7 @@ impl DriverSettings {
             }
             (None, None) if secret.is_none() => None,
             (None, None) if effect != Effect::APART => {
-                return Err(unusable(
+                return Err(ConfigError::new(
                     ALSO_READ,
                     "is not set, but a secret hashes the keys, and a handler whose effect commits with the record of its \
                      key can't look under the ids without the secret as well",
@@ -199,11 +199,7 @@ impl DriverSettings {
             (None, None) => Some(without.into()),
         };
         check_also_read(also_read.as_ref(), &codec, effect)?;
-        Ok(Keys {
-            namespace,
-            codec,
-            also_read,
-        })
+        Ok((namespace, codec, also_read))
     }
 
     fn mode_for(&self, effect: Effect) -> Result<Mode, ConfigError> {
@@ -224,7 +220,7 @@ impl DriverSettings {
                 "is `RecordAfter`, but the handler's effect commits with its record"
             }
         };
-        Err(unusable(
+        Err(ConfigError::new(
             "the setting `mode`",
             problem,
             "`Transactional` for handlers that return `Writes`, or `ClaimFirst`; `Transactional` for those that take \
@@ -233,13 +229,6 @@ impl DriverSettings {
     }
 }
 
-struct Keys {
-    namespace: Namespace,
-    codec: KeyCodec,
-    also_read: Option<KeyCodec>,
-}
-
-/// The table that the environment names.
 #[cfg(feature = "dynamodb")]
 async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
     Ok(Arc::new(crate::store::DynamoDbStore::from_env().await?))
@@ -247,7 +236,7 @@ async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
 
 #[cfg(not(feature = "dynamodb"))]
 async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
-    Err(unusable(
+    Err(ConfigError::new(
         "the setting `store`",
         "is not set, and sqs-once was built without its feature `dynamodb`",
         "`.store(…)` with a store, or the feature for the table that SQS_ONCE_TABLE names",
@@ -256,14 +245,18 @@ async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
 
 #[cfg(not(feature = "secrets"))]
 async fn fetched(variable: &'static str, _: &str) -> Result<KeySecret, ConfigError> {
-    Err(crate::config::needs_secrets(variable))
+    Err(ConfigError::new(
+        variable,
+        "names a secret, but sqs-once was built without its feature `secrets`",
+        "the feature, or no such variable and a secret that the code sets",
+    ))
 }
 
-/// A secret that would hide nothing.
+/// Returns the error for a setting under which a secret would hide nothing.
 fn no_secret(why: &str) -> ConfigError {
-    unusable(
+    ConfigError::new(
         "the setting `key_secret`",
-        &format!("is set, but {why}"),
+        format!("is set, but {why}"),
         "either of the two",
     )
 }
@@ -275,13 +268,13 @@ fn check_also_read(
 ) -> Result<(), ConfigError> {
     let problem = match also_read {
         Some(also_read) if also_read == codec => "is where its keys are already",
-        // Between the look and the commit another version could commit as well.
+        // Another version could commit between the lookup and the commit.
         Some(_) if effect != Effect::APART => {
             "is set, but the handler's effect commits with the record of its key, which can't look at two ids at once"
         }
         _ => return Ok(()),
     };
-    Err(unusable(
+    Err(ConfigError::new(
         "the setting `also_read`",
         problem,
         "another codec or namespace, for a handler that neither returns `Writes` nor takes a transaction",
@@ -290,14 +283,14 @@ fn check_also_read(
 
 fn check(store: &dyn Store, effect: Effect) -> Result<(), ConfigError> {
     if effect.writes && store.atomic_writes().is_none() {
-        return Err(unusable(
+        return Err(ConfigError::new(
             "the setting `store`",
             "can't commit the `Writes` that the handler returns",
             "`DynamoDbStore`",
         ));
     }
     if effect.transaction && store.transactions().is_none() {
-        return Err(unusable(
+        return Err(ConfigError::new(
             "the setting `store`",
             "has no transaction for the handler",
             "the store that has it, such as `PostgresStore`",

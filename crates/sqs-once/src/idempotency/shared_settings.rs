@@ -1,13 +1,13 @@
 //! The settings that `Consumer` and `Idempotency` share.
 
-/// The methods of both builders. A builder that uses this has
+/// Defines the methods that both builders have. They call the builder's own
 /// `fn set_shared(self, change: impl FnOnce(&mut DriverSettings)) -> Self`.
 macro_rules! shared_settings {
     () => {
         /// Separates these keys from others in the same table. A [`Consumer`](crate::Consumer) and an
         /// [`Idempotency`](crate::Idempotency) with the same namespace share their keys.
         ///
-        /// A name has 1 to 255 bytes and no `#`; any other fails at [`init`](Self::init).
+        /// A name has 1 to 255 bytes and no `#`. Other names fail at [`init`](Self::init).
         #[must_use]
         pub fn namespace(self, namespace: &str) -> Self {
             self.set_shared(|settings| settings.set_namespace(namespace))
@@ -21,28 +21,28 @@ macro_rules! shared_settings {
 
         /// Sets how long a completed key is recognised as a duplicate. Default: `SQS_ONCE_RETENTION`, else 28 days.
         ///
-        /// 28 days are as long as a message can live in a queue and its dead-letter queue together (14 days in each). Set
-        /// more where messages stay that long and are redriven at the very end. Less than one second fails at
+        /// A message can live for 28 days in a queue and its dead-letter queue together (14 days in each). Set a longer
+        /// time if messages stay that long and are redriven at the very end. A time of less than one second fails at
         /// [`init`](Self::init).
         #[must_use]
         pub fn retention(self, retention: std::time::Duration) -> Self {
             self.set_shared(|settings| settings.retention = Some(retention))
         }
 
-        /// Sets how far the lease of a claim reaches beyond the invocation's deadline. Default:
-        /// `SQS_ONCE_LEASE_MARGIN`, else 3 s.
+        /// Sets how long the lease of a claim lasts beyond the invocation's deadline. Default: `SQS_ONCE_LEASE_MARGIN`,
+        /// else 3 s.
         ///
-        /// The margin covers Lambda ending the process a little late, and clocks that differ.
+        /// The margin covers clocks that differ, and a process that Lambda ends a little late.
         #[must_use]
         pub fn lease_margin(self, margin: std::time::Duration) -> Self {
             self.set_shared(|settings| settings.lease_margin = Some(margin))
         }
 
-        /// Sets how long before the invocation's deadline the work is cancelled, so that there is time to record what is
-        /// done and to answer. Default: `SQS_ONCE_DEADLINE_MARGIN`, else 1 s, or a tenth of the invocation's time if that
-        /// is less; at most half of it.
+        /// Sets how long before the invocation's deadline the work is cancelled. This leaves time to record finished
+        /// work and to answer. Default: `SQS_ONCE_DEADLINE_MARGIN`, else 1 s or a tenth of the invocation's time,
+        /// whichever is less. The margin is never more than half of the invocation's time.
         ///
-        /// Zero fails at [`init`](Self::init): Lambda would end the function before its answer is out.
+        /// Zero fails at [`init`](Self::init), because Lambda would end the function before it has answered.
         #[must_use]
         pub fn deadline_margin(self, margin: std::time::Duration) -> Self {
             self.set_shared(|settings| settings.deadline_margin = Some(margin))
@@ -56,19 +56,19 @@ macro_rules! shared_settings {
             self.set_shared(|settings| settings.cache = Some(cache))
         }
 
-        /// Sets whether the table shows keys as they are. Default: off, and it holds a hash of each.
+        /// Sets whether the table contains readable keys. Default: off, and the table contains a hash of each key.
         ///
         /// An item's id is then its namespace and its key's parts, each with its kind, such as
         /// `payments#s:tenant-7,i:42`: `s` for text, `i` for an integer, `b` for a boolean, `x` for bytes in
         /// hexadecimal digits. `%`, `,` and everything that is not visible ASCII are escaped as in a URL. Different
-        /// keys have different ids, as with hashes. A key whose id would have more than 1024 bytes
-        /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)) is hashed all the same.
+        /// keys have different ids, as with hashes. A key is still hashed if its id would have more than 1024 bytes
+        /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)).
         ///
-        /// Switching it on or off changes every id, and so forgets every key, as renaming the namespace
-        /// does. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't
-        /// show keys in either case: their `key` ends in the first digits of the id's SHA-256.
+        /// Switching it on or off changes every id. The consumer then recognises no earlier key, as after renaming the
+        /// namespace. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't show
+        /// keys in either case: their `key` ends in the first digits of the id's SHA-256.
         ///
-        /// Keys may name people. More than the function reads the table: backups, exports and streams show keys too.
+        /// Keys may contain personal data. Backups, exports and streams of the table show readable keys too.
         #[must_use]
         pub fn readable_keys(self, readable: bool) -> Self {
             self.set_shared(|settings| settings.readable_keys = readable)
@@ -76,12 +76,13 @@ macro_rules! shared_settings {
 
         /// Sets the form of ids in the table. Default: the [namespace](Self::namespace) and the key's hash.
         ///
-        /// With a codec of Powertools for AWS Lambda, this function shares its keys with one that uses Powertools on the
-        /// same table: neither handles what the other has handled. The codec makes the ids; the namespace then
-        /// decides only the [`IdempotencyToken`](crate::IdempotencyToken). No fingerprint is compared or kept: a payload
-        /// that differs is a duplicate. A key that the codec has no id for makes its record terminal.
+        /// With a codec of Powertools for AWS Lambda, this function shares its keys with one that uses Powertools on
+        /// the same table: neither handles an event that the other has handled. The codec creates the ids; the
+        /// namespace then affects only the [`IdempotencyToken`](crate::IdempotencyToken). No fingerprint is compared or
+        /// stored: a message with another payload is a duplicate. A key for which the codec has no id makes its record
+        /// terminal.
         ///
-        /// Under another codec, the keys that the table holds are not found: see [`also_read`](Self::also_read).
+        /// Another codec does not find the keys that are already in the table: see [`also_read`](Self::also_read).
         ///
         /// ```
         /// # #[cfg(feature = "powertools")] {
@@ -99,21 +100,21 @@ macro_rules! shared_settings {
             self.set_shared(|settings| settings.codec = Some(codec))
         }
 
-        /// Sets where else a key may be known: under the codec or the namespace before, or the next. Default: nowhere.
+        /// Sets a second codec or namespace, earlier or future, under which a key is looked up too. Default: none.
         ///
-        /// A key is claimed under its own id first, and then looked up under the other one. A key that is completed there
-        /// is a duplicate here, for as long as it is there; a key that another worker has in progress there counts as in
-        /// progress. The look costs a read unit for every new key.
+        /// A key is claimed under its own id first, and then looked up under the other one. A key that is completed
+        /// there is a duplicate here, as long as that item exists. A key that is in progress there counts as in
+        /// progress here. The lookup costs a read unit for every new key.
         ///
-        /// So that no key runs twice, change in two deployments, each complete before the next: first the old codec that
-        /// also reads the new one, then the new codec that also reads the old one. After the retention, remove it. Without
-        /// the first deployment, messages that both versions get during the second may run twice.
-        /// The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same under another codec, but not in
-        /// another namespace.
+        /// Change the codec or namespace in two deployments, so that no key runs twice. Complete each before the next:
+        /// first the old codec that also reads the new one, then the new codec that also reads the old one. Remove this
+        /// setting after the retention. Without the first deployment, messages that both versions receive during the
+        /// second may run twice. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same under
+        /// another codec, but not in another namespace.
         ///
-        /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it. In
-        /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) two versions at one time may both run, as in that mode
-        /// they always may.
+        /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it.
+        /// In [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) two concurrent versions may both run a key, as
+        /// concurrent deliveries always may in that mode.
         ///
         /// ```
         /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
@@ -145,13 +146,14 @@ macro_rules! shared_settings {
         /// secret they can't check a guess. The [`IdempotencyToken`](crate::IdempotencyToken) is made without it and stays
         /// the same.
         ///
-        /// Another secret changes every id. So with a secret, each key is also looked up under the id without it, unless
-        /// [`also_read`](Self::also_read), [`also_read_nothing`](Self::also_read_nothing) or `SQS_ONCE_ALSO_READ` is
-        /// set. That costs a read unit for each new key. [The guide](crate::guide::schema_changes) shows how to
-        /// introduce and rotate a secret so that no key runs twice.
+        /// A new secret changes every id. With a secret, each key is therefore also looked up under the id without a
+        /// secret, unless [`also_read`](Self::also_read), [`also_read_nothing`](Self::also_read_nothing) or
+        /// `SQS_ONCE_ALSO_READ` is set. That costs a read unit for each new key. [The
+        /// guide](crate::guide::schema_changes) shows how to introduce and rotate a secret so that no key runs twice.
         ///
-        /// [`readable_keys`](Self::readable_keys) and a [`key_codec`](Self::key_codec) exclude a secret. So does a handler
-        /// whose effect commits with the record of its key, unless nothing else is read.
+        /// [`readable_keys`](Self::readable_keys) and a [`key_codec`](Self::key_codec) exclude a secret. A handler
+        /// whose effect commits with the record of its key excludes a secret too, unless keys are looked up under their
+        /// own ids only.
         ///
         /// ```
         /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }

@@ -1,4 +1,4 @@
-//! How a key becomes the id of its item.
+//! Codecs, which turn a key into the id of its item.
 
 use std::fmt;
 
@@ -9,11 +9,10 @@ use super::{BusinessKey, Fingerprint, ItemId, KeyError, Namespace};
 #[cfg(feature = "powertools")]
 use super::powertools::Powertools;
 
-/// Where the table keeps a business key: under an id of this library's own, or under the one that another
-/// library gives the same key, to share its table.
+/// The format of item ids: this library's own, or another library's, to share its table.
 ///
-/// A [`Namespace`] is the codec of this library's own ids, and the default of every consumer. Those of
-/// Powertools for AWS Lambda (feature `powertools`) are `{prefix}#{MD5 of the key}`:
+/// A [`Namespace`] is the codec of this library's own ids, and the default of every consumer. The ids of Powertools for
+/// AWS Lambda (feature `powertools`) are `{prefix}#{MD5 of the key}`:
 ///
 /// | | prefix, unless it was set | the key is hashed as | the hash is written as |
 /// |---|---|---|---|
@@ -22,9 +21,9 @@ use super::powertools::Powertools;
 /// | `powertools_java` | `{function}.{method}` | its text; several parts as JSON | hexadecimal digits |
 /// | `powertools_dotnet` | `{function}.{method}` | its text; several parts as JSON | hexadecimal digits |
 ///
-/// A key of one part is what their JMESPath expression selects, such as `order_id`; one of several is a
-/// multiselect list, such as `[tenant, order_id]`, in its order. `docs/migrate-powertools.md` in the repository
-/// is the guide, and lists the keys that are not supported.
+/// A key of one part is the value that their JMESPath expression selects, such as `order_id`. A key of several parts is
+/// a multiselect list in the same order, such as `[tenant, order_id]`. The guide `docs/migrate-powertools.md` in the
+/// repository lists the keys that are not supported.
 ///
 /// ```
 /// use sqs_once::BusinessKey;
@@ -53,11 +52,11 @@ enum Form {
 }
 
 impl KeyCodec {
-    /// Where the table keeps `key`.
+    /// Returns the item id of `key`.
     ///
     /// # Errors
-    /// [`KeyError::Unwritable`] when the other library has no id for such a key, or none that is sure. This
-    /// library's own ids have no errors.
+    /// [`KeyError::Unwritable`] if the other library has no id for the key, or no unambiguous one. This library's own
+    /// ids never fail.
     pub fn item_id(&self, key: &BusinessKey) -> Result<ItemId, KeyError> {
         match &self.0 {
             Form::Own(namespace) => Ok(namespace.item_id(key)),
@@ -66,12 +65,12 @@ impl KeyCodec {
         }
     }
 
-    /// Whether the items have fingerprints that this library can compare.
+    /// Returns whether the items have fingerprints that this library can compare.
     pub(crate) fn has_fingerprints(&self) -> bool {
         matches!(self.0, Form::Own(_))
     }
 
-    /// The fingerprint in the form that is stored with the keys; none if the codec stores no fingerprints.
+    /// Returns the fingerprint in the form that is stored with the keys, or `None` if the codec stores no fingerprints.
     pub(crate) fn fingerprint(&self, fingerprint: Fingerprint) -> Option<Fingerprint> {
         match &self.0 {
             Form::Own(namespace) => Some(namespace.fingerprint(fingerprint)),
@@ -80,7 +79,6 @@ impl KeyCodec {
         }
     }
 
-    /// Whether it has an id for any key at all.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         match &self.0 {
             Form::Own(_) => Ok(()),

@@ -4,10 +4,10 @@ use crate::record::{EventBridgeMeta, Message, S3Object, SnsMeta};
 
 use super::{BusinessKey, KeyError, KeyExtractor};
 
-/// The key is the id of an EventBridge event: for producers that never send an event twice.
+/// An extractor that uses the id of an EventBridge event as the key, for producers that never send an event twice.
 ///
-/// **An event that the producer sends again has a new id**: its effect happens a second time. Take the id
-/// in the event's `detail` wherever there is one.
+/// **An event that the producer sends again has a new id**, and its effect happens a second time. Use the id in the
+/// event's `detail` if it has one.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBridgeId;
 
@@ -18,31 +18,29 @@ impl<T> KeyExtractor<T> for EventBridgeId {
     }
 }
 
-/// The key is what names an event of S3: bucket, object key, event name and sequencer, which copies of one
-/// notification share and two events never do.
+/// An extractor that uses the identity of an S3 event as the key: bucket, object key, event name and sequencer. Copies
+/// of one notification share it, but two events never do.
 ///
-/// Events without a sequencer have no such key: all but those that create or delete objects.
+/// Events without a sequencer have no key. Only events that create or delete objects have a sequencer.
 #[derive(Clone, Copy, Debug)]
 pub struct S3EventId;
 
 impl<T> KeyExtractor<T> for S3EventId {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        let object = message.metadata::<S3Object>().ok_or(KeyError::Missing)?;
-        let S3Object {
-            bucket,
-            key,
-            event_name,
-            sequencer,
-            ..
-        } = object;
-        BusinessKey::new(&(bucket, key, event_name, sequencer))
+        let event = message.metadata::<S3Object>().ok_or(KeyError::Missing)?;
+        BusinessKey::new(&(
+            &event.bucket,
+            &event.key,
+            &event.event_name,
+            &event.sequencer,
+        ))
     }
 }
 
-/// The key is the id of an SNS publication: for publishers that never publish an event twice.
+/// An extractor that uses the id of an SNS publication as the key, for publishers that never publish an event twice.
 ///
-/// **An event that is published again has a new id**: its effect happens a second time. Take the id of
-/// the event itself if it has one. With raw delivery the message has no such id, and the key is missing.
+/// **An event that is published again has a new id**, and its effect happens a second time. Use the id of the event
+/// itself if it has one. With raw delivery the message has no publication id, and the key is missing.
 #[derive(Clone, Copy, Debug)]
 pub struct SnsMessageId;
 

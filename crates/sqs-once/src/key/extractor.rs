@@ -1,28 +1,28 @@
-//! How a record's business key is taken from its payload or its metadata.
+//! Extractors, which take a record's business key from its payload or metadata.
 
 use crate::error::ConfigError;
 use crate::record::Message;
 
 use super::{BusinessKey, KeyError, KeyPart};
 
-/// Takes the business key from a record.
+/// Extracts the business key from a record.
 ///
 /// | extractor | the key is |
 /// |---|---|
-/// | a function of the payload | what it returns: anything that is a [`KeyPart`](crate::key::KeyPart) |
+/// | a function of the payload | its result, any [`KeyPart`](crate::key::KeyPart) |
 /// | [`MessageAttribute`] | a message attribute that the producer set |
-/// | [`ProducerKey`] | the key that the producer wrote beside the body, with `Outgoing` (feature `sqs`) |
+/// | [`ProducerKey`] | the key that the producer sent with the message, with `Outgoing` (feature `sqs`) |
 /// | [`SystemAttribute`] | an attribute that SQS set, such as `MessageDeduplicationId` |
 /// | [`MessageGroup`] | the message group |
-/// | [`JsonPointer`](crate::key::JsonPointer) | a place in the body's JSON, whatever the payload type |
-/// | `JmesPath` (feature `jmespath`) | what a JMESPath expression finds in the body's JSON |
-/// | [`S3EventId`](crate::key::S3EventId) | what names an event of S3: bucket, object key, event name and sequencer |
-/// | [`EventBridgeId`](crate::key::EventBridgeId), [`SnsMessageId`](crate::key::SnsMessageId) | the id in the envelope, which an event that is sent again does not keep |
-/// | [`MessageId`] | the message id, which is rarely the right one |
-/// | a tuple of two to six extractors | all of theirs together |
+/// | [`JsonPointer`](crate::key::JsonPointer) | a value in the body's JSON, for any payload type |
+/// | `JmesPath` (feature `jmespath`) | the result of a JMESPath expression over the body's JSON |
+/// | [`S3EventId`](crate::key::S3EventId) | the identity of an S3 event: bucket, object key, event name and sequencer |
+/// | [`EventBridgeId`](crate::key::EventBridgeId), [`SnsMessageId`](crate::key::SnsMessageId) | the id in the envelope; an event that is sent again has a new one |
+/// | [`MessageId`] | the message id, which is rarely the right choice |
+/// | a tuple of two to six extractors | the keys of all of them together |
 ///
-/// An error, or a panic, makes that record terminal: it is never processed under another key. What
-/// happens to a record without a key is set by [`Consumer::missing_key`](crate::Consumer::missing_key).
+/// An error or a panic makes the record terminal; it is never processed under another key.
+/// [`Consumer::missing_key`](crate::Consumer::missing_key) chooses what happens to a record without a key.
 ///
 /// ```
 /// use sqs_once::key::{JsonPointer, MessageAttribute};
@@ -38,17 +38,17 @@ use super::{BusinessKey, KeyError, KeyPart};
     note = "the function must return a key: text, an integer, or a tuple of these; floats can't be keys"
 )]
 pub trait KeyExtractor<T>: Send + Sync + 'static {
-    /// The key of the record whose payload and message are given.
+    /// Returns the key of the record with this payload and message.
     ///
     /// # Errors
     /// [`KeyError`] if the record has no usable key.
     fn key(&self, payload: &T, message: &Message) -> Result<BusinessKey, KeyError>;
 
-    /// Checks the extractor's own settings. [`Consumer::init`](crate::Consumer::init) calls it and returns its error, so
+    /// Checks the extractor's settings. [`Consumer::init`](crate::Consumer::init) calls it and returns its error, so
     /// that the function does not start. Default: accepts them.
     ///
     /// # Errors
-    /// [`ConfigError`] when the extractor can find no key, whatever the message.
+    /// [`ConfigError`] if the extractor can't find a key in any message.
     fn check(&self) -> Result<(), ConfigError> {
         Ok(())
     }
@@ -64,7 +64,7 @@ where
     }
 }
 
-/// The key is a message attribute that the producer set.
+/// An extractor that reads the key from a message attribute of the producer.
 ///
 /// ```
 /// use sqs_once::key::MessageAttribute;
@@ -80,7 +80,7 @@ pub struct MessageAttribute {
 }
 
 impl MessageAttribute {
-    /// The attribute called `name`, by its text.
+    /// Creates an extractor for the text of the attribute `name`.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into() }
     }
@@ -92,12 +92,13 @@ impl<T> KeyExtractor<T> for MessageAttribute {
     }
 }
 
-/// The key is the one that the producer wrote beside the body: by `Outgoing`, of the feature `sqs`, or in the same form.
+/// An extractor that reads the key from the message attribute in which the producer sent it, with `Outgoing` (feature
+/// `sqs`) or in the same form.
 ///
-/// It is in the message attribute `business-key`, with its parts separated by `,`: `s:` and
-/// text, `i:` and an integer, `b:` and `true` or `false`, or `x:` and bytes in lower-case hexadecimal digits. Of text,
-/// whatever is not a visible character of ASCII is escaped, and so are `%` and `,`: as `%` and two upper-case
-/// hexadecimal digits a byte. So `("tenant-7", 42)` is `s:tenant-7,i:42`. Anything else makes its record terminal.
+/// The message attribute `business-key` contains the parts, separated by `,`. A part is `s:` and text, `i:` and an
+/// integer, `b:` and `true` or `false`, or `x:` and bytes in lower-case hexadecimal digits. In text, every byte that is
+/// not visible ASCII is escaped as `%` and two upper-case hexadecimal digits, and so are `%` and `,`. For example,
+/// `("tenant-7", 42)` is `s:tenant-7,i:42`. Any other form makes the record terminal.
 ///
 /// ```
 /// use sqs_once::key::ProducerKey;
@@ -121,11 +122,11 @@ impl<T> KeyExtractor<T> for ProducerKey {
     }
 }
 
-/// The key is a system attribute, which SQS set, such as `MessageDeduplicationId`.
+/// An extractor that reads the key from a system attribute, which SQS sets, such as `MessageDeduplicationId`.
 ///
-/// Choose one that names the event. `MessageDeduplicationId` does where the producer sets it, or the
-/// queue makes it of the body; SQS itself forgets it after five minutes. `SequenceNumber` names a message:
-/// a message that is sent again has another one. `SenderId` names the sender, so all messages of one sender would be
+/// Choose an attribute that identifies the event. `MessageDeduplicationId` does, whether the producer sets it or the
+/// queue derives it from the body; SQS itself forgets it after five minutes. `SequenceNumber` identifies a message: a
+/// message that is sent again has another one. `SenderId` identifies the sender, so all messages of one sender would be
 /// duplicates. Attributes with times or counts of deliveries change with every delivery, so no message would be a
 /// duplicate.
 #[derive(Clone, Debug)]
@@ -134,7 +135,7 @@ pub struct SystemAttribute {
 }
 
 impl SystemAttribute {
-    /// The attribute called `name`, as SQS spells it.
+    /// Creates an extractor for the attribute `name`, as SQS spells it.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into() }
     }
@@ -146,7 +147,7 @@ impl<T> KeyExtractor<T> for SystemAttribute {
     }
 }
 
-/// The key is the message group: for queues where a group holds one event.
+/// An extractor that uses the message group as the key, for queues where each group contains one event.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageGroup;
 
@@ -156,11 +157,11 @@ impl<T> KeyExtractor<T> for MessageGroup {
     }
 }
 
-/// The key is the message id: only for messages that name no event.
+/// An extractor that uses the message id as the key. Use it only for messages that contain no id of an event.
 ///
-/// **It recognises repeated deliveries of one message, and nothing else.** A message that the
-/// producer sends again, or that is redriven from a dead-letter queue, has a new id: its effect
-/// happens a second time. Take the id of the event itself wherever there is one.
+/// **It recognises only repeated deliveries of one message.** A message that the producer sends again, or that is
+/// redriven from a dead-letter queue, has a new id. Its effect happens a second time. Use the id of the event itself if
+/// it has one.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageId;
 
@@ -172,7 +173,7 @@ impl<T> KeyExtractor<T> for MessageId {
 
 macro_rules! tuples {
     ($(($($part:ident)*))*) => {$(
-        /// A key of several parts: the record needs every one of them.
+        /// Combines the keys of all extractors. The record needs every one of them.
         impl<T, $($part: KeyExtractor<T>),*> KeyExtractor<T> for ($($part,)*) {
             fn key(&self, payload: &T, message: &Message) -> Result<BusinessKey, KeyError> {
                 #[allow(non_snake_case, reason = "the macro names each variable after its type")]

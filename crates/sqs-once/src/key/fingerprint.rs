@@ -1,4 +1,4 @@
-//! The payload fingerprint: shows whether two messages with one key have the same content.
+//! Payload fingerprints, which show whether two messages with the same key have the same content.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use super::{HexDigest, KeyError, KeyPart, KeyWriter};
 /// A hash of a message's payload, stored with its key. Two messages with the same key and different fingerprints are
 /// different events that share a key by mistake.
 ///
-/// For JSON, neither white space nor the order of an object's fields counts. Numbers count by their
-/// text, so that two large integers never become one float. Other bodies are hashed byte for byte.
+/// For JSON, white space and the order of an object's fields do not matter. Numbers are compared as text, so that two
+/// large integers never become the same float. Other bodies are hashed byte for byte.
 ///
 /// ```
 /// use sqs_once::key::Fingerprint;
@@ -33,7 +33,7 @@ use super::{HexDigest, KeyError, KeyPart, KeyWriter};
 pub struct Fingerprint(Arc<str>);
 
 impl Fingerprint {
-    /// The fingerprint of a message body.
+    /// Returns the fingerprint of a message body.
     pub fn of_body(body: &str) -> Self {
         let mut hash = Sha256::new();
         match serde_json::from_str::<&RawValue>(body) {
@@ -43,7 +43,8 @@ impl Fingerprint {
         Self(HexDigest::end(hash).as_str().into())
     }
 
-    /// The fingerprint of a part of a payload. Unlike a key, it may be `None` or empty text, and has no maximum length.
+    /// Returns the fingerprint of a part of a payload. Unlike a key part, it may be `None` or empty text, and has no
+    /// maximum length.
     ///
     /// # Errors
     /// The error of `part`: [`KeyError::Extractor`] if it is an `Err`.
@@ -58,7 +59,7 @@ impl Fingerprint {
         Self(fingerprint.into())
     }
 
-    /// The fingerprint as stored in the table: 64 hexadecimal digits.
+    /// Returns the fingerprint as stored in the table: 64 hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -70,15 +71,14 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Other than a plain `Cow`, it borrows what needs no unescaping inside of a map, too.
+/// A text that borrows from the input if it needs no unescaping. A plain `Cow` as a map's key would always be owned.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Below this depth a value is hashed unchanged: each level is read once more, and the stack is
-/// finite.
+/// Values below this depth are hashed unchanged, because each level is parsed again and uses the stack.
 const MAX_DEPTH: usize = 16;
 
-/// Feeds the canonical form of one JSON value, given as its text.
+/// Hashes the canonical form of one JSON value.
 fn canonical(json: &str, depth: usize, hash: &mut Sha256) {
     let json = json.trim();
     match json.as_bytes().first() {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// A SHA-256, or an HMAC of it, in hexadecimal digits. It is on the stack, because every record has one or two.
+/// A SHA-256 or HMAC-SHA-256 in hexadecimal digits. It is on the stack, because every record needs one or two.
 pub(crate) struct HexDigest([u8; 64]);
 
 impl HexDigest {
@@ -16,7 +16,6 @@ impl HexDigest {
         Self::from_bytes(hash.finalize())
     }
 
-    /// The digits of 32 bytes.
     pub(super) fn from_bytes(hash: impl IntoIterator<Item = u8>) -> Self {
         let mut digits = [0; 64];
         for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {

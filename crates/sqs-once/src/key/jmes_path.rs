@@ -1,4 +1,4 @@
-//! A key by a JMESPath expression over the body's JSON, for any payload type.
+//! Keys from the body's JSON by a JMESPath expression, for any payload type.
 
 use std::sync::LazyLock;
 
@@ -14,18 +14,19 @@ use crate::record::Message;
 
 use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 
-/// The key is what a [JMESPath](https://jmespath.org) expression finds in the body: `order.id`,
-/// `lines[?main].sku | [0]`, `join('/', [tenant, id])`. It reads the body itself (inside its envelope, if
-/// it has one), so the payload type need not have the field.
+/// An extractor that evaluates a [JMESPath](https://jmespath.org) expression over the body, such as `order.id`,
+/// `lines[?main].sku | [0]` or `join('/', [tenant, id])`. It reads the body itself (inside its envelope, if it has
+/// one), so the payload type need not have the field.
 ///
-/// Text, integers and booleans are keys, each of its own kind, and the same keys as those of
-/// [`JsonPointer`](crate::key::JsonPointer). What is absent or null is [`KeyError::Missing`], blank text is
-/// [`KeyError::Empty`]; an object, an array, and a number with a fraction, an exponent or more than 64 bits
-/// are [`KeyError::WrongType`]. For a key of several parts take a tuple of extractors, not a list.
+/// Text, integers and booleans are keys of different kinds, as with [`JsonPointer`](crate::key::JsonPointer). An absent
+/// or null value is [`KeyError::Missing`], and blank text is [`KeyError::Empty`]. Objects, arrays, and numbers with a
+/// fraction, an exponent or more than 64 bits are [`KeyError::WrongType`]. For a key of several parts, use a tuple of
+/// extractors, not a list.
 ///
-/// JMESPath computes and compares numbers as floats, in which large integers run together. Such numbers can't
-/// be keys: results of `sum`, `abs` and similar functions are refused, and so is `to_string` of a number that is not an
-/// integer of 64 bits. A filter such as ``[?id == `1`]`` compares approximately beyond 2^53.
+/// JMESPath computes and compares numbers as floats, and different large integers can become the same float. Computed
+/// numbers therefore can't be keys: the extractor refuses results of `sum`, `abs` and similar functions, and
+/// `to_string` of a number that is not a 64-bit integer. A filter such as ``[?id == `1`]`` compares approximately
+/// beyond 2^53.
 ///
 /// ```
 /// use sqs_once::key::JmesPath;
@@ -40,11 +41,11 @@ pub struct JmesPath {
 }
 
 impl JmesPath {
-    /// What `expression` finds.
+    /// Creates an extractor for `expression`.
     ///
-    /// A consumer fails at [`init`](crate::Consumer::init) if the text is not a JMESPath expression, or calls a function that
-    /// JMESPath does not have. Such a call inside a projection or a filter is found with the first record, which then has
-    /// no key.
+    /// A consumer fails at [`init`](crate::Consumer::init) if the text is not a JMESPath expression, or calls a
+    /// function that JMESPath does not have. A call inside a projection or a filter fails only with the first record
+    /// that reaches it, which then has no key.
     pub fn new(expression: &str) -> Self {
         let compiled = RUNTIME.compile(expression);
         let found = compiled.and_then(|compiled| match search(&compiled, Variable::Null) {
@@ -72,7 +73,7 @@ impl<T> KeyExtractor<T> for JmesPath {
         let expression = self.expression.as_ref();
         let expression = expression.map_err(|error| KeyError::Extractor(error.to_string()))?;
         let body = message.content().ok_or(KeyError::Missing)?;
-        // serde's own message may quote the body, which is not for logs.
+        // A serde error may quote the body, which must not be logged.
         let body: Value = serde_json::from_str(body).map_err(|_| KeyError::WrongType {
             found: "not valid JSON",
         })?;
@@ -102,7 +103,7 @@ fn search(expression: &Expression<'static>, body: Variable) -> SearchResult {
     jmespath::interpret(&Rcvar::new(body), expression.as_ast(), &mut context)
 }
 
-/// JMESPath's `to_string`, except that it refuses numbers that may have lost digits.
+/// Implements JMESPath's `to_string`, but refuses numbers that may have lost digits.
 fn exact_text(arguments: &[Rcvar], context: &mut Context<'_>) -> SearchResult {
     let value = &arguments[0];
     if !is_exact(value) {
@@ -131,8 +132,8 @@ fn is_integer(number: &Number) -> bool {
     number.is_u64() || number.is_i64()
 }
 
-/// Not by serde, which would take the numbers apart where `serde_json` keeps them as text (its feature
-/// `arbitrary_precision`).
+/// Converts a value without serde. With the feature `arbitrary_precision` of `serde_json`, serde would turn numbers
+/// into objects.
 fn variable(json: Value) -> Variable {
     match json {
         Value::Null => Variable::Null,
@@ -151,7 +152,6 @@ fn variable(json: Value) -> Variable {
     }
 }
 
-/// What an expression found.
 struct Found<'a>(&'a Variable);
 
 impl KeyPart for Found<'_> {

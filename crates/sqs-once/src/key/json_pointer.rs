@@ -1,4 +1,4 @@
-//! A key from a place in the body's JSON, for any payload type.
+//! Keys from the body's JSON by a JSON pointer, for any payload type.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,15 +11,13 @@ use crate::record::Message;
 
 use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 
-/// The key is the value at a place in the body, written as a JSON pointer (RFC 6901): `/order/id`,
-/// `/lines/0/sku`. It reads the body itself (inside its envelope, if it has one), so the
-/// payload type need not have the field.
+/// An extractor that reads the key from the body at a JSON pointer (RFC 6901), such as `/order/id` or `/lines/0/sku`.
+/// It reads the body itself (inside its envelope, if it has one), so the payload type need not have the field.
 ///
-/// Text, integers and booleans are keys, each of its own kind: `1`, `"1"` and `true` are three. An
-/// integer is taken by its text, however large, and never through a float. A place that is absent or
-/// null is [`KeyError::Missing`], blank text is [`KeyError::Empty`]; an object, an array, and a number
-/// with a fraction or an exponent are [`KeyError::WrongType`]. If a field appears twice, the last one
-/// counts, as for [`serde_json::Value`].
+/// Text, integers and booleans are keys of different kinds: `1`, `"1"` and `true` are three keys. Integers of any size
+/// are read as text, never as a float. An absent or null value is [`KeyError::Missing`], and blank text is
+/// [`KeyError::Empty`]. Objects, arrays, and numbers with a fraction or an exponent are [`KeyError::WrongType`]. If a
+/// field appears twice, the last one counts, as in [`serde_json::Value`].
 ///
 /// ```
 /// use sqs_once::key::JsonPointer;
@@ -30,15 +28,15 @@ use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 /// ```
 #[derive(Clone, Debug)]
 pub struct JsonPointer {
-    /// The names on the way, unescaped.
+    /// The names in the path, unescaped.
     path: Result<Vec<String>, ConfigError>,
 }
 
 impl JsonPointer {
-    /// The key in a body.
+    /// Returns the key in a body.
     ///
     /// # Errors
-    /// [`KeyError`] if that place has no usable key.
+    /// [`KeyError`] if the body has no usable key at the pointer.
     pub fn key_in(&self, body: &str) -> Result<BusinessKey, KeyError> {
         let mut json: &RawValue = read(body)?;
         let path = self.path.as_ref();
@@ -48,11 +46,11 @@ impl JsonPointer {
         BusinessKey::new(&Scalar(json.get().trim()))
     }
 
-    /// The place that `pointer` names; the empty pointer names the whole body. In a name, `~1` means `/` and `~0`
-    /// means `~`.
+    /// Creates an extractor for the value at `pointer`; the empty pointer is the whole body. In a name, `~1` means `/`
+    /// and `~0` means `~`.
     ///
-    /// A consumer fails at [`init`](crate::Consumer::init) if the text is neither empty nor starts with `/`, or has a `~`
-    /// that neither `0` nor `1` follows.
+    /// A consumer fails at [`init`](crate::Consumer::init) if the text is invalid. It must be empty or start with `/`,
+    /// and every `~` must be followed by `0` or `1`.
     pub fn new(pointer: &str) -> Self {
         let invalid = |expected| {
             ConfigError::new(
@@ -99,7 +97,7 @@ impl<T> KeyExtractor<T> for JsonPointer {
     }
 }
 
-/// The value called `name` in an object, or at that index of an array.
+/// Returns the value called `name` in an object, or at this index of an array.
 fn inside<'a>(json: &'a RawValue, name: &str) -> Result<Option<&'a RawValue>, KeyError> {
     let json = json.get().trim();
     match json.as_bytes().first() {
@@ -118,21 +116,20 @@ fn inside<'a>(json: &'a RawValue, name: &str) -> Result<Option<&'a RawValue>, Ke
     }
 }
 
-/// The standard has no signs and no leading zeros in an index.
+/// Parses an index. The standard allows no signs and no leading zeros.
 fn index(name: &str) -> Option<usize> {
     let digits = name.bytes().all(|byte| byte.is_ascii_digit());
     let plain = digits && (name == "0" || !name.starts_with('0'));
     plain.then(|| name.parse().ok())?
 }
 
-/// serde's own message may quote the body, which is not for logs.
+/// Parses JSON. The error omits serde's message, because it may quote the body and errors are logged.
 fn read<'a, J: Deserialize<'a>>(json: &'a str) -> Result<J, KeyError> {
     serde_json::from_str(json).map_err(|_| KeyError::WrongType {
         found: "not valid JSON",
     })
 }
 
-/// One JSON value, as its text.
 struct Scalar<'a>(&'a str);
 
 impl KeyPart for Scalar<'_> {

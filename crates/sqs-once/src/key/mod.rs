@@ -1,4 +1,4 @@
-//! The business key: what makes two messages the same event, and where it comes from.
+//! Business keys, which identify events, and their sources.
 
 mod codec;
 mod envelope_ids;
@@ -12,7 +12,6 @@ mod namespace;
 #[cfg(feature = "nfc")]
 mod nfc;
 mod part;
-mod parts;
 #[cfg(feature = "powertools")]
 mod powertools;
 mod readable;
@@ -38,12 +37,12 @@ pub use nfc::nfc;
 pub use part::{KeyPart, KeyWriter};
 pub use secret::KeySecret;
 
-/// The identity of a business event, such as an order number: two messages with the same key are
-/// the same event, and its effect happens once.
+/// The identity of a business event, such as an order number. Two messages with the same key are the same event, and
+/// its effect happens once.
 ///
-/// A key has one or more parts. Each is written with its kind and its length, so that no two
-/// different lists of parts share a key: `("a", "bc")` and `("ab", "c")` differ, and so do `1` and
-/// `"1"`. Integers are equal by value, whatever their width.
+/// A key has one or more parts. Each part is encoded with its kind and length, so that different lists of parts never
+/// share a key: `("a", "bc")` and `("ab", "c")` differ, and so do `1` and `"1"`. Integers are equal by value, whatever
+/// their width.
 ///
 /// ```
 /// use sqs_once::BusinessKey;
@@ -55,22 +54,21 @@ pub use secret::KeySecret;
 /// # Ok::<(), sqs_once::key::KeyError>(())
 /// ```
 ///
-/// The derive of the same name makes a payload its own key, by its fields marked `#[key]`.
+/// The derive macro of the same name makes a key from the payload's fields that are marked `#[key]`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BusinessKey {
     encoded: Vec<u8>,
 }
 
 impl BusinessKey {
-    /// The most bytes a key may have, its parts and their length prefixes together.
+    /// The maximum size of a key in bytes, including the length prefixes of its parts.
     pub const MAX_LEN: usize = 2048;
 
-    /// Makes a key of one part, or of several in a tuple.
+    /// Creates a key from one part, or from a tuple of several parts.
     ///
     /// # Errors
-    /// [`KeyError::Missing`] for `None`, [`KeyError::Empty`] for text or bytes with nothing in them
-    /// (blank text included), [`KeyError::TooLong`] beyond [`BusinessKey::MAX_LEN`],
-    /// [`KeyError::Extractor`] when `part` is an `Err`.
+    /// [`KeyError::Missing`] for `None`, [`KeyError::Empty`] for empty bytes and for empty or blank text,
+    /// [`KeyError::TooLong`] beyond [`BusinessKey::MAX_LEN`], [`KeyError::Extractor`] if `part` is an `Err`.
     pub fn new<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::default();
         part.write(&mut writer)?;
@@ -78,22 +76,16 @@ impl BusinessKey {
         Ok(Self { encoded })
     }
 
-    /// Hex SHA-256 of the parts.
     pub(crate) fn digest(&self) -> HexDigest {
         HexDigest::of(&self.encoded)
     }
 
-    /// Hex HMAC-SHA-256 of the parts.
-    fn secret_digest(&self, secret: &KeySecret) -> HexDigest {
-        secret.digest(&self.encoded)
-    }
-
-    /// The parts in a readable form. It contains a `:`, so it can't be mistaken for a digest.
+    /// Returns the parts in a readable form. It contains a `:`, so it can't be mistaken for a digest.
     pub(crate) fn readable(&self) -> Option<String> {
         readable::readable(&self.encoded)
     }
 
-    /// The key that has this readable form, letter by letter.
+    /// Parses a key from its readable form. The text must match that form exactly.
     pub(crate) fn from_readable(text: &str) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::default();
         readable::write(text, &mut writer)?;
@@ -105,22 +97,22 @@ impl BusinessKey {
     }
 }
 
-/// Shows the length only: keys name customers and orders, and don't belong in logs.
+/// Shows only the length: keys identify customers and orders, and must not be logged.
 impl fmt::Debug for BusinessKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BusinessKey({} bytes)", self.encoded.len())
     }
 }
 
-/// Why a record has no usable business key. Such a record is never processed under a shared or an
-/// empty key: it fails alone, and its message never reaches the store.
+/// The reason why a record has no usable business key. The record is never processed under a shared or an empty key. It
+/// fails alone and never reaches the store.
 #[derive(Clone, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The field that holds the key is absent or null.
     #[error("the business key is missing")]
     Missing,
-    /// The key, or one part of a composed key, is empty or blank.
+    /// The key, or a part of it, is empty or blank.
     #[error("the business key is empty: every part of it needs a value")]
     Empty,
     /// The key is longer than [`BusinessKey::MAX_LEN`].
@@ -129,18 +121,18 @@ pub enum KeyError {
         /// The length found, in bytes.
         len: usize,
     },
-    /// The value found is of a kind that can't be a key.
+    /// The value found has a type that can't be a key.
     #[error("the business key is {found}: only text, an integer or a boolean can be one")]
     WrongType {
         /// What was found, such as `an object`.
         found: &'static str,
     },
-    /// The [codec](KeyCodec) has no id for such a key.
-    #[error("the business key holds {found}, for which {codec} has no id of its own")]
+    /// The [codec](KeyCodec) has no id for this key.
+    #[error("the business key contains {found}, for which {codec} has no unambiguous id")]
     Unwritable {
         /// What was found, such as `bytes`.
         found: &'static str,
-        /// Whose ids they are.
+        /// The library whose ids the codec writes.
         codec: &'static str,
     },
     /// The text that the producer wrote is not a key.
@@ -148,13 +140,14 @@ pub enum KeyError {
         "the business key is not in the form in which `Outgoing` writes it, such as `s:tenant-7,i:42`"
     )]
     Malformed,
-    /// The user's extractor returned an error or panicked. What it said is not shown, since it may
-    /// hold the key, and this is logged.
+    /// The user's extractor returned an error or panicked. The message omits the extractor's own text, because it may
+    /// contain the key.
     #[error("the key extractor failed")]
     Extractor(String),
 }
 
-/// Shows nothing of what an extractor said: errors are logged in this form too, by `lambda_runtime` for instance.
+/// Omits the text of an extractor's error. Errors are also logged in their `Debug` form, for example by
+/// `lambda_runtime`.
 impl fmt::Debug for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

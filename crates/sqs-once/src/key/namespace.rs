@@ -1,4 +1,4 @@
-//! Namespaces keep the keys of different consumers apart in one table.
+//! Namespaces, which separate the keys of different consumers in one table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::{BusinessKey, Fingerprint, HexDigest, KeySecret};
 
-/// Separates the keys of consumers that share a table: the same key in two namespaces is two events.
+/// A name that separates the keys of consumers that share a table. The same key in two namespaces is two events.
 ///
 /// ```
 /// use sqs_once::key::Namespace;
@@ -24,14 +24,14 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The most bytes a namespace may have.
+    /// The maximum size of a namespace in bytes.
     pub const MAX_LEN: usize = 255;
 
-    /// Checks and keeps a name.
+    /// Creates a namespace from a valid name.
     ///
     /// # Errors
-    /// [`InvalidNamespace`] when it is empty, has more than [`Namespace::MAX_LEN`] bytes, or holds a
-    /// `#`, which separates it from the key in the table.
+    /// [`InvalidNamespace`] if the name is empty or blank, has more than [`Namespace::MAX_LEN`] bytes, or contains a
+    /// `#`. In the table, `#` separates the namespace from the key.
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidNamespace> {
         let name = name.as_ref();
         if name.trim().is_empty() || name.len() > Self::MAX_LEN || name.contains('#') {
@@ -44,9 +44,9 @@ impl Namespace {
         })
     }
 
-    /// Whether [`item_id`](Self::item_id) shows the key as it is instead of its hash. Default: off.
+    /// Sets whether [`item_id`](Self::item_id) contains the key itself instead of its hash. Default: off.
     ///
-    /// See [`Consumer::readable_keys`](crate::Consumer::readable_keys) for what the id looks like then.
+    /// See [`Consumer::readable_keys`](crate::Consumer::readable_keys) for the form of these ids.
     ///
     /// ```
     /// use sqs_once::{BusinessKey, key::Namespace};
@@ -62,16 +62,16 @@ impl Namespace {
         self
     }
 
-    /// Hashes keys with a secret. Default: none.
+    /// Sets a secret for the hash of keys. Default: none.
     ///
-    /// For [`Consumer::also_read`](crate::Consumer::also_read), with the secret before or the next one.
+    /// Use it in [`Consumer::also_read`](crate::Consumer::also_read), with the previous or the next secret.
     #[must_use]
     pub fn key_secret(mut self, secret: KeySecret) -> Self {
         self.secret = Some(secret);
         self
     }
 
-    /// The fingerprint in the form that is stored with this namespace's keys.
+    /// Returns the fingerprint in the form that is stored with this namespace's keys.
     pub(super) fn fingerprint(&self, fingerprint: Fingerprint) -> Fingerprint {
         match &self.secret {
             Some(secret) => secret.fingerprint(&fingerprint),
@@ -79,54 +79,58 @@ impl Namespace {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.name
     }
 
-    /// Where the table keeps `key`.
+    /// Returns the item id of `key`.
     pub fn item_id(&self, key: &BusinessKey) -> ItemId {
         let readable = self.readable_keys.then(|| key.readable()).flatten();
         let id = readable
             .map(|key| [&*self.name, "#", &key].concat())
             .filter(|id| id.len() <= ItemId::MAX_READABLE_LEN)
             .unwrap_or_else(|| {
-                let secret = self.secret.as_ref();
-                let digest = secret.map_or_else(|| key.digest(), |it| key.secret_digest(it));
+                let digest = match &self.secret {
+                    Some(secret) => secret.hash(&[&key.encoded]),
+                    None => key.digest(),
+                };
                 [&*self.name, "#", digest.as_str()].concat()
             });
         ItemId(id.into())
     }
 }
 
-/// The name is not usable as a namespace.
+/// The error for an invalid namespace.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("namespace {0:?} must have 1 to {max} bytes, not only blanks, and no `#`", max = Namespace::MAX_LEN)]
 pub struct InvalidNamespace(String);
 
-/// The table's key of a business key's item: `{namespace}#{hex SHA-256 of the key}`, with a
-/// [secret](Namespace::key_secret) its HMAC, with [`readable_keys`](Namespace::readable_keys) `{namespace}#{the key}`, and with another
-/// [`KeyCodec`](super::KeyCodec) what that makes of the key.
+/// The id of a business key's item in the table: `{namespace}#{hex SHA-256 of the key}`.
+///
+/// With a [secret](Namespace::key_secret) the hash is an HMAC-SHA-256. With [`readable_keys`](Namespace::readable_keys)
+/// the id is `{namespace}#{the key}`. Another [`KeyCodec`](super::KeyCodec) creates ids in its own form.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ItemId(Arc<str>);
 
 impl ItemId {
-    /// The most bytes of an id that shows its key, which is what DynamoDB takes as a sort key. A longer
-    /// one has the key's hash.
+    /// The maximum size in bytes of an id that shows its key: DynamoDB's limit for sort keys. If the id would be
+    /// longer, it contains the key's hash.
     pub const MAX_READABLE_LEN: usize = 1024;
 
-    /// Reads an identifier as stored in the table.
+    /// Reads an id as stored in the table.
     pub fn from_stored(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
 
-    /// The identifier as stored in the table.
+    /// Returns the id as stored in the table.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The part before the first `#`, and twelve digits: the first of the key's hash if the id contains only a hash, else the
-    /// first of the whole id's SHA-256. It is enough to find the item, and safe to log.
+    /// Returns a short form that is safe to log and enough to find the item: the part before the first `#`, and twelve
+    /// digits. They are the first digits of the key's hash if the id contains only a hash, or else of the whole id's
+    /// SHA-256.
     pub fn short(&self) -> String {
         let hashed;
         let digest = match self.0.split_once('#') {
@@ -139,7 +143,6 @@ impl ItemId {
         [self.namespace(), "#", &digest[..12]].concat()
     }
 
-    /// The part before the first `#`.
     fn namespace(&self) -> &str {
         self.0
             .split_once('#')
@@ -151,7 +154,7 @@ fn is_digest(key: &str) -> bool {
     key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Shows what is safe to log, as [`ItemId::short`] does.
+/// Shows [`ItemId::short`], which is safe to log.
 impl fmt::Debug for ItemId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ItemId({})", self.short())

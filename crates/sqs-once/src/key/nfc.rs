@@ -1,12 +1,13 @@
-//! Text in one Unicode form.
+//! Unicode normalization of text.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::is_nfc;
 
-/// A text in Unicode's normalization form C, as a key or a part of one (feature `nfc`).
+/// Returns a text in Unicode's normalization form C, for a key or a part of a key (feature `nfc`).
 ///
-/// Keys count byte by byte: `é` as one character and as `e` with an accent are two keys. Use this where producers may write
-/// either, such as a file system that decomposes names. It changes the key of every text that is not in this form yet.
+/// Keys are compared byte by byte: `é` as one character and `e` with an accent are two keys. Use this function if
+/// producers may write either form, such as a file system that decomposes names. It changes the key of every text that
+/// is not in this form.
 ///
 /// ```
 /// use sqs_once::{BusinessKey, key::nfc};

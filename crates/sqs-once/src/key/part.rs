@@ -1,4 +1,4 @@
-//! What a business key can be made of.
+//! The values that a business key can contain.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -10,13 +10,12 @@ use super::{BusinessKey, KeyError};
 
 /// A value that can be a business key, or one part of it.
 ///
-/// Text, integers, `bool`, `char`, bytes, [`BusinessKey`], references to these, and tuples of up to
-/// six. `Option` and `Result` are for optional fields and fallible extractors: `None` and `Err` make
-/// the record fail instead of giving it a wrong key. Floats are left out on purpose: two different
-/// integers become one float.
+/// These are text, integers, `bool`, `char`, bytes, [`BusinessKey`], references to these, and tuples of up to six.
+/// `Option` and `Result` are for optional fields and fallible extractors: `None` and `Err` make the record fail instead
+/// of giving it a wrong key. Floats are excluded, because two different integers can become the same float.
 ///
-/// A struct derives it by [`#[derive(BusinessKey)]`](derive@crate::BusinessKey) and its fields marked
-/// `#[key]`. For any other type of your own, write its parts:
+/// For a struct, use [`#[derive(BusinessKey)]`](derive@crate::BusinessKey) and mark its key fields with `#[key]`. For
+/// any other type of your own, write its parts:
 ///
 /// ```
 /// use sqs_once::key::{KeyError, KeyPart, KeyWriter};
@@ -37,7 +36,7 @@ use super::{BusinessKey, KeyError};
     message = "`{Self}` cannot be a business key",
     label = "not usable as a business key",
     note = "a key is text, an integer, a bool, a char, bytes, or a tuple of these",
-    note = "floats are refused because different integers become one float: declare the field as an integer or a `String`",
+    note = "floats are refused because two integers can become the same float: declare the field as an integer or a `String`",
     note = "for a struct of your own, derive `sqs_once::BusinessKey` and mark its fields `#[key]`",
     note = "for a type of your own, implement `sqs_once::key::KeyPart`, or use its text: `key = order.id.to_string()`"
 )]
@@ -49,11 +48,11 @@ pub trait KeyPart {
     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError>;
 }
 
-/// Collects the parts of a key, each with its kind and its length.
+/// An encoder for the parts of a key, each with its kind and length.
 #[derive(Debug, Default)]
 pub struct KeyWriter {
     encoded: Vec<u8>,
-    /// Whether nothing is a value too, as it is in a fingerprint.
+    /// Whether `None` and empty parts are allowed, as in a fingerprint.
     nothing_counts: bool,
 }
 
@@ -61,7 +60,7 @@ impl KeyWriter {
     /// Appends text.
     ///
     /// # Errors
-    /// [`KeyError::Empty`] when it is empty or blank.
+    /// [`KeyError::Empty`] if the text is empty or blank.
     pub fn text(&mut self, text: &str) -> Result<(), KeyError> {
         if text.trim().is_empty() && !self.nothing_counts {
             return Err(KeyError::Empty);
@@ -73,7 +72,7 @@ impl KeyWriter {
     /// Appends bytes.
     ///
     /// # Errors
-    /// [`KeyError::Empty`] if it is empty.
+    /// [`KeyError::Empty`] if there are no bytes.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), KeyError> {
         if bytes.is_empty() && !self.nothing_counts {
             return Err(KeyError::Empty);
@@ -82,7 +81,6 @@ impl KeyWriter {
         Ok(())
     }
 
-    /// Notes that a part has no value.
     fn nothing(&mut self) -> Result<(), KeyError> {
         if !self.nothing_counts {
             return Err(KeyError::Missing);
@@ -91,7 +89,6 @@ impl KeyWriter {
         Ok(())
     }
 
-    /// Appends an integer, as its decimal digits.
     pub(crate) fn integer(&mut self, digits: &str) {
         let digits = if digits == "-0" { "0" } else { digits };
         self.part(b'i', digits.as_bytes());
@@ -106,7 +103,7 @@ impl KeyWriter {
         self.encoded.extend_from_slice(bytes);
     }
 
-    /// For a fingerprint: `None` and empty text are values, and the length does not matter.
+    /// Creates a writer for a fingerprint, which accepts `None`, empty parts and any length.
     pub(super) fn for_fingerprint() -> Self {
         Self {
             nothing_counts: true,
@@ -186,7 +183,7 @@ impl<K: KeyPart> KeyPart for Option<K> {
     }
 }
 
-/// A [`KeyError`] is handed on as it is; any other error becomes [`KeyError::Extractor`].
+/// Passes on a [`KeyError`] unchanged; any other error becomes [`KeyError::Extractor`].
 impl<K: KeyPart, E: Display + 'static> KeyPart for Result<K, E> {
     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
         match self {

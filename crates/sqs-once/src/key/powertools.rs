@@ -1,4 +1,4 @@
-//! The ids of Powertools for AWS Lambda.
+//! Ids of Powertools for AWS Lambda.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use serde::de::IgnoredAny;
 
 use crate::error::ConfigError;
 
-use super::parts::{Part, parts};
+use super::readable::{Part, parts};
 use super::{BusinessKey, ItemId, KeyCodec, KeyError, hex};
 
-/// JavaScript's numbers are exact up to here.
+/// The largest integer that a JavaScript number holds exactly.
 const LARGEST_EXACT: i128 = (1 << 53) - 1;
-/// A `#` and an MD5 follow.
+/// The maximum size of a prefix, which a `#` and an MD5 follow.
 const LONGEST_PREFIX: usize = ItemId::MAX_READABLE_LEN - 33;
 
-/// Ids that begin with a prefix and end in the MD5 of the key, as one of the libraries writes it.
+/// The ids of one of the libraries: a prefix, and the MD5 of the key as that library encodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Powertools {
     language: Language,
@@ -32,30 +32,31 @@ enum Language {
     DotNet,
 }
 
-/// The ids of Powertools for AWS Lambda, whose hash is MD5, its default. `prefix` is the part before the `#` of
-/// the ids in the table: take it from there.
+/// The ids of Powertools for AWS Lambda with its default hash, MD5. `prefix` is the part before the `#` of the ids in
+/// the table: copy it from there.
 impl KeyCodec {
-    /// The ids of Powertools for Python: `key_prefix`, or else `{function}.{module}.{qualified name}`.
+    /// Creates the codec of Powertools for Python. The prefix is `key_prefix`, or else
+    /// `{function}.{module}.{qualified name}`.
     ///
-    /// A prefix has 1 to 991 bytes and is not blank: with its hash, an id has 1024 at most. A builder with any other fails
-    /// at `init`. So it is for the three other libraries.
+    /// A prefix has 1 to 991 bytes and is not blank: an id with its hash has at most 1024 bytes. With any other prefix,
+    /// the consumer fails at `init`. The same holds for the three other libraries.
     pub fn powertools_python(prefix: &str) -> Self {
         Self::of_language(Language::Python, prefix)
     }
 
-    /// The ids of Powertools for TypeScript: `keyPrefix`, or else the function's name.
+    /// Creates the codec of Powertools for TypeScript. The prefix is `keyPrefix`, or else the function's name.
     pub fn powertools_typescript(prefix: &str) -> Self {
         Self::of_language(Language::TypeScript, prefix)
     }
 
-    /// The ids of Powertools for Java: `{function}.{method}`. Text and an integer of the same digits have one id, as
-    /// they have there.
+    /// Creates the codec of Powertools for Java. The prefix is `{function}.{method}`. As in Powertools, text and an
+    /// integer with the same digits have the same id.
     pub fn powertools_java(prefix: &str) -> Self {
         Self::of_language(Language::Java, prefix)
     }
 
-    /// The ids of Powertools for .NET, from version 2 on: `KeyPrefix`, or else `{function}.{method}`. Text and an
-    /// integer of the same digits have one id, as they have there.
+    /// Creates the codec of Powertools for .NET, from version 2 on. The prefix is `KeyPrefix`, or else
+    /// `{function}.{method}`. As in Powertools, text and an integer with the same digits have the same id.
     pub fn powertools_dotnet(prefix: &str) -> Self {
         Self::of_language(Language::DotNet, prefix)
     }
@@ -93,7 +94,6 @@ impl Powertools {
 }
 
 impl Language {
-    /// What the library hashes.
     fn written(self, parts: &[Part<'_>]) -> Result<String, KeyError> {
         let mut written = String::new();
         if let [part] = parts {
@@ -113,12 +113,11 @@ impl Language {
         Ok(written)
     }
 
-    /// A key of one part.
     fn alone(self, part: &Part<'_>, written: &mut String) -> Result<(), KeyError> {
         match (self, part) {
             (Self::DotNet, Part::Boolean(true)) => written.push_str("True"),
             (Self::DotNet, Part::Boolean(false)) => written.push_str("False"),
-            // A number's text is hashed unchanged.
+            // Text that is a number is hashed unchanged.
             (Self::DotNet, Part::Text(text)) if !is_number(text) => {
                 written.push_str(self.unread(text)?);
             }
@@ -173,12 +172,12 @@ impl Language {
         match self {
             Self::Python => !is_printable,
             Self::TypeScript | Self::Java => char < ' ',
-            // Characters that could end a string in a web page are escaped there.
+            // .NET also escapes characters that could end a string in a web page.
             Self::DotNet => !is_printable || "\"&'+<>`".contains(char),
         }
     }
 
-    /// JavaScript rounds larger integers, so that different keys have one id.
+    /// Refuses integers that JavaScript rounds, because different keys would have the same id.
     fn exact(self, digits: &str) -> Result<&str, KeyError> {
         let is_exact = |number: i128| number.unsigned_abs() <= LARGEST_EXACT.unsigned_abs();
         match self {
@@ -189,7 +188,7 @@ impl Language {
         }
     }
 
-    /// Text that its JMESPath does not take for JSON and read once more.
+    /// Refuses text that the library's JMESPath would parse as JSON.
     fn unread(self, text: &str) -> Result<&str, KeyError> {
         match serde_json::from_str::<IgnoredAny>(text) {
             Ok(_) => Err(self.unwritable("text that is JSON itself")),
@@ -210,7 +209,7 @@ impl Language {
     }
 }
 
-/// Whether a text is a number of JSON's and nothing else.
+/// Returns whether the text is a JSON number without white space.
 fn is_number(text: &str) -> bool {
     let is_bare = text
         .bytes()

@@ -1,11 +1,38 @@
-//! The form of a key that people can read.
+//! The parts of a key, and their readable form.
 
-use super::parts::{Part, parts};
 use super::{KeyError, KeyPart, KeyWriter, hex};
 
-/// Writes a key's parts, such as `s:tenant-7,i:42`: each with its kind, `s` for text, `i` for an integer,
-/// `b` for a boolean and `x` for bytes in hexadecimal digits. What is not visible ASCII is escaped, and so
-/// are `%` and `,`, as `%` and two digits a byte: no two keys are written alike.
+#[derive(Clone, Copy)]
+pub(super) enum Part<'a> {
+    Text(&'a str),
+    Integer(&'a str),
+    Boolean(bool),
+    Bytes(&'a [u8]),
+}
+
+/// Decodes the parts of a key that a [`KeyWriter`](super::KeyWriter) wrote.
+pub(super) fn parts(encoded: &[u8]) -> Option<Vec<Part<'_>>> {
+    let mut parts = Vec::new();
+    let mut rest = encoded;
+    while let Some((&kind, after)) = rest.split_first() {
+        let (len, after) = after.split_first_chunk()?;
+        let len = usize::try_from(u64::from_be_bytes(*len)).ok()?;
+        let (value, after) = after.split_at_checked(len)?;
+        parts.push(match kind {
+            b's' => Part::Text(std::str::from_utf8(value).ok()?),
+            b'i' => Part::Integer(std::str::from_utf8(value).ok()?),
+            b'b' => Part::Boolean(value == b"true"),
+            b'x' => Part::Bytes(value),
+            _ => return None,
+        });
+        rest = after;
+    }
+    Some(parts)
+}
+
+/// Returns a key's parts in readable form, such as `s:tenant-7,i:42`. Each part has its kind: `s` for text, `i` for an
+/// integer, `b` for a boolean and `x` for bytes in hexadecimal digits. Bytes that are not visible ASCII are escaped as
+/// `%` and two digits, and so are `%` and `,`. Different keys therefore have different forms.
 pub(super) fn readable(encoded: &[u8]) -> Option<String> {
     let readable = parts(encoded)?.into_iter().map(|part| match part {
         Part::Text(text) => format!("s:{}", escaped(text)),
@@ -28,8 +55,7 @@ fn escaped(value: &str) -> String {
     text
 }
 
-/// Writes the parts of a key that is given in this form. What it takes for a key may be written otherwise: the
-/// caller compares.
+/// Writes the parts of a readable form into `key`. Also accepts other spellings of the key, which the caller rejects.
 pub(super) fn write(text: &str, key: &mut KeyWriter) -> Result<(), KeyError> {
     for part in text.split(',') {
         let (kind, value) = part.split_once(':').ok_or(KeyError::Malformed)?;

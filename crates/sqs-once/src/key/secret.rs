@@ -1,4 +1,4 @@
-//! The secret of the keys' hash.
+//! The secret for the hash of keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use super::{Fingerprint, HexDigest};
 
 /// A secret for the hash of keys and fingerprints: HMAC-SHA-256 instead of SHA-256.
 ///
-/// Without a secret, a reader of the table, the logs or the dead-letter queue can guess keys that are easy to enumerate, such as
-/// order numbers, and compare hashes. [`Consumer::key_secret`](crate::Consumer::key_secret) sets it.
+/// Some keys are easy to enumerate, such as order numbers. Without a secret, a reader of the table, the logs or the
+/// dead-letter queue can guess these keys and compare hashes. [`Consumer::key_secret`](crate::Consumer::key_secret)
+/// sets the secret.
 ///
 /// ```
 /// use sqs_once::BusinessKey;
@@ -30,26 +31,26 @@ use super::{Fingerprint, HexDigest};
 pub struct KeySecret(Arc<[u8]>);
 
 impl KeySecret {
-    /// The fewest bytes that a secret may have. Take 32 random ones.
+    /// The minimum size of a secret in bytes. Use 32 random bytes.
     pub const MIN_LEN: usize = 16;
 
-    /// Keeps a secret, every byte of it.
+    /// Creates a secret from all these bytes.
     ///
     /// # Errors
-    /// [`ConfigError`] when it has fewer than [`KeySecret::MIN_LEN`] bytes.
+    /// [`ConfigError`] if it has fewer than [`KeySecret::MIN_LEN`] bytes.
     pub fn new(secret: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
         Self::checked("the key secret", secret.as_ref())
     }
 
-    /// Keeps a secret that is stored in a file or in Secrets Manager, without the line end that a file may add.
+    /// Creates a secret from the contents of a file or of Secrets Manager, without a trailing line end.
     ///
     /// # Errors
-    /// As [`KeySecret::new`].
+    /// The same as [`KeySecret::new`].
     pub fn from_stored(secret: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
         Self::from_setting("the key secret", secret.as_ref())
     }
 
-    /// Keeps the stored secret that `setting` names.
+    /// Creates a secret from the stored value of `setting`.
     pub(crate) fn from_setting(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
         let secret = secret.strip_suffix(b"\n").unwrap_or(secret);
         let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
@@ -67,18 +68,14 @@ impl KeySecret {
         Ok(Self(secret.into()))
     }
 
-    /// The hash of a key's parts.
-    pub(super) fn digest(&self, encoded: &[u8]) -> HexDigest {
-        self.hash(&[encoded])
-    }
-
-    /// The hash of a fingerprint. No key is encoded like it: its first nine bytes would be the kind and the length of a part.
+    /// Returns the hash of a fingerprint. No key hashes the same bytes: the first nine bytes of a key are the kind and
+    /// the length of a part.
     pub(super) fn fingerprint(&self, fingerprint: &Fingerprint) -> Fingerprint {
         let hash = self.hash(&[b"sqs-once fingerprint ", fingerprint.as_str().as_bytes()]);
         Fingerprint::from_stored(hash.as_str())
     }
 
-    fn hash(&self, texts: &[&[u8]]) -> HexDigest {
+    pub(super) fn hash(&self, texts: &[&[u8]]) -> HexDigest {
         let hash = Hmac::<Sha256>::new_from_slice(&self.0);
         let mut hash = hash.expect("HMAC takes keys of any length");
         for text in texts {
@@ -88,7 +85,6 @@ impl KeySecret {
     }
 }
 
-/// Shows nothing of the secret.
 impl fmt::Debug for KeySecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("KeySecret").finish_non_exhaustive()

@@ -1,87 +1,32 @@
-//! What the program does between an answer and the next event.
+//! The program's call between an answer and the next event.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lambda_runtime::LambdaInvocation;
-use lambda_runtime::tower::Layer;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
-use tower_service::Service;
 use tracing::warn;
 
 use crate::consumer::AfterAnswer;
 use crate::idempotency::time_left;
 use crate::time::{Clock, SystemClock, Timestamp};
 
-/// Left of an invocation for asking for the next event.
+/// The time that is left for requesting the next event.
 const SPARE: Duration = Duration::from_millis(100);
 
-/// Goes around the runtime's own services, so that the answer is out before the call.
-#[derive(Clone)]
-pub(super) struct Afterwards(pub(super) Option<AfterAnswer>);
-
-impl<S> Layer<S> for Afterwards {
-    type Service = Followed<S>;
-
-    fn layer(&self, inner: S) -> Followed<S> {
-        Followed {
-            inner,
-            call: self.0.clone(),
-        }
-    }
+/// Returns when an invocation ends, from its deadline in milliseconds since the epoch.
+pub(super) fn ends_at(deadline: u64) -> Instant {
+    Instant::now() + time_left(Timestamp::from_millis(deadline), SystemClock.now())
 }
 
-/// A service whose answers are followed by a call.
-#[derive(Clone)]
-pub(super) struct Followed<S> {
-    inner: S,
-    call: Option<AfterAnswer>,
-}
-
-impl<S> Service<LambdaInvocation> for Followed<S>
-where
-    S: Service<
-            LambdaInvocation,
-            Response: Send + 'static,
-            Error: Send + 'static,
-            Future: Send + 'static,
-        >,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, event: LambdaInvocation) -> Self::Future {
-        let ends_at = Timestamp::from_millis(event.context.deadline);
-        let until = Instant::now() + time_left(ends_at, SystemClock.now());
-        let answer = self.inner.call(event);
-        let Some(call) = self.call.clone() else {
-            return Box::pin(answer);
-        };
-        Box::pin(async move {
-            let answered = answer.await;
-            follow(call, until).await;
-            answered
-        })
-    }
-}
-
-/// The call may block, and may panic. Whatever it does, the next event comes.
-async fn follow(call: AfterAnswer, until: Instant) {
+/// Makes the call, which may block or panic. The next event is requested in any case.
+pub(super) async fn follow(call: AfterAnswer, until: Instant) {
     let left = until.duration_since(Instant::now()).saturating_sub(SPARE);
     let trouble = match timeout(left, spawn_blocking(move || call())).await {
         Ok(Ok(())) => return,
         Ok(Err(_)) => "it panicked",
-        Err(_) => "it had not ended when the invocation was about to",
+        Err(_) => "it still ran shortly before the end of the invocation",
     };
-    warn!(trouble, "what is to be done after each answer was not done");
+    warn!(trouble, "the after_answer hook did not complete");
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From Lambda's event to messages, record by record: one that is broken fails alone.
+//! Converts Lambda's event to messages, record by record. A broken record fails alone.
 
 use std::fmt;
 
@@ -12,8 +12,7 @@ use thiserror::Error;
 use crate::error::ConfigError;
 use crate::record::{Message, RawRecord};
 
-/// The invocation can't be answered record by record, so it fails as a whole, and nothing of it is
-/// acknowledged.
+/// The invocation can't be answered record by record. It fails as a whole, and no message is acknowledged.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EventError {
@@ -22,10 +21,10 @@ pub enum EventError {
         "record {index} of the event has no messageId: an unnamed record can't be reported, so nothing of this batch is acknowledged"
     )]
     NoMessageId {
-        /// Which record, counted from 0.
+        /// The record's index, counted from 0.
         index: usize,
     },
-    /// The invocation came without a deadline, so that no lease would be long enough.
+    /// The invocation has no deadline, so no lease would be long enough.
     #[error(
         "the invocation has no deadline (Lambda-Runtime-Deadline-Ms): a claim's lease can't be known, so nothing is started"
     )]
@@ -36,7 +35,7 @@ pub enum EventError {
         "every record of the batch failed ({records} of {records}): each has a line in the log"
     )]
     EveryRecordFailed {
-        /// How many records the batch had.
+        /// The number of records in the batch.
         records: usize,
     },
     /// The consumer's configuration is wrong.
@@ -44,7 +43,7 @@ pub enum EventError {
     Config(#[from] ConfigError),
 }
 
-/// What Lambda shows of a failed invocation.
+/// The error that Lambda shows for a failed invocation.
 impl From<EventError> for Diagnostic {
     fn from(error: EventError) -> Self {
         let error_type = match error {
@@ -60,19 +59,24 @@ impl From<EventError> for Diagnostic {
     }
 }
 
-/// The messages of an event that the caller has read.
 pub(super) fn messages(event: SqsEvent) -> Vec<Message> {
-    let mut messages = Vec::with_capacity(event.records.len());
-    for sqs in event.records {
-        messages.push(Message::new(sqs.into(), messages.last()));
+    linked(event.records.into_iter().map(RawRecord::from))
+}
+
+/// Creates the messages of an event, each with the one before it.
+fn linked<'a>(records: impl ExactSizeIterator<Item = RawRecord<'a>>) -> Vec<Message> {
+    let mut messages = Vec::with_capacity(records.len());
+    for record in records {
+        messages.push(Message::new(record, messages.last()));
     }
     messages
 }
 
-/// An SQS event whose records are read one by one, out of the bytes that it came in.
+/// An SQS event whose records are parsed one by one from the original bytes.
 ///
-/// One broken record, such as one with half a surrogate pair in its body, fails all of `SqsEvent`. Here it becomes a message
-/// without a body, which fails alone. It borrows, so it can be read from a slice or a text only.
+/// One broken record, such as one with half a surrogate pair in its body, fails all of `SqsEvent`. Here it becomes a
+/// message without a body, which fails alone. It borrows from its input, so it can be parsed only from a slice or a
+/// string.
 pub(crate) struct LenientEvent(pub(crate) Vec<Message>);
 
 impl<'de> Deserialize<'de> for LenientEvent {
@@ -90,12 +94,12 @@ impl<'de> Deserialize<'de> for LenientEvent {
             messages.or_else(|_| one_by_one(event.records)).ok()
         });
         messages.map(Self).ok_or_else(|| {
-            D::Error::custom("it is no SQS event, which is an object with an array `Records`")
+            D::Error::custom("this is not an SQS event: expected an object with an array `Records`")
         })
     }
 }
 
-/// All records in one pass; an error if one of them is broken.
+/// Parses all records in one pass. Returns an error if a record is broken.
 fn well_formed(records: &RawValue) -> serde_json::Result<Vec<Message>> {
     struct Messages;
 
@@ -118,12 +122,7 @@ fn well_formed(records: &RawValue) -> serde_json::Result<Vec<Message>> {
     serde_json::Deserializer::from_str(records.get()).deserialize_seq(Messages)
 }
 
-/// Each record on its own, well-formed or broken.
 fn one_by_one(records: &RawValue) -> serde_json::Result<Vec<Message>> {
     let records: Vec<&RawValue> = serde_json::from_str(records.get())?;
-    let mut messages = Vec::with_capacity(records.len());
-    for record in records {
-        messages.push(Message::new(RawRecord::read(record), messages.last()));
-    }
-    Ok(messages)
+    Ok(linked(records.into_iter().map(RawRecord::read)))
 }

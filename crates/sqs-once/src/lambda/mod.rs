@@ -1,4 +1,4 @@
-//! The edge: Lambda's event in, its batch response out.
+//! Converts Lambda's events to batches, and reports to batch responses.
 
 #[cfg(feature = "opentelemetry")]
 mod after_answer;

@@ -1,50 +1,69 @@
-//! The request for the next event waits for code that still runs.
+//! What happens between an answer and the request for the next event.
 
-use std::future::Future;
+use std::future::pending;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use lambda_runtime::tower::Layer;
+use lambda_runtime::LambdaInvocation;
 use tower_service::Service;
 
+#[cfg(feature = "opentelemetry")]
+use crate::consumer::AfterAnswer;
 use crate::handler::Running;
+
+#[cfg(feature = "opentelemetry")]
+use super::after_answer::{ends_at, follow};
+use super::shutdown::Shutdown;
 
 /// Keeps the runtime from asking for the next event while code of a handler still runs. Lambda then ends the execution
 /// environment at the function's timeout, before the leases of the invocation lapse.
 ///
-/// It goes around the runtime's own services, so that the answer is out before it waits.
+/// Wraps the runtime's own services, so that the answer is sent before it waits.
 #[derive(Clone)]
-pub(super) struct NextEvent;
-
-impl<S> Layer<S> for NextEvent {
-    type Service = Delayed<S>;
-
-    fn layer(&self, inner: S) -> Delayed<S> {
-        Delayed(inner)
-    }
+pub(super) struct NextEvent<S> {
+    pub(super) inner: S,
+    pub(super) shutdown: Shutdown,
+    #[cfg(feature = "opentelemetry")]
+    pub(super) after_answer: Option<AfterAnswer>,
 }
 
-/// A service whose calls end when the next event may come.
-#[derive(Clone)]
-pub(super) struct Delayed<S>(S);
-
-impl<S, E> Service<E> for Delayed<S>
+impl<S> Service<LambdaInvocation> for NextEvent<S>
 where
-    S: Service<E, Response: Send + 'static, Error: Send + 'static, Future: Send + 'static>,
+    S: Service<
+            LambdaInvocation,
+            Response: Send + 'static,
+            Error: Send + 'static,
+            Future: Send + 'static,
+        >,
 {
     type Response = S::Response;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, event: E) -> Self::Future {
+    fn call(&mut self, event: LambdaInvocation) -> Self::Future {
+        let Some(in_flight) = self.shutdown.begin() else {
+            // The event arrived after the signal and is not handled: SQS delivers it again. Otherwise, concurrent
+            // events could delay the shutdown forever.
+            return Box::pin(pending());
+        };
+        #[cfg(feature = "opentelemetry")]
+        let after_answer = self
+            .after_answer
+            .clone()
+            .map(|call| (call, ends_at(event.context.deadline)));
         let running = Running::default();
-        let answer = running.clone().scope(self.0.call(event));
+        let answer = running.clone().scope(self.inner.call(event));
         Box::pin(async move {
+            let _in_flight = in_flight;
             let answered = answer.await;
+            #[cfg(feature = "opentelemetry")]
+            if let Some((call, until)) = after_answer {
+                follow(call, until).await;
+            }
             running.ended().await;
             answered
         })

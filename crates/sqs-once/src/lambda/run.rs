@@ -1,31 +1,29 @@
 //! Running a consumer as a Lambda function.
 
 use futures_util::future::LocalBoxFuture;
-use lambda_runtime::Runtime;
+use lambda_runtime::tower::layer::layer_fn;
+use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 
 use crate::consumer::{Consumer, Runnable};
 use crate::error::Error;
 use crate::telemetry;
 
-#[cfg(feature = "opentelemetry")]
-use super::after_answer::Afterwards;
+use super::event::LenientEvent;
 use super::next_event::NextEvent;
-use super::service::Lenient;
 use super::shutdown::Shutdown;
 
-/// Runs the consumer as a Lambda function: sets up logging, reads the environment, and handles events
-/// until Lambda ends the process.
+/// Runs the consumer as a Lambda function. Sets up logging, reads the environment, and handles events until Lambda ends
+/// the process.
 ///
-/// Several events at a time are handled where Lambda sends them (Lambda Managed Instances). On
-/// `SIGTERM` or `SIGINT` the events at hand are finished and answered, and the process ends; a second
-/// signal ends it at once.
+/// Handles concurrent events if Lambda sends them (Lambda Managed Instances). On `SIGTERM` or `SIGINT`, finishes and
+/// answers in-flight events, and then ends the process. A second signal ends the process at once.
 ///
-/// While code of a handler still runs after its deadline, the function asks for no further event: see
+/// Requests no further event while code of a handler still runs after its deadline: see
 /// [`spawn_blocking`](crate::spawn_blocking).
 ///
 /// # Errors
-/// A [`ConfigError`](crate::ConfigError) that names the variable, when the environment lacks something or has it wrong; the
-/// Runtime API's error, when that fails.
+/// A [`ConfigError`](crate::ConfigError) that names the setting, if it is missing or invalid. The Runtime API's error,
+/// if the API fails.
 ///
 /// ```no_run
 /// use sqs_once::{Error, HandlerError};
@@ -42,7 +40,7 @@ use super::shutdown::Shutdown;
 /// }
 /// ```
 pub fn run(consumer: impl Runnable) -> LocalBoxFuture<'static, Result<(), Error>> {
-    // No `async fn`: where the consumer can't run, each use of its future would be an error again.
+    // Not an `async fn`: for a consumer that can't run, the compiler would report each use of the future again.
     Box::pin(start(consumer.into_consumer()))
 }
 
@@ -53,15 +51,25 @@ async fn start(consumer: Consumer) -> Result<(), Error> {
         return Err(error.into());
     }
     let shutdown = Shutdown::default();
-    #[cfg(feature = "opentelemetry")]
-    let afterwards = Afterwards(consumer.after_each_answer());
-    let runtime = Runtime::new(Lenient(consumer));
-    #[cfg(feature = "opentelemetry")]
-    let runtime = runtime.layer(afterwards);
-    let runtime = runtime.layer(NextEvent).layer(shutdown.layer());
+    let next_event = layer_fn({
+        let shutdown = shutdown.clone();
+        #[cfg(feature = "opentelemetry")]
+        let after_answer = consumer.after_each_answer();
+        move |inner| NextEvent {
+            inner,
+            shutdown: shutdown.clone(),
+            #[cfg(feature = "opentelemetry")]
+            after_answer: after_answer.clone(),
+        }
+    });
+    // Parses events record by record.
+    let service = service_fn(move |event: LambdaEvent<LenientEvent>| {
+        consumer.respond(event.payload.0, event.context)
+    });
+    let runtime = Runtime::new(service).layer(next_event);
     tokio::select! {
         ended = runtime.run_concurrent() => Ok(ended?),
-        // Not by returning: the runtime would wait for handlers that block their thread.
+        // Exits instead of returning, because the runtime would wait for handlers that block their thread.
         () = shutdown.requested_and_idle() => std::process::exit(0),
     }
 }

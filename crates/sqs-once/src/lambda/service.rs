@@ -1,7 +1,6 @@
-//! The consumer as a service of Lambda's events.
+//! The consumer as a service for Lambda's events.
 
 use std::collections::HashSet;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,15 +18,14 @@ use crate::report::Report;
 use crate::telemetry::spans;
 use crate::time::Timestamp;
 
-use super::event::{self, EventError, LenientEvent};
+use super::event::{self, EventError};
 
 type Answer = Pin<Box<dyn Future<Output = Result<SqsBatchResponse, EventError>> + Send>>;
 
-/// What became of a batch's records, with their message ids, in the event's order.
+/// The reports of a batch's records with their message ids, in the event's order.
 pub(crate) type Reports = Vec<(Arc<str>, Report)>;
 
 impl Consumer {
-    /// Handles an event's messages.
     pub(crate) async fn handle(
         &self,
         messages: Vec<Message>,
@@ -53,7 +51,6 @@ impl Consumer {
         Ok(ids.into_iter().zip(reports).collect())
     }
 
-    /// Lambda's answer to the reports.
     pub(crate) fn answer(&self, reports: &Reports) -> Result<SqsBatchResponse, EventError> {
         let nothing_done = reports.iter().all(|(_, report)| !report.acknowledged);
         let tried = reports.iter().any(|(_, report)| report.has_failed());
@@ -72,7 +69,7 @@ impl Consumer {
         Ok(response)
     }
 
-    fn respond(&self, messages: Vec<Message>, invocation: Invocation) -> Answer {
+    pub(super) fn respond(&self, messages: Vec<Message>, invocation: Invocation) -> Answer {
         let consumer = self.clone();
         let answer = async move {
             let reports = consumer.handle(messages, &invocation).await?;
@@ -82,7 +79,7 @@ impl Consumer {
             if Running::current().is_some() {
                 return answer.await;
             }
-            // Another runtime than `run` asks for the next event as soon as it has the answer.
+            // A runtime other than `run` requests the next event as soon as it has the answer.
             let running = Running::default();
             let answered = running.clone().scope(answer).await;
             running.ended().await;
@@ -91,7 +88,7 @@ impl Consumer {
     }
 }
 
-/// Answers an event with the records to retry, never with anything that Lambda takes for success.
+/// Answers an event with the records to retry. Never returns an answer that Lambda could mistake for success.
 impl Service<LambdaEvent<SqsEvent>> for Consumer {
     type Response = SqsBatchResponse;
     type Error = EventError;
@@ -103,23 +100,5 @@ impl Service<LambdaEvent<SqsEvent>> for Consumer {
 
     fn call(&mut self, event: LambdaEvent<SqsEvent>) -> Answer {
         self.respond(event::messages(event.payload), event.context)
-    }
-}
-
-/// The consumer under [`run`](super::run()): reads events record by record.
-#[derive(Clone)]
-pub(super) struct Lenient(pub(super) Consumer);
-
-impl Service<LambdaEvent<LenientEvent>> for Lenient {
-    type Response = SqsBatchResponse;
-    type Error = EventError;
-    type Future = Answer;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), EventError>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, event: LambdaEvent<LenientEvent>) -> Answer {
-        self.0.respond(event.payload.0, event.context)
     }
 }

@@ -1,138 +1,68 @@
-//! Graceful shutdown: the events at hand are answered before the process ends.
+//! Graceful shutdown: in-flight events are answered before the process ends.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
-use lambda_runtime::tower::Layer;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tower_service::Service;
 use tracing::{info, warn};
 
-/// Counts the events at hand, their answers included.
-#[derive(Clone)]
+/// Counts in-flight events. An event is in flight until its answer was sent.
+#[derive(Clone, Default)]
 pub(super) struct Shutdown {
-    at_hand: watch::Sender<usize>,
+    in_flight: watch::Sender<usize>,
     is_requested: Arc<AtomicBool>,
 }
 
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self {
-            at_hand: watch::Sender::new(0),
-            is_requested: Arc::default(),
-        }
-    }
-}
-
 impl Shutdown {
-    /// Goes around the whole runtime, so that an event counts until its answer was sent.
-    pub(super) fn layer(&self) -> Self {
-        self.clone()
+    /// Counts an event until the returned guard is dropped. `None` after a signal.
+    pub(super) fn begin(&self) -> Option<InFlight> {
+        if self.is_requested.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.in_flight.send_modify(|count| *count += 1);
+        Some(InFlight(self.in_flight.clone()))
     }
 
-    /// Ends when the process was asked to end and no event is at hand, or was asked twice.
+    /// Returns after one signal when no event is in flight, or at once after a second signal.
     pub(super) async fn requested_and_idle(&self) {
-        let mut requests = match StopRequests::new() {
+        let mut requests = match stop_requests() {
             Ok(requests) => requests,
             Err(error) => {
                 warn!(%error, "no signal can be received: shutdown won't be graceful");
                 return std::future::pending().await;
             }
         };
-        requests.next().await;
+        next(&mut requests).await;
         self.is_requested.store(true, Ordering::SeqCst);
-        info!("asked to end: finishing the events at hand");
-        let mut at_hand = self.at_hand.subscribe();
+        info!("asked to end: finishing in-flight events");
+        let mut in_flight = self.in_flight.subscribe();
         tokio::select! {
-            // Fails only when the sender is gone, and `self` holds it.
-            _ = at_hand.wait_for(|count| *count == 0) => {}
-            () = requests.next() => warn!("asked to end again: not waiting any longer"),
+            // Fails only without a sender, and `self` holds the sender.
+            _ = in_flight.wait_for(|count| *count == 0) => {}
+            () = next(&mut requests) => warn!("asked to end again: not waiting any longer"),
         }
     }
 }
 
-/// The signals that ask a process to end. It lives as long as any of them counts: a new one misses a signal that came
-/// before it.
-struct StopRequests {
-    terminate: Signal,
-    interrupt: Signal,
+/// Returns the signals that ask the process to end. Keep them until shutdown: new values miss earlier signals.
+fn stop_requests() -> std::io::Result<[Signal; 2]> {
+    Ok([
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    ])
 }
 
-impl StopRequests {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
+async fn next([terminate, interrupt]: &mut [Signal; 2]) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
 }
 
-impl<S> Layer<S> for Shutdown {
-    type Service = Counted<S>;
+pub(super) struct InFlight(watch::Sender<usize>);
 
-    fn layer(&self, inner: S) -> Counted<S> {
-        Counted {
-            inner,
-            shutdown: self.clone(),
-        }
-    }
-}
-
-/// A service whose events are counted.
-#[derive(Clone)]
-pub(super) struct Counted<S> {
-    inner: S,
-    shutdown: Shutdown,
-}
-
-impl<S, E> Service<E> for Counted<S>
-where
-    S: Service<E, Response: 'static, Error: 'static, Future: Send + 'static>,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, event: E) -> Self::Future {
-        if self.shutdown.is_requested.load(Ordering::SeqCst) {
-            // Taken too late to be handled: SQS delivers it again. Under concurrent events there would
-            // always be one more.
-            return Box::pin(std::future::pending());
-        }
-        let guard = Guard::new(self.shutdown.at_hand.clone());
-        let answer = self.inner.call(event);
-        Box::pin(async move {
-            let _guard = guard;
-            answer.await
-        })
-    }
-}
-
-struct Guard(watch::Sender<usize>);
-
-impl Guard {
-    fn new(at_hand: watch::Sender<usize>) -> Self {
-        at_hand.send_modify(|count| *count += 1);
-        Self(at_hand)
-    }
-}
-
-impl Drop for Guard {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

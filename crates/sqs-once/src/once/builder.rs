@@ -1,4 +1,4 @@
-//! Setting idempotency up for functions that SQS does not invoke.
+//! The builder of idempotency for functions that SQS does not invoke.
 
 use std::sync::Arc;
 
@@ -12,21 +12,20 @@ use crate::time::Timestamp;
 
 use super::Invocation;
 
-/// Makes work happen once in functions that something else than SQS invokes: SNS, EventBridge, a
-/// schedule, an asynchronous call. All of them may invoke a function twice for one event.
+/// Makes work happen once in functions that are invoked by something other than SQS: SNS, EventBridge, a schedule, an
+/// asynchronous call. All of them may invoke a function twice for one event.
 ///
-/// [`until`](Idempotency::until) takes the invocation's deadline, and [`run`](Invocation::run) a key and
-/// the work. It claims the key, does the work, and records its value; for a duplicate it brings the
-/// value that is recorded. What is promised is what a [`Consumer`](crate::Consumer) promises of a handler that
-/// returns `()`: at least once, deduplicated. Effects that commit together with the record of their key
-/// ([`Writes`](crate::Writes), a transaction of the store) are a consumer's alone. Both know each other's keys
-/// where they share table and namespace.
+/// [`until`](Idempotency::until) takes the invocation's deadline, and [`run`](Invocation::run) a key and the work.
+/// `run` claims the key, does the work, and records its value; for a duplicate it returns the recorded value. The
+/// promise is that of a [`Consumer`](crate::Consumer) whose handler returns `()`: at least once, deduplicated. Only a
+/// consumer supports effects that commit together with the record of their key ([`Writes`](crate::Writes), a
+/// transaction of the store). A consumer and an `Idempotency` with the same table and namespace share their keys.
 ///
-/// Make one per process, and clone it where needed. What the code does not set comes from the
-/// environment, which is read once, with the first work or by [`init`](Idempotency::init). An invalid setting fails there
-/// with a [`ConfigError`], whether it comes from the code or from the environment. Store and namespace are required:
-/// `SQS_ONCE_TABLE` names a DynamoDB table, and `SQS_ONCE_NAMESPACE` the namespace. `SQS_ONCE_DISABLED=true` bypasses the
-/// store, for tests. Each method states its variable and its default.
+/// Create one per process, and clone it as needed. Settings that the code leaves out come from the environment, which
+/// is read once, with the first work or by [`init`](Idempotency::init). An invalid setting fails there with a
+/// [`ConfigError`], whether it comes from the code or from the environment. Store and namespace are required:
+/// `SQS_ONCE_TABLE` names a DynamoDB table, and `SQS_ONCE_NAMESPACE` the namespace. `SQS_ONCE_DISABLED=true` bypasses
+/// the store, for tests. Each method states its variable and its default.
 ///
 /// ```no_run
 /// use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -65,14 +64,14 @@ use super::Invocation;
 ///
 /// # When an attempt dies
 ///
-/// Its claim holds until its deadline and the lease margin are over, and an invocation before that is
-/// refused ([`RunError::InProgress`](crate::RunError::InProgress)). Lambda tries a failed asynchronous
-/// invocation twice more, after one and after two minutes: where the function's timeout is longer than
-/// that, give it a destination for failures, or a timeout that is shorter.
+/// Its claim holds until its deadline plus the lease margin. An invocation before that is refused
+/// ([`RunError::InProgress`](crate::RunError::InProgress)). Lambda retries a failed asynchronous invocation twice,
+/// after one and after two minutes. If the function's timeout is longer than that, configure a destination for failures
+/// or a shorter timeout.
 #[derive(Clone, Default)]
 pub struct Idempotency {
     settings: DriverSettings,
-    /// Made of the settings on first use. Clones share it; a change of the settings makes a new one.
+    /// Resolved from the settings on first use. Clones share it; changing a setting starts with a new one.
     driver: Arc<OnceCell<Driver>>,
 }
 
@@ -84,21 +83,21 @@ impl Idempotency {
 
     shared_settings!();
 
-    /// Reads the environment, unless that was done already, and makes a request to the store. Call it
-    /// before the first event: a function that can't work should not start.
+    /// Reads the environment, if it was not read before, and sends a request to the store. Call it before the first
+    /// event, so that a misconfigured function does not start.
     ///
-    /// The request is that of [`Consumer::init`](crate::Consumer::init): it opens the connection, and its
-    /// failure is one line in the log.
+    /// The request is the same as in [`Consumer::init`](crate::Consumer::init): it opens the connection, and its
+    /// failure is only logged.
     ///
     /// # Errors
-    /// [`ConfigError`] when a setting is missing or malformed.
+    /// [`ConfigError`] if a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
         self.driver().await?.connect().await;
         Ok(())
     }
 
-    /// The invocation that ends at `deadline`: `context.deadline()` of Lambda's context, or any other
-    /// moment as a `SystemTime` or a [`Timestamp`].
+    /// Returns the invocation that ends at `deadline`: `context.deadline()` of Lambda's context, or any other time as a
+    /// `SystemTime` or a [`Timestamp`].
     pub fn until(&self, deadline: impl Into<Timestamp>) -> Invocation<'_> {
         Invocation::new(self, deadline.into())
     }

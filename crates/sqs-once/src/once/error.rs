@@ -56,6 +56,6 @@ pub enum RunError {
     #[error("the work succeeded, but that could not be recorded: {0}")]
     NotRecorded(#[source] StoreError),
     /// The work succeeded, but only after its lease had lapsed and another worker had claimed the key.
-    #[error("the work succeeded, but another worker had taken over its key meanwhile")]
+    #[error("the work succeeded, but another worker had taken over its key")]
     LeaseLost,
 }

@@ -30,10 +30,10 @@ pub struct Invocation<'a> {
     fingerprint: Option<Fingerprint>,
 }
 
-/// Work that is done, now or before.
+/// The result of work that was done, now or earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once<T> {
-    /// It was done now, and that is on record.
+    /// The work was done now, and its completion is recorded.
     Processed(T),
     /// The work was done before, and was not repeated. The value is the recorded one. It is `None` if it was too large to be
     /// recorded or can't be read as a `T`, with a warning in the log, or if a [`Consumer`](crate::Consumer) processed the key
@@ -42,12 +42,12 @@ pub enum Once<T> {
 }
 
 impl<T> Once<T> {
-    /// Whether it was done before.
+    /// Returns whether the work was done before.
     pub fn is_duplicate(&self) -> bool {
         matches!(self, Self::Duplicate(_))
     }
 
-    /// The work's value, whenever it was done; `None` where it can't be had.
+    /// Returns the work's value, or `None` if a duplicate has no usable value.
     pub fn into_value(self) -> Option<T> {
         match self {
             Self::Processed(value) => Some(value),
@@ -65,11 +65,10 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Sets what tells two events with one key apart: what follows is refused if its key was completed
-    /// with another fingerprint. Default: nothing does.
+    /// Sets the fingerprint that distinguishes two events with one key. Work is refused if its key was completed with
+    /// another fingerprint. Default: no fingerprint.
     ///
-    /// A consumer's fingerprint is that of the whole body, [`Fingerprint::of_body`], unless it chooses a
-    /// part.
+    /// A consumer uses the fingerprint of the whole body, [`Fingerprint::of_body`], unless it chooses a part.
     #[must_use]
     pub fn fingerprint(self, fingerprint: Fingerprint) -> Self {
         Self {
@@ -78,17 +77,17 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Does the work of a key, unless it was done already.
+    /// Does the work of a key, if it was not done before.
     ///
-    /// Its value is recorded as JSON, 256 KiB at most. What is larger, or can't be serialized, is left
-    /// out with a warning in the log, because the effect is done.
+    /// The work's value is recorded as JSON, 256 KiB at most. A value that is larger or can't be serialized is left out
+    /// with a warning in the log, because the effect is done.
     ///
     /// Work that fails or panics releases its key, so that the next invocation can start at once. A panic is resumed in the
     /// caller. Shortly before the deadline the work is cancelled. Its key becomes free when its lease lapses, because its
     /// effect may be in flight. The same applies if the caller drops the future of `run`.
     ///
     /// Code that the work started with [`spawn_blocking`](crate::spawn_blocking) can't be cancelled. `run` returns when
-    /// it has ended, and not at the deadline: Lambda ends the function at its timeout, before the lease lapses.
+    /// that code has ended, not at the deadline. Lambda ends the function at its timeout, before the lease lapses.
     ///
     /// # Errors
     /// [`RunError`] shows whether the work ran. Let the invocation fail with it.
@@ -123,9 +122,9 @@ impl<'a> Invocation<'a> {
         self.run_with_token(key, |_| work()).await
     }
 
-    /// As [`run`](Self::run), for work that passes the event's [`IdempotencyToken`] on to a service that
-    /// deduplicates by itself. It closes the one window that a claim can't: the process dies after the
-    /// effect and before the effect is recorded.
+    /// Does the work like [`run`](Self::run), and passes it the event's [`IdempotencyToken`] for services that
+    /// deduplicate by themselves. The token closes the one window that a claim can't: the process dies after the effect
+    /// and before the effect is recorded.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -146,64 +145,54 @@ impl<'a> Invocation<'a> {
         let fingerprint = self.fingerprint.clone();
         let attempt = KeyedWork::new(driver, deadline, &key, fingerprint)?;
         let begun = Instant::now();
-        let span = error_span!("run", key = attempt.item().short());
+        let span = error_span!("run", key = attempt.claim.id.short());
         let running = Running::current().map_or_else(Running::default, |outer| outer.part());
-        let result = attempt_work(&attempt, work, &running)
-            .instrument(span)
-            .await;
-        log(attempt.item(), begun, &result);
-        result
-    }
-}
-
-async fn attempt_work<W, F, T, E>(
-    attempt: &KeyedWork<'_>,
-    work: W,
-    running: &Running,
-) -> Result<Once<T>, RunError>
-where
-    W: FnOnce(IdempotencyToken) -> F,
-    F: Future<Output = Result<T, E>>,
-    T: Serialize + DeserializeOwned,
-    E: Into<HandlerError>,
-{
-    if let Some(refusal) = attempt.claim().await? {
-        return refused(refusal);
-    }
-    let (token, cancel_at) = (attempt.token(), attempt.cancel_at());
-    let ended = {
-        let work = running.clone().scope(async { work(token).await });
-        let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
-        // The clock is asked and not the timer, which is late when others held the thread: then too the work
-        // is not polled once more.
-        let in_time = poll_fn(|context| match Instant::now() < cancel_at {
-            true => work.as_mut().poll(context).map(Some),
-            false => Poll::Ready(None),
-        });
-        timeout_at(cancel_at, in_time).await
-    };
-    // Not before: the caller would ask for the next event, and the lease lapses while the code runs.
-    running.ended().await;
-    let Ok(Some(ended)) = ended else {
-        return Err(RunError::Cancelled);
-    };
-    match ended {
-        Ok(Ok(value)) => {
-            let done = Done::recording(&value);
-            if let Some(reason) = done.left_out {
-                warn!(target: "sqs_once::run", reason, "a duplicate will bring no value");
+        let attempted = async {
+            if let Some(refusal) = attempt.claim().await? {
+                return refused(refusal);
             }
-            attempt.complete(done.data).await?;
-            Ok(Once::Processed(value))
-        }
-        Ok(Err(error)) => {
-            attempt.release().await;
-            Err(RunError::Work(error.into().into_source()))
-        }
-        Err(panic) => {
-            attempt.release().await;
-            resume_unwind(panic)
-        }
+            let cancel_at = attempt.deadline.cancel_at;
+            let ended = {
+                let work = running
+                    .clone()
+                    .scope(async { work(IdempotencyToken::of(&driver.namespace, &key)).await });
+                let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
+                // Checks the clock, because the timer is late if other tasks held the thread. After the deadline the
+                // work must not be polled again.
+                let in_time = poll_fn(|context| match Instant::now() < cancel_at {
+                    true => work.as_mut().poll(context).map(Some),
+                    false => Poll::Ready(None),
+                });
+                timeout_at(cancel_at, in_time).await
+            };
+            // If `run` returned earlier, the caller would ask for the next event, and the lease could lapse while the
+            // code runs.
+            running.ended().await;
+            let Ok(Some(ended)) = ended else {
+                return Err(RunError::Cancelled);
+            };
+            match ended {
+                Ok(Ok(value)) => {
+                    let done = Done::recording(&value);
+                    if let Some(reason) = done.left_out {
+                        warn!(target: "sqs_once::run", reason, "a duplicate will bring no value");
+                    }
+                    attempt.complete(done.data).await?;
+                    Ok(Once::Processed(value))
+                }
+                Ok(Err(error)) => {
+                    attempt.release().await;
+                    Err(RunError::Work(error.into().into_source()))
+                }
+                Err(panic) => {
+                    attempt.release().await;
+                    resume_unwind(panic)
+                }
+            }
+        };
+        let result = attempted.instrument(span).await;
+        log(&attempt.claim.id, begun, &result);
+        result
     }
 }
 
@@ -212,7 +201,7 @@ fn refused<T: DeserializeOwned>(refusal: Refusal) -> Result<Once<T>, RunError> {
         Refusal::Duplicate { data } => Ok(Once::Duplicate(data.and_then(|data| {
             let value = serde_json::from_str(&data);
             if value.is_err() {
-                // serde's own message may quote the value, which is not for logs.
+                // serde's message may quote the value, which must not be logged.
                 warn!(target: "sqs_once::run", "what is recorded for the key has another type than asked for");
             }
             value.ok()
@@ -223,7 +212,7 @@ fn refused<T: DeserializeOwned>(refusal: Refusal) -> Result<Once<T>, RunError> {
     }
 }
 
-/// The log's one line a run. Of a panic the panic hook has told.
+/// Logs one line for each run. The panic hook reports panics.
 fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
     let outcome = match result {
         Ok(Once::Processed(_)) => Outcome::Processed,
@@ -231,7 +220,7 @@ fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
         Err(RunError::InProgress { .. }) => Outcome::InProgress,
         Err(_) => Outcome::Failed,
     };
-    // As short as a record's: an error's text has no limit of its own.
+    // Shortened like a record's reason, because an error's text can have any length.
     let reason = |error| Report::new(outcome).because(chain(error)).reason;
     let reason = result.as_ref().err().and_then(|error| reason(error));
     macro_rules! line {

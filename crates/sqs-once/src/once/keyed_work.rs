@@ -1,26 +1,22 @@
-//! One claim, from its question to its end.
+//! One claim, from its request to its settlement.
 
-use std::slice;
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::handler::IdempotencyToken;
 use crate::idempotency::{
     Admission, CommitsWith, Conclusion, Deadline, Driver, Ending, OtherId, Refusal, Retry,
 };
-use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
-use crate::store::{Claim, StoreError, StoreErrorKind};
+use crate::key::{BusinessKey, Fingerprint, KeyError};
+use crate::store::{Answers, Claim, StoreError, StoreErrorKind};
 
 use super::error::RunError;
 
-/// One attempt at the work of one key.
 pub(super) struct KeyedWork<'a> {
     driver: &'a Driver,
-    deadline: Deadline,
-    key: &'a BusinessKey,
-    claim: Claim,
-    /// The other id under which the key may be known.
+    pub(super) deadline: Deadline,
+    pub(super) claim: Claim,
+    /// The other id under which the table may contain the key.
     other_id: Option<OtherId>,
 }
 
@@ -28,43 +24,29 @@ impl<'a> KeyedWork<'a> {
     pub(super) fn new(
         driver: &'a Driver,
         deadline: Deadline,
-        key: &'a BusinessKey,
+        key: &BusinessKey,
         fingerprint: Option<Fingerprint>,
     ) -> Result<Self, KeyError> {
-        let id = driver.item_id(key)?;
+        let id = driver.codec.item_id(key)?;
         Ok(Self {
             driver,
             deadline,
-            key,
             other_id: driver.other_id(key, &id, fingerprint.as_ref())?,
             claim: driver.new_claim(id, fingerprint, deadline.lease_until),
         })
     }
 
-    pub(super) fn item(&self) -> &ItemId {
-        &self.claim.id
-    }
-
-    pub(super) fn token(&self) -> IdempotencyToken {
-        IdempotencyToken::of(&self.driver.namespace, self.key)
-    }
-
-    pub(super) fn cancel_at(&self) -> Instant {
-        self.deadline.cancel_at
-    }
-
-    /// Claims the key. A refusal says why the work must not run.
+    /// Claims the key. Returns the reason if the work must not run.
     pub(super) async fn claim(&self) -> Result<Option<Refusal>, RunError> {
         if self.is_late() {
             return Err(RunError::NotStarted);
         }
         let ask = || async {
-            let claim = Claim {
+            let mut claim = Claim {
                 now: self.driver.clock.now(),
                 ..self.claim.clone()
             };
-            let other_id = slice::from_ref(&self.other_id);
-            self.driver.admit(&mut [claim], other_id).await
+            vec![self.driver.admit_one(&mut claim, &self.other_id).await]
         };
         let admission = self.retried(self.deadline.cancel_at, usize::MAX, ask).await;
         match admission.map_err(RunError::NotClaimed)? {
@@ -77,7 +59,6 @@ impl<'a> KeyedWork<'a> {
         }
     }
 
-    /// Records the effect as done.
     pub(super) async fn complete(&self, data: Option<Arc<str>>) -> Result<(), RunError> {
         let ending = self
             .driver
@@ -88,16 +69,16 @@ impl<'a> KeyedWork<'a> {
             Conclusion::RecordedByAnother => {
                 tracing::warn!(
                     target: "sqs_once::run",
-                    "another worker had taken over the key meanwhile, and completed it: its effect may have happened twice"
+                    "another worker had taken over the key, and completed it: its effect may have happened twice"
                 );
                 Ok(())
             }
-            // Nothing commits with this work, to be refused.
+            // Unreachable: no writes commit with this work, so none can be refused.
             _ => Err(RunError::LeaseLost),
         }
     }
 
-    /// Gives the key up. It is sent twice at most: without it the lease lapses by itself.
+    /// Releases the key. Sends the release at most twice, because the lease lapses anyway.
     pub(super) async fn release(&self) {
         let Some(ending) = self.driver.release(&self.claim) else {
             return;
@@ -117,7 +98,7 @@ impl<'a> KeyedWork<'a> {
         self.retried(self.deadline.answer_by, tries, ask).await
     }
 
-    /// Asks the store again for as long as that may help, with growing pauses.
+    /// Repeats a request to the store with growing pauses, as long as a retry may help.
     async fn retried<T, F>(
         &self,
         until: Instant,
@@ -125,7 +106,7 @@ impl<'a> KeyedWork<'a> {
         ask: impl Fn() -> F,
     ) -> Result<T, StoreError>
     where
-        F: Future<Output = Vec<Result<T, StoreError>>>,
+        F: Future<Output = Answers<T>>,
     {
         let mut retry = None;
         loop {

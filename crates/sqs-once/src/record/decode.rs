@@ -1,4 +1,4 @@
-//! From a message's text to its payload.
+//! Decoders, which turn a message's text into its payload.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::Message;
 
-/// Makes the payload of a message's text.
+/// Decodes a message's text to its payload.
 ///
 /// | decoder | the body is | the payload |
 /// |---|---|---|
@@ -17,8 +17,8 @@ use super::Message;
 /// | [`Text`] | any text | `String` |
 /// | [`Bytes`] | base64 | `Vec<u8>` |
 ///
-/// A body that can't be decoded makes its record terminal, and no other: its key is never touched. So
-/// does a decoder that panics. A decoder of your own, here for a binary format such as Protobuf or Avro:
+/// A body that can't be decoded makes only its own record terminal, and its key is never claimed. A decoder that panics
+/// has the same effect. You can write your own decoder, here for a binary format such as Protobuf or Avro:
 ///
 /// ```
 /// use sqs_once::body::{Bytes, Decode, DecodeError};
@@ -53,52 +53,52 @@ use super::Message;
     note = "for another format, implement `sqs_once::body::Decode<{T}>`"
 )]
 pub trait Decode<T>: Send + Sync + 'static {
-    /// The payload in `body`, which is the text inside the message's envelopes where the consumer has any.
+    /// Decodes the payload in `body`. If the consumer opens envelopes, `body` is the text inside them.
     ///
     /// # Errors
-    /// [`DecodeError`] if the body is not such a payload. The record is terminal, because a redelivery can't help.
+    /// [`DecodeError`] if the body is not a valid payload. The record is terminal, because a redelivery can't help.
     fn decode(&self, body: &str, message: &Message) -> Result<T, DecodeError>;
 }
 
-/// The body is not the payload. The error is logged and added to the dead letter. It shows the position and the problem, but
-/// no value of the body.
+/// The error for a body that can't be decoded. It is logged and added to the dead letter. It shows the position and the
+/// problem, but no value of the body.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The body is not JSON.
     #[error("the body is not JSON: error at line {line} column {column}")]
     NotJson {
-        /// Where it stops being JSON, counted from 1.
+        /// The line of the error, counted from 1.
         line: usize,
-        /// Where it stops being JSON, counted from 1.
+        /// The column of the error, counted from 1.
         column: usize,
     },
-    /// The body is JSON of another shape than the payload type.
+    /// The body is JSON but does not fit the payload type.
     #[error("the body does not fit the payload type: {problem} at line {line} column {column}")]
     WrongShape {
-        /// What does not fit; never holds a value of the body.
+        /// The problem, without any value of the body.
         problem: String,
-        /// Where, counted from 1.
+        /// The line of the problem, counted from 1.
         line: usize,
-        /// Where, counted from 1.
+        /// The column of the problem, counted from 1.
         column: usize,
     },
     /// The body is not base64.
     #[error("the body is not base64 of the standard alphabet")]
     NotBase64,
-    /// An error of your own decoder.
+    /// A custom decoder returned an error.
     #[error("the body could not be decoded: {0}")]
     Other(String),
 }
 
 impl DecodeError {
-    /// An error in a decoder's own words. They are logged, so leave out what the body holds.
+    /// Creates an error with a text of your own. The text is logged, so omit values of the body.
     pub fn other(problem: impl Into<String>) -> Self {
         Self::Other(problem.into())
     }
 }
 
-/// The body is JSON, and the payload whatever serde makes of it.
+/// A decoder for JSON, which uses the payload type's `Deserialize`.
 #[derive(Clone, Copy, Debug)]
 pub struct Json;
 
@@ -120,7 +120,7 @@ impl<T: DeserializeOwned> Decode<T> for Json {
     }
 }
 
-/// The payload is the body's text.
+/// A decoder that returns the body's text.
 ///
 /// ```
 /// use sqs_once::body::Text;
@@ -139,8 +139,8 @@ impl Decode<String> for Text {
     }
 }
 
-/// The body is base64 of the standard alphabet, with or without padding, and the payload its bytes. SQS
-/// carries text only, so this is how binary formats travel.
+/// A decoder for base64 of the standard alphabet, with or without padding. The payload is the decoded bytes. SQS
+/// carries only text, so producers send binary formats as base64.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes;
 
@@ -151,13 +151,14 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 impl Decode<Vec<u8>> for Bytes {
     fn decode(&self, body: &str, _: &Message) -> Result<Vec<u8>, DecodeError> {
-        // The library's error would show a byte of the body.
+        // The error of the base64 library would show a byte of the body.
         BASE64.decode(body).map_err(|_| DecodeError::NotBase64)
     }
 }
 
-/// serde's messages quote the value that they found, and a payload type's own messages may contain it anywhere. This keeps
-/// serde's text without the value: the kind of value, what was expected, or the name of a field of the payload type.
+/// Removes values from a message of serde. serde quotes the value that it found, and a payload type's own messages may
+/// contain it anywhere. The result keeps the kind of value, what was expected, or the name of a field of the payload
+/// type.
 fn without_values(message: &str) -> String {
     const KINDS: [&str; 17] = [
         "boolean",
@@ -178,43 +179,34 @@ fn without_values(message: &str) -> String {
         "struct variant",
         "null",
     ];
-    // The last one, because a value may contain the same text.
-    let message = message
-        .rsplit_once(" at line ")
-        .map_or(message, |(message, _)| message);
+    // Use the last occurrence, because a value may contain the same text.
+    let split = message.rsplit_once(" at line ");
+    let message = split.map_or(message, |(message, _)| message);
     for start in ["missing field", "duplicate field"] {
         let field = message.strip_prefix(start).and_then(|rest| {
             let name = rest.strip_prefix(" `")?.strip_suffix('`')?;
-            let is_name = name
-                .chars()
-                .all(|c| c.is_alphanumeric() || c == '_' || c == '-');
-            is_name.then_some(name)
+            let is_allowed = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+            name.chars().all(is_allowed).then_some(name)
         });
         if let Some(field) = field {
             return format!("{start} `{field}`");
         }
     }
     for start in ["invalid type", "invalid value"] {
-        let Some(rest) = message
-            .strip_prefix(start)
-            .and_then(|rest| rest.strip_prefix(": "))
-        else {
+        let rest = message.strip_prefix(start);
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix(": ")) else {
             continue;
         };
-        let kind = rest
-            .split(['`', '"', ','])
-            .next()
-            .unwrap_or_default()
-            .trim();
-        if let (true, Some((_, expected))) =
-            (KINDS.contains(&kind), rest.rsplit_once(", expected "))
+        let kind = rest.split(['`', '"', ',']).next().map_or("", str::trim);
+        if let Some((_, expected)) = rest.rsplit_once(", expected ")
+            && KINDS.contains(&kind)
         {
             return format!("{start}: {kind}, expected {expected}");
         }
     }
     match message.split(" `").next() {
         Some(what @ ("unknown field" | "unknown variant")) => what.to_owned(),
-        _ => "the payload type refuses a value".to_owned(),
+        _ => "the payload type rejects a value".to_owned(),
     }
 }
 
@@ -232,42 +224,34 @@ mod tests {
         _total: u64,
     }
 
-    fn problem(body: &str) -> String {
-        problem_of::<Order>(body)
-    }
-
-    fn problem_of<T: DeserializeOwned + std::fmt::Debug>(body: &str) -> String {
+    fn problem<T: DeserializeOwned + std::fmt::Debug>(body: &str) -> String {
         let message = Message::new(RawRecord::default(), None);
-        Decode::<T>::decode(&Json, body, &message)
-            .unwrap_err()
-            .to_string()
+        let decoded = Decode::<T>::decode(&Json, body, &message);
+        decoded.unwrap_err().to_string()
     }
 
     #[test]
     fn a_reason_tells_what_does_not_fit_and_never_shows_a_value() {
-        assert_eq!(
-            problem(r#"{"total": "4111 1111, expected nothing"}"#),
-            "the body does not fit the payload type: invalid type: string, expected u64 at line 1 column 39"
-        );
-        assert_eq!(
-            problem(r#"{"total": "1, expected 4111 1111 at line 1 column 1"}"#),
-            "the body does not fit the payload type: invalid type: string, expected u64 at line 1 column 52"
-        );
-        assert_eq!(
-            problem("{}"),
-            "the body does not fit the payload type: missing field `total` at line 1 column 2"
-        );
-        assert_eq!(
-            problem(r#"{"secret": 1}"#),
-            "the body does not fit the payload type: unknown field at line 1 column 9"
-        );
-        assert_eq!(
-            problem("secret"),
-            "the body is not JSON: error at line 1 column 1"
-        );
+        for (body, expected) in [
+            (
+                r#"{"total": "4111 1111, expected nothing"}"#,
+                "invalid type: string, expected u64 at line 1 column 39",
+            ),
+            (
+                r#"{"total": "1, expected 4111 1111 at line 1 column 1"}"#,
+                "invalid type: string, expected u64 at line 1 column 52",
+            ),
+            ("{}", "missing field `total` at line 1 column 2"),
+            (r#"{"secret": 1}"#, "unknown field at line 1 column 9"),
+        ] {
+            let expected = format!("the body does not fit the payload type: {expected}");
+            assert_eq!(problem::<Order>(body), expected);
+        }
+        let expected = "the body is not JSON: error at line 1 column 1";
+        assert_eq!(problem::<Order>("secret"), expected);
     }
 
-    /// A payload type with words of its own about a value.
+    /// A payload type whose error message quotes the value.
     #[derive(Debug, Deserialize)]
     #[serde(try_from = "String")]
     struct Card;
@@ -289,7 +273,7 @@ mod tests {
             "unknown variant 4111 1111",
             "4111 1111",
         ] {
-            let problem = problem_of::<Card>(&serde_json::to_string(words).unwrap());
+            let problem = problem::<Card>(&serde_json::to_string(words).unwrap());
             assert!(!problem.contains("4111"), "{problem}");
         }
     }

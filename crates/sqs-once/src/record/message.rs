@@ -1,4 +1,4 @@
-//! The message behind a record.
+//! The message of a record.
 
 use std::any::Any;
 use std::fmt;
@@ -9,29 +9,28 @@ use aws_lambda_events::event::sqs::SqsMessageAttribute;
 
 use crate::time::Timestamp;
 
-use super::packed::Packed;
 use super::{Correlate, CorrelationId, Envelope, EnvelopeError, Opened, RawRecord};
 
 /// One SQS message as Lambda delivered it.
 ///
-/// Metadata that is absent or malformed reads as `None`: it never fails a record by itself.
+/// Absent or malformed metadata is `None` and never fails a record.
 pub struct Message {
-    /// Shared with the answer, which comes when the message is gone.
+    /// Shared with the answer, which outlives the message.
     id: Arc<str>,
     body: Option<Box<str>>,
-    /// Shared by the messages of an event, which come from one queue.
+    /// Shared by the messages of an event, because they come from one queue.
     queue_arn: Option<Arc<str>>,
-    /// The receipt handle, or an empty text; then names and values of the system attributes.
+    /// The receipt handle or an empty text, then the names and values of the system attributes.
     texts: Packed,
     attributes: Box<[(String, SqsMessageAttribute)]>,
-    /// The content of its envelope; empty until it is opened, and without an envelope.
+    /// The content of the envelope. Empty until the envelope is opened, or if there is none.
     opened: OnceLock<Box<Opened>>,
-    /// Empty until it is looked for.
     correlation_id: OnceLock<Option<CorrelationId>>,
 }
 
 impl Message {
-    /// Keeps a message of an event. A missing id is empty. The message shares its queue's ARN with the message `before` it.
+    /// Creates a message from a record of an event. A missing id becomes an empty text. A message from the same queue as
+    /// the message `before` it shares that message's queue ARN.
     pub(crate) fn new(raw: RawRecord<'_>, before: Option<&Self>) -> Self {
         let id = raw.message_id.map_or(Arc::default(), |id| id.0.into());
         let queue_arn = raw.event_source_arn.map(|arn| {
@@ -57,57 +56,59 @@ impl Message {
         }
     }
 
-    /// The message id. SQS gives a **new** one when a message is sent again, and when it is moved
-    /// out of a dead-letter queue: never use it as a business key.
+    /// Returns the message id. A message that is sent again, or moved out of a dead-letter queue, has a **new** id:
+    /// never use it as a business key.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The message id, for users that outlive the message.
+    /// Returns the message id, for uses that outlive the message.
     pub(crate) fn shared_id(&self) -> Arc<str> {
         Arc::clone(&self.id)
     }
 
-    /// The body, as text: with its envelope, where it came in one.
+    /// Returns the body as text, including its envelope if it has one.
     pub fn body(&self) -> Option<&str> {
         self.body.as_deref()
     }
 
-    /// The text that the payload is made of: what is inside the message's envelope where the consumer
-    /// has one ([`Consumer::envelope`](crate::Consumer::envelope)), the body otherwise.
+    /// Returns the text that is decoded to the payload. This is the content of the envelope if the consumer opens one
+    /// ([`Consumer::envelope`](crate::Consumer::envelope)), or else the body.
     pub fn content(&self) -> Option<&str> {
-        let inside = self.opened.get().and_then(|inside| inside.content());
+        let inside = self
+            .opened
+            .get()
+            .and_then(|inside| inside.content.as_deref());
         inside.or_else(|| self.body())
     }
 
-    /// The metadata of the message's envelope: [`SnsMeta`](crate::extract::SnsMeta),
-    /// [`EventBridgeMeta`](crate::extract::EventBridgeMeta), [`S3Object`](crate::extract::S3Object), or what an
-    /// [`Envelope`] of your own adds. `None` where the message did not come in that envelope.
+    /// Returns the metadata of the message's envelope: [`SnsMeta`](crate::extract::SnsMeta),
+    /// [`EventBridgeMeta`](crate::extract::EventBridgeMeta), [`S3Object`](crate::extract::S3Object), or the metadata of
+    /// your own [`Envelope`]. `None` if the message did not come in that envelope.
     pub fn metadata<M: Any>(&self) -> Option<&M> {
         self.opened.get()?.metadata()
     }
 
-    /// Opens the envelope, once.
     pub(crate) fn open(&self, envelope: &dyn Envelope) -> Result<(), EnvelopeError> {
         if let (Some(body), None) = (self.body(), self.opened.get()) {
             let opened = envelope.open(body, self)?;
             self.check(&opened)?;
-            // Full only if the envelope itself did this.
+            // `set` fails only if the envelope itself called this function.
             let _ = self.opened.set(Box::new(opened));
         }
         Ok(())
     }
 
-    /// Refuses an envelope whose attributes contradict each other or the message's own: its producer wrote them into
-    /// the body, and a forwarder that the consumer trusts may have set the message's own.
+    /// Rejects an envelope whose attributes contradict each other or the message's own. The producer wrote the
+    /// envelope's attributes into the body, but a trusted forwarder may have set the message's own.
     fn check(&self, opened: &Opened) -> Result<(), EnvelopeError> {
         let wrong = |problem| Err(EnvelopeError::new("message's", problem));
-        if opened.is_contradictory() {
+        if opened.is_contradictory {
             return wrong("it gives an attribute two values".to_owned());
         }
-        for (name, value) in opened.attributes() {
+        for (name, value) in &opened.attributes {
             let own = self.own_attribute(name);
-            if own.is_some_and(|own| own.string_value.as_deref() != Some(value)) {
+            if own.is_some_and(|own| own.string_value.as_ref() != Some(value)) {
                 return wrong(format!(
                     "its attribute {name:?} has another value than the message's own"
                 ));
@@ -116,17 +117,16 @@ impl Message {
         Ok(())
     }
 
-    /// Why the message holds no event, where its envelope says so.
     pub(crate) fn ignored_because(&self) -> Option<&str> {
-        self.opened.get()?.ignored_because()
+        self.opened.get()?.ignored.as_deref()
     }
 
-    /// What links the message to whatever else happened on account of the same request, if anything does.
+    /// Returns the id that links the message to the request that caused it, if there is one.
     pub fn correlation_id(&self) -> Option<&CorrelationId> {
         self.correlation_id.get()?.as_ref()
     }
 
-    /// Looks for the correlation id, once: by the consumer's own function, or in the default places.
+    /// Finds the correlation id with the consumer's own function, or in the default places. Later calls do nothing.
     pub(crate) fn correlate(&self, by: Option<&Correlate>) {
         self.correlation_id.get_or_init(|| match by {
             Some(correlate) => CorrelationId::by(correlate, self),
@@ -134,42 +134,42 @@ impl Message {
         });
     }
 
-    /// How often SQS has delivered the message, this time included.
+    /// Returns how often SQS has delivered the message, including this time.
     pub fn receive_count(&self) -> Option<u32> {
         self.system_number("ApproximateReceiveCount")
     }
 
-    /// When the producer sent the message.
+    /// Returns when the producer sent the message.
     pub fn sent_at(&self) -> Option<Timestamp> {
         self.system_number("SentTimestamp")
             .map(Timestamp::from_millis)
     }
 
-    /// When SQS first delivered the message.
+    /// Returns when SQS first delivered the message.
     pub fn first_received_at(&self) -> Option<Timestamp> {
         self.system_number("ApproximateFirstReceiveTimestamp")
             .map(Timestamp::from_millis)
     }
 
-    /// The message group, which standard queues may have too (fair queues).
+    /// Returns the message group. Messages of standard queues may have one too (fair queues).
     pub fn group_id(&self) -> Option<&str> {
         self.system_attribute("MessageGroupId")
     }
 
-    /// A system attribute, such as `SenderId` or `AWSTraceHeader`.
+    /// Returns a system attribute, such as `SenderId` or `AWSTraceHeader`.
     pub fn system_attribute(&self, name: &str) -> Option<&str> {
         let mut names = (1..self.texts.len()).step_by(2);
-        // The last counts, should there be two.
+        // If there are two, the last one counts.
         let at = names.rfind(|&at| self.texts.get(at) == name)?;
         Some(self.texts.get(at + 1))
     }
 
-    /// The text of a message attribute (types `String` and `Number`): the message's own, or else one that came in its
-    /// envelope. An envelope is a part of the body, and its producer writes what it likes there.
+    /// Returns the text of a message attribute (types `String` and `Number`): the message's own, or else the
+    /// envelope's. An envelope is part of the body, so its producer may write any attributes there.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         match self.own_attribute(name) {
             Some(own) => own.string_value.as_deref(),
-            None => self.opened.get()?.attribute(name),
+            None => self.opened.get()?.attributes.get(name).map(String::as_str),
         }
     }
 
@@ -179,7 +179,7 @@ impl Message {
         Some(attribute)
     }
 
-    /// What SQS wants to hear to change this delivery. Never logged.
+    /// Returns the receipt handle, which SQS needs to change this delivery. Never logged.
     #[cfg(feature = "sqs")]
     pub(crate) fn receipt_handle(&self) -> Option<&str> {
         Some(self.texts.get(0)).filter(|handle| !handle.is_empty())
@@ -191,7 +191,7 @@ impl Message {
         attributes.map(|(name, attribute)| (name.as_str(), attribute))
     }
 
-    /// The ARN of the queue the message came from.
+    /// Returns the ARN of the message's queue.
     pub fn queue_arn(&self) -> Option<&str> {
         self.queue_arn.as_deref()
     }
@@ -201,7 +201,7 @@ impl Message {
         self.queue_arn.clone()
     }
 
-    /// Whether the queue keeps order. Only its ARN tells: standard queues may have message groups too.
+    /// Returns whether the queue is FIFO. Only its ARN shows this, because standard queues may have message groups too.
     pub fn is_fifo(&self) -> bool {
         self.queue_arn().is_some_and(|arn| arn.ends_with(".fifo"))
     }
@@ -211,11 +211,45 @@ impl Message {
     }
 }
 
-/// Shows the id only: neither body nor receipt handle belong in logs.
+/// Shows only the id: the body and the receipt handle must not be logged.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")
             .field("id", &self.id)
             .finish_non_exhaustive()
+    }
+}
+
+/// A list of any number of texts in two allocations.
+struct Packed {
+    texts: Box<str>,
+    ends: Box<[usize]>,
+}
+
+impl Packed {
+    fn new<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let mut packed = String::with_capacity(texts.clone().map(str::len).sum());
+        let mut ends = Vec::with_capacity(texts.clone().count());
+        for text in texts {
+            packed.push_str(text);
+            ends.push(packed.len());
+        }
+        Self {
+            texts: packed.into(),
+            ends: ends.into(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the text at an index.
+    ///
+    /// # Panics
+    /// If there is no text at the index.
+    fn get(&self, at: usize) -> &str {
+        let begin = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.texts[begin..self.ends[at]]
     }
 }

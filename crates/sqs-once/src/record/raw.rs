@@ -28,7 +28,7 @@ pub(crate) struct RawRecord<'a> {
 }
 
 impl<'a> RawRecord<'a> {
-    /// Reads a record. A broken record, such as one with half a surrogate pair in its body, keeps its id and its message group.
+    /// Reads a record. A broken one, such as with half a surrogate pair in its body, keeps its id and message group.
     pub(crate) fn read(json: &'a RawValue) -> Self {
         serde_json::from_str(json.get())
             .unwrap_or_else(|_| Self::identity(json).unwrap_or_default())
@@ -78,7 +78,7 @@ impl From<SqsMessage> for RawRecord<'_> {
     }
 }
 
-/// A text of the event. By itself, serde borrows no `Cow` inside of an `Option` or a pair.
+/// A text of the event. Without this type, serde would not borrow a `Cow` inside an `Option` or a pair.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
@@ -89,11 +89,10 @@ impl From<String> for Text<'_> {
     }
 }
 
-/// Names with their values.
 pub(super) struct Pairs<'a>(pub(super) Vec<(Text<'a>, Text<'a>)>);
 
 impl<'a> Pairs<'a> {
-    /// The pairs of an object whose values are texts.
+    /// Reads the pairs of an object whose values are texts.
     fn readable(json: &'a RawValue) -> Option<Self> {
         let values: HashMap<String, &RawValue> = part(json)?;
         let pairs = values

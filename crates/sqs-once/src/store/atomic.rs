@@ -8,12 +8,12 @@ use futures_util::future::BoxFuture;
 
 use super::{Claim, Conflict, Fence, Item, Settlement, StoreError, Writes};
 
-/// Commits what handlers return as [`Writes`].
+/// Commits the [`Writes`] that handlers return.
 ///
-/// For stores of your own that wrap [`DynamoDbStore`](super::DynamoDbStore): hand the call on.
+/// A store that wraps [`DynamoDbStore`](super::DynamoDbStore) forwards the call to it.
 pub trait AtomicWrites: Send + Sync {
-    /// Makes all of `writes` and the settlement, which is a [`Settling::Commit`](super::Settling::Commit),
-    /// or nothing of it. A second time it changes nothing, as with [`Store::settle`](super::Store::settle).
+    /// Commits `writes` and the settlement (a [`Settling::Commit`](super::Settling::Commit)) in one transaction: all of
+    /// them or none. A repeated commit changes nothing, as with [`Store::settle`](super::Store::settle).
     fn commit<'a>(
         &'a self,
         settlement: &'a Settlement,
@@ -21,12 +21,12 @@ pub trait AtomicWrites: Send + Sync {
     ) -> BoxFuture<'a, Result<Committed, StoreError>>;
 }
 
-/// How a commit went.
+/// The result of a commit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Committed {
     /// The writes are made and the key is recorded.
     Written,
-    /// Nothing was written, because of the key's existing item.
+    /// Nothing was written, because the key's existing item refused the commit.
     Refused(Box<Item>),
     /// Nothing was written, because the condition of one of the handler's own writes was not met. The key
     /// is not completed.
@@ -35,10 +35,10 @@ pub enum Committed {
 
 /// Opens transactions in which handlers do their work.
 ///
-/// [`Consumer`](crate::Consumer) begins one for every record whose handler takes it as an argument.
+/// [`Consumer`](crate::Consumer) begins one for each record if the handler takes a transaction as an argument.
 pub trait Transactions: Send + Sync {
-    /// Begins a transaction and writes the claim in it. Waits for another transaction on the same key,
-    /// `patience` at most.
+    /// Begins a transaction and writes the claim in it. Waits for another transaction on the same key, for at most
+    /// `patience`.
     fn begin<'a>(
         &'a self,
         claim: &'a Claim,
@@ -46,9 +46,9 @@ pub trait Transactions: Send + Sync {
     ) -> BoxFuture<'a, Result<Begun, StoreError>>;
 }
 
-/// How the beginning of a transaction went.
+/// The result of beginning a transaction.
 pub enum Begun {
-    /// It is open. The claimant owns the key if it commits.
+    /// The transaction is open. The claimant owns the key once it commits.
     Open {
         /// The key's new fence.
         fence: Fence,
@@ -59,16 +59,17 @@ pub enum Begun {
     Refused(Box<Item>),
 }
 
-/// A transaction with a claim in it. When it is dropped nothing of it happens, the claim included.
+/// A transaction that contains a claim. Dropping it rolls everything back, including the claim.
 pub trait OpenTransaction: Send + Sync {
-    /// What the handler's extractor makes its argument of: see [`RecordParts::transaction`](crate::extract::RecordParts::transaction).
+    /// Returns the handle from which the extractor makes the handler's argument: see
+    /// [`RecordParts::transaction`](crate::extract::RecordParts::transaction).
     fn handle(&self) -> Arc<dyn Any + Send + Sync>;
 
-    /// Settles the claim, and commits that together with what the handler did.
+    /// Settles the claim, and commits the settlement together with the handler's work.
     ///
     /// # Errors
-    /// Neither is committed. After an error of the kind [`Unanswered`](super::StoreErrorKind::Unanswered) both may be committed. If
-    /// the handler ended the transaction itself, the claim is missing from it, which is an error too.
+    /// [`StoreError`] if neither was committed. After [`Unanswered`](super::StoreErrorKind::Unanswered), both may be
+    /// committed. Also if the handler ended the transaction itself: the claim is then missing from it.
     fn commit(
         self: Box<Self>,
         settlement: Settlement,

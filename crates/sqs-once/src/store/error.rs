@@ -1,5 +1,7 @@
-//! Why a store could not answer.
+//! Errors of stores.
 
+#[cfg(feature = "dynamodb")]
+use std::cmp::Reverse;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -12,34 +14,34 @@ use thiserror::Error;
 pub struct StoreError {
     kind: StoreErrorKind,
     fix: Option<&'static str>,
-    pub(super) message: String,
+    message: String,
     #[source]
-    pub(super) source: Option<Arc<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// The kinds of errors of a store.
+/// The kinds of store errors.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The function's role may not do this.
+    /// The function's role does not allow the operation.
     #[error("the store denies access")]
     AccessDenied,
-    /// There is nothing to sign requests with.
+    /// No credentials were found to sign requests with.
     #[error("there are no credentials for the store")]
     NoCredentials,
     /// The table does not exist.
     #[error("the table does not exist")]
     TableNotFound,
-    /// The table's key is not what claims need.
+    /// The table's key schema is not the one that claims need.
     #[error("the table has another key schema")]
     KeySchema,
-    /// Too many requests for the table or its partitions.
+    /// The table or its partitions received too many requests.
     #[error("the store is throttling")]
     Throttled,
     /// No connection, no answer in time, or an answer that does not show whether the request was carried out.
     #[error("the store did not answer")]
     Unanswered,
-    /// An item holds something that no version of the protocol writes.
+    /// An item has contents that no version of the protocol writes.
     #[error("the item is not readable")]
     BadItem,
     /// Anything else.
@@ -48,7 +50,7 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// What to do about it, where the store does not know better.
+    /// Returns what to do about it. A store may give better advice with [`StoreError::with_fix`].
     pub const fn fix(self) -> &'static str {
         match self {
             Self::AccessDenied => "grant the function's role the actions that template.yaml lists",
@@ -57,19 +59,19 @@ impl StoreErrorKind {
             }
             Self::TableNotFound => "check SQS_ONCE_TABLE and the region",
             Self::KeySchema => {
-                "it needs the partition key `id` of type S and no sort key, unless the store's layout \
-                 says otherwise"
+                "it needs the partition key `id` of type S and no sort key, unless the store has \
+                 another layout"
             }
             Self::Throttled => "raise the table's capacity or lower the function's concurrency",
             Self::Unanswered => "check its endpoint, the region and the function's network",
             Self::BadItem => "another program writes to this table",
-            Self::Other => "see what it says",
+            Self::Other => "see its message",
         }
     }
 }
 
 impl StoreError {
-    /// An error of this kind, with the details of this case.
+    /// Creates an error of this kind. `message` has the details.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -79,27 +81,26 @@ impl StoreError {
         }
     }
 
-    /// The same error with the error that caused it.
+    /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// The same error with what to do about it on this store. Default: what is said of its kind, which has DynamoDB in
-    /// mind.
+    /// Sets what to do about the error on this store. Default: [`StoreErrorKind::fix`], which is written for DynamoDB.
     #[must_use]
     pub fn with_fix(mut self, fix: &'static str) -> Self {
         self.fix = Some(fix);
         self
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// Whether no request can succeed until an operator changes something.
+    /// Returns whether no request can succeed until an operator changes something.
     pub fn is_permanent(&self) -> bool {
         matches!(
             self.kind,
@@ -110,7 +111,7 @@ impl StoreError {
         )
     }
 
-    /// Whether the same request may succeed a moment later.
+    /// Returns whether the same request may succeed a moment later.
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
@@ -119,7 +120,7 @@ impl StoreError {
     }
 }
 
-/// Shows nothing of its source: the SDK's errors show whole answers, with the items in them.
+/// Omits the source: the SDK's errors show whole responses, including items.
 impl fmt::Debug for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreError")
@@ -127,4 +128,55 @@ impl fmt::Debug for StoreError {
             .field("message", &self.message)
             .finish_non_exhaustive()
     }
+}
+
+#[cfg(feature = "dynamodb")]
+impl StoreError {
+    pub(super) fn without<'a>(mut self, values: impl IntoIterator<Item = &'a str>) -> Self {
+        if let Some(message) = unquoted(&self.message, values) {
+            self.message = message;
+            // The source contains the same text.
+            self.source = None;
+        }
+        self
+    }
+}
+
+/// Replaces these values in a one-line text with `…`. Returns `None` if the text contains none of them.
+#[cfg(feature = "dynamodb")]
+pub(crate) fn unquoted<'a>(
+    text: &str,
+    values: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let in_one_line = |value: &str| value.split_whitespace().collect::<Vec<_>>().join(" ");
+    let values = values.into_iter();
+    let mut values: Vec<_> = values
+        .flat_map(|value| [value.to_owned(), in_one_line(value)])
+        .filter(|value| !value.is_empty())
+        .collect();
+    // Longer values first: a value may contain another.
+    values.sort_by_key(|value| Reverse(value.len()));
+    values.iter().fold(None, |rest: Option<String>, value| {
+        left_out(rest.as_deref().unwrap_or(text), value).or(rest)
+    })
+}
+
+/// Replaces a value in a text, except inside longer words. Returns `None` if there is no such occurrence.
+#[cfg(feature = "dynamodb")]
+fn left_out(text: &str, value: &str) -> Option<String> {
+    let is_apart = |at: usize| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + value.len()..].chars().next();
+        let mut around = before.into_iter().chain(after);
+        !around.any(char::is_alphanumeric)
+    };
+    let mut rest = String::new();
+    let mut from = 0;
+    for (at, _) in text.match_indices(value).filter(|(at, _)| is_apart(*at)) {
+        rest.push_str(&text[from..at]);
+        rest.push('…');
+        from = at + value.len();
+    }
+    rest.push_str(&text[from..]);
+    (from > 0).then_some(rest)
 }

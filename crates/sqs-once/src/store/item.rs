@@ -1,6 +1,6 @@
-//! One item a business key, and when a write to it is allowed.
+//! The item of a business key, and the conditions for writing it.
 //!
-//! The conditions here are the reference: a store's own conditions must decide the same.
+//! These conditions are the reference: the conditions of every store must decide the same.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use thiserror::Error;
 use crate::key::{Fingerprint, ItemId};
 use crate::time::Timestamp;
 
-/// The identity of one attempt: 128 random bits, fresh for every claim. Only the owner of a claim
-/// may complete or release it.
+/// The identity of one attempt: 128 random bits, new for every claim. Only the owner of a claim may complete or release
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner(u128);
 
-/// An owner in a table is not 32 hexadecimal digits.
+/// A stored owner is not 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("an owner has 32 hexadecimal digits")]
 pub struct InvalidOwner;
 
 impl Owner {
-    /// An owner made of random bits.
+    /// Creates an owner from random bits.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
@@ -31,7 +31,7 @@ impl Owner {
     /// # Errors
     /// [`InvalidOwner`] unless it has 32 hexadecimal digits.
     pub fn from_stored(hex: &str) -> Result<Self, InvalidOwner> {
-        // A number may have a sign.
+        // `from_str_radix` accepts a sign.
         if hex.len() != 32 || hex.starts_with('+') {
             return Err(InvalidOwner);
         }
@@ -53,10 +53,10 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// A fencing token: every claim of a key has a larger one than the claim before.
+/// A fencing token: every claim of a key has a larger one than the previous claim.
 ///
-/// A key's first fence is the time of its claim in milliseconds, so that fences go on growing when
-/// an expired item was deleted in between.
+/// A key's first fence is the time of its claim in milliseconds, so that fences keep growing after an expired item is
+/// deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -66,18 +66,18 @@ impl Fence {
         Self(fence)
     }
 
-    /// The fence of a key's first claim.
+    /// Returns the fence of a key's first claim.
     pub const fn first(now: Timestamp) -> Self {
         Self(now.as_millis())
     }
 
-    /// The fence after this one.
+    /// Returns the next fence.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// The fence as a number.
+    /// Returns the fence as a number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -89,42 +89,41 @@ impl fmt::Display for Fence {
     }
 }
 
-/// How far the work for a key has come.
+/// The state of the work for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// A worker claimed the key and works on it, or did until its lease lapsed.
+    /// A worker claimed the key. It is still working, or its lease lapsed.
     InProgress,
     /// The effect is done and recorded.
     Completed,
-    /// A status that no version of the protocol writes. No worker may claim such a key.
+    /// A status that no version of the protocol writes. No worker may claim the key.
     Unknown(String),
 }
 
-/// What a store holds for one key. Items written by Powertools for AWS Lambda have neither owner nor
-/// fence.
+/// A store's item for one key. Items written by Powertools for AWS Lambda have neither owner nor fence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Item {
     /// The partition key.
     pub id: ItemId,
-    /// How far the work has come.
+    /// The state of the work.
     pub status: Status,
-    /// Until when the owner may be working.
+    /// When the owner's lease lapses.
     pub lease_until: Option<Timestamp>,
-    /// Until when a duplicate is recognised, in whole seconds. The store may delete the item later.
+    /// Until when duplicates are recognised, in whole seconds. The store may delete the item later.
     pub expiration: Option<Timestamp>,
     /// The payload's fingerprint.
     pub fingerprint: Option<Fingerprint>,
     /// What the handler asked to record.
     pub data: Option<Arc<str>>,
-    /// Whose claim or completion this is.
+    /// The owner of the claim or completion.
     pub owner: Option<Owner>,
     /// The fence of the last claim.
     pub fence: Option<Fence>,
 }
 
 impl Item {
-    /// Creates an item without further attributes. Assign those that it has.
+    /// Creates an item without further attributes. Assign the others afterwards.
     pub fn new(id: ItemId, status: Status) -> Self {
         Self {
             id,
@@ -144,38 +143,38 @@ impl Item {
     }
 }
 
-/// The item that a claim's sender has seen, which the claim replaces.
+/// The item that the sender of a claim saw. The claim replaces it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Seen {
-    /// No item, as far as the sender knows.
+    /// The sender saw no item.
     #[default]
     Nothing,
-    /// An item that was free. It has this fence; items of Powertools for AWS Lambda have none.
+    /// The sender saw a free item with this fence. Items of Powertools for AWS Lambda have none.
     Item(Option<Fence>),
 }
 
-/// A request to own a key for a while.
+/// A request to own a key until the lease lapses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Which key.
+    /// The item id of the key.
     pub id: ItemId,
-    /// Who claims.
+    /// The identity of the claiming attempt.
     pub owner: Owner,
     /// The time of the claim.
     pub now: Timestamp,
-    /// Until when the owner may work.
+    /// When the lease lapses.
     pub lease_until: Timestamp,
-    /// When the item may be deleted if the claim never ends; stored rounded up to the second.
+    /// When the item may be deleted if the claim is never settled. Stored rounded up to the second.
     pub expiration: Timestamp,
-    /// The payload's fingerprint, where it is checked.
+    /// The payload's fingerprint, if it is checked.
     pub fingerprint: Option<Fingerprint>,
     /// The item that the claim replaces.
     pub seen: Seen,
 }
 
 impl Claim {
-    /// Creates the claim of a key whose item the claimant has not seen, without a fingerprint.
+    /// Creates a claim without a fingerprint, for a key whose item the claimant has not seen.
     pub fn new(
         id: ItemId,
         owner: Owner,
@@ -194,16 +193,16 @@ impl Claim {
         }
     }
 
-    /// Whether this claim may be written over `existing`: there is nothing, or the very item that its sender saw, as
-    /// free as it was.
+    /// Returns whether this claim may be written over `existing`: there is no item, or it is the item that the sender
+    /// saw and is still free.
     ///
-    /// Every claim raises the fence, so a claim that is carried out again, and late, changes nothing. A completion does
-    /// not raise the fence: the item must be [free](Self::finds_free) still.
+    /// Every claim raises the fence, so a late second copy of a claim changes nothing. A completion does not raise the
+    /// fence, so the item must also still be [free](Self::finds_free).
     pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
         existing.is_none_or(|item| self.seen == Seen::Item(item.fence) && self.finds_free(item))
     }
 
-    /// Whether `item` is free: a completion past its expiry, or another claim past its lease.
+    /// Returns whether `item` is free: an expired completion, or another owner's claim whose lease lapsed.
     pub fn finds_free(&self, item: &Item) -> bool {
         match (&item.status, item.lease_until) {
             (Status::Completed, _) => item.is_expired(self.now),
@@ -216,7 +215,7 @@ impl Claim {
         }
     }
 
-    /// The item that this claim leaves where `existing` stood.
+    /// Returns the item that replaces `existing` after this claim.
     pub fn write(&self, existing: Option<&Item>) -> Item {
         let last_fence = existing.and_then(|item| item.fence);
         let mut item = Item::new(self.id.clone(), Status::InProgress);
@@ -229,35 +228,35 @@ impl Claim {
     }
 }
 
-/// How a claim ends, or an effect is recorded.
+/// The end of a claim, or the record of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settlement {
-    /// Which key.
+    /// The item id of the key.
     pub id: ItemId,
-    /// Whose claim.
+    /// The owner of the claim.
     pub owner: Owner,
-    /// How it ends.
+    /// How the claim ends.
     pub settling: Settling,
 }
 
 /// The ways a claim ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settling {
-    /// The effect is done.
+    /// The effect happened.
     #[non_exhaustive]
     Complete {
-        /// Until when a duplicate is recognised; kept rounded up to the second.
+        /// Until when duplicates are recognised. Stored rounded up to the second.
         expiration: Timestamp,
         /// What the handler asked to record.
         data: Option<Arc<str>>,
     },
-    /// The attempt failed: the next one need not wait for the lease. The item stays, so that its
-    /// fence keeps growing and a late copy of the claim finds it.
+    /// The attempt failed, and the next one need not wait for the lease. The item stays, so that its fence keeps
+    /// growing and a late copy of the claim finds it.
     Release,
-    /// The effect is done, without a claim before it.
+    /// The effect happened without an earlier claim.
     Record(Recording),
-    /// The effect commits together with this, or not at all.
+    /// The effect commits together with this settlement, or not at all.
     Commit(Recording),
 }
 
@@ -267,16 +266,16 @@ pub enum Settling {
 pub struct Recording {
     /// The time of the recording.
     pub now: Timestamp,
-    /// Until when a duplicate is recognised; kept rounded up to the second.
+    /// Until when duplicates are recognised. Stored rounded up to the second.
     pub expiration: Timestamp,
-    /// The payload's fingerprint, where it is checked.
+    /// The payload's fingerprint, if it is checked.
     pub fingerprint: Option<Fingerprint>,
     /// What the handler asked to record.
     pub data: Option<Arc<str>>,
 }
 
 impl Recording {
-    /// Creates the recording at `now` of an effect whose duplicates are recognised until `expiration`, without fingerprint and data.
+    /// Creates a recording at `now` without fingerprint and data. Duplicates are recognised until `expiration`.
     pub fn new(now: Timestamp, expiration: Timestamp) -> Self {
         Self {
             now,
@@ -288,14 +287,14 @@ impl Recording {
 }
 
 impl Settling {
-    /// The completion of a claim.
+    /// Creates the completion of a claim.
     pub fn complete(expiration: Timestamp, data: Option<Arc<str>>) -> Self {
         Self::Complete { expiration, data }
     }
 }
 
 impl Settlement {
-    /// Creates the settlement of `owner` for one key.
+    /// Creates a settlement by `owner` for one key.
     pub fn new(id: ItemId, owner: Owner, settling: Settling) -> Self {
         Self {
             id,
@@ -304,10 +303,13 @@ impl Settlement {
         }
     }
 
-    /// Whether this settlement may be written over `existing`. A completion needs its own claim, or
-    /// itself; a release needs its own claim, still in progress; a record without a claim needs
-    /// anything but a valid completion, be it its own. A commit needs its own claim, still in progress, or
-    /// what a claim would need: a completion refuses it, its own too, for its effect would happen again.
+    /// Returns whether this settlement may be written over `existing`.
+    ///
+    /// - A completion needs an item with its owner: the claim, or the same completion.
+    /// - A release needs an item with its owner that is still in progress.
+    /// - A recording needs no item, an item in progress, or an expired completion.
+    /// - A commit needs its own claim, still in progress, or a key that it could claim. Any completion that has not
+    ///   expired refuses it, even its own: the effect would happen again.
     pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
         let mine = |item: &Item| item.owner == Some(self.owner);
         match (&self.settling, existing) {
@@ -330,7 +332,7 @@ impl Settlement {
         }
     }
 
-    /// The item that this settlement leaves where `existing` stood.
+    /// Returns the item that replaces `existing` after this settlement.
     pub fn write(&self, existing: Option<&Item>) -> Item {
         let mut item = existing.cloned().unwrap_or_else(|| {
             let mut item = Item::new(self.id.clone(), Status::InProgress);
@@ -341,7 +343,7 @@ impl Settlement {
             Settling::Complete { expiration, data } => {
                 item.status = Status::Completed;
                 item.expiration = Some(whole_secs(*expiration));
-                // The claim has cleared what was recorded before.
+                // The claim already cleared earlier data.
                 if data.is_some() {
                     item.data.clone_from(data);
                 }
@@ -360,7 +362,7 @@ impl Settlement {
     }
 }
 
-/// DynamoDB's time to live wants whole seconds; rounded up, so that nothing is forgotten early.
+/// Rounds up to whole seconds, which DynamoDB's time to live needs. Rounding up keeps items from expiring early.
 pub(super) fn whole_secs(at: Timestamp) -> Timestamp {
     Timestamp::from_secs(at.as_millis().div_ceil(1000))
 }

@@ -1,13 +1,13 @@
-//! A store in this process's memory.
+//! Stores without a table: in this process's memory, and one that keeps nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::key::ItemId;
 
-use super::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
+use super::{Claim, Claimed, Fence, Item, Settled, Settlement, Store, StoreFuture};
 
-/// A store in memory, for tests: it forgets everything with the process. Clones share their items.
+/// A store in memory, for tests. Its items are lost when the process ends. Clones share their items.
 ///
 /// ```
 /// use sqs_once::MemoryStore;
@@ -25,28 +25,28 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The item kept under `id`.
+    /// Returns the item with this id.
     pub fn get(&self, id: &ItemId) -> Option<Item> {
         self.items().get(id).cloned()
     }
 
-    /// Puts an item as it is, without any condition.
+    /// Puts an item without a condition.
     pub fn put(&self, item: Item) {
         self.items().insert(item.id.clone(), item);
     }
 
-    /// Deletes an item, as a table does once it is expired.
+    /// Deletes an item, as DynamoDB does with an expired one.
     pub fn remove(&self, id: &ItemId) {
         self.items().remove(id);
     }
 
     fn items(&self) -> MutexGuard<'_, HashMap<ItemId, Item>> {
-        // Nothing panics while the lock is held, and no write is ever half done.
+        // No write can panic halfway while the lock is held, so the items are consistent.
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,5 +87,29 @@ impl Store for MemoryStore {
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         Box::pin(async move { ids.iter().map(|id| Ok(self.get(id))).collect() })
+    }
+}
+
+/// Grants every claim and stores nothing (`SQS_ONCE_DISABLED`).
+pub(crate) struct OffStore;
+
+impl Store for OffStore {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move {
+            let granted = |claim: &Claim| {
+                Ok(Claimed::Written {
+                    fence: Fence::first(claim.now),
+                })
+            };
+            claims.iter().map(granted).collect()
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move { settlements.iter().map(|_| Ok(Settled::Written)).collect() })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move { ids.iter().map(|_| Ok(None)).collect() })
     }
 }

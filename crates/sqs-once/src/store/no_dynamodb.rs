@@ -1,11 +1,10 @@
-//! Replaces the types of `dynamodb` in a build without that feature. They have no values.
+//! Uninhabited stand-ins for the types of `dynamodb` in a build without that feature.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::error::Disposition;
 
-/// A write that commits with the record of its key.
 #[cfg(feature = "testing")]
 #[derive(Clone, Debug)]
 pub(crate) enum TransactWriteItem {}
@@ -23,7 +22,7 @@ impl Writes {
         match *self {}
     }
 
-    pub(crate) fn judge(&self, _: &Conflict) -> (Disposition, String) {
+    pub(crate) fn disposition_of(&self, _: &Conflict) -> (Disposition, String) {
         match *self {}
     }
 

@@ -1,26 +1,30 @@
-//! The fields that every log line of an invocation has.
+//! The fields that every log line of an invocation has, and the filter that shows more detail of sampled ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lambda_runtime::Context as Invocation;
-use tracing::{Span, error_span};
+use tracing::subscriber::Interest;
+use tracing::{Metadata, Span, Subscriber, error_span};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Context, Filter};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::env::process_env;
 use crate::random::Random;
+use crate::record::trace_part;
 
 use super::CONSUMER;
 
 /// The target of the span around an invocation whose lines are logged in more detail.
 pub(super) const SAMPLED: &str = "sqs_once::sampled";
 
-/// Which service the lines and metrics of a consumer are of, and which of its invocations come first or are
-/// sampled.
+/// The service name of a consumer's log lines and metrics, and which of its invocations are first or sampled.
 pub(crate) struct Identity {
     pub(crate) service: Arc<str>,
     sample_rate: f64,
     random: Arc<dyn Random>,
-    /// Whether an environment that was made ready ahead of time, or an invocation before, took the start's cost.
+    /// Whether an earlier invocation, or an environment that Lambda initialized ahead of time, has paid for the start.
     is_warm: AtomicBool,
 }
 
@@ -39,15 +43,16 @@ impl Identity {
         }
     }
 
-    /// Whether this invocation is the first of its process, and waited for its start. True once at most.
+    /// Returns whether this is the first invocation of its process and waited for the start: `true` at most once.
     pub(crate) fn is_cold_start(&self) -> bool {
         !self.is_warm.swap(true, Ordering::Relaxed)
     }
 
-    /// The span of an invocation, whose fields are in each of its lines.
+    /// Returns the span of an invocation. Each log line of the invocation contains the span's fields.
     pub(crate) fn span(&self, invocation: &Invocation, cold_start: bool) -> Span {
-        let trace = invocation.xray_trace_id.as_deref().and_then(trace_id);
-        // Around the other, which is made while it is entered.
+        let header = invocation.xray_trace_id.as_deref();
+        let trace = header.and_then(|header| trace_part(header, "Root"));
+        // The outer span: the other span is created inside it.
         let _sampled = self
             .is_sampled()
             .then(|| error_span!(target: SAMPLED, "sampled").entered());
@@ -62,15 +67,50 @@ impl Identity {
     }
 
     fn is_sampled(&self) -> bool {
-        // As many bits as fit into an `f64` without loss.
+        // An `f64` represents this many bits exactly.
         let drawn = || (self.random.bits() >> 75) as f64 / (1_u64 << 53) as f64;
         self.sample_rate > 0.0 && drawn() < self.sample_rate
     }
 }
 
-/// The trace id of the header `Root=1-…;Parent=…;Sampled=1`.
-fn trace_id(header: &str) -> Option<&str> {
-    header
-        .split(';')
-        .find_map(|part| part.trim().strip_prefix("Root="))
+/// Applies the filter `usual`, and inside the span of a sampled invocation also `sampled`.
+pub(super) struct Sampling {
+    pub(super) usual: Targets,
+    pub(super) sampled: Targets,
+}
+
+impl Sampling {
+    fn is_sampled<S>(context: &Context<'_, S>) -> bool
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let span = context.lookup_current();
+        span.is_some_and(|span| span.scope().any(|span| span.metadata().target() == SAMPLED))
+    }
+}
+
+impl<S> Filter<S> for Sampling
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn enabled(&self, metadata: &Metadata<'_>, context: &Context<'_, S>) -> bool {
+        lets(&self.usual, metadata) || (lets(&self.sampled, metadata) && Self::is_sampled(context))
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        match (lets(&self.usual, metadata), lets(&self.sampled, metadata)) {
+            (true, _) => Interest::always(),
+            (false, true) => Interest::sometimes(),
+            (false, false) => Interest::never(),
+        }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        let most = Filter::<S>::max_level_hint;
+        most(&self.usual).max(most(&self.sampled))
+    }
+}
+
+fn lets(levels: &Targets, metadata: &Metadata<'_>) -> bool {
+    levels.would_enable(metadata.target(), metadata.level())
 }

@@ -17,17 +17,17 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::error::chain;
 
-/// Writes every event to stdout as one line: `timestamp`, `level`, the event's fields, those of the
-/// spans around it, and `target`, all at the top of one object. If two fields have one name, the event's
-/// wins, then the inner span's.
+/// Writes every event to stdout as one line: a flat object with `timestamp`, `level`, the event's fields, the fields of
+/// the enclosing spans, and `target`. If several fields have the same name, the event's field wins, then the innermost
+/// span's.
 pub(super) struct JsonLines;
 
 /// Bytes.
 const MOST_KEPT: usize = 64 * 1024;
 
 thread_local! {
-    /// The buffer for lines and fields. Its user takes it out, so that a value which logs while it is formatted finds an empty
-    /// one.
+    /// A buffer to reuse for lines and fields. The formatter takes it out. If formatting a value logs another line, that
+    /// line gets an empty buffer.
     static SCRATCH: Cell<Object> = Cell::default();
 }
 
@@ -42,7 +42,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        // Before the span is locked: a value may log while it is formatted.
+        // Formatted before the span is locked, because a value may log while it is formatted.
         let mut later = Object::scratch();
         values.record(&mut later);
         if let Some(span) = context.span(id)
@@ -73,13 +73,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         line.name("target");
         line.text(metadata.target());
         line.json.extend_from_slice(b"}\n");
-        // At once, so that a killed process loses no line. An error here can't be reported anywhere.
+        // Written at once, so that a killed process loses no line. An error here can't be reported anywhere.
         let _ = io::stdout().lock().write_all(&line.json);
         line.give_back();
     }
 }
 
-/// Members of a JSON object, each as it is written: `,"name":value`.
+/// The members of a JSON object in their written form: `,"name":value`.
 #[derive(Clone, Default)]
 struct Object {
     json: Vec<u8>,
@@ -94,7 +94,7 @@ impl Object {
         object
     }
 
-    /// Keeps the memory for the next line, unless it was an enormous one.
+    /// Keeps the memory for the next line, unless the buffer is very large.
     fn give_back(self) {
         if self.json.capacity() > MOST_KEPT {
             return;
@@ -102,7 +102,7 @@ impl Object {
         let _ = SCRATCH.try_with(|scratch| scratch.set(self));
     }
 
-    /// What Lambda reads of a line.
+    /// The members that Lambda reads from a line.
     fn begin(&mut self, at: SystemTime, level: &str) {
         self.json.extend_from_slice(b"{\"timestamp\":\"");
         self.json.extend_from_slice(&rfc_3339(at));
@@ -145,7 +145,7 @@ impl Object {
 
     fn text(&mut self, text: &str) {
         let to_escape = |byte| byte < b' ' || byte == b'"' || byte == b'\\';
-        // Looks at every byte, even behind one that decides, so that it looks at many at once.
+        // Checks every byte without an early exit, so that the compiler can vectorize the loop.
         match text.bytes().fold(false, |any, byte| any | to_escape(byte)) {
             true => self.value(text),
             false => {
@@ -157,14 +157,14 @@ impl Object {
     }
 
     fn value(&mut self, value: impl Serialize) {
-        // A `Vec` takes whatever is written to it, and no value here refuses to be JSON.
+        // Can't fail: writing to a `Vec` never fails, and every value here is valid JSON.
         let _ = serde_json::to_writer(&mut self.json, &value);
     }
 
     /// The last value of a field wins, as with `Span::record`.
     fn field(&mut self, field: &Field, write: impl FnOnce(&mut Self)) {
         let name = match field.name() {
-            // Only for OpenTelemetry.
+            // A field for OpenTelemetry only.
             "otel.kind" => return,
             // The line has its own.
             "timestamp" => "timestamp_",
@@ -215,7 +215,7 @@ impl Visit for Object {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let text = fmt::from_fn(|f| {
-            // serde_json panics if a value fails to format. Its text until then is kept.
+            // serde_json panics if a value fails to format. The text that was written before is kept.
             let _ = write!(f, "{value:?}");
             Ok(())
         });
@@ -223,7 +223,7 @@ impl Visit for Object {
     }
 }
 
-/// In UTC, to the millisecond.
+/// Formats a time in UTC, with milliseconds.
 fn rfc_3339(at: SystemTime) -> [u8; 24] {
     let at = OffsetDateTime::from(at);
     let mut text = *b"0000-00-00T00:00:00.000Z";

@@ -6,7 +6,6 @@
 mod invocation;
 mod json;
 mod metrics;
-mod sampling;
 #[cfg(feature = "opentelemetry")]
 pub(crate) mod spans;
 
@@ -21,10 +20,10 @@ use tracing_subscriber::{Registry, fmt};
 use crate::env::process_env;
 pub use crate::report::Outcome;
 pub(crate) use invocation::Identity;
+use invocation::Sampling;
 use json::JsonLines;
 pub use metrics::Metrics;
-pub(crate) use metrics::{BatchMetrics, Ended, Meter, Seen};
-use sampling::Sampling;
+pub(crate) use metrics::{BatchMetrics, Meter, Seen};
 
 /// The kind of spans that process messages, for OpenTelemetry. Only the field `otel.kind` can set it; a field without a value
 /// is not logged.
@@ -37,8 +36,8 @@ pub(crate) const CONSUMER: Option<&str> = match cfg!(feature = "opentelemetry") 
 pub(crate) const SAMPLE_RATE: [&str; 2] =
     ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"];
 
-/// The most detailed level of crates that log whole requests below it: bodies, receipt handles, credentials, and the
-/// parameters of SQL statements.
+/// The most detailed level of crates that would log whole requests at a more detailed one: bodies, receipt handles,
+/// credentials, and the parameters of SQL statements.
 const QUIET: [(&str, LevelFilter); 5] = [
     ("lambda_runtime", LevelFilter::DEBUG),
     ("aws_", LevelFilter::DEBUG),
@@ -47,10 +46,10 @@ const QUIET: [(&str, LevelFilter); 5] = [
     ("tokio_postgres", LevelFilter::INFO),
 ];
 
-/// Sets up logging on stdout, unless the program did so already: JSON lines where Lambda is
-/// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
-/// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`. The crates in
-/// [`QUIET`] log no more than their level there unless `RUST_LOG` names them. Sampled invocations log at `debug` and above.
+/// Sets up logging on stdout, unless the program already did: JSON lines if Lambda is configured for them
+/// (`AWS_LAMBDA_LOG_FORMAT=JSON`), otherwise text. `RUST_LOG` or `AWS_LAMBDA_LOG_LEVEL` sets the level; the default is
+/// `info`. The crates in [`QUIET`] log at most at their level there, unless `RUST_LOG` names them. Sampled invocations
+/// log at `debug` and above.
 pub(crate) fn init() {
     let is_json =
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
@@ -62,7 +61,7 @@ pub(crate) fn init() {
     }
 }
 
-/// The filter is the log's own: what is traced has another.
+/// This filter applies only to the log. Traces have another filter.
 fn set_up<L, F>(log: L, filter: F)
 where
     L: Layer<Registry> + Send + Sync,
@@ -71,11 +70,11 @@ where
     let registry = tracing_subscriber::registry().with(log.with_filter(filter));
     #[cfg(feature = "opentelemetry")]
     let registry = registry.with(spans::layer());
-    // Fails when the program has its own subscriber, which then stays.
+    // Fails if the program has its own subscriber, which then stays in use.
     let _ = registry.try_init();
 }
 
-/// Looking at the spans around every event costs time, so it is done only if configured.
+/// Used only if configured, because checking the spans around every event costs time.
 fn sampling() -> Option<Sampling> {
     SAMPLE_RATE.into_iter().find_map(process_env)?;
     let usual = levels();

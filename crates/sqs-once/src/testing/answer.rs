@@ -10,8 +10,8 @@ use crate::report::{Outcome, Report};
 
 /// The outcome of each record of a batch, and the records that the consumer reported to Lambda for a retry.
 ///
-/// Every assertion names a record by its message id and returns the answer, so that assertions can be chained. A failed
-/// assertion prints the whole batch.
+/// Every assertion returns the answer, so that assertions can be chained. A failed assertion panics and prints the whole
+/// batch. So does every method with a message id that no record has.
 #[derive(Clone)]
 pub struct Answer {
     reports: Reports,
@@ -28,63 +28,43 @@ impl Answer {
     }
 
     /// Asserts that the handler ran and its completion is recorded.
-    ///
-    /// # Panics
-    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_processed(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Processed)
     }
 
-    /// Asserts that the event was handled before, and had no effect this time.
-    ///
-    /// # Panics
-    /// If the record has another outcome, or no record has this message id.
+    /// Asserts that the event was handled before and the handler did not run.
     #[track_caller]
     pub fn assert_duplicate(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Duplicate)
     }
 
     /// Asserts that the record failed and will be retried.
-    ///
-    /// # Panics
-    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_failed(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Failed)
     }
 
-    /// Asserts that no retry can help. The record still returns to the queue unless it was moved to a dead-letter queue.
-    ///
-    /// # Panics
-    /// If the record has another outcome, or no record has this message id.
+    /// Asserts that no retry can help. The record still returns to the queue unless it was moved to a dead-letter
+    /// queue.
     #[track_caller]
     pub fn assert_terminal(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Terminal)
     }
 
     /// Asserts that another worker has claimed the key.
-    ///
-    /// # Panics
-    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_in_progress(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::InProgress)
     }
 
     /// Asserts that the envelope contained no event.
-    ///
-    /// # Panics
-    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_ignored(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Ignored)
     }
 
     /// Asserts that the reason in the record's log line contains `text`.
-    ///
-    /// # Panics
-    /// If it does not, or no record has this message id.
     #[track_caller]
     pub fn assert_reason(&self, message_id: &str, text: &str) -> &Self {
         let reason = self.reason(message_id);
@@ -97,9 +77,6 @@ impl Answer {
     }
 
     /// Asserts that exactly these messages return to the queue, in the batch's order. Lambda deletes the others.
-    ///
-    /// # Panics
-    /// If other messages return, or in another order.
     #[track_caller]
     pub fn assert_retried<I: AsRef<str>>(&self, message_ids: impl IntoIterator<Item = I>) -> &Self {
         let ids = message_ids.into_iter();
@@ -113,44 +90,32 @@ impl Answer {
     }
 
     /// Asserts that no message returns to the queue.
-    ///
-    /// # Panics
-    /// If one does.
     #[track_caller]
     pub fn assert_all_acknowledged(&self) -> &Self {
         self.assert_retried::<&str>([])
     }
 
     /// Returns the record's outcome.
-    ///
-    /// # Panics
-    /// If no record has this message id.
     #[track_caller]
     pub fn outcome(&self, message_id: &str) -> Outcome {
         self.report(message_id).outcome
     }
 
     /// Returns the reason of the record's outcome, as in the log.
-    ///
-    /// # Panics
-    /// If no record has this message id.
     #[track_caller]
     pub fn reason(&self, message_id: &str) -> Option<&str> {
         self.report(message_id).reason.as_deref()
     }
 
     /// Returns how long a message that returns to the queue stays hidden: for the handler's
-    /// [`retry_after`](crate::ResultExt::retry_after), for the consumer's backoff, or until another worker's lease on its key
-    /// has lapsed. Without the feature `sqs` the consumer does not ask SQS for that.
-    ///
-    /// # Panics
-    /// If no record has this message id.
+    /// [`retry_after`](crate::ResultExt::retry_after), for the consumer's backoff, or until another worker's lease on
+    /// its key lapses. Without the feature `sqs`, the consumer does not change the visibility timeout.
     #[track_caller]
     pub fn delay(&self, message_id: &str) -> Option<Duration> {
         self.report(message_id).wait
     }
 
-    /// The message ids in the response to Lambda, in the batch's order.
+    /// Returns the message ids in the response to Lambda, in the batch's order.
     pub fn retried(&self) -> &[String] {
         &self.retried
     }
@@ -175,7 +140,7 @@ impl Answer {
         self.reports_of(message_id)[0]
     }
 
-    /// One report, as a rule; SQS itself never sends two messages with one id in a batch.
+    /// Returns the reports with this message id. SQS never sends an id twice in a batch, but a test may.
     #[track_caller]
     fn reports_of(&self, message_id: &str) -> Vec<&Report> {
         let reports = self.reports.iter().filter(|(id, _)| **id == *message_id);
@@ -188,7 +153,7 @@ impl Answer {
     }
 }
 
-/// The batch as a table, one line a record.
+/// Shows the batch as a table with one line for each record.
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.reports.is_empty() {
@@ -196,10 +161,9 @@ impl fmt::Debug for Answer {
         }
         let mut table = "the batch:".to_owned();
         for (id, report) in &self.reports {
-            let fate = if report.acknowledged {
-                "acknowledged"
-            } else {
-                "retried"
+            let fate = match report.acknowledged {
+                true => "acknowledged",
+                false => "retried",
             };
             write!(table, "\n  {id}  {}, {fate}", report.outcome)?;
             if let Some(reason) = &report.reason {

@@ -1,7 +1,6 @@
 //! A consumer under test.
 
 use std::borrow::Borrow;
-use std::future::Future;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,15 +20,14 @@ use crate::time::{Clock, Timestamp};
 use super::crash::Doomed;
 use super::{Answer, Event, TestClock, TestStore};
 
-/// How long an invocation may take by default.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a consumer in memory, by the code that Lambda runs: on a store of its own, on a clock that the
-/// test moves, and without a queue. A dead-letter queue takes what it is sent, unless the consumer has
-/// a client of its own for it.
+/// Runs a consumer in memory, with the code that runs in Lambda. The bench has its own store, a clock that the test
+/// controls, and no queue. Moving messages to a dead-letter queue always succeeds, unless the consumer has its own
+/// client for it.
 ///
-/// What neither code nor bench sets comes from the environment and the defaults, as in Lambda. Chance
-/// is the same in every run.
+/// As in Lambda, settings that neither the code nor the bench sets come from the environment or the defaults. Random
+/// numbers are the same in every run.
 #[derive(Debug)]
 pub struct Bench {
     consumer: Consumer,
@@ -40,7 +38,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Puts a consumer on the bench, in place of its store and its clock.
+    /// Puts a consumer on the bench and replaces its store and its clock.
     #[must_use]
     pub fn new(consumer: Consumer) -> Self {
         let bench = Self {
@@ -53,7 +51,7 @@ impl Bench {
         bench.beside(consumer)
     }
 
-    /// Another process with the same table and the same time: a second worker, the next version of the
+    /// Creates another process with the same table and the same time: a second worker, the next version of the
     /// consumer, or another consumer that shares the table.
     #[must_use]
     pub fn beside(&self, consumer: Consumer) -> Self {
@@ -69,21 +67,21 @@ impl Bench {
 
     /// Sets how long an invocation may take: the function's timeout. Default: 30 s.
     ///
-    /// Handlers are cancelled a second before, or a tenth of the time if that is less, unless the
-    /// consumer's deadline margin says otherwise; in Tokio's time, so that with
-    /// `#[tokio::test(start_paused = true)]` it takes none.
+    /// By default, handlers are cancelled a second before the timeout, or a tenth of the timeout if that is less. The
+    /// consumer's deadline margin changes this. The time is Tokio's: in `#[tokio::test(start_paused = true)]`, the test
+    /// does not wait.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &TestClock {
         &self.clock
     }
 
-    /// The store: what it holds, and trouble for it.
+    /// Returns the store, to read its items and to make it fail.
     pub fn store(&self) -> &TestStore {
         &self.store
     }
@@ -91,7 +89,7 @@ impl Bench {
     /// Handles an event.
     ///
     /// # Panics
-    /// If the invocation fails as a whole; [`try_run`](Self::try_run) gives the error.
+    /// If the invocation fails as a whole; [`try_run`](Self::try_run) returns the error.
     #[track_caller]
     pub fn run(&self, event: impl Borrow<Event>) -> impl Future<Output = Answer> {
         let caller = Location::caller();
@@ -101,21 +99,20 @@ impl Bench {
         }
     }
 
-    /// Handles an event that may not be answered record by record.
+    /// Handles an event whose invocation may fail as a whole.
     ///
     /// # Errors
-    /// What fails the invocation as a whole: an event with a record that has no message id,
-    /// [`raise_on_total_failure`](crate::Consumer::raise_on_total_failure), or a setting that is wrong.
+    /// If the invocation fails as a whole: a record has no message id, all records failed with
+    /// [`raise_on_total_failure`](crate::Consumer::raise_on_total_failure), or a setting is invalid.
     pub async fn try_run(&self, event: impl Borrow<Event>) -> Result<Answer, EventError> {
         self.invoke(&self.consumer, event.borrow()).await
     }
 
-    /// Handles an event in a process of its own that dies after the first effect, before anything of it
-    /// is recorded: the store holds the claim, and Lambda gets no answer. Of the [`Writes`](crate::Writes) that a
-    /// handler returned nothing has happened then.
+    /// Handles an event in a separate process that dies after the first effect, before it is recorded. The store keeps
+    /// the claim, and Lambda gets no answer. [`Writes`](crate::Writes) that a handler returned are not committed.
     ///
     /// # Panics
-    /// If the process lives on, because no handler succeeds.
+    /// If the process does not die, because no handler succeeds.
     #[track_caller]
     pub fn run_and_crash(&self, event: impl Borrow<Event>) -> impl Future<Output = ()> {
         let caller = Location::caller();
@@ -126,14 +123,14 @@ impl Bench {
                 biased;
                 () = store.died() => {}
                 answer = self.invoke(&doomed, event.borrow()) => panic!(
-                    "the process at {caller} had no effect to die after: {answer:?}"
+                    "the process at {caller} did not die, because no handler succeeded: {answer:?}"
                 ),
             }
         }
     }
 
-    /// Gives a key to another worker, which is then at it: for as long as one of this consumer's own
-    /// claims holds. Its owner loses the key, as after a lapsed lease.
+    /// Lets another worker claim a key, with the lease of one of this consumer's own claims. If the key has an owner,
+    /// it loses the key, as after a lapsed lease.
     ///
     /// # Panics
     /// If `key` can't be a business key.
@@ -144,9 +141,8 @@ impl Bench {
     {
         let key = business_key(key);
         async move {
-            let claim = self.claim(&key).await.unwrap_or_else(refused);
-            let existing = self.store.memory().get(&claim.id);
-            self.store.memory().put(claim.write(existing.as_ref()));
+            let (_, item) = self.claimed(&key).await.unwrap_or_else(refused);
+            self.store.memory().put(item);
         }
     }
 
@@ -161,18 +157,15 @@ impl Bench {
     {
         let key = business_key(key);
         async move {
-            let claim = self.claim(&key).await.unwrap_or_else(refused);
+            let (claim, item) = self.claimed(&key).await.unwrap_or_else(refused);
             let driver = self.consumer.driver().await.unwrap_or_else(refused);
             let completion = driver.completion(&claim, None, CommitsWith::Nothing);
-            let existing = self.store.memory().get(&claim.id);
-            let claimed = claim.write(existing.as_ref());
-            self.store
-                .memory()
-                .put(completion.settlement.write(Some(&claimed)));
+            let item = completion.settlement.write(Some(&item));
+            self.store.memory().put(item);
         }
     }
 
-    /// What the store holds for a key.
+    /// Returns the store's item for a key.
     ///
     /// # Panics
     /// If `key` can't be a business key.
@@ -191,17 +184,20 @@ impl Bench {
     async fn invoke(&self, consumer: &Consumer, event: &Event) -> Result<Answer, EventError> {
         let mut context = Context::default();
         context.deadline = self.ends_at().as_millis();
-        // Boxed, because rustc's limit of recursion is near in a test that nests a few futures more.
+        // Boxed, because tests that nest more futures would exceed rustc's recursion limit.
         let reports = Box::pin(consumer.handle(event.to_messages(), &context)).await?;
         let response = consumer.answer(&reports)?;
         Ok(Answer::new(reports, response))
     }
 
-    /// The claim of another worker of this consumer.
-    async fn claim(&self, key: &BusinessKey) -> Result<Claim, ConfigError> {
+    /// Creates the claim of another worker of this consumer, and the item that the claim leaves.
+    async fn claimed(&self, key: &BusinessKey) -> Result<(Claim, Item), ConfigError> {
         let driver = self.consumer.driver().await?;
-        let lease_until = self.consumer.lease_until(self.ends_at()).await?;
-        Ok(driver.new_claim(item_id(driver, key), None, lease_until))
+        let lease_until = driver.deadline(self.ends_at()).lease_until;
+        let claim = driver.new_claim(item_id(driver, key), None, lease_until);
+        let existing = self.store.memory().get(&claim.id);
+        let item = claim.write(existing.as_ref());
+        Ok((claim, item))
     }
 
     fn ends_at(&self) -> Timestamp {
@@ -215,15 +211,15 @@ pub(super) fn business_key<K: KeyPart + ?Sized>(key: &K) -> BusinessKey {
 }
 
 fn item_id(driver: &Driver, key: &BusinessKey) -> ItemId {
-    let id = driver.item_id(key);
-    id.unwrap_or_else(|error| panic!("the table has no place for this key: {error}"))
+    let id = driver.codec.item_id(key);
+    id.unwrap_or_else(|error| panic!("this key has no item id: {error}"))
 }
 
 fn refused<T>(error: ConfigError) -> T {
     panic!("the consumer can't start: {error}")
 }
 
-/// Chance that is the same in every run: owners differ, pauses are spread.
+/// Random numbers that are the same in every run. Owners differ, and pauses are spread.
 #[derive(Clone, Debug, Default)]
 struct Counter(Arc<AtomicU64>);
 

@@ -1,4 +1,4 @@
-//! Time that a test moves.
+//! A clock that a test controls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +8,15 @@ use tokio::time::Instant;
 
 use crate::time::{Clock, Timestamp};
 
-/// When every test begins: 2026-09-21T14:13:20Z.
+/// The time at which every test begins: 2026-09-21T14:13:20Z.
 pub(super) const BEGINNING: Timestamp = Timestamp::from_secs(1_790_000_000);
 
-/// A clock that starts every test at the same moment, and moves with Tokio's time and with
-/// [`advance`](Self::advance). Clones share the time.
+/// A clock that starts at the same time in every test, and moves with Tokio's time and with [`advance`](Self::advance).
+/// Clones share the time.
 ///
-/// Leases, retention and deadlines are compared with it. In `#[tokio::test(start_paused = true)]`, Tokio's time passes only
-/// when every task waits: a handler that sleeps for an hour takes no time, and the clock shows an hour more.
+/// Leases, retention and deadlines are compared with it. In `#[tokio::test(start_paused = true)]`, Tokio's time
+/// advances only when every task waits: a handler that sleeps for an hour returns at once, and the clock shows an hour
+/// more.
 #[derive(Clone, Debug)]
 pub struct TestClock {
     started: Instant,
@@ -33,12 +34,12 @@ impl TestClock {
         }
     }
 
-    /// Moves the time of leases and retention forward. Tokio's time does not move: no running handler is cancelled, and no
-    /// sleep ends.
+    /// Moves the time of leases and retention forward. Tokio's time does not move: no running handler is cancelled, and
+    /// no sleep ends.
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         let add = |added: u64| Some(added.saturating_add(millis));
-        // Never fails: `add` always gives a value.
+        // Never fails: `add` always returns a value.
         let _ = self
             .added
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, add);

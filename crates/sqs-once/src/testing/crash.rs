@@ -4,18 +4,17 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::key::ItemId;
 use crate::store::{
-    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Store,
-    StoreError, StoreFuture, Writes,
+    AtomicWrites, Claim, Claimed, CommitFuture, Item, Settled, Settlement, Settling, Store,
+    StoreFuture, Writes,
 };
 
 use super::TestStore;
 
-/// The store as a process sees it that dies before its first completion arrives.
+/// The store of a process that dies before its first completion arrives.
 #[derive(Clone)]
 pub(super) struct Doomed {
     store: TestStore,
@@ -32,7 +31,6 @@ impl Doomed {
         }
     }
 
-    /// Ends when the process dies.
     pub(super) async fn died(&self) {
         self.died.notified().await;
     }
@@ -42,7 +40,7 @@ impl Doomed {
         self.died.notify_one();
     }
 
-    /// Nothing that a dead process asks reaches the store.
+    /// Waits forever if the process is dead, so that none of its requests reaches the store.
     async fn alive(&self) {
         if self.is_dead.load(Ordering::SeqCst) {
             pending().await
@@ -82,11 +80,7 @@ impl Store for Doomed {
 }
 
 impl AtomicWrites for Doomed {
-    fn commit<'a>(
-        &'a self,
-        _: &'a Settlement,
-        _: &'a Writes,
-    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+    fn commit<'a>(&'a self, _: &'a Settlement, _: &'a Writes) -> CommitFuture<'a> {
         self.die();
         Box::pin(pending())
     }

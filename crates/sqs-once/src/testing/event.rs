@@ -1,4 +1,4 @@
-//! Events in a line.
+//! Events for tests.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,8 @@ use super::clock::BEGINNING;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-/// A batch as Lambda sends it. It has the attributes that SQS sets, except checksums, with the same values in every run.
+/// A batch as Lambda sends it. It has the attributes that SQS sets, except checksums, with the same values in every
+/// run.
 ///
 /// ```
 /// use serde_json::json;
@@ -18,7 +19,7 @@ const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 ///
 /// let order = json!({ "order_id": "o-1001" });
 ///
-/// // One record a payload. The message ids are m-1, m-2 and so on.
+/// // One record for each payload. The message ids are m-1, m-2 and so on.
 /// let event = Event::new([&order, &json!({ "order_id": "o-1002" })]);
 ///
 /// // Other properties of a record.
@@ -36,7 +37,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event of these records: payloads by reference, which become JSON bodies, or [`Record`]s.
+    /// Creates an event from payloads by reference, which become JSON bodies, or from [`Record`]s.
     #[must_use]
     pub fn new<R: Into<Record>>(records: impl IntoIterator<Item = R>) -> Self {
         let records = records.into_iter().zip(1..);
@@ -48,7 +49,7 @@ impl Event {
         }
     }
 
-    /// An event from a file or from Lambda's console.
+    /// Creates an event from the JSON of a file or of Lambda's console.
     ///
     /// # Panics
     /// If it is not an SQS event, that is, a JSON object with the array `Records`.
@@ -62,21 +63,21 @@ impl Event {
     /// Creates an event from any text.
     ///
     /// # Errors
-    /// If the text is not JSON, or not an object with the array `Records`: the invocation would fail before any record is
-    /// read.
+    /// If the text is not JSON, or not an object with the array `Records`. Lambda's invocation would then fail before
+    /// it reads any record.
     pub fn try_from_json(json: impl Into<String>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         serde_json::from_str::<LenientEvent>(&json)?;
         Ok(Self { json })
     }
 
-    /// The event as JSON text.
+    /// Returns the event as JSON text.
     pub fn as_json(&self) -> &str {
         &self.json
     }
 
     pub(super) fn to_messages(&self) -> Vec<Message> {
-        // It was written here, or read before.
+        // `new` wrote the JSON, or `try_from_json` checked it.
         let event: Result<LenientEvent, _> = serde_json::from_str(&self.json);
         event.expect("an event is an SQS event").0
     }
@@ -94,7 +95,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A message with the payload as its JSON body.
+    /// Creates a message with the payload as its JSON body.
     ///
     /// # Panics
     /// If the payload can't be written as JSON.
@@ -107,7 +108,7 @@ impl Record {
         }
     }
 
-    /// A message with this body, whatever it is.
+    /// Creates a message with any text as its body.
     #[must_use]
     pub fn text(body: impl Into<String>) -> Self {
         Self {
@@ -118,27 +119,27 @@ impl Record {
 
     /// Sets the message id. Default: `m-` and the record's place in the event, from 1.
     ///
-    /// A message that is sent again, or redriven, has another id; one that is delivered again keeps it.
+    /// A message that is sent again, or redriven, has another id. A message that is delivered again keeps its id.
     #[must_use]
     pub fn message_id(mut self, id: impl Into<String>) -> Self {
         self.message_id = Some(id.into());
         self
     }
 
-    /// Puts the message into the group of a FIFO queue. The whole event should come from that queue.
+    /// Puts the message into a group of a FIFO queue. All records of the event should come from that queue.
     #[must_use]
     pub fn fifo(mut self, group: impl Into<String>) -> Self {
         self.is_fifo = true;
         self.system_attribute("MessageGroupId", group)
     }
 
-    /// How often the message was delivered, this time included. Default: 1.
+    /// Sets how often the message was delivered, including this time. Default: 1.
     #[must_use]
     pub fn receive_count(self, count: u32) -> Self {
         self.system_attribute("ApproximateReceiveCount", count.to_string())
     }
 
-    /// Sets an attribute that the producer set, of the type `String`.
+    /// Sets a message attribute of the type `String`.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let attribute = json!({
@@ -151,7 +152,7 @@ impl Record {
         self
     }
 
-    /// Sets an attribute that SQS itself sets, such as `SenderId` or `AWSTraceHeader`.
+    /// Sets a system attribute, such as `SenderId` or `AWSTraceHeader`.
     #[must_use]
     pub fn system_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let value = Value::String(value.into());
@@ -159,7 +160,7 @@ impl Record {
         self
     }
 
-    /// The record as Lambda sends it, at this place of its event.
+    /// Returns the record as Lambda sends it, at this position in its event.
     fn finish(self, place: u64) -> Value {
         let id = self.message_id.unwrap_or_else(|| format!("m-{place}"));
         let sent = BEGINNING.as_millis() - 1000 + place;

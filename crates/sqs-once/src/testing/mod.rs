@@ -1,5 +1,5 @@
-//! What the tests of a consumer need: events in a line, a store in memory, time that a test moves, and
-//! trouble on request. No AWS, no waiting.
+//! Tools for the tests of a consumer: events from one line of code, a store in memory, a clock that the test controls,
+//! and failures on demand. Tests need no AWS and do not wait.
 //!
 //! ```rust,test_harness
 //! use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@
 //! }
 //! ```
 //!
-//! The feature `testing` goes into the dev-dependencies, so that the function itself does not carry it:
+//! Enable the feature `testing` in the dev-dependencies, so that it is not part of the function:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -43,26 +43,25 @@
 //! tokio = { version = "1", features = ["macros", "rt", "test-util"] }
 //! ```
 //!
-//! `start_paused` (Tokio's feature `test-util`) makes the time of a test pass at once, that of handlers
-//! that sleep included. The kit works without it as well.
+//! With `start_paused` (Tokio's feature `test-util`), sleeping takes no time in a test, and handlers that sleep return
+//! at once. The tools also work without it.
 //!
-//! | to see | do |
+//! | to test | do |
 //! |---|---|
 //! | a duplicate | [`run`](Bench::run) the event again, or put the payload into it twice |
-//! | a message that was sent again | the same payload with another [`message_id`](Record::message_id) |
-//! | a key that another worker has | [`another_worker_claims`](Bench::another_worker_claims) before |
-//! | a lease that is lost while the handler runs | the same, meanwhile |
-//! | a crash between the effect and its record | [`run_and_crash`](Bench::run_and_crash) |
-//! | a lease that lapses, a key that is forgotten | [`advance`](TestClock::advance) the clock |
-//! | a store that fails, or whose answer is lost | [`fail`](TestStore::fail), [`lose_answers`](TestStore::lose_answers) |
-//! | what a handler wrote by returning [`Writes`](crate::Writes), a condition of these that is not met | [`writes`](TestStore::writes), [`fail_condition`](TestStore::fail_condition) |
-//! | what a handler does by itself | call it: it is a plain function; [`parts`](Record::parts) has what extractors see |
+//! | a message that was sent again | use the same payload with another [`message_id`](Record::message_id) |
+//! | a key that another worker has claimed | call [`another_worker_claims`](Bench::another_worker_claims) first |
+//! | a lease that is lost while the handler runs | call `another_worker_claims` while the handler runs |
+//! | a crash between the effect and its record | call [`run_and_crash`](Bench::run_and_crash) |
+//! | a lease that lapses, a key that expires | [`advance`](TestClock::advance) the clock |
+//! | a store that fails, or an answer that is lost | call [`fail`](TestStore::fail) or [`lose_answers`](TestStore::lose_answers) |
+//! | the [`Writes`](crate::Writes) that handlers return, a condition that is not met | call [`writes`](TestStore::writes) or [`fail_condition`](TestStore::fail_condition) |
+//! | a handler alone | call it: it is a plain function; [`parts`](Record::parts) creates the input of extractors |
 //! | a handler that is too slow | let it sleep, with `start_paused` |
 //!
 //! # A crash
 //!
-//! The one case in which an effect is repeated. What the handler passes on to whoever has the effect is
-//! the same both times:
+//! A crash is the only case in which an effect is repeated. The handler then sends the same token both times:
 //!
 //! ```rust,test_harness
 //! use std::sync::{Arc, Mutex};
@@ -88,7 +87,7 @@
 //!     bench.run_and_crash(&event).await;
 //!     // The lease has not lapsed, so no other worker may run it.
 //!     bench.run(&event).await.assert_in_progress("m-1");
-//!     // Its lease ends with the invocation, and three seconds more.
+//!     // The lease ends three seconds after the invocation.
 //!     bench.clock().advance(Duration::from_secs(34));
 //!     bench.run(&event).await.assert_processed("m-1");
 //!

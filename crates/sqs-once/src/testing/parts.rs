@@ -14,9 +14,8 @@ use super::clock::BEGINNING;
 use super::{Event, Record};
 
 impl Record {
-    /// What the extractors of a handler see of this message: for a handler that is called as the plain
-    /// function it is, and for extractors of your own. The key counts as claimed for the first time, and
-    /// 29 s are left.
+    /// Creates the input of extractors from this message, for a handler that the test calls as a plain function, and
+    /// for custom extractors. The key counts as claimed for the first time, and 29 s remain.
     ///
     /// ```
     /// use serde_json::json;

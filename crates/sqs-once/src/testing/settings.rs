@@ -7,8 +7,8 @@ use crate::once::Idempotency;
 use crate::random::Random;
 use crate::time::Clock;
 
-/// Sets the clock and the source of randomness of a [`Consumer`] or an [`Idempotency`]. A [`Bench`](super::Bench) sets both
-/// by itself.
+/// Sets the clock and the source of randomness of a [`Consumer`] or an [`Idempotency`]. A [`Bench`](super::Bench) sets
+/// both itself.
 ///
 /// ```
 /// use sqs_once::testing::{TestClock, TestSettings};

@@ -1,35 +1,34 @@
-//! The memory store, with trouble on request.
+//! A memory store that fails on demand.
 
 use std::collections::HashMap;
 use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::BoxFuture;
-
 use crate::key::ItemId;
 use crate::store::{
-    AtomicWrites, Claim, Claimed, Committed, Conflict, Item, MemoryStore, Settled, Settlement,
-    Settling, Store, StoreError, StoreErrorKind, StoreFuture, TransactWriteItem, Writes,
+    AtomicWrites, Claim, Claimed, CommitFuture, Committed, Conflict, Item, MemoryStore, Settled,
+    Settlement, Settling, Store, StoreError, StoreErrorKind, StoreFuture, TransactWriteItem,
+    Writes,
 };
 
-/// What a consumer asks of its store.
+/// The operations of a consumer on its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// A key is claimed.
+    /// Claims a key.
     Claim,
-    /// An effect is recorded as done, or committed with its record.
+    /// Records an effect, or commits it with its record.
     Complete,
-    /// A claim is released after its handler failed.
+    /// Releases a claim after its handler failed.
     Release,
-    /// A key is looked up, in the mode [`RecordAfter`](crate::policy::Mode::RecordAfter).
+    /// Looks a key up, in the mode [`RecordAfter`](crate::policy::Mode::RecordAfter).
     Read,
 }
 
 /// A [`MemoryStore`] that counts requests and fails on demand. Clones share everything.
 ///
-/// Of the [`Writes`] that handlers return it keeps a note, and takes their conditions for met unless it is told
-/// otherwise: there are no tables that they could change.
+/// It keeps a list of the [`Writes`] that handlers return, but has no tables that they could change. Their conditions
+/// count as met, except after [`fail_condition`](Self::fail_condition).
 ///
 /// ```
 /// use sqs_once::store::StoreErrorKind;
@@ -61,7 +60,7 @@ struct State {
     requests: usize,
     faults: HashMap<Operation, Fault>,
     writes: Vec<TransactWriteItem>,
-    /// How many more times the condition of the write at each place is not met.
+    /// How often the condition of the write with this index will still fail.
     unmet: HashMap<usize, usize>,
 }
 
@@ -69,45 +68,45 @@ struct State {
 struct Fault {
     kind: StoreErrorKind,
     times: usize,
-    /// Whether the work is done all the same, and only the answer is lost.
+    /// Whether the store carries the request out and only its answer is lost.
     is_done: bool,
 }
 
 impl TestStore {
-    /// Makes the next `times` requests with such an operation fail, undone. A request carries the
-    /// operations of many records; `usize::MAX` stands for all requests from now on, 0 for none.
+    /// Makes the next `times` requests with this operation fail without effect. A request may contain the operations of
+    /// many records. `usize::MAX` means all requests from now on, and 0 none.
     ///
-    /// Kinds that are [transient](StoreError::is_transient) are asked for again by the consumer.
+    /// The consumer retries requests after [transient](StoreError::is_transient) errors.
     pub fn fail(&self, operation: Operation, kind: StoreErrorKind, times: usize) {
         self.put(operation, kind, times, false);
     }
 
-    /// Makes the next `times` requests with such an operation lose their answer: the store does what
-    /// it is asked, and the consumer never hears of it.
+    /// Makes the next `times` requests with this operation lose their answer: the store carries them out, but the
+    /// consumer gets an error.
     pub fn lose_answers(&self, operation: Operation, times: usize) {
         self.put(operation, StoreErrorKind::Unanswered, times, true);
     }
 
-    /// Makes the condition of a handler's write not be met in the next `times` commits with such a write: the one at
-    /// this place among its [`Writes`], counted from 0. It shows no item to
-    /// [`on_conflict`](Writes::on_conflict). A duplicate is a duplicate all the same.
+    /// Makes the condition of a write fail in the next `times` commits that have this write. `write` is its index in
+    /// the handler's [`Writes`], counted from 0. [`on_conflict`](Writes::on_conflict) gets no item. Duplicates are
+    /// still recognised.
     #[cfg(feature = "dynamodb")]
     pub fn fail_condition(&self, write: usize, times: usize) {
         self.state().unmet.insert(write, times);
     }
 
-    /// The writes that were committed so far, in order.
+    /// Returns the writes that were committed so far, in order.
     #[cfg(feature = "dynamodb")]
     pub fn writes(&self) -> Vec<TransactWriteItem> {
         self.state().writes.clone()
     }
 
-    /// How many requests there were so far, failed ones included.
+    /// Returns the number of requests so far, including failed ones.
     pub fn requests(&self) -> usize {
         self.state().requests
     }
 
-    /// What lies under the trouble: the items, to look at and to change.
+    /// Returns the store without the failures, to read and change its items.
     pub fn memory(&self) -> &MemoryStore {
         &self.memory
     }
@@ -121,25 +120,17 @@ impl TestStore {
         self.state().faults.insert(operation, fault);
     }
 
-    /// Counts a request, and gives the fault of each operation that it carries.
+    /// Counts a request, and returns the fault of each operation in it.
     fn faults(&self, operations: &[Operation]) -> HashMap<Operation, Fault> {
         let mut state = self.state();
         state.requests += 1;
-        let mut faults = HashMap::new();
-        for operation in operations {
-            if faults.contains_key(operation) {
-                continue;
-            }
-            if let Some(fault) = state
-                .faults
-                .get_mut(operation)
-                .filter(|fault| fault.times > 0)
-            {
-                fault.times -= 1;
-                faults.insert(*operation, *fault);
-            }
-        }
-        faults
+        let faults = state.faults.iter_mut();
+        let faults = faults.filter(|(one, fault)| operations.contains(one) && fault.times > 0);
+        let used = faults.map(|(operation, fault)| {
+            fault.times -= 1;
+            (*operation, *fault)
+        });
+        used.collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -149,7 +140,6 @@ impl TestStore {
 }
 
 impl State {
-    /// The write whose condition is not met, where there is one.
     fn conflict(&mut self, writes: &Writes) -> Option<Conflict> {
         let mut unmet = Vec::new();
         for (write, times) in &mut self.unmet {
@@ -164,7 +154,7 @@ impl State {
 
 impl Fault {
     fn error(self) -> StoreError {
-        StoreError::new(self.kind, "as the test wants it")
+        StoreError::new(self.kind, "injected by the test")
     }
 }
 
@@ -178,11 +168,7 @@ fn of(settlement: &Settlement) -> Operation {
 }
 
 impl AtomicWrites for TestStore {
-    fn commit<'a>(
-        &'a self,
-        settlement: &'a Settlement,
-        writes: &'a Writes,
-    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+    fn commit<'a>(&'a self, settlement: &'a Settlement, writes: &'a Writes) -> CommitFuture<'a> {
         let fault = self.faults(&[Operation::Complete]);
         let fault = fault.get(&Operation::Complete).copied();
         Box::pin(async move {
@@ -218,8 +204,8 @@ impl TestStore {
                 Ok(Committed::Written)
             }
             Some(Ok(Settled::Refused(Some(item)))) => Ok(Committed::Refused(item)),
-            // Only an item refuses a commit.
-            _ => Err(StoreError::new(StoreErrorKind::Other, "it is no commit")),
+            // Unreachable for a commit: only an item refuses it.
+            _ => Err(StoreError::new(StoreErrorKind::Other, "it is not a commit")),
         }
     }
 }

@@ -1,23 +1,21 @@
 //! Blocking work on a separate thread, with real threads and real time.
 
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::future::{Ready, ready};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::database::{Database, Ledger};
-use crate::support::{Order, event, order};
+use crate::support::{Order, invoke, one, values};
 use serde_json::{Value, json};
+use sqs_once::hook::RecordEnd;
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event};
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once::{
-    Consumer, HandlerError, Idempotency, MemoryStore, RunError, consumer, spawn_blocking,
-};
-use tokio::sync::Notify;
+use sqs_once::{Consumer, HandlerError, Idempotency, MemoryStore, RunError, spawn_blocking};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
-use tower_service::Service;
 
 /// Longer than any machine needs. Only a failing test waits this long.
 const AGES: Duration = Duration::from_secs(20);
@@ -29,23 +27,21 @@ where
     F: Fn(&str) + Send + Sync + 'static,
 {
     let shared = Arc::new((Mutex::new(go_on), done));
-    consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-        .handler(move |order: Value| {
-            let shared = Arc::clone(&shared);
-            async move {
-                spawn_blocking(move || {
-                    let (go_on, done) = &*shared;
-                    let id = order["id"].as_str().unwrap_or_default();
-                    if id == "slow" {
-                        go_on.lock().unwrap().recv_timeout(AGES)?;
-                    }
-                    done(id);
-                    Ok::<_, HandlerError>(())
-                })
-                .await?
-            }
-        })
+    values().handler(move |order: Value| {
+        let shared = Arc::clone(&shared);
+        async move {
+            spawn_blocking(move || {
+                let (go_on, done) = &*shared;
+                let id = order["id"].as_str().unwrap_or_default();
+                if id == "slow" {
+                    go_on.lock().unwrap().recv_timeout(AGES)?;
+                }
+                done(id);
+                Ok::<_, HandlerError>(())
+            })
+            .await?
+        }
+    })
 }
 
 fn slow_and_quick() -> Event {
@@ -102,19 +98,17 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
     let (tell, told) = channel::<()>();
     let (told, left) = (Arc::new(Mutex::new(told)), Arc::new(Notify::new()));
     let leaves = Arc::clone(&left);
-    let consumer = consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-        .handler(move |_: Value| {
-            let (told, leaves) = (Arc::clone(&told), Arc::clone(&leaves));
-            async move {
-                // Dropping the handle does not stop the work.
-                drop(spawn_blocking(move || {
-                    told.lock().unwrap().recv_timeout(AGES)
-                }));
-                leaves.notify_one();
-                Err::<(), HandlerError>("no patience".into())
-            }
-        });
+    let consumer = values().handler(move |_: Value| {
+        let (told, leaves) = (Arc::clone(&told), Arc::clone(&leaves));
+        async move {
+            // Dropping the handle does not stop the work.
+            drop(spawn_blocking(move || {
+                told.lock().unwrap().recv_timeout(AGES)
+            }));
+            leaves.notify_one();
+            Err::<(), HandlerError>("no patience".into())
+        }
+    });
     let bench = Bench::new(consumer).timeout(2 * AGES);
     let key_is_held = async {
         left.notified().await;
@@ -123,7 +117,7 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
         tell.send(()).unwrap();
         lease
     };
-    let run = bench.run(Event::new([&json!({ "id": "slow" })]));
+    let run = bench.run(one("slow"));
     let (answer, lease) = tokio::join!(run, key_is_held);
     answer
         .assert_failed("m-1")
@@ -138,17 +132,15 @@ async fn blocking_work_that_blocking_work_starts_counts_too() {
     let told = Arc::new(Mutex::new(told));
     let began = Arc::new(Notify::new());
     let begins = Arc::clone(&began);
-    let consumer = consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-        .handler(move |_: Value| {
-            let (told, begins) = (Arc::clone(&told), Arc::clone(&begins));
-            async move {
-                let inner = move || told.lock().unwrap().recv_timeout(AGES);
-                spawn_blocking(move || drop(spawn_blocking(inner))).await?;
-                begins.notify_one();
-                Ok::<_, HandlerError>(())
-            }
-        });
+    let consumer = values().handler(move |_: Value| {
+        let (told, begins) = (Arc::clone(&told), Arc::clone(&begins));
+        async move {
+            let inner = move || told.lock().unwrap().recv_timeout(AGES);
+            spawn_blocking(move || drop(spawn_blocking(inner))).await?;
+            begins.notify_one();
+            Ok::<_, HandlerError>(())
+        }
+    });
     let bench = Bench::new(consumer).timeout(2 * AGES);
     let is_open = async {
         began.notified().await;
@@ -157,10 +149,19 @@ async fn blocking_work_that_blocking_work_starts_counts_too() {
         tell.send(()).unwrap();
         status
     };
-    let run = bench.run(Event::new([&json!({ "id": "slow" })]));
+    let run = bench.run(one("slow"));
     let (answer, status) = tokio::join!(run, is_open);
     assert_eq!(status, Status::InProgress);
     answer.assert_processed("m-1");
+}
+
+/// A hook that notifies.
+fn notifies(called: &Arc<Notify>) -> impl Fn(RecordEnd) -> Ready<Result<(), HandlerError>> + use<> {
+    let called = Arc::clone(called);
+    move |_| {
+        called.notify_one();
+        ready(Ok(()))
+    }
 }
 
 /// A runtime other than `run` may request the next event as soon as it has the answer.
@@ -170,18 +171,14 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
     let ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&ended);
     let failed = Arc::new(Notify::new());
-    let fails = Arc::clone(&failed);
-    let mut consumer = blocking(told, move |_| ends.store(true, SeqCst))
-        .on_failure(move |_| {
-            fails.notify_one();
-            std::future::ready(Ok(()))
-        })
+    let consumer = blocking(told, move |_| ends.store(true, SeqCst))
+        .on_failure(notifies(&failed))
         .namespace("test")
         .store(MemoryStore::new());
     let mut context = lambda_runtime::Context::default();
     context.deadline = (SystemClock.now() + Duration::from_millis(300)).as_millis();
-    let event = serde_json::from_str(Event::new([&json!({ "id": "slow" })]).as_json()).unwrap();
-    let answer = consumer.call(lambda_runtime::LambdaEvent::new(event, context));
+    let event = one("slow");
+    let answer = invoke(&consumer, &event, context);
     let released = async {
         failed.notified().await;
         batch_goes_on().await;
@@ -189,16 +186,8 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
     };
     let answered = async { (answer.await, ended.load(SeqCst)) };
     let ((answer, had_ended), ()) = tokio::join!(answered, released);
-    assert_eq!(answer.unwrap().batch_item_failures.len(), 1);
+    assert_eq!(answer.batch_item_failures.len(), 1);
     assert!(had_ended);
-}
-
-struct NotifiesWhenDropped(Arc<Notify>);
-
-impl Drop for NotifiesWhenDropped {
-    fn drop(&mut self) {
-        self.0.notify_one();
-    }
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -210,8 +199,8 @@ async fn once_returns_when_all_blocking_work_has_ended() {
         .namespace("test")
         .store(MemoryStore::new());
     let invocation = idempotency.until(SystemClock.now() + Duration::from_millis(300));
-    let cancelled = Arc::new(Notify::new());
-    let cancels = NotifiesWhenDropped(Arc::clone(&cancelled));
+    // The work drops its end when it is cancelled.
+    let (cancels, cancelled) = oneshot::channel::<()>();
     let work = async || -> Result<(), HandlerError> {
         let _cancels = cancels;
         spawn_blocking(move || {
@@ -223,7 +212,7 @@ async fn once_returns_when_all_blocking_work_has_ended() {
         Ok(())
     };
     let told = async {
-        cancelled.notified().await;
+        cancelled.await.unwrap_err();
         batch_goes_on().await;
         tell.send(()).unwrap();
     };
@@ -233,55 +222,35 @@ async fn once_returns_when_all_blocking_work_has_ended() {
     assert!(had_ended);
 }
 
-/// A transaction holds its key like a lease: another delivery waits for its end.
+/// An open transaction holds its key like a lease.
 #[tokio::test]
 async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_ended() {
     let bench = crate::support::Bench::new();
     let database = Database::beside(&bench.store);
     let (tell, told) = channel::<()>();
-    // The first delivery waits. Later ones find no channel to wait for.
-    let told = Arc::new(Mutex::new(Some(told)));
-    let at_work = Arc::new(AtomicUsize::new(0));
-    let most = Arc::new(AtomicUsize::new(0));
-    let counts = (Arc::clone(&at_work), Arc::clone(&most));
+    let told = Arc::new(Mutex::new(told));
     let handler = move |_: Order, _: Ledger| {
-        let (told, (at_work, most)) = (Arc::clone(&told), counts.clone());
+        let told = Arc::clone(&told);
         async move {
-            let work = move || {
-                most.fetch_max(at_work.fetch_add(1, SeqCst) + 1, SeqCst);
-                let told = told.lock().unwrap().take();
-                let _ = told.map(|told| told.recv_timeout(AGES));
-                at_work.fetch_sub(1, SeqCst);
-            };
-            spawn_blocking(work).await?;
+            spawn_blocking(move || told.lock().unwrap().recv_timeout(AGES)).await??;
             Ok::<_, HandlerError>(())
         }
     };
-    let consumer = consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .handler(handler);
-    let consumer = bench.consumer(consumer).store(database.clone());
     let failed = Arc::new(Notify::new());
-    let fails = Arc::clone(&failed);
-    let cancelled = consumer
-        .clone()
+    let consumer = bench.handling(handler).store(database.clone());
+    let consumer = consumer
         .record_timeout(Duration::from_millis(100))
-        .on_failure(move |_| {
-            fails.notify_one();
-            std::future::ready(Ok(()))
-        });
-    let first = bench.invoke(&cancelled, event([order("a")]));
-    let second = async {
+        .on_failure(notifies(&failed));
+    let held = async {
         failed.notified().await;
-        let second = bench.invoke(&consumer, event([order("a")]));
-        let release = async {
-            batch_goes_on().await;
-            tell.send(()).unwrap();
-        };
-        tokio::join!(second, release).0
+        batch_goes_on().await;
+        let open = database.open();
+        tell.send(()).unwrap();
+        open
     };
-    let (first, second) = tokio::join!(first, second);
-    assert_eq!(first, ["m-0"]);
-    assert_eq!(second, [""; 0]);
-    assert_eq!(most.load(SeqCst), 1, "two deliveries ran at once");
+    let (failed, open) = tokio::join!(bench.deliver(&consumer, ["a"]), held);
+    assert_eq!(failed, ["m-0"]);
+    assert_eq!(open, 1);
+    drop(database.lock("a").await);
+    assert_eq!(database.open(), 0);
 }

@@ -1,9 +1,11 @@
 //! Correlation IDs: their sources, and where they appear.
 
-use std::sync::{Arc, Mutex};
+use std::io::{PipeReader, Read};
+use std::sync::Arc;
 
+use crate::support::envelope_bench::{attributed, event_bridge, publication};
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, body, event, grouped, order};
+use crate::support::{Bench, DLQ, body, grouped, order, with_attribute};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
@@ -24,13 +26,6 @@ fn consuming(bench: &Bench) -> Consumer {
     bench.consumer(consuming)
 }
 
-fn with_attributes(mut record: Value, attributes: &[(&str, &str)]) -> Value {
-    for (name, value) in attributes {
-        record["messageAttributes"][name] = json!({ "dataType": "String", "stringValue": value });
-    }
-    record
-}
-
 fn traced(mut record: Value, header: &str) -> Value {
     record["attributes"]["AWSTraceHeader"] = json!(header);
     record
@@ -38,14 +33,13 @@ fn traced(mut record: Value, header: &str) -> Value {
 
 /// The correlation IDs in the records' log lines, in the batch's order.
 fn logged(bench: &Bench) -> Vec<Option<String>> {
-    let mut lines = bench.log.take("sqs_once::record");
-    lines.sort_by_key(|line| line["message_id"].clone());
+    let lines = bench.lines();
     let ids = lines.iter().map(|line| line.get("correlation_id").cloned());
     ids.collect()
 }
 
 async fn found(consumer: &Consumer, bench: &Bench, record: Value) -> Option<String> {
-    bench.invoke(consumer, event([record])).await;
+    bench.deliver(consumer, [record]).await;
     logged(bench).remove(0)
 }
 
@@ -62,21 +56,19 @@ async fn an_attribute_goes_before_the_trace_and_its_spellings_have_an_order() {
         "X-Correlation-Id",
     ];
     for from in 0..spellings.len() {
-        let attributes: Vec<_> = spellings[from..]
-            .iter()
-            .map(|name| (*name, *name))
-            .collect();
-        let record = traced(with_attributes(order("a"), &attributes), TRACE);
+        let names = spellings[from..].iter();
+        let record = names.fold(order("a"), |record, name| {
+            with_attribute(record, name, name)
+        });
+        let record = traced(record, TRACE);
         let id = found(&consumer, &bench, record).await;
         assert_eq!(id.as_deref(), Some(spellings[from]));
     }
     let id = found(&consumer, &bench, traced(order("a"), TRACE)).await;
     assert_eq!(id.as_deref(), Some("1-5759e988-bd862e3fe1be46a994272793"));
     for nothing in ["", "Parent=53995c3f42cd8ad8", "Root=", "Root"] {
-        assert_eq!(
-            found(&consumer, &bench, traced(order("a"), nothing)).await,
-            None
-        );
+        let id = found(&consumer, &bench, traced(order("a"), nothing)).await;
+        assert_eq!(id, None);
     }
 }
 
@@ -84,23 +76,15 @@ async fn an_attribute_goes_before_the_trace_and_its_spellings_have_an_order() {
 async fn an_envelopes_id_goes_after_an_attribute_and_before_the_trace() {
     let bench = Bench::new();
     let consumer = consuming(&bench).envelope(Auto);
-    let detail = json!({
-        "id": "e-1", "detail-type": "t", "source": "s", "account": "1", "region": "r", "detail": {},
-    });
-    let publication = |message: &str, attributes: Value| {
-        json!({
-            "Type": "Notification", "MessageId": "n-1", "TopicArn": "arn:aws:sns:r:1:t",
-            "Message": message, "MessageAttributes": attributes,
-        })
-    };
-    let attribute = json!({ "correlationId": { "Type": "String", "Value": "c-1" } });
+    let event = event_bridge("e-1", "{}");
+    let with_id = attributed(&event, &[("correlationId", "c-1")]).to_string();
     for (content, expected) in [
-        (detail.clone(), "e-1"),
-        (publication("{}", json!({})), "n-1"),
-        (publication(&detail.to_string(), json!({})), "e-1"),
-        (publication(&detail.to_string(), attribute), "c-1"),
+        (&event, "e-1"),
+        (&publication("n-1", "{}"), "n-1"),
+        (&publication("n-1", &event), "e-1"),
+        (&with_id, "c-1"),
     ] {
-        let record = traced(body(&content.to_string()), TRACE);
+        let record = traced(body(content), TRACE);
         let id = found(&consumer, &bench, record).await;
         assert_eq!(id.as_deref(), Some(expected));
     }
@@ -118,15 +102,13 @@ async fn what_comes_from_outside_is_capped_and_breaks_no_line() {
         ("c-1\nERROR forged", None),
         ("c-1\u{1b}[2J", None),
     ] {
-        let record = with_attributes(order("a"), &[("correlation-id", given)]);
+        let record = with_attribute(order("a"), "correlation-id", given);
         assert_eq!(found(&consumer, &bench, record).await, kept);
     }
-    let next = [("correlation-id", " "), ("correlationId", "c-2")];
-    let record = with_attributes(order("a"), &next);
-    assert_eq!(
-        found(&consumer, &bench, record).await.as_deref(),
-        Some("c-2")
-    );
+    let record = with_attribute(order("a"), "correlation-id", " ");
+    let record = with_attribute(record, "correlationId", "c-2");
+    let id = found(&consumer, &bench, record).await;
+    assert_eq!(id.as_deref(), Some("c-2"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +123,7 @@ async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelo
         });
     let records = [r#"{"detail":0}"#, r#"{"detail":1}"#, r#"{"detail":2}"#];
     let records = records.map(|content| traced(body(content), TRACE));
-    assert!(bench.invoke(&consumer, event(records)).await.is_empty());
+    assert_eq!(bench.deliver(&consumer, records).await, [""; 0]);
     assert!(!bench.log.all().contains("4111"));
     assert_eq!(logged(&bench), [Some("of 0".to_owned()), None, None]);
 }
@@ -149,12 +131,8 @@ async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelo
 struct Broken;
 
 impl Envelope for Broken {
-    fn open(
-        &self,
-        _: &str,
-        _: &sqs_once::extract::Message,
-    ) -> Result<Opened, sqs_once::body::EnvelopeError> {
-        Err(sqs_once::body::EnvelopeError::new("broken", "as it is"))
+    fn open(&self, _: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+        Err(EnvelopeError::new("broken", "as it is"))
     }
 }
 
@@ -163,11 +141,11 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     let (bench, sqs) = (Bench::new(), Sqs::always(Turn::Refuse("AccessDenied")));
     let failing = consumer::<IgnoredAny>()
         .key(sqs_once::key::MessageId)
-        .dead_letter_queue("https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq")
+        .dead_letter_queue(DLQ)
         .sqs_client(sqs.client())
         .handler(async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card")));
     let consumer = bench.consumer(failing);
-    let correlated = |record, id| with_attributes(record, &[("correlation-id", id)]);
+    let correlated = |record, id| with_attribute(record, "correlation-id", id);
     let batch = [
         correlated(grouped("g", "a"), "c-0"),
         // Never started, since the first record of its group fails.
@@ -176,7 +154,7 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     ];
     let mut batch = batch.to_vec();
     batch[2]["body"] = json!("not json");
-    bench.invoke(&consumer, event(batch)).await;
+    bench.deliver(&consumer, batch).await;
     let ids = ["c-0", "c-1", "c-2"].map(|id| Some(id.to_owned()));
     assert_eq!(logged(&bench), ids);
     let unmoved = bench.log.take("sqs_once::dead_letters");
@@ -186,10 +164,8 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
 
     let unopened = consuming(&bench).envelope(Broken);
     let record = correlated(order("a"), "c-3");
-    assert_eq!(
-        found(&unopened, &bench, record).await.as_deref(),
-        Some("c-3")
-    );
+    let id = found(&unopened, &bench, record).await;
+    assert_eq!(id.as_deref(), Some("c-3"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,17 +178,10 @@ async fn a_handler_may_ask_for_it() {
                 assert_eq!((id.as_str(), Some(&id)), ("c-1", message.correlation_id()));
             },
         );
-    let record = with_attributes(order("a"), &[("correlation-id", "c-1")]);
+    let record = with_attribute(order("a"), "correlation-id", "c-1");
     let asking = bench.consumer(asking);
-    assert_eq!(
-        bench.invoke(&asking, event([record, order("b")])).await,
-        ["m-1"]
-    );
-    let lines = bench.log.take("sqs_once::record");
-    let line = lines
-        .iter()
-        .find(|line| line["message_id"] == "m-1")
-        .unwrap();
+    assert_eq!(bench.deliver(&asking, [record, order("b")]).await, ["m-1"]);
+    let line = &bench.lines()[1];
     assert_eq!(line["outcome"], "terminal");
     assert!(
         line["reason"].contains("asks for a CorrelationId"),
@@ -223,52 +192,19 @@ async fn a_handler_may_ask_for_it() {
         .key(|_: &IgnoredAny| "optional")
         .handler(async |_: IgnoredAny, id: Option<CorrelationId>| assert_eq!(id, None));
     let optional = bench.consumer(optional);
-    assert!(
-        bench
-            .invoke(&optional, event([order("b")]))
-            .await
-            .is_empty()
-    );
+    assert_eq!(bench.deliver(&optional, ["b"]).await, [""; 0]);
 }
 
-/// The output of a subscriber in Lambda's format at level WARN.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Warnings {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Warnings {
-    fn capture(&self) -> DefaultGuard {
-        let writer = self.clone();
-        let lines = tracing_subscriber::fmt::layer()
-            .json()
-            .flatten_event(true)
-            .with_writer(move || writer.clone());
-        let only_warnings = Targets::new().with_default(LevelFilter::WARN);
-        let subscriber = tracing_subscriber::registry().with(lines.with_filter(only_warnings));
-        tracing::subscriber::set_default(subscriber)
-    }
-
-    /// The spans around the line with this message, outermost first.
-    fn spans_of(&self, message: &str) -> Vec<Value> {
-        let lines = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let mut lines = lines
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap());
-        let line: Option<Value> = lines.find(|line: &Value| line["message"] == message);
-        line.unwrap()["spans"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default()
-    }
+/// A subscriber in Lambda's format at level WARN, and its output.
+fn warnings() -> (PipeReader, DefaultGuard) {
+    let (output, writer) = std::io::pipe().unwrap();
+    let lines = tracing_subscriber::fmt::layer()
+        .json()
+        .flatten_event(true)
+        .with_writer(Arc::new(writer));
+    let only_warnings = Targets::new().with_default(LevelFilter::WARN);
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(only_warnings));
+    (output, tracing::subscriber::set_default(subscriber))
 }
 
 struct Talkative;
@@ -283,8 +219,7 @@ impl Envelope for Talkative {
 #[tokio::test(start_paused = true)]
 async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
     let bench = Bench::new();
-    let warnings = Warnings::default();
-    let _guard = warnings.capture();
+    let (mut output, _guard) = warnings();
     let talkative = consumer::<IgnoredAny>()
         .envelope(Talkative)
         .key(|_: &IgnoredAny| "o-1")
@@ -293,28 +228,35 @@ async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
             tracing::warn!("the handler speaks");
             Err::<(), _>("no such card")
         });
-    let record = with_attributes(order("a"), &[("correlation-id", "c-1")]);
-    bench
-        .invoke(&bench.consumer(talkative), event([record]))
-        .await;
+    let record = with_attribute(order("a"), "correlation-id", "c-1");
+    bench.deliver(&bench.consumer(talkative), [record]).await;
+    let mut bytes = vec![0; 65536];
+    let written = output.read(&mut bytes).unwrap();
+    let lines: Vec<Value> = serde_json::Deserializer::from_slice(&bytes[..written])
+        .into_iter::<Value>()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    // The spans around the line with this message, outermost first.
+    let spans_of = |message: &str| {
+        let line = lines.iter().find(|line| line["message"] == message);
+        line.unwrap()["spans"].as_array().unwrap()
+    };
 
     for line in [
         "the handler speaks",
         "a failure hook failed, which changes nothing",
     ] {
-        let spans = warnings.spans_of(line);
-        let [invocation, record] = &*spans else {
+        let spans = spans_of(line);
+        let [invocation, record] = &spans[..] else {
             panic!("{line}: {spans:?}");
         };
-        assert_eq!(
-            (&invocation["name"], &record["name"]),
-            (&json!("invocation"), &json!("record"))
-        );
+        assert_eq!(invocation["name"], "invocation");
+        assert_eq!(record["name"], "record");
         assert_eq!(record["message_id"], "m-0");
         assert_eq!(record["correlation_id"], "c-1");
         assert!(record["key"].as_str().unwrap().starts_with("test#"));
     }
     // The consumer has not parsed the envelope yet.
-    let spans = warnings.spans_of("the envelope speaks");
+    let spans = spans_of("the envelope speaks");
     assert_eq!(spans.last().unwrap()["message_id"], "m-0");
 }

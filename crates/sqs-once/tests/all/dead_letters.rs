@@ -1,15 +1,18 @@
 //! Terminal records and the dead-letter queue.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, Order, event, failures, grouped, order, outcomes};
+use crate::support::{
+    Bench, DLQ, Notes, Order, Tested, failures, grouped, json_body, order, orders, with,
+};
 use serde_json::{Value, json};
 use sqs_once::policy::AfterDeadLetter;
-use sqs_once::{Consumer, EventError, HandlerError, ResultExt, consumer};
+use sqs_once::{EventError, HandlerError, ResultExt};
 use tokio::sync::Notify;
 
-const DLQ: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq";
+const OWN: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+const DENIED: Turn = Turn::Refuse("com.amazonaws.sqs#AccessDeniedException");
 const LIMIT: usize = 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -17,25 +20,23 @@ const LIMIT: usize = 1024 * 1024;
 struct Refused(#[source] std::io::Error);
 
 /// A consumer for which every record is terminal, with `error`.
-fn refusing(
-    bench: &Bench,
+fn refusing_with(
     sqs: &Sqs,
     url: &str,
     error: impl Fn() -> HandlerError + Clone + Send + Sync + 'static,
-) -> Consumer {
-    let consumer = consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
+) -> Tested {
+    let consumer = orders()
         .dead_letter_queue(url)
         .sqs_client(sqs.client())
         .handler(move |_: Order| {
-            let error = error.clone();
-            async move { Err::<(), _>(error()).terminal() }
+            let error = error();
+            async move { Err::<(), _>(error).terminal() }
         });
-    bench.consumer(consumer)
+    Bench::new().on(consumer)
 }
 
-fn no_such_card() -> HandlerError {
-    "no such card".into()
+fn refusing(sqs: &Sqs) -> Tested {
+    refusing_with(sqs, DLQ, || "no such card".into())
 }
 
 /// Sends one record to the dead-letter queue.
@@ -43,11 +44,15 @@ async fn moved(
     record: Value,
     error: impl Fn() -> HandlerError + Clone + Send + Sync + 'static,
 ) -> Value {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let consumer = refusing(&bench, &sqs, DLQ, error);
-    assert!(bench.invoke(&consumer, event([record])).await.is_empty());
+    let sqs = Sqs::default();
+    let bench = refusing_with(&sqs, DLQ, error);
+    assert_eq!(bench.run([record]).await, [""; 0]);
     let [sent] = sqs.asked("SendMessage").try_into().unwrap();
     sent
+}
+
+fn no_such_card() -> HandlerError {
+    "no such card".into()
 }
 
 fn text<'a>(sent: &'a Value, attribute: &str) -> Option<&'a str> {
@@ -56,6 +61,17 @@ fn text<'a>(sent: &'a Value, attribute: &str) -> Option<&'a str> {
 
 fn string(value: &str) -> Value {
     json!({ "dataType": "String", "stringValue": value })
+}
+
+/// An order with these message attributes.
+fn with_attributes(attributes: Value) -> Value {
+    with(order("o-1"), json!({ "messageAttributes": attributes }))
+}
+
+/// An order with this number of message attributes.
+fn with_own(count: usize) -> Value {
+    let names = (0..count).map(|at| (format!("own-{at}"), string("x")));
+    with_attributes(Value::Object(names.collect()))
 }
 
 /// The message's size as SQS counts it.
@@ -70,53 +86,47 @@ fn size(sent: &Value) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_terminal_record_is_moved_with_all_it_had_and_all_there_is_to_know() {
-    let mut record = order("o-1");
-    record["attributes"] = json!({
-        "MessageGroupId": "tenant-7",
-        "AWSTraceHeader": "Root=1-5759e988-bd862e3fe1be46a994272793",
-        "ApproximateReceiveCount": "3",
-        "ApproximateFirstReceiveTimestamp": "1790000000123",
-    });
-    record["messageAttributes"] = json!({
-        "tenant": string("seven"),
-        "weight": { "dataType": "Number.float", "stringValue": "1.5" },
-        "blob": { "dataType": "Binary", "binaryValue": "aGVsbG8=" },
-    });
+    let trace = "Root=1-5759e988-bd862e3fe1be46a994272793";
+    let record = with(
+        with_attributes(json!({
+            "tenant": string("seven"),
+            "weight": { "dataType": "Number.float", "stringValue": "1.5" },
+            "blob": { "dataType": "Binary", "binaryValue": "aGVsbG8=" },
+        })),
+        json!({ "attributes": {
+            "MessageGroupId": "tenant-7",
+            "AWSTraceHeader": trace,
+            "ApproximateReceiveCount": "3",
+            "ApproximateFirstReceiveTimestamp": "1790000000123",
+        } }),
+    );
     let body = record["body"].clone();
-    let sent = moved(record, || {
-        Refused(std::io::Error::other("card expired")).into()
-    })
-    .await;
+    let expired = || Refused(std::io::Error::other("card expired")).into();
+    let sent = moved(record, expired).await;
 
     assert_eq!(sent["QueueUrl"], DLQ);
     assert_eq!(sent["MessageBody"], body);
     assert_eq!(sent["MessageGroupId"], "tenant-7");
-    assert_eq!(
-        sent["MessageSystemAttributes"]["AWSTraceHeader"]["StringValue"],
-        "Root=1-5759e988-bd862e3fe1be46a994272793"
-    );
-    assert_eq!(text(&sent, "tenant"), Some("seven"));
+    let traced = &sent["MessageSystemAttributes"]["AWSTraceHeader"]["StringValue"];
+    assert_eq!(traced, trace);
     let weight = json!({ "DataType": "Number.float", "StringValue": "1.5" });
     assert_eq!(sent["MessageAttributes"]["weight"], weight);
     let blob = json!({ "DataType": "Binary", "BinaryValue": "aGVsbG8=" });
     assert_eq!(sent["MessageAttributes"]["blob"], blob);
-    assert_eq!(text(&sent, "sqs-once-reason"), Some("the card was refused"));
-    assert_eq!(
-        text(&sent, "sqs-once-error-chain"),
-        Some("the card was refused: card expired")
-    );
-    assert_eq!(text(&sent, "sqs-once-message-id"), Some("m-0"));
+    for (attribute, value) in [
+        ("tenant", "seven"),
+        ("sqs-once-reason", "the card was refused"),
+        ("sqs-once-error-chain", "the card was refused: card expired"),
+        ("sqs-once-message-id", "m-0"),
+        ("sqs-once-receive-count", "3"),
+        ("sqs-once-first-received", "1790000000123"),
+    ] {
+        assert_eq!(text(&sent, attribute), Some(value), "{attribute}");
+    }
     // The ID of the key's item. The key itself must not appear.
-    let (_, key) = text(&sent, "sqs-once-key")
-        .unwrap()
-        .split_once('#')
-        .unwrap();
-    assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    assert_eq!(text(&sent, "sqs-once-receive-count"), Some("3"));
-    assert_eq!(
-        text(&sent, "sqs-once-first-received"),
-        Some("1790000000123")
-    );
+    let key = text(&sent, "sqs-once-key").unwrap();
+    let (_, hash) = key.split_once('#').unwrap();
+    assert!(hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
     // A standard queue has no deduplication IDs.
     assert_eq!(sent["MessageDeduplicationId"], Value::Null);
 }
@@ -130,61 +140,50 @@ async fn a_standard_dead_letter_queue_gets_no_group_for_a_message_without_one() 
 #[tokio::test(start_paused = true)]
 async fn on_the_testing_kits_bench_too_the_client_of_the_code_sends_dead_letters() {
     let sqs = Sqs::default();
-    let consumer = refusing(&Bench::new(), &sqs, DLQ, no_such_card);
     let event = sqs_once::testing::Event::new([&json!({ "id": "o-1" })]);
-    let bench = sqs_once::testing::Bench::new(consumer);
+    let bench = sqs_once::testing::Bench::new(refusing(&sqs).consumer);
     bench.run(event).await.assert_terminal("m-1");
     assert_eq!(sqs.asked("SendMessage").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fifo_dead_letter_queue_gets_the_group_and_the_message_id_to_deduplicate_by() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let consumer = refusing(&bench, &sqs, &format!("{DLQ}.fifo"), no_such_card);
-    bench
-        .invoke(&consumer, event([grouped("a", "o-1"), order("o-2")]))
-        .await;
-    let mut sent = sqs.asked("SendMessage");
-    sent.sort_by_key(|sent| sent["MessageDeduplicationId"].to_string());
-    let of = |sent: &Value| {
-        (
-            sent["MessageGroupId"].clone(),
-            sent["MessageDeduplicationId"].clone(),
-        )
-    };
-    assert_eq!(of(&sent[0]), (json!("a"), json!("m-0")));
-    assert_eq!(of(&sent[1]), (json!("m-1"), json!("m-1")));
+    let sqs = Sqs::default();
+    let bench = refusing_with(&sqs, &format!("{DLQ}.fifo"), no_such_card);
+    bench.run([grouped("a", "o-1"), order("o-2")]).await;
+    let sent = sqs.asked("SendMessage");
+    let ids = ["MessageGroupId", "MessageDeduplicationId"];
+    let mut ids: Vec<_> = sent
+        .iter()
+        .map(|sent| ids.map(|id| sent[id].to_string()))
+        .collect();
+    ids.sort();
+    assert_eq!(ids, [["\"a\"", "\"m-0\""], ["\"m-1\"", "\"m-1\""]]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_is_acknowledged_only_after_sqs_has_confirmed() {
-    let (bench, gate) = (Bench::new(), Arc::new(Notify::new()));
+    let gate = Arc::new(Notify::new());
     let sqs = Sqs::turns([Turn::Hold(Arc::clone(&gate))]);
-    let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
-    let invoking = bench.try_invoke(&consumer, event([order("o-1")]));
+    let bench = refusing(&sqs);
+    let invoking = bench.try_deliver(&bench.consumer, ["o-1"]);
     tokio::pin!(invoking);
     tokio::select! {
         biased;
         _ = &mut invoking => panic!("answered before SQS was"),
         () = sqs.arrived() => {}
     }
-    assert!(bench.outcomes().is_empty());
+    assert_eq!(bench.outcomes(), "");
     gate.notify_one();
-    assert!(failures(&invoking.await.unwrap()).is_empty());
-    assert_eq!(bench.outcomes(), outcomes([("m-0", "terminal")]));
+    assert_eq!(failures(&invoking.await.unwrap()), [""; 0]);
+    assert_eq!(bench.outcomes(), "terminal");
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_confirmation_it_is_not_acknowledged() {
-    for turn in [
-        Turn::LoseAnswer,
-        Turn::Hang,
-        Turn::Refuse("com.amazonaws.sqs#AccessDeniedException"),
-    ] {
-        let (bench, sqs) = (Bench::new(), Sqs::always(turn.clone()));
-        let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
-        let failed = bench.invoke(&consumer, event([order("o-1")])).await;
-        assert_eq!(failed, ["m-0"], "{turn:?}");
+    for turn in [Turn::LoseAnswer, Turn::Hang, DENIED] {
+        let sqs = Sqs::always(turn.clone());
+        assert_eq!(refusing(&sqs).run(["o-1"]).await, ["m-0"], "{turn:?}");
         assert!(!sqs.requests().is_empty());
     }
 }
@@ -192,52 +191,46 @@ async fn without_a_confirmation_it_is_not_acknowledged() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_hook_hears_whether_the_message_has_left_its_queue() {
     for (sqs, has_left) in [(Sqs::default(), true), (Sqs::always(Turn::Hang), false)] {
-        let (bench, heard) = (Bench::new(), Arc::new(Mutex::new(Vec::new())));
-        let hears = Arc::clone(&heard);
-        let consumer = refusing(&bench, &sqs, DLQ, no_such_card).on_failure(move |end| {
-            hears.lock().unwrap().push(end.is_acknowledged());
-            std::future::ready(Ok(()))
+        let heard = Notes::default();
+        let notes = heard.clone();
+        let bench = refusing(&sqs).with(|it| {
+            it.on_failure(move |end| {
+                notes.add(end.is_acknowledged());
+                std::future::ready(Ok(()))
+            })
         });
-        bench.invoke(&consumer, event([order("o-1")])).await;
-        assert_eq!(*heard.lock().unwrap(), [has_left]);
+        bench.run(["o-1"]).await;
+        assert_eq!(heard.take(), [has_left]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_asked_for_again_and_a_fifo_queue_recognises_it() {
-    let (bench, sqs) = (Bench::new(), Sqs::turns([Turn::LoseAnswer]));
-    let consumer = refusing(&bench, &sqs, &format!("{DLQ}.fifo"), no_such_card);
-    let failed = bench.invoke(&consumer, event([order("o-1")])).await;
-    assert!(failed.is_empty());
+    let sqs = Sqs::turns([Turn::LoseAnswer]);
+    let bench = refusing_with(&sqs, &format!("{DLQ}.fifo"), no_such_card);
+    assert_eq!(bench.run(["o-1"]).await, [""; 0]);
     let [first, second] = sqs.asked("SendMessage").try_into().unwrap();
     assert_eq!(first, second);
     assert_eq!(first["MessageDeduplicationId"], "m-0");
 }
 
 #[tokio::test(start_paused = true)]
-async fn denied_access_names_the_permission_that_is_missing() {
-    let bench = Bench::new();
-    let sqs = Sqs::always(Turn::Refuse("com.amazonaws.sqs#AccessDeniedException"));
-    let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
-    bench.invoke(&consumer, event([order("o-1")])).await;
-    assert!(
-        bench.log.all().contains("sqs:SendMessage"),
-        "{}",
-        bench.log.all()
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_queue_that_is_not_there_is_named_by_json_and_by_query_protocol() {
-    for code in [
-        "com.amazonaws.sqs#QueueDoesNotExist",
-        "AWS.SimpleQueueService.NonExistentQueue",
+async fn denied_access_and_a_missing_queue_are_named_by_json_and_by_query_protocol() {
+    for (turn, said) in [
+        (DENIED, "sqs:SendMessage"),
+        (
+            Turn::Refuse("com.amazonaws.sqs#QueueDoesNotExist"),
+            "no queue has that URL",
+        ),
+        (
+            Turn::Refuse("AWS.SimpleQueueService.NonExistentQueue"),
+            "no queue has that URL",
+        ),
     ] {
-        let (bench, sqs) = (Bench::new(), Sqs::always(Turn::Refuse(code)));
-        let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
-        bench.invoke(&consumer, event([order("o-1")])).await;
+        let bench = refusing(&Sqs::always(turn));
+        bench.run(["o-1"]).await;
         let log = bench.log.all();
-        assert!(log.contains("no queue has that URL"), "{code}: {log}");
+        assert!(log.contains(said), "{log}");
     }
 }
 
@@ -248,16 +241,11 @@ async fn a_message_with_ten_attributes_is_moved_as_it_is_and_one_with_nine_gets_
         (9, vec!["sqs-once-reason"]),
         (8, vec!["sqs-once-key", "sqs-once-reason"]),
     ] {
-        let mut record = order("o-1");
-        let names = (0..own).map(|at| (format!("own-{at}"), string("x")));
-        record["messageAttributes"] = Value::Object(names.collect());
-        let sent = moved(record, no_such_card).await;
+        let sent = moved(with_own(own), no_such_card).await;
         let attributes = sent["MessageAttributes"].as_object().unwrap();
         assert_eq!(attributes.len(), 10);
-        let ours = attributes
-            .keys()
-            .filter(|name| name.starts_with("sqs-once"));
-        let mut ours: Vec<_> = ours.collect();
+        let names = attributes.keys();
+        let mut ours: Vec<_> = names.filter(|name| name.starts_with("sqs-once")).collect();
         ours.sort();
         assert_eq!(ours, added);
     }
@@ -270,11 +258,9 @@ async fn a_queue_that_takes_less_than_sqs_does_gets_the_message_without_what_is_
         "InvalidParameterValue",
         "com.amazon.coral.service#InvalidParameterValueException",
     ] {
-        let (bench, sqs) = (Bench::new(), Sqs::turns([Turn::Refuse(code)]));
-        let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
-        let mut record = order("o-1");
-        record["messageAttributes"] = json!({ "tenant": string("seven") });
-        assert!(bench.invoke(&consumer, event([record])).await.is_empty());
+        let sqs = Sqs::turns([Turn::Refuse(code)]);
+        let record = with_attributes(json!({ "tenant": string("seven") }));
+        assert_eq!(refusing(&sqs).run([record]).await, [""; 0]);
         let [with, without] = sqs.asked("SendMessage").try_into().unwrap();
         assert_eq!(text(&with, "sqs-once-reason"), Some("no such card"));
         let tenant = json!({ "tenant": { "DataType": "String", "StringValue": "seven" } });
@@ -285,17 +271,10 @@ async fn a_queue_that_takes_less_than_sqs_does_gets_the_message_without_what_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_its_dead_letter_queue_never_takes_stays_in_its_own() {
+    // A message with ten attributes has no added attributes to omit.
     for (own, requests) in [(0, 2), (10, 1)] {
-        let (bench, sqs) = (
-            Bench::new(),
-            Sqs::always(Turn::Refuse("InvalidParameterValue")),
-        );
-        let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
-        let mut record = order("o-1");
-        let names = (0..own).map(|at| (format!("own-{at}"), string("x")));
-        record["messageAttributes"] = Value::Object(names.collect());
-        assert_eq!(bench.invoke(&consumer, event([record])).await, ["m-0"]);
-        // A message with ten attributes has no added attributes to omit.
+        let sqs = Sqs::always(Turn::Refuse("InvalidParameterValue"));
+        assert_eq!(refusing(&sqs).run([with_own(own)]).await, ["m-0"]);
         assert_eq!(sqs.asked("SendMessage").len(), requests);
     }
 }
@@ -303,10 +282,7 @@ async fn a_message_that_its_dead_letter_queue_never_takes_stays_in_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_message_is_never_sent_to_the_queue_that_it_came_from() {
     for (url, is_refused) in [
-        (
-            "https://sqs.eu-central-1.amazonaws.com/123456789012/orders",
-            true,
-        ),
+        (OWN, true),
         (
             "https://eu-central-1.queue.amazonaws.com/123456789012/orders/",
             true,
@@ -323,32 +299,23 @@ async fn a_message_is_never_sent_to_the_queue_that_it_came_from() {
         ),
         (DLQ, false),
     ] {
-        let (bench, sqs) = (Bench::new(), Sqs::default());
-        let consumer = refusing(&bench, &sqs, url, no_such_card);
-        let failed = bench.invoke(&consumer, event([order("o-1")])).await;
-        assert_eq!(failed.len(), usize::from(is_refused), "{url}");
+        let sqs = Sqs::default();
+        let bench = refusing_with(&sqs, url, no_such_card);
+        assert_eq!(
+            bench.run(["o-1"]).await.len(),
+            usize::from(is_refused),
+            "{url}"
+        );
         assert_eq!(sqs.requests().is_empty(), is_refused, "{url}");
         let said = "names the queue that the message came from";
         assert_eq!(bench.log.all().contains(said), is_refused, "{url}");
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_consumer_whose_dead_letter_queue_is_its_own_queue_does_not_start() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let own = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
-    let consumer = refusing(&bench, &sqs, own, no_such_card).queue_url(own);
-    let error = bench.try_invoke(&consumer, event([order("o-1")])).await;
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("the consumer's own queue"), "{error}");
-    assert!(sqs.requests().is_empty());
-}
-
 /// An order whose body has exactly this size in bytes.
 fn order_of(size: usize) -> Value {
     let empty = json!({ "id": "o-1", "note": "" }).to_string();
-    let note = "n".repeat(size - empty.len());
-    json!({ "body": json!({ "id": "o-1", "note": note }).to_string() })
+    json_body(&json!({ "id": "o-1", "note": "n".repeat(size - empty.len()) }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -387,9 +354,11 @@ async fn binary_attributes_count_towards_what_there_is_room_for() {
     let picture = "AAAA".repeat(PICTURE / 3);
     let names = "picture".len() + "Binary".len();
     for (room, has_reason) in [(PICTURE + names + 40, true), (PICTURE + names, false)] {
-        let mut record = order_of(LIMIT - room);
-        record["messageAttributes"] =
-            json!({ "picture": { "dataType": "Binary", "binaryValue": picture } });
+        let attribute = json!({ "picture": { "dataType": "Binary", "binaryValue": picture } });
+        let record = with(
+            order_of(LIMIT - room),
+            json!({ "messageAttributes": attribute }),
+        );
         let sent = moved(record, || "x".repeat(20_000).into()).await;
         let attributes = &sent["MessageAttributes"];
         assert_eq!(attributes["picture"]["BinaryValue"], json!(picture));
@@ -404,8 +373,7 @@ async fn an_error_without_a_cause_is_written_once_if_the_reason_has_room_for_it(
     assert_eq!(text(&sent, "sqs-once-reason"), Some(&*"x".repeat(1024)));
     assert_eq!(text(&sent, "sqs-once-error-chain"), None);
     for length in [1025, 16 * 1024] {
-        let error = move || "x".repeat(length).into();
-        let sent = moved(order("o-1"), error).await;
+        let sent = moved(order("o-1"), move || "x".repeat(length).into()).await;
         let chain = text(&sent, "sqs-once-error-chain");
         assert_eq!(chain, Some(&*"x".repeat(length)));
     }
@@ -413,24 +381,19 @@ async fn an_error_without_a_cause_is_written_once_if_the_reason_has_room_for_it(
 
 #[tokio::test(start_paused = true)]
 async fn characters_that_sqs_refuses_are_replaced() {
-    let sent = moved(order("o-1"), || {
-        "a\u{0}b\u{1b}[31mc\u{fffe}\u{ffff}\t\n\u{10000}ü".into()
-    })
-    .await;
-    assert_eq!(
-        text(&sent, "sqs-once-reason"),
-        Some("a\u{fffd}b\u{fffd}[31mc\u{fffd}\u{fffd}\t\n\u{10000}ü")
-    );
+    let error = || "a\u{0}b\u{1b}[31mc\u{fffe}\u{ffff}\t\n\u{10000}ü".into();
+    let sent = moved(order("o-1"), error).await;
+    let reason = "a\u{fffd}b\u{fffd}[31mc\u{fffd}\u{fffd}\t\n\u{10000}ü";
+    assert_eq!(text(&sent, "sqs-once-reason"), Some(reason));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_was_moved_before_tells_of_its_last_move() {
-    let mut record = order("o-1");
-    record["messageAttributes"] = json!({
+    let record = with_attributes(json!({
         "sqs-once-reason": string("an old reason"),
         "sqs-once-function": string("an old function"),
         "tenant": string("seven"),
-    });
+    }));
     let sent = moved(record, no_such_card).await;
     assert_eq!(text(&sent, "sqs-once-reason"), Some("no such card"));
     assert_eq!(text(&sent, "sqs-once-function"), None);
@@ -439,94 +402,59 @@ async fn a_message_that_was_moved_before_tells_of_its_last_move() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_without_a_body_is_left_to_redrive() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
-    let failed = bench
-        .invoke(&consumer, event([json!({}), json!({ "body": "" })]))
-        .await;
-    assert_eq!(failed, ["m-0", "m-1"]);
+    let sqs = Sqs::default();
+    let records = [json!({}), json!({ "body": "" })];
+    assert_eq!(refusing(&sqs).run(records).await, ["m-0", "m-1"]);
     assert!(sqs.requests().is_empty());
 }
 
-/// Orders named `bad…` are terminal.
-fn group_of_a(bench: &Bench, sqs: &Sqs) -> Consumer {
-    let consumer = consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .dead_letter_queue(&format!("{DLQ}.fifo"))
-        .sqs_client(sqs.client())
-        .handler(async |order: Order| -> Result<(), HandlerError> {
-            if order.id.starts_with("bad") {
-                Err("no such card").terminal()?;
+#[tokio::test(start_paused = true)]
+async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_was_moved() {
+    for (after, turn, failed) in [
+        (None, Turn::Do, vec!["m-2"]),
+        (Some(AfterDeadLetter::Stop), Turn::Do, vec!["m-2"]),
+        (Some(AfterDeadLetter::GoOn), Turn::Do, vec![]),
+        (
+            Some(AfterDeadLetter::GoOn),
+            Turn::LoseAnswer,
+            vec!["m-1", "m-2"],
+        ),
+        (Some(AfterDeadLetter::GoOn), DENIED, vec!["m-1", "m-2"]),
+    ] {
+        let sqs = Sqs::always(turn);
+        let (bench, _) = crate::support::noting();
+        let bench = bench.with(|it| {
+            let it = it.dead_letter_queue(&format!("{DLQ}.fifo"));
+            let it = it.sqs_client(sqs.client());
+            match after {
+                Some(after) => it.after_dead_letter(after),
+                None => it,
             }
-            Ok(())
         });
-    bench.consumer(consumer)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on() {
-    let records = || event(["a1", "bad", "a2"].map(|id| grouped("a", id)));
-    for (after, failed) in [
-        (None, vec!["m-2"]),
-        (Some(AfterDeadLetter::Stop), vec!["m-2"]),
-        (Some(AfterDeadLetter::GoOn), vec![]),
-    ] {
-        let (bench, sqs) = (Bench::new(), Sqs::default());
-        let mut consumer = group_of_a(&bench, &sqs);
-        if let Some(after) = after {
-            consumer = consumer.after_dead_letter(after);
-        }
-        assert_eq!(bench.invoke(&consumer, records()).await, failed);
-        assert_eq!(sqs.asked("SendMessage").len(), 1);
+        let records = ["a1", "hopeless", "a2"].map(|id| grouped("a", id));
+        assert_eq!(bench.run(records).await, failed);
+        assert_eq!(bench.store.item("a2").is_some(), failed.is_empty());
+        assert!(!sqs.asked("SendMessage").is_empty());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_group_never_goes_on_past_a_record_that_could_not_be_moved() {
-    for turn in [
-        Turn::LoseAnswer,
-        Turn::Refuse("com.amazonaws.sqs#AccessDeniedException"),
-    ] {
-        let (bench, sqs) = (Bench::new(), Sqs::always(turn));
-        let consumer = group_of_a(&bench, &sqs).after_dead_letter(AfterDeadLetter::GoOn);
-        let records = ["bad", "a2"].map(|id| grouped("a", id));
-        let failed = bench.invoke(&consumer, event(records)).await;
-        assert_eq!(failed, ["m-0", "m-1"]);
-        assert!(bench.store.item("a2").is_none());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_duplicate_in_the_batch_of_a_dead_letter_is_returned() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
-    let failed = bench
-        .invoke(&consumer, event([order("o-1"), order("o-1")]))
-        .await;
-    assert_eq!(failed, ["m-1"]);
-    assert_eq!(sqs.asked("SendMessage").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_invocation_fails_when_every_record_did_only_by_request() {
-    let bench = Bench::new();
-    let failing = |sqs: &Sqs| refusing(&bench, sqs, DLQ, no_such_card);
-    let two = || event([order("o-1"), order("o-2")]);
     let nowhere = Sqs::always(Turn::LoseAnswer);
-    assert_eq!(bench.invoke(&failing(&nowhere), two()).await.len(), 2);
+    let two = ["o-1", "o-2"];
+    assert_eq!(refusing(&nowhere).run(two).await, ["m-0", "m-1"]);
 
-    let raising = failing(&nowhere).raise_on_total_failure(true);
-    let error = bench.try_invoke(&raising, two()).await.unwrap_err();
+    let raising = |sqs: &Sqs| refusing(sqs).with(|it| it.raise_on_total_failure(true));
+    let bench = raising(&nowhere);
+    let error = bench.try_deliver(&bench.consumer, two).await.unwrap_err();
     assert!(matches!(
         error,
         EventError::EveryRecordFailed { records: 2 }
     ));
     // An empty batch has no failures, and neither does a batch whose record is in the dead-letter queue.
-    assert!(bench.invoke(&raising, event([])).await.is_empty());
-    let moved = failing(&Sqs::default()).raise_on_total_failure(true);
-    assert!(bench.invoke(&moved, two()).await.is_empty());
+    assert_eq!(bench.run([""; 0]).await, [""; 0]);
+    assert_eq!(raising(&Sqs::default()).run(two).await, [""; 0]);
     // One moved record is enough.
     let one = Sqs::turns([Turn::Refuse("AccessDenied")]);
-    let one = failing(&one).raise_on_total_failure(true);
-    assert_eq!(bench.invoke(&one, two()).await.len(), 1);
+    assert_eq!(raising(&one).run(two).await.len(), 1);
 }

@@ -1,13 +1,12 @@
 //! Parsing Lambda's event: the fields that are read, and the effect of a broken record on the others.
 
-use std::sync::{Arc, Mutex};
-
+use crate::support::{Notes, values};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
+use sqs_once::Consumer;
 use sqs_once::extract::MessageMeta;
 use sqs_once::testing::{Answer, Bench, Event};
-use sqs_once::{Consumer, EventError};
 
 const FIFO: &str = r#""eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo""#;
 
@@ -28,18 +27,17 @@ const BREAKAGES: [&str; 12] = [
 ];
 
 /// Unused fields, whose values cannot break a record.
-const UNREAD: [&str; 5] = [
+const UNREAD: [&str; 6] = [
     r#""md5OfBody": 7"#,
     r#""awsRegion": "\ud800""#,
     r#""eventSource": null, "eventSource": {}"#,
     r#""someday": [[[1e999]]]"#,
     r#""\u0000": {}"#,
+    r#""attributes": {"ApproximateReceiveCount": "many", "New": "1"}"#,
 ];
 
 fn consumer() -> Consumer {
-    sqs_once::consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-        .handler(async |_: Value| {})
+    values().handler(async |_: Value| {})
 }
 
 fn event(records: &[String]) -> Event {
@@ -115,38 +113,13 @@ fn a_broken_record_stops_its_own_group_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_record_whose_id_cannot_be_read_fails_the_event_before_anything_runs() {
-    for unnamed in [
-        r#"{ "messageId": "\ud800", "body": "{}" }"#,
-        r#"{ "messageId": 7, "body": "{}" }"#,
-        r#"{ "messageId": "a", "messageId": "b", "body": "{}" }"#,
-        r#"{ "messageId": "", "body": "\ud800" }"#,
-        "null",
-        "7",
-    ] {
-        let bench = Bench::new(consumer());
-        let refused = bench.try_run(event(&[good(0), unnamed.to_owned()])).await;
-        assert!(
-            matches!(refused, Err(EventError::NoMessageId { index: 1 })),
-            "{unnamed}: {refused:?}"
-        );
-        assert_eq!(bench.store().requests(), 0, "{unnamed}");
-    }
-}
-
-#[tokio::test]
 async fn a_message_says_what_its_record_says() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let consumer = sqs_once::consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-        .state(Arc::clone(&seen))
-        .handler(
-            async |_: Value,
-                   meta: MessageMeta,
-                   sqs_once::State(seen): sqs_once::State<Arc<Mutex<Vec<MessageMeta>>>>| {
-                seen.lock().unwrap().push(meta);
-            },
-        );
+    let seen = Notes::default();
+    let notes = seen.clone();
+    let consumer = values().handler(move |_: Value, meta: MessageMeta| {
+        notes.add(meta);
+        async {}
+    });
     let records = [
         r#"{
             "\u006dessageId": "m-\ud83d\ude00",
@@ -169,7 +142,7 @@ async fn a_message_says_what_its_record_says() {
         .await;
     answer.assert_all_acknowledged();
 
-    let seen = seen.lock().unwrap();
+    let seen = seen.all();
     let queues: Vec<_> = seen.iter().map(|message| message.queue_arn()).collect();
     assert_eq!(queues, [Some("arn:a"), Some("arn:a"), Some("arn:b"), None]);
     let message = &seen[0];

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::guides::files;
 
 /// The modules with code, in order. Each imports only from the modules before it.
 const ORDER: [&str; 23] = [
@@ -34,19 +36,6 @@ const ORDER: [&str; 23] = [
 /// The modules that only re-export.
 const EXPORTS: [&str; 4] = ["body", "extract", "hook", "policy"];
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    entries
-        .flat_map(|path| match path.is_dir() {
-            true => files(&path),
-            false => vec![path],
-        })
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-        .collect()
-}
-
 /// The modules that a file's code imports from `crate::`.
 fn imports(code: &str) -> BTreeSet<String> {
     let lines = code
@@ -69,7 +58,7 @@ fn every_module_imports_only_from_those_below_it() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut wrong = Vec::new();
     let mut modules = BTreeSet::new();
-    for path in files(&src) {
+    for path in files(&src, "rs") {
         let inside = path.strip_prefix(&src).unwrap();
         let first = inside.iter().next().unwrap().to_str().unwrap();
         let module = first.trim_end_matches(".rs").to_owned();

@@ -1,18 +1,16 @@
 //! Keys under the IDs of Powertools for AWS Lambda. `.ci/powertools.py` regenerates the vectors with the real libraries
 //! and runs both libraries on one table.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Notes, one, values};
 use serde_json::{Value, json};
 use sqs_once::key::KeyError;
 use sqs_once::key::{ItemId, KeyCodec, KeyPart, KeyWriter, Namespace};
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Item, Status};
-use sqs_once::testing::TestSettings;
 use sqs_once::testing::{Bench, Event};
 use sqs_once::time::Clock;
-use sqs_once::{BusinessKey, Consumer, Idempotency, IdempotencyToken, RunError};
+use sqs_once::{BusinessKey, Consumer, IdempotencyToken};
 
 const VECTORS: &str = include_str!("powertools_vectors.json");
 const PREFIX: &str = "orders.app.process_order";
@@ -112,15 +110,14 @@ fn the_longest_prefix_fills_an_id() {
     assert_eq!(id(&codec, "k").unwrap().as_str().len(), 1024);
 }
 
-type Tokens = Arc<Mutex<Vec<IdempotencyToken>>>;
+type Tokens = Notes<IdempotencyToken>;
 
 fn consumer(tokens: &Tokens) -> Consumer {
-    let tokens = Arc::clone(tokens);
-    sqs_once::consumer::<Value>()
-        .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
+    let tokens = tokens.clone();
+    values()
         .namespace("payments")
         .handler(move |_: Value, token: IdempotencyToken| {
-            tokens.lock().unwrap().push(token);
+            tokens.add(token);
             async {}
         })
 }
@@ -145,32 +142,30 @@ fn of_python(key: &str, status: Status, bench: &Bench) -> Item {
 async fn a_consumer_keeps_its_keys_where_the_other_library_does() {
     let tokens = Tokens::default();
     let bench = Bench::new(consumer(&tokens).key_codec(python()));
-    let event = |key| Event::new([&json!({ "order_id": key, "total": 1 })]);
-
-    bench.run(&event("o-1")).await.assert_processed("m-1");
+    bench.run(one("o-1")).await.assert_processed("m-1");
     let id = id(&python(), "o-1").unwrap();
     let item = bench.store().memory().get(&id).unwrap();
     assert_eq!(item.status, Status::Completed);
     assert_eq!(item.fingerprint, None, "theirs is another");
-    bench.run(&event("o-1")).await.assert_duplicate("m-1");
+    bench.run(one("o-1")).await.assert_duplicate("m-1");
 
     let store = bench.store().memory();
     store.put(of_python("o-2", Status::Completed, &bench));
-    bench.run(&event("o-2")).await.assert_duplicate("m-1");
+    bench.run(one("o-2")).await.assert_duplicate("m-1");
     store.put(of_python("o-3", Status::InProgress, &bench));
-    bench.run(&event("o-3")).await.assert_in_progress("m-1");
-    assert_eq!(tokens.lock().unwrap().len(), 1);
+    bench.run(one("o-3")).await.assert_in_progress("m-1");
+    assert_eq!(tokens.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_keeps_its_token_under_another_codec() {
     let tokens = Tokens::default();
-    let event = Event::new([&json!({ "order_id": "o-1" })]);
+    let event = one("o-1");
     let bench = Bench::new(consumer(&tokens));
     bench.run(&event).await.assert_processed("m-1");
     let beside = bench.beside(consumer(&tokens).key_codec(python()));
     beside.run(&event).await.assert_processed("m-1");
-    let tokens = tokens.lock().unwrap();
+    let tokens = tokens.all();
     assert_eq!(tokens[0], tokens[1]);
 }
 
@@ -179,49 +174,13 @@ async fn a_key_without_an_id_makes_its_record_terminal_and_asks_nothing_of_the_s
     let tokens = Tokens::default();
     let codec = KeyCodec::powertools_dotnet(PREFIX);
     let bench = Bench::new(consumer(&tokens).key_codec(codec));
-    let event = Event::new([
-        &json!({ "order_id": "true" }),
-        &json!({ "order_id": "o-1" }),
-    ]);
+    let event = Event::new([&json!({ "id": "true" }), &json!({ "id": "o-1" })]);
     let answer = bench.run(&event).await;
     answer
         .assert_terminal("m-1")
         .assert_reason("m-1", "text that is JSON itself")
         .assert_processed("m-2");
     assert_eq!(bench.store().requests(), 2, "the other's claim and record");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_consumer_that_wants_to_reject_other_payloads_refuses_to_start_on_such_ids() {
-    let tokens = Tokens::default();
-    let consumer = consumer(&tokens)
-        .key_codec(python())
-        .payload_mismatch(PayloadMismatch::Reject);
-    let bench = Bench::new(consumer);
-    let event = Event::new([&json!({ "order_id": "o-1" })]);
-    let error = bench.try_run(&event).await.unwrap_err().to_string();
-    assert!(error.contains("payload_mismatch"), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_outside_of_sqs_shares_the_ids_too() {
-    let bench = Bench::new(consumer(&Tokens::default()));
-    let idempotency = Idempotency::new()
-        .namespace("payments")
-        .store(bench.store().clone())
-        .clock(bench.clock().clone())
-        .key_codec(python());
-    let invocation = idempotency.until(bench.clock().now() + Duration::from_secs(30));
-    let work = || async { Ok::<_, KeyError>(json!({ "receipt": 8 })) };
-
-    let store = bench.store().memory();
-    store.put(of_python("o-1", Status::Completed, &bench));
-    let before = invocation.run("o-1", work).await.unwrap();
-    assert_eq!(before.into_value(), Some(json!({ "receipt": 7 })));
-    assert!(!invocation.run("o-2", work).await.unwrap().is_duplicate());
-    assert!(store.get(&id(&python(), "o-2").unwrap()).is_some());
-    let error = invocation.run(&[1_u8], work).await.unwrap_err();
-    assert!(matches!(error, RunError::Key(_)), "{error}");
 }
 
 #[test]

@@ -2,18 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::time::{Duration, SystemTime};
 
+use crate::no_secrets::sites::files;
 use crate::support::process::{Process, is_logging};
-use aws_lambda_events::event::sqs::SqsEvent;
-use lambda_runtime::{Context, LambdaEvent};
+use crate::support::{invoke, values};
+use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Event, Record};
-use sqs_once::time::Timestamp;
 use sqs_once::{HandlerError, MemoryStore};
-use tower_service::Service;
 
 const RUN: &str = "in_a_process_that_handles_two_batches";
 const JSON: (&str, &str) = ("AWS_LAMBDA_LOG_FORMAT", "JSON");
@@ -32,8 +29,7 @@ async fn in_a_process_that_handles_two_batches() {
     if !is_logging().await {
         return;
     }
-    let mut consumer = sqs_once::consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+    let mut consumer = values()
         .namespace("payments")
         .store(MemoryStore::new())
         .handler(pay);
@@ -49,17 +45,11 @@ async fn in_a_process_that_handles_two_batches() {
                 .attribute("correlation-id", "checkout-7"),
         ]);
         let mut context = Context::default();
-        let in_a_minute = SystemTime::now() + Duration::from_secs(60);
-        context.deadline = Timestamp::from(in_a_minute).as_millis();
         context.request_id = request_id.to_owned();
         context.xray_trace_id = Some(
             "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1".to_owned(),
         );
-        let event: SqsEvent = serde_json::from_str(event.as_json()).unwrap();
-        consumer
-            .call(LambdaEvent::new(event, context))
-            .await
-            .unwrap();
+        invoke(&consumer, &event, context).await;
     }
     std::process::exit(0);
 }
@@ -84,40 +74,29 @@ fn said<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
 #[test]
 fn every_line_of_an_invocation_says_service_request_trace_and_cold_start() {
     let lines = lines(&[]);
-    let of_invocations: Vec<_> = lines
-        .iter()
-        .filter(|line| !line["message_id"].is_null())
-        .collect();
+    let of_invocations = lines.iter().filter(|line| !line["message_id"].is_null());
     // Each record's own line, and the handler's lines.
-    assert_eq!(of_invocations.len(), 2 + 2 + 2 + 1, "{lines:#?}");
+    assert_eq!(of_invocations.clone().count(), 2 + 2 + 2 + 1, "{lines:#?}");
+    let trace = "1-5759e988-bd862e3fe1be46a994272793";
     for line in of_invocations {
         assert_eq!(line["service"], "payments", "{line}");
-        assert_eq!(
-            line["xray_trace_id"], "1-5759e988-bd862e3fe1be46a994272793",
-            "{line}"
-        );
+        assert_eq!(line["xray_trace_id"], trace, "{line}");
         let is_first = line["function_request_id"] == "r-1";
         assert!(is_first || line["function_request_id"] == "r-2", "{line}");
         assert_eq!(line["cold_start"], is_first, "{line}");
     }
     let handlers = said(&lines, "said by the handler");
     assert_eq!(handlers[0]["step"], "charge");
-    assert!(
-        handlers[0]["key"]
-            .as_str()
-            .unwrap()
-            .starts_with("payments#")
-    );
+    let key = handlers[0]["key"].as_str().unwrap();
+    assert!(key.starts_with("payments#"));
 }
 
 #[test]
 fn an_environment_made_ready_ahead_of_time_has_no_cold_start() {
     let lines = lines(&[("AWS_LAMBDA_INITIALIZATION_TYPE", "provisioned-concurrency")]);
     let handlers = said(&lines, "said by the handler");
-    assert!(
-        handlers.iter().all(|line| line["cold_start"] == false),
-        "{lines:#?}"
-    );
+    let mut handlers = handlers.iter();
+    assert!(handlers.all(|line| line["cold_start"] == false));
 }
 
 #[test]
@@ -126,52 +105,37 @@ fn the_service_is_ours_then_powertools_then_the_namespace() {
     let powertools = ("POWERTOOLS_SERVICE_NAME", "powertools");
     assert_eq!(service(&[powertools]), "powertools");
     assert_eq!(service(&[powertools, ("SQS_ONCE_SERVICE", "ours")]), "ours");
-    let all = [
-        powertools,
-        ("SQS_ONCE_SERVICE", "ours"),
-        ("SET_BY_CODE", "1"),
-    ];
-    assert_eq!(service(&all), "by code");
+    let ours = ("SQS_ONCE_SERVICE", "ours");
+    let by_code = service(&[powertools, ours, ("SET_BY_CODE", "1")]);
+    assert_eq!(by_code, "by code");
 }
 
 #[test]
-fn the_level_of_a_records_line_is_chosen_by_its_outcome() {
+fn the_level_of_a_records_line_is_chosen_by_its_outcome_and_the_code_wins() {
     let levels = ("SQS_ONCE_RECORD_LEVELS", "duplicate=debug, failed=ERROR");
-    let lines = lines(&[levels]);
-    assert_eq!(said(&lines, "record processed")[0]["level"], "INFO");
-    assert_eq!(said(&lines, "record failed")[0]["level"], "ERROR");
-    assert_eq!(said(&lines, "record duplicate").len(), 0, "{lines:#?}");
-}
+    let set = lines(&[levels]);
+    assert_eq!(said(&set, "record processed")[0]["level"], "INFO");
+    assert_eq!(said(&set, "record failed")[0]["level"], "ERROR");
+    assert_eq!(said(&set, "record duplicate").len(), 0, "{set:#?}");
 
-#[test]
-fn what_the_code_says_of_levels_wins_over_the_environment() {
     let all_errors = ("SQS_ONCE_RECORD_LEVELS", "processed=error");
-    let lines = lines(&[all_errors, ("SET_BY_CODE", "1")]);
-    assert_eq!(said(&lines, "record processed").len(), 0, "{lines:#?}");
-    assert_eq!(said(&lines, "record failed")[0]["level"], "WARN");
+    let by_code = lines(&[all_errors, ("SET_BY_CODE", "1")]);
+    assert_eq!(said(&by_code, "record processed").len(), 0, "{by_code:#?}");
+    assert_eq!(said(&by_code, "record failed")[0]["level"], "WARN");
 }
 
 #[test]
-fn a_sampled_invocation_says_everything_from_debug_on() {
+fn a_sampled_invocation_and_nothing_outside_of_it_says_everything_from_debug_on() {
     for variable in ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"] {
-        assert_eq!(said(&lines(&[(variable, "1")]), "said in detail").len(), 3);
+        let sampled = lines(&[(variable, "1")]);
+        assert_eq!(said(&sampled, "said in detail").len(), 3);
+        let mut outside = sampled
+            .iter()
+            .filter(|line| line["function_request_id"].is_null());
+        assert!(outside.all(|line| line["level"] != "DEBUG" && line["level"] != "TRACE"));
         assert_eq!(said(&lines(&[(variable, "0")]), "said in detail").len(), 0);
     }
     assert_eq!(said(&lines(&[]), "said in detail").len(), 0);
-}
-
-#[test]
-fn sampling_leaves_alone_what_is_not_of_a_sampled_invocation() {
-    let all = lines(&[("SQS_ONCE_LOG_SAMPLE_RATE", "1")]);
-    let outside = all
-        .iter()
-        .filter(|line| line["function_request_id"].is_null());
-    for line in outside {
-        assert!(
-            line["level"] == "ERROR" || line["level"] == "WARN" || line["level"] == "INFO",
-            "{line}"
-        );
-    }
 }
 
 #[test]
@@ -227,8 +191,10 @@ fn the_queries_ask_for_fields_and_words_that_there_are() {
     known.extend(documented(METRICS, "metric"));
     // Fields of the warning about the visibility timeout.
     known.extend(["records", "visibility_timeout_ms"].map(str::to_owned));
-    let mut sources = String::new();
-    read_all("src".as_ref(), &mut sources);
+    let sources = files("src".as_ref()).into_iter();
+    let sources: String = sources
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
 
     let (_, queries) = OPERATIONS.split_once("## Queries").unwrap();
     let queries: Vec<_> = queries.split("```text\n").skip(1).collect();
@@ -257,16 +223,6 @@ fn the_queries_ask_for_fields_and_words_that_there_are() {
                 is_word || named_here.contains(&name) || known.contains(name),
                 "{name} in {query}"
             );
-        }
-    }
-}
-
-fn read_all(folder: &Path, into: &mut String) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => read_all(&path, into),
-            false => into.push_str(&fs::read_to_string(&path).unwrap()),
         }
     }
 }

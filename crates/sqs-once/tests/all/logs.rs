@@ -7,82 +7,33 @@ use std::error::Error;
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, SystemTime};
 
 use crate::support::process::{Process, is_logging};
-use aws_lambda_events::event::sqs::SqsEvent;
+use crate::support::stores::Altered;
+use crate::support::{invoke, values};
+use lambda_runtime::Context;
 use proptest::prelude::*;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use sqs_once::key::ItemId;
-use sqs_once::store::Store;
-use sqs_once::store::{
-    Claim, Claimed, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
-};
+use sqs_once::store::{StoreError, StoreErrorKind};
 use sqs_once::testing::{Event, Record};
-use sqs_once::time::Timestamp;
 use sqs_once::{HandlerError, MemoryStore};
-use tower_service::Service;
 use tracing::field::Empty;
 use tracing::{debug, debug_span, error_span, info, info_span, warn};
 
-/// The members of a line in order, including repeated names.
-struct Line(Vec<(String, Box<RawValue>)>);
-
-impl Line {
-    fn parse(line: &str) -> Self {
-        assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
-    }
-
-    fn raw(&self, name: &str) -> &str {
-        let mut members = self.0.iter().filter(|(other, _)| other == name);
-        let (_, value) = members.next().unwrap();
-        assert!(members.next().is_none(), "{name} stands twice");
-        value.get()
-    }
-
-    fn text(&self, name: &str) -> String {
-        serde_json::from_str(self.raw(name)).unwrap()
-    }
-}
-
-impl<'de> Deserialize<'de> for Line {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = Line;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Line, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Line(members))
-            }
-        }
-
-        deserializer.deserialize_map(Members)
-    }
-}
-
 /// A line without its timestamp, which must be valid.
 fn without_timestamp(line: &str) -> Value {
-    let members = Line::parse(&format!("{line}\n"));
-    let timestamp = members.text("timestamp");
-    let shape = timestamp.replace(|char: char| char.is_ascii_digit(), "0");
+    let mut members: Map<String, Value> = serde_json::from_str(line).unwrap();
+    for name in members.keys() {
+        let name = format!("{}:", Value::from(&**name));
+        assert_eq!(line.matches(&name).count(), 1, "{name} stands twice");
+    }
+    let timestamp = members.remove("timestamp").unwrap();
+    let shape = timestamp.as_str().unwrap();
+    let shape = shape.replace(|char: char| char.is_ascii_digit(), "0");
     assert_eq!(shape, "0000-00-00T00:00:00.000Z");
-    let line: Map<_, _> = serde_json::from_str(line).unwrap();
-    assert_eq!(line.len(), members.0.len(), "a name stands twice: {line:?}");
-    let rest = line.into_iter().filter(|(name, _)| name != "timestamp");
-    Value::Object(rest.collect())
+    Value::Object(members)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -180,12 +131,6 @@ async fn in_a_process_that_logs_all_there_is() {
 
 #[test]
 fn a_line_is_one_json_object_with_all_fields_at_its_top() {
-    let line = |level: &str, fields: Value| {
-        let mut line = fields;
-        line["level"] = level.into();
-        line["target"] = module_path!().into();
-        line
-    };
     let while_formatted = || json!({ "said": "inside", "message": "while it is formatted" });
     let process = Process::start(module_path!(), "in_a_process_that_logs_all_there_is");
     let lines = process.rest();
@@ -204,108 +149,63 @@ fn a_line_is_one_json_object_with_all_fields_at_its_top() {
     let log = lines.iter().filter(|line| **line != "the user's own line");
     let log: Vec<_> = log.map(|line| without_timestamp(line)).collect();
     let expected = [
-        line(
-            "INFO",
-            json!({ "message": "charged o-1", "amount_cents": 1299, "currency": "EUR" }),
-        ),
-        line(
-            "WARN",
-            json!({
-                "message": "numbers", "a": u64::MAX, "b": i64::MIN, "c": u128::MAX as f64,
-                "d": i128::MIN as f64, "e": 0.1, "f": true, "g": "given",
-            }),
-        ),
-        line("INFO", json!({ "a": null, "b": null, "c": null })),
-        line(
-            "INFO",
-            json!({
-                "text": "\"\\\n\t\r\u{0}\u{1f}\u{7f}\u{2028}\u{1f600}",
-                "debug": r#""\"\n""#, "display": "a\nb",
-            }),
-        ),
-        line(
-            "INFO",
-            json!({ "a \"quoted\"\nname": 1, "dotted.name": 2, "type": 3 }),
-        ),
-        line(
-            "INFO",
-            json!({ "message": "reserved", "timestamp_": 1, "level_": 2, "target_": 3 }),
-        ),
-        line(
-            "INFO",
-            json!({ "message": "twice", "n": 2, "other": "between" }),
-        ),
-        line(
-            "INFO",
-            json!({ "message": "refused", "error": "charge refused: invalid digit found in string" }),
-        ),
-        line(
-            "INFO",
-            json!({ "message": "in both", "own": "event", "shared": "inner", "requestId": "r-1" }),
-        ),
-        line(
-            "INFO",
-            json!({
-                "message": "later", "own": "inner", "shared": "inner", "later": "now", "requestId": "r-1",
-            }),
-        ),
-        line(
-            "INFO",
-            json!({
-                "message": "changed", "own": "longer", "shared": "changed", "later": "now",
-                "requestId": "r-1",
-            }),
-        ),
-        line(
-            "INFO",
-            json!({
-                "message": "in the outer one", "own": "outer", "shared": "outer", "requestId": "r-1",
-            }),
-        ),
-        line("INFO", json!({ "message": "in none" })),
-        line(
-            "INFO",
-            json!({
-                "message": "in one that is shown", "own": "outer", "shared": "outer", "requestId": "r-1",
-            }),
-        ),
-        line("INFO", while_formatted()),
-        line(
-            "INFO",
-            json!({ "message": "outside", "value": "talkative" }),
-        ),
+        json!({ "message": "charged o-1", "amount_cents": 1299, "currency": "EUR" }),
+        json!({
+            "level": "WARN", "message": "numbers", "a": u64::MAX, "b": i64::MIN,
+            "c": u128::MAX as f64, "d": i128::MIN as f64, "e": 0.1, "f": true, "g": "given",
+        }),
+        json!({ "a": null, "b": null, "c": null }),
+        json!({
+            "text": "\"\\\n\t\r\u{0}\u{1f}\u{7f}\u{2028}\u{1f600}",
+            "debug": r#""\"\n""#, "display": "a\nb",
+        }),
+        json!({ "a \"quoted\"\nname": 1, "dotted.name": 2, "type": 3 }),
+        json!({ "message": "reserved", "timestamp_": 1, "level_": 2, "target_": 3 }),
+        json!({ "message": "twice", "n": 2, "other": "between" }),
+        json!({ "message": "refused", "error": "charge refused: invalid digit found in string" }),
+        json!({ "message": "in both", "own": "event", "shared": "inner", "requestId": "r-1" }),
+        json!({
+            "message": "later", "own": "inner", "shared": "inner", "later": "now", "requestId": "r-1",
+        }),
+        json!({
+            "message": "changed", "own": "longer", "shared": "changed", "later": "now",
+            "requestId": "r-1",
+        }),
+        json!({
+            "message": "in the outer one", "own": "outer", "shared": "outer", "requestId": "r-1",
+        }),
+        json!({ "message": "in none" }),
+        json!({
+            "message": "in one that is shown", "own": "outer", "shared": "outer", "requestId": "r-1",
+        }),
+        while_formatted(),
+        json!({ "message": "outside", "value": "talkative" }),
         // The log and the trace each format the fields of spans.
-        line("INFO", while_formatted()),
-        line("INFO", while_formatted()),
-        line(
-            "INFO",
-            json!({ "message": "in its span", "value": "talkative" }),
-        ),
-        line("INFO", while_formatted()),
-        line("INFO", while_formatted()),
-        line(
-            "INFO",
-            json!({ "message": "recorded in its span", "value": "talkative" }),
-        ),
-        line(
-            "INFO",
-            json!({ "message": "broken", "value": "so \"far\"", "after": 1 }),
-        ),
-        line("INFO", json!({ "message": "after a panic" })),
+        while_formatted(),
+        while_formatted(),
+        json!({ "message": "in its span", "value": "talkative" }),
+        while_formatted(),
+        while_formatted(),
+        json!({ "message": "recorded in its span", "value": "talkative" }),
+        json!({ "message": "broken", "value": "so \"far\"", "after": 1 }),
+        json!({ "message": "after a panic" }),
     ];
-    for (line, expected) in log.iter().zip(&expected) {
-        assert_eq!(line, expected);
+    for (line, fields) in log.iter().zip(&expected) {
+        let mut expected = json!({ "level": "INFO", "target": module_path!() });
+        let fields = fields.as_object().unwrap().clone();
+        expected.as_object_mut().unwrap().extend(fields);
+        assert_eq!(*line, expected);
     }
     assert_eq!(log.len(), expected.len());
 }
 
-/// The event that a process logs: these values in nested spans.
+/// The event that a process logs in nested spans.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Told {
     message: String,
     text: String,
-    /// Whether each span's text is a plain value, recorded later, or formatted by `Debug`.
-    spans: Vec<(Given, String)>,
+    /// The spans' text: as a plain value, recorded later, and formatted by `Debug`.
+    spanned: String,
     /// As bits, since JSON cannot represent every float.
     float: u64,
     signed: i64,
@@ -315,70 +215,80 @@ struct Told {
     flag: bool,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Given {
-    AtOnce,
-    Later,
-    Debugged,
+/// The line of such an event. No other member may be in it, and none twice.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "the members that every line has")]
+struct Line {
+    timestamp: String,
+    level: String,
+    target: String,
+    message: String,
+    text: String,
+    plain: String,
+    later: String,
+    debugged: String,
+    float: Box<RawValue>,
+    signed: i64,
+    unsigned: u64,
+    wide: Box<RawValue>,
+    flag: bool,
 }
 
-const SPANS: [&str; 4] = ["span_0", "span_1", "span_2", "span_3"];
-
 impl Told {
-    fn log(&self, depth: usize) {
-        let Some((given, text)) = self.spans.get(depth) else {
-            return info!(
-                text = self.text,
-                float = f64::from_bits(self.float),
-                signed = self.signed,
-                unsigned = self.unsigned,
-                wide = self.wide.parse::<i128>().unwrap(),
-                flag = self.flag,
-                "{}",
-                self.message
-            );
-        };
-        let span = match depth {
-            0 => info_span!("span", span_0 = Empty, text, innermost = text),
-            1 => info_span!("span", span_1 = Empty, text, innermost = text),
-            2 => info_span!("span", span_2 = Empty, text, innermost = text),
-            _ => info_span!("span", span_3 = Empty, text, innermost = text),
-        };
-        match given {
-            Given::AtOnce => span.record(SPANS[depth], text),
-            Given::Later => span
-                .record(SPANS[depth], "not yet")
-                .record(SPANS[depth], text),
-            Given::Debugged => span.record(SPANS[depth], tracing::field::debug(text)),
-        };
-        span.in_scope(|| self.log(depth + 1));
+    fn log(&self) {
+        let outer = info_span!(
+            "outer",
+            plain = self.spanned,
+            text = "hidden",
+            later = Empty
+        );
+        outer
+            .record("later", "not yet")
+            .record("later", &self.spanned);
+        let _outer = outer.entered();
+        let _inner = info_span!("inner", debugged = ?self.spanned).entered();
+        info!(
+            text = self.text,
+            float = f64::from_bits(self.float),
+            signed = self.signed,
+            unsigned = self.unsigned,
+            wide = self.wide.parse::<i128>().unwrap(),
+            flag = self.flag,
+            "{}",
+            self.message
+        );
     }
 
-    fn check(&self, line: &Line) {
-        assert_eq!(line.text("message"), self.message);
-        assert_eq!(line.text("text"), self.text);
+    fn check(&self, line: &str) {
+        let line: Line = serde_json::from_str(line.strip_suffix('\n').unwrap())
+            .unwrap_or_else(|error| panic!("{error}: {line}"));
+        let debugged = format!("{:?}", self.spanned);
+        assert_eq!(
+            [
+                line.message,
+                line.text,
+                line.plain,
+                line.later,
+                line.debugged
+            ],
+            [
+                &self.message,
+                &self.text,
+                &self.spanned,
+                &self.spanned,
+                &debugged
+            ]
+            .map(String::clone)
+        );
         let float = f64::from_bits(self.float);
         match float.is_finite() {
-            true => assert_eq!(line.raw("float").parse::<f64>().unwrap(), float),
-            false => assert_eq!(line.raw("float"), "null"),
+            true => assert_eq!(line.float.get().parse::<f64>(), Ok(float)),
+            false => assert_eq!(line.float.get(), "null"),
         }
-        assert_eq!(line.raw("signed"), self.signed.to_string());
-        assert_eq!(line.raw("unsigned"), self.unsigned.to_string());
-        assert_eq!(line.raw("wide"), self.wide);
-        assert_eq!(line.raw("flag"), self.flag.to_string());
-        for (name, (given, text)) in SPANS.iter().zip(&self.spans) {
-            let expected = match given {
-                Given::AtOnce | Given::Later => text.clone(),
-                Given::Debugged => format!("{text:?}"),
-            };
-            assert_eq!(line.text(name), expected);
-        }
-        if let Some((_, innermost)) = self.spans.last() {
-            assert_eq!(line.text("innermost"), *innermost);
-        }
-        // In addition to these: timestamp, level, target and the event's seven fields.
-        let spans = self.spans.len() + usize::from(!self.spans.is_empty());
-        assert_eq!(line.0.len(), 10 + spans);
+        assert_eq!(line.wide.get(), self.wide);
+        let numbers = (line.signed, line.unsigned, line.flag);
+        assert_eq!(numbers, (self.signed, self.unsigned, self.flag));
     }
 }
 
@@ -390,18 +300,13 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 fn anything() -> impl Strategy<Value = Told> {
-    let given = prop_oneof![
-        Just(Given::AtOnce),
-        Just(Given::Later),
-        Just(Given::Debugged)
-    ];
-    let spans = prop::collection::vec((given, any_text()), 0..=SPANS.len());
+    let texts = [any_text(), any_text(), any_text()];
     let numbers = (any::<f64>(), any::<i64>(), any::<u64>(), any::<i128>());
-    (any_text(), any_text(), spans, numbers, any::<bool>()).prop_map(
-        |(message, text, spans, (float, signed, unsigned, wide), flag)| Told {
+    (texts, numbers, any::<bool>()).prop_map(
+        |([message, text, spanned], (float, signed, unsigned, wide), flag)| Told {
             message,
             text,
-            spans,
+            spanned,
             float: float.to_bits(),
             signed,
             unsigned,
@@ -418,7 +323,7 @@ async fn in_a_process_that_logs_what_it_is_told() {
     }
     for told in std::io::stdin().lines() {
         let told: Told = serde_json::from_str(&told.unwrap()).unwrap();
-        told.log(0);
+        told.log();
     }
     std::process::exit(0);
 }
@@ -435,7 +340,7 @@ fn whatever_is_logged_comes_back_from_one_line() {
     proptest!(config, |(told in anything())| {
         let mut process = process.borrow_mut();
         process.tell(&told);
-        told.check(&Line::parse(&process.line()));
+        told.check(&process.line());
     });
 }
 
@@ -448,7 +353,7 @@ fn a_line_that_nobody_reads_harms_nobody() {
     } = Process::start(module_path!(), "in_a_process_that_logs_what_it_is_told");
     drop(output);
     let told = json!({
-        "message": "", "text": "", "spans": [], "float": 0, "signed": 0, "unsigned": 0, "wide": "0",
+        "message": "", "text": "", "spanned": "", "float": 0, "signed": 0, "unsigned": 0, "wide": "0",
         "flag": true,
     });
     writeln!(input, "{told}").unwrap();
@@ -459,23 +364,6 @@ fn a_line_that_nobody_reads_harms_nobody() {
 /// Text that would forge a log line if it were not escaped.
 const FORGED: &str =
     "\n2030-01-01T00:00:00.000000Z ERROR forged: everything is fine\r\u{1b}[2K\u{85}\u{2028}";
-
-/// A store whose errors have a given text.
-struct Saying;
-
-impl Store for Saying {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        Box::pin(async move { claims.iter().map(|_| Err(saying())).collect() })
-    }
-
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        Box::pin(async move { settlements.iter().map(|_| Err(saying())).collect() })
-    }
-
-    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        Box::pin(async move { ids.iter().map(|_| Err(saying())).collect() })
-    }
-}
 
 fn saying() -> StoreError {
     StoreError::new(StoreErrorKind::Other, FORGED)
@@ -494,24 +382,20 @@ async fn in_a_process_whose_messages_forge_lines() {
         .fifo(id("group"));
     let event = Event::new([record]);
     let consumer = || {
-        sqs_once::consumer::<Value>()
-            .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        values()
             .handler(async |_: Value| -> Result<(), HandlerError> { Err(FORGED.into()) })
             .on_failure(async |_| Err(FORGED.into()))
             .readable_keys(true)
             .namespace("logs")
     };
-    for mut consumer in [
+    let store = || Altered::new(MemoryStore::new());
+    for consumer in [
         consumer().store(MemoryStore::new()),
-        consumer().store(Saying),
+        consumer().store(store().refusing_claims(|_| Some(saying()))),
+        consumer().store(store().refusing_settlements(|_| Some(saying()))),
     ] {
         consumer.init().await.unwrap();
-        let mut context = lambda_runtime::Context::default();
-        let in_a_minute = SystemTime::now() + Duration::from_secs(60);
-        context.deadline = Timestamp::from(in_a_minute).as_millis();
-        let event: SqsEvent = serde_json::from_str(event.as_json()).unwrap();
-        let invocation = lambda_runtime::LambdaEvent::new(event, context);
-        consumer.call(invocation).await.unwrap();
+        invoke(&consumer, &event, Context::default()).await;
     }
     std::process::exit(0);
 }

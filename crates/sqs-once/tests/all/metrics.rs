@@ -1,21 +1,15 @@
 //! The metrics of a batch on stdout.
 
-use std::time::{Duration, SystemTime};
-
 use crate::support::process::{Process, is_logging};
-use aws_lambda_events::event::sqs::SqsEvent;
-use lambda_runtime::{Context, LambdaEvent};
+use crate::support::stores::Altered;
+use crate::support::{invoke, values};
+use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::key::ItemId;
-use sqs_once::store::Store;
-use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
-};
+use sqs_once::extract::Key;
+use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
 use sqs_once::testing::{Event, Record};
-use sqs_once::time::Timestamp;
-use sqs_once::{HandlerError, MemoryStore, ResultExt};
-use tower_service::Service;
+use sqs_once::{Consumer, HandlerError, MemoryStore, ResultExt};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
@@ -29,65 +23,8 @@ async fn pay(order: Value) -> Result<(), HandlerError> {
     }
 }
 
-/// A store that never answers.
-struct Silent;
-
-impl Store for Silent {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        Box::pin(async move { claims.iter().map(|_| Err(silence())).collect() })
-    }
-
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        Box::pin(async move { settlements.iter().map(|_| Err(silence())).collect() })
-    }
-
-    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        Box::pin(async move { ids.iter().map(|_| Err(silence())).collect() })
-    }
-}
-
-/// A store in which another worker completes each key as soon as it is claimed.
-struct Overtaken;
-
-impl Store for Overtaken {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        let written = |claim: &Claim| {
-            let fence = Fence::first(claim.now);
-            Ok(Claimed::Written { fence })
-        };
-        Box::pin(async move { claims.iter().map(written).collect() })
-    }
-
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        let refused = |settlement: &Settlement| {
-            let theirs = {
-                let mut item = settlement.write(None);
-                item.owner = None;
-                item
-            };
-            Ok(Settled::Refused(Some(Box::new(theirs))))
-        };
-        Box::pin(async move { settlements.iter().map(refused).collect() })
-    }
-
-    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        Box::pin(async move { ids.iter().map(|_| Ok(None)).collect() })
-    }
-}
-
-fn silence() -> StoreError {
-    StoreError::new(StoreErrorKind::AccessDenied, "not allowed")
-}
-
-async fn handle(consumer: &mut sqs_once::Consumer, records: Vec<Record>) {
-    let mut context = Context::default();
-    let in_a_minute = SystemTime::now() + Duration::from_secs(60);
-    context.deadline = Timestamp::from(in_a_minute).as_millis();
-    let event: SqsEvent = serde_json::from_str(Event::new(records).as_json()).unwrap();
-    consumer
-        .call(LambdaEvent::new(event, context))
-        .await
-        .unwrap();
+async fn handle(consumer: &Consumer, records: Vec<Record>) {
+    invoke(consumer, &Event::new(records), Context::default()).await;
 }
 
 #[tokio::test]
@@ -96,12 +33,7 @@ async fn in_a_process_that_handles_batches() {
         return;
     }
     let order = |id: &str, does: &str| Record::json(&json!({ "id": id, "does": does }));
-    let consumer = || {
-        sqs_once::consumer::<Value>()
-            .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-            .namespace("payments")
-            .handler(pay)
-    };
+    let consumer = || values().namespace("payments").handler(pay);
     let mut paying = consumer().store(MemoryStore::new());
     if std::env::var_os("OFF_BY_CODE").is_some() {
         paying = paying.metrics(Metrics::Off);
@@ -113,12 +45,22 @@ async fn in_a_process_that_handles_batches() {
         order("o-1", "pay"),
         Record::text("no JSON"),
     ];
-    handle(&mut paying, first).await;
-    handle(&mut paying, vec![order("o-1", "something else")]).await;
-    handle(&mut consumer().store(Silent), vec![order("o-4", "pay")]).await;
-    handle(&mut consumer().store(Overtaken), vec![order("o-5", "pay")]).await;
+    handle(&paying, first).await;
+    handle(&paying, vec![order("o-1", "something else")]).await;
+    let denied = || StoreError::new(StoreErrorKind::AccessDenied, "not allowed");
+    let denying = Altered::new(MemoryStore::new()).refusing_claims(move |_| Some(denied()));
+    handle(&consumer().store(denying), vec![order("o-4", "pay")]).await;
+    let store = MemoryStore::new();
+    let items = store.clone();
+    let overtaken = values().handler(move |_: Value, key: Key| {
+        // Another worker completes the key meanwhile.
+        items.put(Item::new(key.item_id().clone(), Status::Completed));
+        async {}
+    });
+    let overtaken = overtaken.namespace("payments").store(store);
+    handle(&overtaken, vec![order("o-5", "pay")]).await;
     let many = (0..250).map(|number| order(&format!("many-{number}"), "pay"));
-    handle(&mut paying, many.collect()).await;
+    handle(&paying, many.collect()).await;
     std::process::exit(0);
 }
 
@@ -193,27 +135,18 @@ fn a_batch_is_one_document_that_says_what_became_of_its_records() {
 }
 
 #[test]
-fn a_payload_mismatch_and_a_store_without_an_answer_are_counted() {
+fn a_mismatch_a_store_without_an_answer_and_a_lost_lease_are_counted() {
     let documents = documents(&[EMF]);
-    let (mismatch, silent) = (&documents[1], &documents[2]);
-    assert_eq!(
-        (&mismatch["PayloadMismatch"], &mismatch["ColdStart"]),
-        (&json!(1), &json!(0))
-    );
-    assert_eq!(
-        (&silent["StoreErrors"], &silent["Failed"]),
-        (&json!(1), &json!(1))
-    );
-}
-
-#[test]
-fn an_effect_that_another_worker_completed_as_well_is_a_lost_lease() {
-    let document = &documents(&[EMF])[3];
-    assert_eq!(
-        (&document["LeaseLost"], &document["Processed"]),
-        (&json!(1), &json!(1)),
-        "{document}"
-    );
+    for (at, metrics) in [
+        (1, [("PayloadMismatch", 1), ("ColdStart", 0)]),
+        (2, [("StoreErrors", 1), ("Failed", 1)]),
+        // Another worker completed the effect as well.
+        (3, [("LeaseLost", 1), ("Processed", 1)]),
+    ] {
+        for (metric, value) in metrics {
+            assert_eq!(documents[at][metric], value, "{metric}: {}", documents[at]);
+        }
+    }
 }
 
 #[test]
@@ -227,14 +160,9 @@ fn more_values_than_a_document_takes_go_into_further_ones_and_counts_into_the_fi
             .filter_map(|document| document[metric].as_array());
         arrays.map(Vec::len).sum()
     };
-    assert_eq!(
-        (values("HandlerDuration"), values("MessageAge")),
-        (250, 250)
-    );
-    let received: Vec<_> = many
-        .iter()
-        .map(|document| &document["RecordsReceived"])
-        .collect();
+    assert_eq!(values("HandlerDuration"), 250);
+    assert_eq!(values("MessageAge"), 250);
+    let received = [0, 1, 2].map(|at| &many[at]["RecordsReceived"]);
     assert_eq!(received, [&json!(250), &Value::Null, &Value::Null]);
 }
 
@@ -248,10 +176,8 @@ fn the_service_is_the_only_dimension() {
     for document in documents(&named) {
         let directive = &document["_aws"]["CloudWatchMetrics"][0];
         assert_eq!(directive["Dimensions"], json!([["service"]]));
-        assert_eq!(
-            (&directive["Namespace"], &document["service"]),
-            (&json!("Shop"), &json!("checkout"))
-        );
+        assert_eq!(directive["Namespace"], "Shop");
+        assert_eq!(document["service"], "checkout");
     }
     let ours = documents(&[EMF, ("SQS_ONCE_METRICS_NAMESPACE", "Ours"), named[1]]);
     assert_eq!(ours[0]["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Ours");
@@ -274,10 +200,7 @@ fn metrics_are_written_on_lambda_unless_they_are_switched_off() {
         ("POWERTOOLS_METRICS_DISABLED", "true"),
     ];
     assert_ne!(documents(&both).len(), 0, "ours wins");
+    // Only of the consumers that do not switch them off.
     let by_code = documents(&[LAMBDA, ("OFF_BY_CODE", "1")]);
-    assert_eq!(
-        by_code.len(),
-        2,
-        "only the consumers that do not switch them off"
-    );
+    assert_eq!(by_code.len(), 2);
 }

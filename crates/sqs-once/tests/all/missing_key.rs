@@ -1,14 +1,11 @@
 //! Records without a business key.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use crate::support::{Bench, FIFO, body, event, outcomes};
+use crate::support::{Bench, Notes, Tested, body, in_group, json_body, with};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use sqs_once::extract::{Attempt, Key};
 use sqs_once::handler::{Done, IntoOutcome};
-use sqs_once::key::{JsonPointer, MessageId};
+use sqs_once::key::{JsonPointer, KeyExtractor, MessageId};
 use sqs_once::policy::MissingKey;
 use sqs_once::{
     Batch, BusinessKey, Consumer, HandlerError, IdempotencyToken, ResultExt, State, Writes,
@@ -23,16 +20,7 @@ struct Order {
 }
 
 /// An order's ID, and the token that the handler received.
-type Handled = (Option<String>, String);
-
-#[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<Handled>>>);
-
-impl Seen {
-    fn take(&self) -> Vec<Handled> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
+type Seen = Notes<(Option<String>, String)>;
 
 async fn note(
     order: Order,
@@ -42,7 +30,7 @@ async fn note(
     State(seen): State<Seen>,
 ) -> Result<(), HandlerError> {
     assert!(attempt.fence().get() > 0 && key.item_id().as_str().starts_with("test#"));
-    seen.0.lock().unwrap().push((order.id, token.to_string()));
+    seen.add((order.id, token.to_string()));
     match order.ends.as_str() {
         "badly" => Err("no luck")?,
         "for good" => Err("no use").terminal(),
@@ -52,64 +40,59 @@ async fn note(
     }
 }
 
-fn noting(bench: &Bench) -> (Consumer, Seen) {
+fn noting(policy: MissingKey) -> (Tested, Seen) {
     let seen = Seen::default();
     let noting = consumer::<Order>()
         .key(|order: &Order| order.id.clone())
         .state(seen.clone())
+        .missing_key(policy)
         .handler(note);
-    (bench.consumer(noting), seen)
+    (Bench::new().on(noting), seen)
 }
 
 const KEYLESS: &str = "without a business key: not protected against duplicates";
 
 #[tokio::test(start_paused = true)]
-async fn by_default_a_record_without_a_key_is_terminal() {
-    let bench = Bench::new();
-    let (consumer, seen) = noting(&bench);
-    for consumer in [consumer.clone().missing_key(MissingKey::Terminal), consumer] {
-        assert_eq!(bench.invoke(&consumer, event([body("{}")])).await, ["m-0"]);
-        assert_eq!(bench.outcomes(), outcomes([("m-0", "terminal")]));
+async fn a_record_without_a_key_is_terminal_by_default_or_returns_and_the_store_is_not_asked() {
+    for (policy, outcome) in [
+        (None, "terminal"),
+        (Some(MissingKey::Terminal), "terminal"),
+        (Some(MissingKey::Retry), "failed"),
+    ] {
+        let bench = Bench::new().on(keyed(|order: &Order| order.id.clone()));
+        let bench = bench.with(|it| match policy {
+            Some(policy) => it.missing_key(policy),
+            None => it,
+        });
+        assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
+        assert_eq!(bench.outcomes(), outcome);
+        assert_eq!(bench.store.take_calls(), []);
     }
-    assert!(seen.take().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_without_a_key_can_be_sent_back_to_the_queue() {
-    let bench = Bench::new();
-    let (consumer, seen) = noting(&bench);
-    let consumer = consumer.missing_key(MissingKey::Retry);
+async fn only_a_record_without_a_key_is_sent_back_by_the_policy() {
+    let (bench, seen) = noting(MissingKey::Retry);
     let records = [body("{}"), body(r#"{"id": ""}"#), body(r#"{"id": "a"}"#)];
-    assert_eq!(
-        bench.invoke(&consumer, event(records)).await,
-        ["m-0", "m-1"]
-    );
-    assert_eq!(
-        bench.outcomes(),
-        outcomes([("m-0", "failed"), ("m-1", "terminal"), ("m-2", "processed")])
-    );
+    assert_eq!(bench.run(records).await, ["m-0", "m-1"]);
+    assert_eq!(bench.outcomes(), "failed terminal processed");
     assert_eq!(seen.take().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unprotected_record_runs_every_time_without_a_claim_and_its_line_says_so() {
-    let bench = Bench::new();
-    let (consumer, seen) = noting(&bench);
-    let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
+    let (bench, seen) = noting(MissingKey::ProcessUnprotected);
     for _ in 0..2 {
         let records = [body("{}"), body(r#"{"id": "a"}"#), body("{}")];
-        assert!(bench.invoke(&consumer, event(records)).await.is_empty());
+        assert_eq!(bench.run(records).await, [""; 0]);
     }
     let ids: Vec<_> = seen.take().into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids.iter().filter(|id| id.is_none()).count(), 4);
     assert_eq!(ids.iter().filter(|id| id.is_some()).count(), 1);
-    assert_eq!(
-        bench.store.take_calls(),
-        [("claim", 1), ("settle", 1), ("claim", 1)]
-    );
-    let lines = bench.log.take("sqs_once::record");
-    let keyless = lines.iter().filter(|line| line["message_id"] != "m-1");
-    for line in keyless {
+    let requests = [("claim", 1), ("settle", 1), ("claim", 1)];
+    assert_eq!(bench.store.take_calls(), requests);
+    let lines = bench.lines();
+    for line in lines.iter().filter(|line| line["message_id"] != "m-1") {
         assert_eq!(line["outcome"], "processed");
         assert_eq!(line["level"], "WARN");
         assert_eq!(line["reason"], KEYLESS);
@@ -119,118 +102,85 @@ async fn an_unprotected_record_runs_every_time_without_a_claim_and_its_line_says
 
 #[tokio::test(start_paused = true)]
 async fn an_unprotected_record_that_fails_is_returned_and_says_both() {
-    let bench = Bench::new();
-    let (consumer, _) = noting(&bench);
-    let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
-    let ends = |how: &str| body(&json!({ "ends": how }).to_string());
+    let (bench, _) = noting(MissingKey::ProcessUnprotected);
+    let ends = |how: &str| json_body(&json!({ "ends": how }));
     let records = ["badly", "for good", "by panic", "never", "well"].map(ends);
-    let failed = bench.invoke(&consumer, event(records)).await;
-    assert_eq!(failed, ["m-0", "m-1", "m-2", "m-3"]);
-    let mut lines = bench.log.take("sqs_once::record");
-    lines.sort_by_key(|line| line["message_id"].clone());
-    let told = lines.iter().map(|line| {
+    assert_eq!(bench.run(records).await, ["m-0", "m-1", "m-2", "m-3"]);
+    let lines = bench.lines();
+    for (line, (outcome, reason)) in lines.iter().zip([
+        ("failed", "no luck; "),
+        ("terminal", "no use; "),
+        ("failed", "panicked: what a surprise; "),
+        ("failed", "cancelled at the deadline"),
+        ("processed", ""),
+    ]) {
         assert!(line["reason"].ends_with(KEYLESS), "{line:?}");
-        (line["outcome"].as_str(), line["reason"].split("; ").next())
-    });
-    let told: Vec<_> = told.collect();
-    assert_eq!(told[0], ("failed", Some("no luck")));
-    assert_eq!(told[1], ("terminal", Some("no use")));
-    assert_eq!(told[2], ("failed", Some("panicked: what a surprise")));
-    assert!(told[3].1.unwrap().contains("cancelled at the deadline"));
-    assert!(bench.store.take_calls().is_empty());
+        assert!(line["reason"].contains(reason), "{line:?}");
+        assert_eq!(line["outcome"], outcome);
+    }
+    assert_eq!(bench.store.take_calls(), []);
+}
+
+fn keyed(key: impl KeyExtractor<Order>) -> Consumer {
+    consumer().key(key).handler(async |_: Order| {})
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_function_or_a_tuple_that_lacks_a_part_of_its_key_has_no_key() {
-    let bench = Bench::new();
-    let by_function = consumer::<Order>()
-        .key(|order: &Order| BusinessKey::new(&("order", &order.id)))
-        .handler(async |_: Order| {});
-    let by_tuple = consumer::<Order>()
-        .key((MessageId, JsonPointer::new("/id")))
-        .handler(async |_: Order| {});
-    for consumer in [by_function, by_tuple] {
-        let consumer = bench.consumer(consumer).missing_key(MissingKey::Retry);
-        assert_eq!(bench.invoke(&consumer, event([body("{}")])).await, ["m-0"]);
-        assert_eq!(bench.outcomes(), outcomes([("m-0", "failed")]));
+    for consumer in [
+        keyed(|order: &Order| BusinessKey::new(&("order", &order.id))),
+        keyed((MessageId, JsonPointer::new("/id"))),
+    ] {
+        let bench = Bench::new().on(consumer.missing_key(MissingKey::Retry));
+        assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
+        assert_eq!(bench.outcomes(), "failed");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_unusable_is_terminal_whatever_the_policy() {
-    let bench = Bench::new();
-    let (consumer, seen) = noting(&bench);
-    let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
-    let long = json!({ "id": "x".repeat(5000) }).to_string();
-    let records = [body(r#"{"id": " "}"#), body(&long), body(r#"{"id": 7}"#)];
-    let failed = bench.invoke(&consumer, event(records)).await;
-    assert_eq!(failed, ["m-0", "m-1", "m-2"]);
-    assert!(bench.outcomes().iter().all(|(_, what)| what == "terminal"));
+    let (bench, seen) = noting(MissingKey::ProcessUnprotected);
+    let long = json_body(&json!({ "id": "x".repeat(5000) }));
+    let records = [body(r#"{"id": " "}"#), long, body(r#"{"id": 7}"#)];
+    assert_eq!(bench.run(records).await, ["m-0", "m-1", "m-2"]);
+    assert_eq!(bench.outcomes(), "terminal terminal terminal");
 
-    let failing = sqs_once::consumer::<Value>()
-        .key(|_: &Value| Err::<String, _>("no key in it"))
-        .handler(async |_: Value| {});
-    let failing = bench
-        .consumer(failing)
-        .missing_key(MissingKey::ProcessUnprotected);
-    assert_eq!(bench.invoke(&failing, event([body("{}")])).await, ["m-0"]);
-    assert_eq!(bench.outcomes(), outcomes([("m-0", "terminal")]));
-    assert!(seen.take().is_empty());
+    let failing = keyed(|_: &Order| Err::<String, _>("no key in it"));
+    let failing = bench.consumer(failing.missing_key(MissingKey::ProcessUnprotected));
+    assert_eq!(bench.deliver(&failing, [body("{}")]).await, ["m-0"]);
+    assert_eq!(bench.outcomes(), "terminal");
+    assert_eq!(seen.take(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_token_of_an_unprotected_record_is_its_messages_own() {
-    let bench = Bench::new();
-    let (consumer, seen) = noting(&bench);
-    let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
+    let (bench, seen) = noting(MissingKey::ProcessUnprotected);
     for _ in 0..2 {
-        let mut named = body(r#"{"id": "m-0"}"#);
-        named["messageId"] = json!("other");
-        let records = [body("{}"), body("{}"), named];
-        bench.invoke(&consumer, event(records)).await;
+        let named = with(body(r#"{"id": "m-0"}"#), json!({ "messageId": "other" }));
+        bench.run([body("{}"), body("{}"), named]).await;
     }
-    let tokens: Vec<_> = seen.take().into_iter().map(|(_, token)| token).collect();
-    let mut keyless: Vec<_> = tokens.clone();
-    keyless.sort();
-    keyless.dedup();
+    let mut tokens: Vec<_> = seen.take().into_iter().map(|(_, token)| token).collect();
     assert_eq!(tokens.len(), 5);
-    assert_eq!(keyless.len(), 3, "{tokens:?}");
+    tokens.sort();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 3, "{tokens:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_a_message_group_unprotected_records_keep_their_order() {
-    let bench = Bench::new();
-    let (consumer, seen) = noting(&bench);
-    let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
-    let grouped = |text: &str| {
-        let mut record = body(text);
-        record["attributes"] = json!({ "MessageGroupId": "g" });
-        record["eventSourceARN"] = json!(FIFO);
-        record
-    };
-    let records = [
+    let (bench, seen) = noting(MissingKey::ProcessUnprotected);
+    let bodies = [
         r#"{"id": "a"}"#,
         "{}",
         r#"{"id": "b"}"#,
         r#"{"ends": "badly"}"#,
         r#"{"id": "c"}"#,
     ];
-    let failed = bench.invoke(&consumer, event(records.map(grouped))).await;
-    assert_eq!(failed, ["m-3", "m-4"]);
+    let records = bodies.map(|text| in_group("g", body(text)));
+    assert_eq!(bench.run(records).await, ["m-3", "m-4"]);
     let ids: Vec<_> = seen.take().into_iter().map(|(id, _)| id).collect();
     let id = |id: &str| Some(id.to_owned());
     assert_eq!(ids, [id("a"), None, id("b"), None]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn ten_thousand_unprotected_records_all_run() {
-    let mut bench = Bench::new();
-    bench.timeout = Duration::from_secs(900);
-    let (consumer, seen) = noting(&bench);
-    let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
-    let records = (0..10_000).map(|_| body("{}"));
-    assert!(bench.invoke(&consumer, event(records)).await.is_empty());
-    assert_eq!(seen.take().len(), 10_000);
 }
 
 /// A custom outcome whose type does not show that it contains writes.
@@ -244,12 +194,11 @@ impl IntoOutcome for Reserved {
 
 #[tokio::test(start_paused = true)]
 async fn writes_without_a_key_are_never_acknowledged_unwritten() {
-    let bench = Bench::new();
     let key = |order: &Order| order.id.clone();
-    let alone = consumer::<Order>()
+    let alone = consumer()
         .key(key)
         .handler(async |_: Order| Reserved(Writes::new()));
-    let together = consumer::<Order>()
+    let together = consumer()
         .key(key)
         .batch_handler(async |orders: Batch<Order>| {
             let mut outcome = orders.outcome();
@@ -258,14 +207,11 @@ async fn writes_without_a_key_are_never_acknowledged_unwritten() {
             }
             outcome
         });
-    for (consumer, id) in [(alone, "a"), (together, "b")] {
-        let consumer = bench.consumer(consumer);
-        let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
-        let keyed = body(&json!({ "id": id }).to_string());
-        let failed = bench.invoke(&consumer, event([body("{}"), keyed])).await;
-        assert_eq!(failed, ["m-0"]);
-        let ended = outcomes([("m-0", "terminal"), ("m-1", "processed")]);
-        assert_eq!(bench.outcomes(), ended);
+    for consumer in [alone, together] {
+        let bench = Bench::new().on(consumer.missing_key(MissingKey::ProcessUnprotected));
+        let records = [body("{}"), body(r#"{"id": "a"}"#)];
+        assert_eq!(bench.run(records).await, ["m-0"]);
+        assert_eq!(bench.outcomes(), "terminal processed");
         assert_eq!(bench.store.take_commits().len(), 1);
     }
 }

@@ -1,13 +1,12 @@
 //! Two handlers with one namespace in one process.
 
-use crate::support::process::this_program;
+use crate::support::process::passes;
 use sqs_once::key::ItemId;
-use sqs_once::store::Store;
-use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
+use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
 use sqs_once::{ConfigError, Consumer, MemoryStore};
 
-/// The variable that makes a process of this program a function on Lambda.
-const LAMBDA: &str = "AWS_LAMBDA_FUNCTION_NAME";
+/// The variables of a function on Lambda.
+const ON_LAMBDA: &[(&str, &str)] = &[("AWS_LAMBDA_FUNCTION_NAME", "orders")];
 
 /// A table with this name.
 struct Table(&'static str, MemoryStore);
@@ -45,25 +44,21 @@ async fn start(consumer: Consumer, table: &'static str) -> Result<(), ConfigErro
     consumer.namespace("orders").store(store).init().await
 }
 
-fn in_a_process_of(test: &str, function: Option<&str>) {
-    let mut process = this_program(module_path!(), test);
-    process
-        .env_remove(LAMBDA)
-        .env("SQS_ONCE_TEST_NAMESAKES", "1");
-    process.envs(function.map(|name| (LAMBDA, name)));
-    let output = process.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-}
-
-fn is_process() -> bool {
-    std::env::var_os("SQS_ONCE_TEST_NAMESAKES").is_some()
+/// Whether this process plays the test's part. If not, starts one that does, with these variables.
+fn is_process(test: &str, variables: &[(&str, &str)]) -> bool {
+    const PART: &str = "SQS_ONCE_TEST_NAMESAKES";
+    if std::env::var_os(PART).is_some() {
+        return true;
+    }
+    passes(module_path!(), test, &[variables, &[(PART, "1")]].concat());
+    false
 }
 
 #[tokio::test]
 async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
-    if !is_process() {
-        let test = "on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start";
-        return in_a_process_of(test, Some("orders"));
+    let test = "on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start";
+    if !is_process(test, ON_LAMBDA) {
+        return;
     }
     start(charging(), "orders").await.unwrap();
     let refusal = start(refunding(), "orders").await.unwrap_err();
@@ -83,9 +78,9 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
 
 #[tokio::test]
 async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start() {
-    if !is_process() {
-        let test = "on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start";
-        return in_a_process_of(test, Some("orders"));
+    let test = "on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start";
+    if !is_process(test, ON_LAMBDA) {
+        return;
     }
     let clone = charging();
     for consumer in [charging(), clone.clone(), clone] {
@@ -104,10 +99,6 @@ async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_s
 
 #[tokio::test]
 async fn elsewhere_a_process_may_have_as_many_handlers_for_a_namespace_as_it_likes() {
-    if !is_process() {
-        let test = "elsewhere_a_process_may_have_as_many_handlers_for_a_namespace_as_it_likes";
-        return in_a_process_of(test, None);
-    }
     start(charging(), "orders").await.unwrap();
     start(refunding(), "orders").await.unwrap();
 }

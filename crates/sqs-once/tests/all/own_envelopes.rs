@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::support::sqs::Sqs;
-use crate::support::{Bench, body, event, grouped, outcomes};
+use crate::support::{Bench, DLQ, Tested, body, in_group};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::body::{Envelope, EnvelopeError, EventBridge, Opened, Sns, Text};
 use sqs_once::extract::{FromRecord, Message, MessageMeta, RecordParts, SnsMeta};
-use sqs_once::{Batch, Consumer, HandlerError, consumer, consumer_with};
+use sqs_once::{Batch, HandlerError, consumer, consumer_with};
 
 /// The format `tenant|payload`. Counts how often it is opened.
 #[derive(Clone, Default)]
@@ -40,20 +40,19 @@ impl<S: Sync> FromRecord<S> for Tenant {
     }
 }
 
-fn tenanted(bench: &Bench, envelope: Tenanted) -> Consumer {
+fn tenanted() -> (Tested, Tenanted) {
+    let envelope = Tenanted::default();
     let consumer = consumer_with(Text)
         .key(|payload: &String| payload.clone())
-        .envelope(envelope)
+        .envelope(envelope.clone())
         .handler(async |payload: String, tenant: Tenant| {
             assert_eq!(payload, format!("of {}", tenant.0));
-            Ok::<(), HandlerError>(())
         });
-    bench.consumer(consumer)
+    (Bench::new().on(consumer), envelope)
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_an_envelope_the_body_is_the_payload() {
-    let bench = Bench::new();
     const WRAPPED: &str =
         r#"{"Type":"Notification","TopicArn":"arn:aws:sns:x:1:y","Message":"inside"}"#;
     let reading = consumer_with(Text)
@@ -61,96 +60,69 @@ async fn without_an_envelope_the_body_is_the_payload() {
         .handler(async |text: String, message: MessageMeta| {
             assert_eq!((&*text, message.content()), (WRAPPED, message.body()));
         });
-    let consumer = bench.consumer(reading);
-    let failed = bench.invoke(&consumer, event([body(WRAPPED)])).await;
-    assert!(failed.is_empty());
+    assert_eq!(Bench::new().on(reading).run([body(WRAPPED)]).await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_fails_ignores_or_panics_ends_its_record_alone() {
-    let bench = Bench::new();
-    let consumer = tenanted(&bench, Tenanted::default());
+    let (bench, _) = tenanted();
     let batch = ["a|of a", "secret", "bomb|", "nobody|", "b|of b"].map(body);
-    assert_eq!(bench.invoke(&consumer, event(batch)).await, ["m-1", "m-2"]);
+    assert_eq!(bench.run(batch).await, ["m-1", "m-2"]);
     let all = bench.log.all();
     assert!(all.contains("the tenant envelope can't be opened: it has no `|`"));
     assert!(all.contains("nobody wants it"));
     assert!(!all.contains("4111") && !all.contains("secret"), "{all}");
-    assert_eq!(
-        bench.outcomes(),
-        outcomes([
-            ("m-0", "processed"),
-            ("m-1", "terminal"),
-            ("m-2", "terminal"),
-            ("m-3", "ignored"),
-            ("m-4", "processed")
-        ])
-    );
+    let outcomes = "processed terminal terminal ignored processed";
+    assert_eq!(bench.outcomes(), outcomes);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_envelope_is_opened_when_its_record_is_taken_up_and_not_before() {
-    let bench = Bench::new();
-    let envelope = Tenanted::default();
-    let consumer = tenanted(&bench, envelope.clone());
-    let batch = ["secret", "a|of a"].map(|content| {
-        let mut record = grouped("g", "");
-        record["body"] = json!(content);
-        record
-    });
+    let (bench, envelope) = tenanted();
+    let batch = ["secret", "a|of a"].map(|content| in_group("g", body(content)));
     // After the first failure, the consumer returns the rest of the group without opening it.
-    assert_eq!(bench.invoke(&consumer, event(batch)).await, ["m-0", "m-1"]);
+    assert_eq!(bench.run(batch).await, ["m-0", "m-1"]);
     assert_eq!(envelope.0.load(SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_without_a_body_is_terminal_and_no_envelope_sees_it() {
-    let bench = Bench::new();
-    let envelope = Tenanted::default();
-    let consumer = tenanted(&bench, envelope.clone());
-    assert_eq!(bench.invoke(&consumer, event([json!({})])).await, ["m-0"]);
+    let (bench, envelope) = tenanted();
+    assert_eq!(bench.run([json!({})]).await, ["m-0"]);
     assert_eq!(envelope.0.load(SeqCst), 0);
     assert!(bench.log.all().contains("the message has no body"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_keeps_its_envelope() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
+    let sqs = Sqs::default();
     let refusing = consumer::<IgnoredAny>()
         .envelope(EventBridge)
         .key(|_: &IgnoredAny| 1)
-        .dead_letter_queue("https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq")
+        .dead_letter_queue(DLQ)
         .sqs_client(sqs.client())
         .handler(async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card")));
     let whole = r#"{"id": "e-1", "detail": {"id": 1}}"#;
-    let consumer = bench.consumer(refusing);
-    assert!(
-        bench
-            .invoke(&consumer, event([body(whole)]))
-            .await
-            .is_empty()
-    );
+    assert_eq!(Bench::new().on(refusing).run([body(whole)]).await, [""; 0]);
     let [sent] = sqs.asked("SendMessage").try_into().unwrap();
     assert_eq!(sent["MessageBody"], whole);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_asks_for_an_envelope_that_was_not_there_is_told_so() {
-    let bench = Bench::new();
     let asking = consumer::<IgnoredAny>()
         .envelope(Sns)
         .key(|_: &IgnoredAny| 1)
         .handler(async |_: IgnoredAny, _: SnsMeta| {});
-    let consumer = bench.consumer(asking);
-    assert_eq!(bench.invoke(&consumer, event([body("{}")])).await, ["m-0"]);
-    let line = bench.log.take("sqs_once::record").remove(0);
+    let bench = Bench::new().on(asking);
+    assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
+    let line = bench.line();
     assert_eq!(line["outcome"], "terminal");
     assert!(line["reason"].contains("asks for SnsMeta"), "{line:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_gets_what_is_opened_and_nothing_that_is_ignored() {
-    let bench = Bench::new();
     let consumer = consumer_with(Text)
         .key(|payload: &String| payload.clone())
         .envelope(Tenanted::default())
@@ -164,19 +136,9 @@ async fn a_batch_handler_gets_what_is_opened_and_nothing_that_is_ignored() {
             }
             Ok::<_, HandlerError>(outcome)
         });
-    let consumer = bench.consumer(consumer);
+    let bench = Bench::new().on(consumer);
     let records = ["a|of a", "nobody|x", "bomb|x", "b|of b", "c|of a", "c|of b"].map(body);
-    let failed = bench.invoke(&consumer, event(records)).await;
-    assert_eq!(failed, ["m-2"]);
-    assert_eq!(
-        bench.outcomes(),
-        outcomes([
-            ("m-0", "processed"),
-            ("m-1", "ignored"),
-            ("m-2", "terminal"),
-            ("m-3", "processed"),
-            ("m-4", "duplicate"),
-            ("m-5", "duplicate")
-        ])
-    );
+    assert_eq!(bench.run(records).await, ["m-2"]);
+    let outcomes = "processed ignored terminal processed duplicate duplicate";
+    assert_eq!(bench.outcomes(), outcomes);
 }

@@ -1,7 +1,7 @@
 //! A producer's attributes, through a queue to the consumer.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
@@ -15,11 +15,12 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use proptest::prelude::*;
 use serde_json::Value;
 use sqs_once::extract::{CorrelationId, Key, MessageMeta};
-use sqs_once::key::{KeyError, ProducerKey};
+use sqs_once::key::{KeyError, Namespace, ProducerKey};
 use sqs_once::producer::{Outgoing, OutgoingError};
 use sqs_once::testing::{Answer, Bench, Event, Record};
 use sqs_once::{BusinessKey, Consumer, State};
 use sqs_once_local::{EventSourceMapping, LocalSqs, QueueSettings, Queues};
+use tracing::subscriber::DefaultGuard;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -127,28 +128,16 @@ async fn two_messages_with_equal_keys_are_one_event_and_others_are_others() {
     }
 }
 
-#[tokio::test]
-async fn the_key_is_the_one_that_the_payload_would_have() {
-    let way = Way::new().await;
-    way.send(&Outgoing::new(&("tenant-7", 42_u64)).unwrap())
-        .await;
-    way.receive().await;
-    let by_payload = sqs_once::consumer::<Value>()
-        .key(|_: &Value| ("tenant-7", 42_i32))
-        .namespace("orders")
-        .handler(async |_: Value| {});
-    let answer = way.bench.beside(by_payload);
-    let answer = answer
-        .run(Event::new([Record::text("{}").message_id("again")]))
-        .await;
-    answer.assert_duplicate("again");
+/// Gives this thread's spans OpenTelemetry contexts.
+fn traces() -> DefaultGuard {
+    let provider = SdkTracerProvider::builder().build();
+    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+    tracing::subscriber::set_default(tracing_subscriber::registry().with(layer))
 }
 
 #[tokio::test]
 async fn correlation_id_and_trace_arrive_with_the_message_and_with_entries_of_a_batch() {
-    let provider = SdkTracerProvider::builder().build();
-    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let _guard = traces();
     let way = Way::new().await;
     let outgoing = |key: u64| {
         let correlation_id = CorrelationId::new("c-7\u{fffe}").unwrap();
@@ -204,12 +193,9 @@ async fn without_a_span_no_trace_is_made_up_and_one_that_is_set_stays() {
     let name = MessageSystemAttributeNameForSends::AwsTraceHeader;
     let traced = way.message().message_system_attributes(name, set);
 
-    let provider = SdkTracerProvider::builder().build();
-    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
-    let subscriber = tracing_subscriber::registry().with(layer);
-    let traced = tracing::subscriber::with_default(subscriber, || {
-        tracing::info_span!("send").in_scope(|| outgoing.onto(traced).unwrap())
-    });
+    let guard = traces();
+    let traced = tracing::info_span!("send").in_scope(|| outgoing.onto(traced).unwrap());
+    drop(guard);
     traced.send().await.unwrap();
     way.receive().await;
     way.send(&Outgoing::new("o-2").unwrap()).await;
@@ -248,30 +234,8 @@ async fn a_message_keeps_its_own_attributes_and_says_when_there_is_no_room() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_nobody_wrote_makes_its_record_terminal() {
     let bench = Bench::new(consumer(&Seen::default()));
-    for text in [
-        "o-1",
-        "s:",
-        "s:%20",
-        "s:a,",
-        "i:01",
-        "i:+1",
-        "i:-0",
-        "i:",
-        "b:yes",
-        "x:0",
-        "x:AB",
-        "x:",
-        "n:",
-        "s:a b",
-        "s:%4",
-        "s:%4z",
-        "s:%e2%82%ac",
-        "s:%41",
-        "s:%FF",
-        "s:%é",
-        ",",
-        ":",
-    ] {
+    let texts = "o-1|s:|s:%20|s:a,|i:01|i:+1|i:-0|i:|b:yes|x:0|x:AB|x:|n:|s:a b|s:%4|s:%4z|s:%e2%82%ac|s:%41|s:%FF|s:%é|,|:";
+    for text in texts.split('|') {
         let record = Record::text("{}").attribute("business-key", text);
         let answer = bench.run(Event::new([record])).await;
         answer.assert_terminal("m-1");
@@ -297,41 +261,42 @@ fn what_can_be_no_key_is_not_sent() {
     assert!(matches!(Outgoing::new(&None::<u8>), Err(KeyError::Missing)));
 }
 
+/// Arbitrary texts, and texts that look like parts of a readable key.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[s:,%#2C0aé ]{1,8}", "\\PC{1,8}", "(?s).{1,8}"]
+        .prop_filter("not blank", |text: &String| !text.trim().is_empty())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// Different keys therefore have different attributes and different readable IDs.
     #[test]
-    fn every_key_survives_the_way(
-        text in "\\PC{1,20}[a-z]", number: i128, large: u128, yes: bool,
+    fn every_key_survives_the_way_in_visible_ascii_and_in_the_form_of_its_readable_id(
+        text in text(), number: i128, large: u128, yes: bool,
         bytes in prop::collection::vec(any::<u8>(), 1..20),
     ) {
         let key = BusinessKey::new(&(text, number, large, yes, bytes)).unwrap();
-        let sent = tokio::runtime::Builder::new_current_thread()
+        let entry = SendMessageBatchRequestEntry::builder()
+            .id("e-1")
+            .message_body("{}");
+        let entry = Outgoing::new(&key).unwrap().onto(entry).unwrap();
+        let attributes = entry.get_message_attributes().as_ref().unwrap();
+        let sent = attributes["business-key"].string_value().unwrap();
+        prop_assert!(sent.bytes().all(|byte| byte.is_ascii_graphic()), "{sent}");
+        let id = Namespace::new("n").unwrap().readable_keys(true).item_id(&key);
+        prop_assert_eq!(id.as_str(), format!("n#{sent}"));
+
+        let seen = Seen::default();
+        let record = Record::text("{}").attribute("business-key", sent);
+        tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
             .build()
             .unwrap()
-            .block_on(arrived(&key));
-        prop_assert_eq!(sent, key);
+            .block_on(Bench::new(consumer(&seen)).run(Event::new([record])))
+            .assert_processed("m-1");
+        let (arrived, ..) = seen.lock().unwrap().remove(0);
+        prop_assert_eq!(arrived, key);
     }
-}
-
-/// The key that the consumer reads from a producer's message.
-async fn arrived(key: &BusinessKey) -> BusinessKey {
-    let entry = SendMessageBatchRequestEntry::builder()
-        .id("e-1")
-        .message_body("{}");
-    let entry = Outgoing::new(key).unwrap().onto(entry).unwrap();
-    let attributes = entry.get_message_attributes().as_ref().unwrap();
-    let text = attributes["business-key"].string_value().unwrap();
-    let seen = Seen::default();
-    let bench = Bench::new(consumer(&seen));
-    let bench = bench.timeout(Duration::from_secs(30));
-    let record = Record::text("{}").attribute("business-key", text);
-    bench
-        .run(Event::new([record]))
-        .await
-        .assert_processed("m-1");
-    let (key, ..) = seen.lock().unwrap().remove(0);
-    key
 }

@@ -1,6 +1,8 @@
 //! Data that handlers record with their success.
 
-use crate::support::{Bench, Order, event, order, outcomes};
+use std::collections::HashMap;
+
+use crate::support::{Order, handling, json_body};
 use serde::Serialize;
 use serde_json::json;
 use sqs_once::policy::Mode;
@@ -12,98 +14,44 @@ struct Receipt {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_is_kept_as_json_with_the_completion() {
-    let bench = Bench::new();
-    let consumer = bench.consumer(
-        sqs_once::consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .handler(
-                async |order: Order| -> Result<Recorded<Receipt>, HandlerError> {
-                    Ok(Recorded(Receipt {
-                        number: format!("r-{}", order.id),
-                    }))
-                },
-            ),
-    );
-    assert!(
-        bench
-            .invoke(&consumer, event([order("o-1")]))
-            .await
-            .is_empty()
-    );
-    let data = bench.store.item("o-1").unwrap().data.unwrap();
-    assert_eq!(*data, *json!({ "number": "r-o-1" }).to_string());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_result_is_kept_where_nothing_was_claimed_before() {
-    let bench = Bench::new();
-    let recording = sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .mode(Mode::RecordAfter)
-        .handler(async |_: Order| Recorded("done"));
-    bench
-        .invoke(&bench.consumer(recording), event([order("o-1")]))
-        .await;
-    let data = bench.store.item("o-1").unwrap().data.unwrap();
-    assert_eq!(&*data, "\"done\"");
+async fn a_result_is_kept_as_json_with_the_completion_also_where_nothing_was_claimed_before() {
+    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
+        let bench = handling(async |order: Order| -> Result<_, HandlerError> {
+            let number = format!("r-{}", order.id);
+            Ok(Recorded(Receipt { number }))
+        });
+        let bench = bench.with(|it| it.mode(mode));
+        assert_eq!(bench.run(["o-1"]).await, [""; 0]);
+        let data = bench.store.item("o-1").unwrap().data.unwrap();
+        assert_eq!(*data, *json!({ "number": "r-o-1" }).to_string());
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_is_too_large_is_left_out_and_the_effect_is_still_recorded() {
-    let bench = Bench::new();
-    let consumer = bench.consumer(
-        sqs_once::consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .handler(async |order: Order| {
-                // With two quotes, the first value has 262,144 bytes, and the second has one more.
-                Recorded("x".repeat(usize::try_from(order.total).unwrap()))
-            }),
-    );
-    let sized = |id: &str, total: u32| {
-        crate::support::body(&json!({ "id": id, "total": total }).to_string())
-    };
+    let bench = handling(async |order: Order| {
+        // With two quotes, the first value has 262,144 bytes, and the second has one more.
+        Recorded("x".repeat(usize::try_from(order.total).unwrap()))
+    });
+    let sized = |id: &str, total: u32| json_body(&json!({ "id": id, "total": total }));
     let batch = [sized("fits", 262_142), sized("large", 262_143)];
-    assert!(bench.invoke(&consumer, event(batch)).await.is_empty());
-    assert_eq!(
-        bench.store.item("fits").unwrap().data.unwrap().len(),
-        262_144
-    );
+    assert_eq!(bench.run(batch).await, [""; 0]);
+    let kept = bench.store.item("fits").unwrap().data.unwrap();
+    assert_eq!(kept.len(), 262_144);
     assert_eq!(bench.store.item("large").unwrap().data, None);
-
-    let lines = bench.log.take("sqs_once::record");
-    let large = lines
-        .iter()
-        .find(|line| line["message_id"] == "m-1")
-        .unwrap();
+    let large = &bench.lines()[1];
     assert_eq!(large["level"], "WARN");
-    assert_eq!(
-        large["reason"],
-        "its result was not recorded: it has 262145 bytes, at most 262144 are kept"
-    );
+    let reason = "its result was not recorded: it has 262145 bytes, at most 262144 are allowed";
+    assert_eq!(large["reason"], reason);
 
-    let batch = [sized("large", 262_143)];
-    assert!(bench.invoke(&consumer, event(batch)).await.is_empty());
-    assert_eq!(bench.outcomes(), outcomes([("m-0", "duplicate")]));
+    assert_eq!(bench.run([sized("large", 262_143)]).await, [""; 0]);
+    assert_eq!(bench.outcomes(), "duplicate");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_is_no_json_is_left_out_and_not_shown() {
-    let bench = Bench::new();
-    let consumer = bench.consumer(
-        sqs_once::consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .handler(async |_: Order| Recorded(std::collections::HashMap::from([((1, 2), 3)]))),
-    );
-    assert!(
-        bench
-            .invoke(&consumer, event([order("o-1")]))
-            .await
-            .is_empty()
-    );
-    let lines = bench.log.take("sqs_once::record");
-    assert_eq!(
-        lines[0]["reason"],
-        "its result was not recorded: it can't be written as JSON"
-    );
+    let bench = handling(async |_: Order| Recorded(HashMap::from([((1, 2), 3)])));
+    assert_eq!(bench.run(["o-1"]).await, [""; 0]);
+    let reason = "its result was not recorded: it can't be written as JSON";
+    assert_eq!(bench.line()["reason"], reason);
 }

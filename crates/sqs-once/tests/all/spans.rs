@@ -1,18 +1,15 @@
 //! The OpenTelemetry spans of a batch.
 
-use std::time::{Duration, SystemTime};
-
 use crate::support::process::{Process, is_logging};
-use aws_lambda_events::event::sqs::SqsEvent;
-use lambda_runtime::{Context, LambdaEvent};
+use crate::support::{invoke, values};
+use lambda_runtime::Context;
+use opentelemetry::Value as Attribute;
 use opentelemetry::trace::{SpanId, SpanKind, Status, TracerProvider};
-use opentelemetry::{KeyValue, Value as Attribute};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use serde_json::{Value, json};
+use sqs_once::handler::Handler;
 use sqs_once::testing::{Event, Record};
-use sqs_once::time::Timestamp;
 use sqs_once::{Consumer, HandlerError, MemoryStore, ResultExt};
-use tower_service::Service;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -64,38 +61,31 @@ async fn pay(order: Value) -> Result<(), HandlerError> {
     }
 }
 
+fn handling<X: 'static>(handler: impl Handler<Value, (), X>) -> Consumer {
+    let consumer = values().handler(handler).namespace("payments");
+    consumer.store(MemoryStore::new())
+}
+
 fn consumer() -> Consumer {
-    sqs_once::consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-        .namespace("payments")
-        .store(MemoryStore::new())
-        .handler(pay)
+    handling(pay)
 }
 
 fn order(id: &str, does: &str) -> Record {
     Record::json(&json!({ "id": id, "does": does }))
 }
 
-async fn handle(consumer: &mut Consumer, event: Event, time: Duration) {
+async fn handle(consumer: &Consumer, records: impl IntoIterator<Item = Record>) {
     let mut context = Context::default();
-    context.deadline = Timestamp::from(SystemTime::now() + time).as_millis();
     context.request_id = "r-1".to_owned();
     context.invoked_function_arn =
         "arn:aws:lambda:eu-central-1:123456789012:function:payments".to_owned();
     context.xray_trace_id = Some(LAMBDA.to_owned());
-    let event: SqsEvent = serde_json::from_str(event.as_json()).unwrap();
-    let answer = consumer.call(LambdaEvent::new(event, context));
-    answer.await.unwrap();
+    invoke(consumer, &Event::new(records), context).await;
 }
 
 async fn handled(records: Vec<Record>) -> Vec<SpanData> {
     let traces = Traces::watch();
-    handle(
-        &mut consumer(),
-        Event::new(records),
-        Duration::from_secs(60),
-    )
-    .await;
+    handle(&consumer(), records).await;
     traces.ended()
 }
 
@@ -109,31 +99,40 @@ fn attribute<'a>(span: &'a SpanData, name: &str) -> Option<&'a Attribute> {
     found.first().map(|attribute| &attribute.value)
 }
 
-fn assert_attributes(span: &SpanData, expected: &[KeyValue]) {
-    for KeyValue { key, value, .. } in expected {
-        assert_eq!(
-            attribute(span, key.as_str()),
-            Some(value),
-            "{key}: {span:#?}"
-        );
-    }
+/// Asserts that a span has an attribute.
+fn says(span: &SpanData, name: &str, value: impl Into<Attribute>) {
+    let value = value.into();
+    assert_eq!(attribute(span, name), Some(&value), "{name}: {span:#?}");
+}
+
+fn says_it_is_of_the_queue(span: &SpanData) {
+    assert_eq!(span.name, "process orders");
+    assert_eq!(span.span_kind, SpanKind::Consumer);
+    says(span, "messaging.system", "aws_sqs");
+    says(span, "messaging.operation.name", "process");
+    says(span, "messaging.operation.type", "process");
+    says(span, "messaging.destination.name", "orders");
+    says(span, "faas.trigger", "pubsub");
+}
+
+fn only<'a>(spans: &'a [SpanData], is_it: impl Fn(&&'a SpanData) -> bool) -> &'a SpanData {
+    let mut found = spans.iter().filter(is_it);
+    let span = found.next().unwrap();
+    assert!(found.next().is_none(), "it has one span");
+    span
 }
 
 fn batch(spans: &[SpanData]) -> &SpanData {
-    let of_batch = |span: &&SpanData| attribute(span, "faas.invocation_id").is_some();
-    let mut batches = spans.iter().filter(of_batch);
-    let batch = batches.next().unwrap();
-    assert!(batches.next().is_none());
-    batch
+    only(spans, |span| {
+        attribute(span, "faas.invocation_id").is_some()
+    })
 }
 
 fn record<'a>(spans: &'a [SpanData], id: &str) -> &'a SpanData {
     let id = Attribute::from(id.to_owned());
-    let of_record = |span: &&SpanData| attribute(span, "messaging.message.id") == Some(&id);
-    let mut records = spans.iter().filter(of_record);
-    let record = records.next().unwrap();
-    assert!(records.next().is_none(), "a record has one span");
-    record
+    only(spans, |span| {
+        attribute(span, "messaging.message.id") == Some(&id)
+    })
 }
 
 fn named<'a>(spans: &'a [SpanData], name: &str) -> Vec<&'a SpanData> {
@@ -141,44 +140,27 @@ fn named<'a>(spans: &'a [SpanData], name: &str) -> Vec<&'a SpanData> {
 }
 
 fn links(span: &SpanData) -> Vec<String> {
-    let links = span.links.links.iter();
-    links
-        .map(|link| {
-            format!(
-                "{}-{}",
-                link.span_context.trace_id(),
-                link.span_context.span_id()
-            )
-        })
-        .collect()
+    let contexts = span.links.links.iter().map(|link| &link.span_context);
+    let ids = contexts.map(|span| format!("{}-{}", span.trace_id(), span.span_id()));
+    ids.collect()
 }
 
 #[tokio::test]
 async fn a_batch_has_the_span_that_the_conventions_ask_for() {
     let spans = handled(vec![order("o-1", "pay"), order("o-2", "fail")]).await;
     let batch = batch(&spans);
-    assert_eq!(batch.name, "process orders");
-    assert_eq!(batch.span_kind, SpanKind::Consumer);
     assert_eq!(batch.status, Status::Unset);
-    assert_attributes(
+    says_it_is_of_the_queue(batch);
+    says(batch, "messaging.batch.message_count", 2);
+    says(batch, "faas.invocation_id", "r-1");
+    says(batch, "faas.coldstart", true);
+    says(batch, "cloud.account.id", "123456789012");
+    says(
         batch,
-        &[
-            KeyValue::new("messaging.system", "aws_sqs"),
-            KeyValue::new("messaging.operation.name", "process"),
-            KeyValue::new("messaging.operation.type", "process"),
-            KeyValue::new("messaging.destination.name", "orders"),
-            KeyValue::new("messaging.batch.message_count", 2),
-            KeyValue::new("faas.trigger", "pubsub"),
-            KeyValue::new("faas.invocation_id", "r-1"),
-            KeyValue::new("faas.coldstart", true),
-            KeyValue::new("cloud.account.id", "123456789012"),
-            KeyValue::new(
-                "aws.lambda.invoked_arn",
-                "arn:aws:lambda:eu-central-1:123456789012:function:payments",
-            ),
-            KeyValue::new("sqs_once.batch_item_failures", 1),
-        ],
+        "aws.lambda.invoked_arn",
+        "arn:aws:lambda:eu-central-1:123456789012:function:payments",
     );
+    says(batch, "sqs_once.batch_item_failures", 1);
     // Without the setting that sends spans to X-Ray, the parent span would not exist.
     assert_eq!(batch.parent_span_id, SpanId::INVALID);
 }
@@ -204,48 +186,36 @@ async fn every_record_has_a_span_that_says_how_it_ended() {
         ("unread", "terminal", false, Some("JSON")),
     ] {
         let span = record(&spans, id);
-        assert_eq!(span.name, "process orders");
-        assert_eq!(span.span_kind, SpanKind::Consumer);
         assert_eq!(span.parent_span_id, parent.span_id(), "{id}");
         assert_eq!(span.span_context.trace_id(), parent.trace_id());
-        assert_attributes(
-            span,
-            &[
-                KeyValue::new("messaging.system", "aws_sqs"),
-                KeyValue::new("messaging.operation.name", "process"),
-                KeyValue::new("messaging.operation.type", "process"),
-                KeyValue::new("messaging.destination.name", "orders"),
-                KeyValue::new("faas.trigger", "pubsub"),
-                KeyValue::new("sqs_once.outcome", outcome),
-                KeyValue::new("sqs_once.acknowledged", acknowledged),
-            ],
-        );
+        says_it_is_of_the_queue(span);
+        says(span, "sqs_once.outcome", outcome);
+        says(span, "sqs_once.acknowledged", acknowledged);
         match (error, &span.status) {
             (None, Status::Unset) => assert_eq!(attribute(span, "error.type"), None),
             (Some(words), Status::Error { description }) => {
                 assert!(description.contains(words), "{id}: {description}");
-                assert_attributes(span, &[KeyValue::new("error.type", outcome)]);
+                says(span, "error.type", outcome);
             }
             (_, status) => panic!("{id}: {status:?}"),
         }
     }
     let body = json!({ "id": "o-1", "does": "pay" }).to_string();
-    assert_attributes(
+    says(record(&spans, "paid"), "sqs_once.receive_count", 3);
+    says(
         record(&spans, "paid"),
-        &[
-            KeyValue::new("sqs_once.receive_count", 3),
-            KeyValue::new(
-                "messaging.message.body.size",
-                i64::try_from(body.len()).unwrap(),
-            ),
-        ],
+        "messaging.message.body.size",
+        i64::try_from(body.len()).unwrap(),
     );
 }
 
 #[tokio::test]
-async fn a_span_shows_no_key_and_no_body() {
-    let spans = handled(vec![order("canary", "fail").message_id("m-1")]).await;
-    let key = attribute(record(&spans, "m-1"), "sqs_once.key").unwrap();
+async fn a_span_has_the_correlation_id_and_shows_no_key_and_no_body() {
+    let failing = order("canary", "fail").message_id("m-1");
+    let spans = handled(vec![failing.attribute("correlation-id", "c-7")]).await;
+    let span = record(&spans, "m-1");
+    says(span, "messaging.message.conversation_id", "c-7");
+    let key = attribute(span, "sqs_once.key").unwrap();
     assert!(key.as_str().starts_with("payments#"), "{key}");
     assert!(!format!("{spans:?}").contains("canary"));
 }
@@ -274,20 +244,6 @@ async fn a_record_is_linked_to_the_span_that_sent_it_sampled_or_not() {
 }
 
 #[tokio::test]
-async fn the_correlation_id_is_the_conversations() {
-    let spans = handled(vec![
-        order("o-1", "pay")
-            .message_id("m-1")
-            .attribute("correlation-id", "c-7"),
-    ])
-    .await;
-    assert_attributes(
-        record(&spans, "m-1"),
-        &[KeyValue::new("messaging.message.conversation_id", "c-7")],
-    );
-}
-
-#[tokio::test]
 async fn a_handlers_own_spans_are_inside_of_its_records() {
     let spans = handled(vec![order("o-1", "call").message_id("m-1")]).await;
     let record = record(&spans, "m-1").span_context.span_id();
@@ -303,7 +259,7 @@ async fn requests_to_the_store_are_spans_of_the_batch() {
     let parent = batch(&spans).span_context.span_id();
     let claim = named(&spans, "claim")[0];
     assert_eq!(claim.parent_span_id, parent);
-    assert_attributes(claim, &[KeyValue::new("sqs_once.keys", 2)]);
+    says(claim, "sqs_once.keys", 2);
     let settled = named(&spans, "settle");
     assert!(!settled.is_empty());
     assert!(settled.iter().all(|span| span.parent_span_id == parent));
@@ -312,42 +268,23 @@ async fn requests_to_the_store_are_spans_of_the_batch() {
 #[tokio::test]
 async fn spans_end_before_the_answer_even_where_somebody_keeps_them() {
     let traces = Traces::watch();
-    let mut consumer = sqs_once::consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-        .namespace("payments")
-        .store(MemoryStore::new())
-        .handler(async |_: Value| std::mem::forget(tracing::Span::current()));
-    let event = Event::new([order("o-1", "pay").message_id("m-1")]);
-    handle(&mut consumer, event, Duration::from_secs(60)).await;
+    let consumer = handling(async |_: Value| std::mem::forget(tracing::Span::current()));
+    handle(&consumer, [order("o-1", "pay").message_id("m-1")]).await;
     let spans = traces.ended();
-    assert_attributes(
-        record(&spans, "m-1"),
-        &[KeyValue::new("sqs_once.outcome", "processed")],
-    );
-    assert_attributes(
-        batch(&spans),
-        &[KeyValue::new("sqs_once.batch_item_failures", 0)],
-    );
+    says(record(&spans, "m-1"), "sqs_once.outcome", "processed");
+    says(batch(&spans), "sqs_once.batch_item_failures", 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn records_that_the_deadline_cut_off_or_kept_from_starting_have_spans_too() {
     let traces = Traces::watch();
-    let mut consumer = sqs_once::consumer::<Value>()
-        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-        .namespace("payments")
-        .store(MemoryStore::new())
-        .concurrency(1)
-        .handler(async |_: Value| std::future::pending::<()>().await);
+    let consumer = handling(async |_: Value| std::future::pending::<()>().await).concurrency(1);
     let records = ["slow", "behind"].map(|id| order(id, "pay").message_id(id).fifo("group"));
-    handle(&mut consumer, Event::new(records), Duration::from_secs(60)).await;
+    handle(&consumer, records).await;
     let spans = traces.ended();
-    assert_attributes(
-        record(&spans, "slow"),
-        &[KeyValue::new("error.type", "failed")],
-    );
+    says(record(&spans, "slow"), "error.type", "failed");
     let behind = record(&spans, "behind");
-    assert_attributes(behind, &[KeyValue::new("sqs_once.outcome", "failed")]);
+    says(behind, "sqs_once.outcome", "failed");
     // The record was not started.
     assert_eq!(behind.status, Status::Unset);
     assert_eq!(attribute(behind, "error.type"), None);
@@ -369,9 +306,8 @@ async fn a_start_is_a_span_with_its_steps() {
 async fn a_span_around_the_consumer_is_the_parent_of_its_batch() {
     let traces = Traces::watch();
     let around = tracing::info_span!("around");
-    let mut consumer = consumer();
-    let event = Event::new([order("o-1", "pay")]);
-    let handled = handle(&mut consumer, event, Duration::from_secs(60));
+    let consumer = consumer();
+    let handled = handle(&consumer, [order("o-1", "pay")]);
     tracing::Instrument::instrument(handled, around).await;
     let spans = traces.ended();
     let around = named(&spans, "around")[0].span_context.span_id();
@@ -398,16 +334,10 @@ async fn in_a_process_that_traces_a_batch() {
 #[test]
 fn a_batch_is_a_part_of_lambdas_trace_where_spans_go_to_xray() {
     let traced = |propagators| {
-        let variables = [
-            ("OTEL_PROPAGATORS", propagators),
-            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-        ];
-        let lines = Process::with(
-            module_path!(),
-            "in_a_process_that_traces_a_batch",
-            &variables,
-        )
-        .rest();
+        let json = ("AWS_LAMBDA_LOG_FORMAT", "JSON");
+        let variables = [("OTEL_PROPAGATORS", propagators), json];
+        let test = "in_a_process_that_traces_a_batch";
+        let lines = Process::with(module_path!(), test, &variables).rest();
         let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
         let mut traced = lines.filter(|line: &Value| line["message"] == "traced");
         traced.next().unwrap()

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
+use crate::support::Transaction;
+use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde::{Deserialize, Serialize};
-use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::policy::Disposition;
-use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::testing::{Bench, Event, Operation};
+use sqs_once::testing::{Bench, Event};
 use sqs_once::{HandlerError, Writes};
 
 #[derive(Deserialize, Serialize)]
@@ -34,26 +33,6 @@ fn setup() -> (Bench, Event) {
         id: "o-1".to_owned(),
     };
     (Bench::new(reserve::consumer()), Event::new([&order]))
-}
-
-fn table(write: &TransactWriteItem) -> &str {
-    match (write.put(), write.update()) {
-        (Some(put), None) => put.table_name(),
-        (None, Some(update)) => update.table_name(),
-        _ => panic!("no such write was returned"),
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_written_is_there_to_be_looked_at_in_order_and_once() {
-    let (bench, event) = setup();
-    bench.run(&event).await.assert_processed("m-1");
-    bench.run(&event).await.assert_duplicate("m-1");
-    let writes = bench.store().writes();
-    assert!(writes.iter().map(table).eq(["orders", "stock"]));
-    let id = &writes[0].put().unwrap().item()["id"];
-    assert_eq!(id, &AttributeValue::S("o-1".to_owned()));
-    assert_eq!(bench.store().requests(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,21 +64,6 @@ async fn a_condition_of_a_write_that_is_none_waits_for_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_with_completions_is_trouble_with_commits() {
-    let (bench, event) = setup();
-    let store = bench.store();
-    store.fail(Operation::Complete, StoreErrorKind::AccessDenied, 1);
-    bench.run(&event).await.assert_failed("m-1");
-    assert!(store.writes().is_empty());
-
-    store.lose_answers(Operation::Complete, usize::MAX);
-    bench.run(&event).await.assert_failed("m-1");
-    store.lose_answers(Operation::Complete, 0);
-    bench.run(&event).await.assert_duplicate("m-1");
-    assert_eq!(store.writes().len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_crash_leaves_nothing_behind_and_nothing_to_wait_for() {
     let (bench, event) = setup();
     bench.run_and_crash(&event).await;
@@ -107,29 +71,6 @@ async fn a_crash_leaves_nothing_behind_and_nothing_to_wait_for() {
     assert_eq!(bench.item("o-1").await, None);
     bench.run(&event).await.assert_processed("m-1");
     assert_eq!(bench.store().writes().len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_workers_key_is_not_written_for() {
-    let (bench, event) = setup();
-    bench.another_worker_claims("o-1").await;
-    bench.run(&event).await.assert_in_progress("m-1");
-    bench.another_worker_completes("o-1").await;
-    bench.run(&event).await.assert_duplicate("m-1");
-    assert!(bench.store().writes().is_empty());
-    let item = bench.item("o-1").await.unwrap();
-    assert_eq!(item.status, Status::Completed);
-}
-
-/// Another store's transaction, as a handler's argument.
-struct Transaction;
-
-impl<S: Sync> FromRecord<S> for Transaction {
-    const TRANSACTION: bool = true;
-
-    async fn from_record(_: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self)
-    }
 }
 
 #[tokio::test(start_paused = true)]

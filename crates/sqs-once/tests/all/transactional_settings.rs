@@ -1,36 +1,32 @@
 //! Settings that do not work with transactional handlers: the consumer does not start and names the setting to change.
 
 use crate::support::database::{Database, Ledger};
-use crate::support::process::this_program;
-use crate::support::{Bench, Order};
+use crate::support::process::passes;
+use crate::support::{Bench, Order, orders};
 use sqs_once::policy::{MissingKey, Mode};
-use sqs_once::{Consumer, MemoryStore, Writes, consumer};
+use sqs_once::{Consumer, HandlerError, MemoryStore, Writes};
 
 fn writing() -> Consumer {
-    let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());
-    consumer.handler(async |_: Order| Writes::new())
+    orders().handler(async |_: Order| Writes::new())
 }
 
 fn booking() -> Consumer {
-    let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());
-    consumer.handler(async |_: Order, _: Ledger| {})
+    orders().handler(async |_: Order, _: Ledger| {})
 }
 
 fn both() -> Consumer {
-    let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());
-    consumer.handler(async |_: Order, _: Ledger| Ok::<_, sqs_once::HandlerError>(Writes::new()))
+    orders().handler(async |_: Order, _: Ledger| Ok::<_, HandlerError>(Writes::new()))
 }
 
 fn plain() -> Consumer {
-    let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());
-    consumer.handler(async |_: Order| {})
+    orders().handler(async |_: Order| {})
 }
 
 /// Sets a store that supports both.
-fn on_all(bench: &Bench, consumer: Consumer) -> Consumer {
-    bench
-        .consumer(consumer)
-        .store(Database::beside(&bench.store))
+fn on_all(consumer: Consumer) -> Consumer {
+    let bench = Bench::new();
+    let database = Database::beside(&bench.store);
+    bench.consumer(consumer).store(database)
 }
 
 async fn refusal(consumer: &Consumer) -> String {
@@ -39,24 +35,18 @@ async fn refusal(consumer: &Consumer) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
-    let bench = Bench::new();
+    const RECORD_AFTER: Option<Mode> = Some(Mode::RecordAfter);
+    const CLAIM_FIRST: Option<Mode> = Some(Mode::ClaimFirst);
+    const APART: &str = "they don't commit together";
     for (consumer, mode, says) in [
-        (
-            plain(),
-            Some(Mode::Transactional),
-            "can't commit with anything",
-        ),
-        (writing(), Some(Mode::RecordAfter), "is `RecordAfter`, but"),
-        (booking(), Some(Mode::RecordAfter), "is `RecordAfter`, but"),
-        (
-            booking(),
-            Some(Mode::ClaimFirst),
-            "in which its key is claimed",
-        ),
-        (both(), None, "they don't commit together"),
-        (both(), Some(Mode::ClaimFirst), "they don't commit together"),
+        (plain(), Some(Mode::Transactional), "can't commit with"),
+        (writing(), RECORD_AFTER, "is `RecordAfter`, but"),
+        (booking(), RECORD_AFTER, "is `RecordAfter`, but"),
+        (booking(), CLAIM_FIRST, "in which its key is claimed"),
+        (both(), None, APART),
+        (both(), CLAIM_FIRST, APART),
     ] {
-        let consumer = on_all(&bench, consumer);
+        let consumer = on_all(consumer);
         let consumer = match mode {
             Some(mode) => consumer.mode(mode),
             None => consumer,
@@ -70,7 +60,6 @@ async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
-    let bench = Bench::new();
     for (consumer, mode) in [
         (plain(), Mode::ClaimFirst),
         (plain(), Mode::RecordAfter),
@@ -78,13 +67,12 @@ async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
         (writing(), Mode::Transactional),
         (booking(), Mode::Transactional),
     ] {
-        on_all(&bench, consumer).mode(mode).init().await.unwrap();
+        on_all(consumer).mode(mode).init().await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
-    let bench = Bench::new();
     for (consumer, says) in [
         (
             writing(),
@@ -96,22 +84,18 @@ async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
              `PostgresStore`",
         ),
     ] {
-        let consumer = bench.consumer(consumer).store(MemoryStore::new());
+        let consumer = consumer.namespace("test").store(MemoryStore::new());
         assert_eq!(refusal(&consumer).await, says);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transaction_without_a_store_asks_for_one_and_not_for_a_table() {
+async fn a_transaction_without_a_store_asks_for_one_and_every_other_handler_for_a_table() {
     assert_eq!(
         refusal(&booking()).await,
         "the setting `store` is not set, but the handler takes a transaction of one: expected `.store(…)` with the \
          store that has it, such as `PostgresStore::from_env()?`"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn every_other_handler_without_a_store_asks_for_a_table() {
     for consumer in [plain(), writing()] {
         let refusal = refusal(&consumer).await;
         assert!(refusal.starts_with("SQS_ONCE_TABLE is "), "{refusal}");
@@ -120,16 +104,14 @@ async fn every_other_handler_without_a_store_asks_for_a_table() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_record() {
-    let bench = Bench::new();
     for consumer in [writing(), booking()] {
-        let consumer = on_all(&bench, consumer);
+        let consumer = on_all(consumer);
         for allowed in [MissingKey::Terminal, MissingKey::Retry] {
             let consumer = consumer.clone().missing_key(allowed);
             consumer.init().await.unwrap();
         }
-        let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
         assert_eq!(
-            refusal(&consumer).await,
+            refusal(&consumer.missing_key(MissingKey::ProcessUnprotected)).await,
             "the setting `missing_key` is `ProcessUnprotected`, but the handler's effect commits with the record of \
              its key: expected `Terminal` or `Retry`"
         );
@@ -139,20 +121,14 @@ async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_rec
 #[test]
 fn the_off_switch_is_refused_where_the_effect_commits_through_the_store() {
     let this = "in_a_process_with_the_off_switch_only_effects_apart_can_be";
-    let output = this_program(module_path!(), this)
-        .env("SQS_ONCE_DISABLED", "true")
-        .output()
-        .unwrap();
-    let output = String::from_utf8_lossy(&output.stdout);
-    assert!(output.contains("1 passed"), "{output}");
+    passes(module_path!(), this, &[("SQS_ONCE_DISABLED", "true")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_a_process_with_the_off_switch_only_effects_apart_can_be() {
-    let bench = Bench::new();
-    on_all(&bench, plain()).init().await.unwrap();
+    on_all(plain()).init().await.unwrap();
     for consumer in [writing(), booking()] {
-        let started = on_all(&bench, consumer).init().await;
+        let started = on_all(consumer).init().await;
         match std::env::var_os("SQS_ONCE_DISABLED") {
             None => started.unwrap(),
             Some(_) => assert_eq!(

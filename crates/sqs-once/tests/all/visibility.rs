@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, Order, event, grouped, order, outcomes};
+use crate::support::{Bench, Order, SECOND, Tested, grouped, order, orders, with};
 use serde_json::{Value, json};
 use sqs_once::policy::Backoff;
 use sqs_once::random::Random;
 use sqs_once::testing::TestSettings;
-use sqs_once::{Consumer, HandlerError, ResultExt, consumer};
+use sqs_once::{HandlerError, ResultExt};
 use tokio::time::sleep;
 
-const SECOND: Duration = Duration::from_secs(1);
 const HOUR: u64 = 60 * 60;
 /// The start time of the tests' clocks.
 const START_MILLIS: u64 = 1_790_000_000_000;
@@ -26,32 +25,31 @@ impl Random for Least {
     }
 }
 
-/// Orders named `after-N` request N seconds, `bad…` fail, `hopeless…` are terminal, `slow…` run for a minute.
-fn client(bench: &Bench, sqs: &Sqs) -> Consumer {
-    let consumer = consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .sqs_client(sqs.client())
-        .handler(async |order: Order| -> Result<(), HandlerError> {
-            let failed = || Err("no luck");
+/// Orders named `after-N` request N seconds, and the others end as they request.
+fn client(sqs: &Sqs) -> Tested {
+    let consumer = orders().sqs_client(sqs.client()).handler(
+        async |order: Order| -> Result<(), HandlerError> {
             if let Some(secs) = order.id.strip_prefix("after-") {
-                let secs: f64 = secs.parse()?;
-                let delay = Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX);
-                failed().retry_after(delay)?;
-            } else if order.id.starts_with("bad") {
-                failed()?;
-            } else if order.id.starts_with("hopeless") {
-                failed().terminal()?;
-            } else if order.id.starts_with("slow") {
-                sleep(60 * SECOND).await;
+                let delay = Duration::try_from_secs_f64(secs.parse()?);
+                Err("no luck").retry_after(delay.unwrap_or(Duration::MAX))?;
             }
-            Ok(())
-        });
-    bench.consumer(consumer)
+            order.obey().await
+        },
+    );
+    Bench::new().on(consumer)
 }
 
-fn backing_off(bench: &Bench, sqs: &Sqs) -> Consumer {
+fn backing_off(sqs: &Sqs) -> Tested {
     let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
-    client(bench, sqs).backoff(backoff).random(Least)
+    client(sqs).with(|it| it.backoff(backoff).random(Least))
+}
+
+/// A consumer with a backoff, or without.
+fn either(sqs: &Sqs, with_backoff: bool) -> Tested {
+    match with_backoff {
+        true => backing_off(sqs),
+        false => client(sqs),
+    }
 }
 
 /// A record with this receipt handle, on its nth delivery.
@@ -62,18 +60,22 @@ fn delivered(mut record: Value, handle: &str, receive_count: u32) -> Value {
     record
 }
 
+/// Failing orders on their first delivery, with the handles `h0`, `h1` and so on.
+fn failing(count: usize) -> impl Iterator<Item = Value> {
+    (0..count).map(|at| delivered(order(&format!("bad-{at}")), &format!("h{at}"), 1))
+}
+
 /// The requested visibility timeouts, by receipt handle.
 fn asked(sqs: &Sqs) -> BTreeMap<String, u64> {
     let requests = sqs.asked("ChangeMessageVisibilityBatch");
     let entries = requests
         .iter()
         .flat_map(|request| request["Entries"].as_array().unwrap());
-    entries
-        .map(|entry| {
-            let handle = entry["ReceiptHandle"].as_str().unwrap().to_owned();
-            (handle, entry["VisibilityTimeout"].as_u64().unwrap())
-        })
-        .collect()
+    let asked = entries.map(|entry| {
+        let handle = entry["ReceiptHandle"].as_str().unwrap().to_owned();
+        (handle, entry["VisibilityTimeout"].as_u64().unwrap())
+    });
+    asked.collect()
 }
 
 fn expected<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
@@ -84,57 +86,51 @@ fn expected<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64>
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_record_stays_away_longer_with_every_delivery() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
+    let sqs = Sqs::default();
     let records = [1, 2, 3, 4, 9].map(|count| {
         let id = format!("bad-{count}");
         delivered(order(&id), &format!("h{count}"), count)
     });
     let good = delivered(order("good"), "h0", 1);
-    let consumer = backing_off(&bench, &sqs);
-    let failed = bench
-        .invoke(&consumer, event(records.into_iter().chain([good])))
-        .await;
-    assert_eq!(failed.len(), 5);
+    assert_eq!(
+        backing_off(&sqs)
+            .run(records.into_iter().chain([good]))
+            .await
+            .len(),
+        5
+    );
     let waits = [("h1", 5), ("h2", 10), ("h3", 20), ("h4", 30), ("h9", 30)];
     assert_eq!(asked(&sqs), expected(waits));
-    let [request] = sqs
-        .asked("ChangeMessageVisibilityBatch")
-        .try_into()
-        .unwrap();
-    let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
-    assert_eq!(request["QueueUrl"], url);
 }
 
 #[tokio::test(start_paused = true)]
-async fn chance_keeps_records_apart_that_failed_together() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let backoff = Backoff::exponential(HOUR as u32 * SECOND, 10 * HOUR as u32 * SECOND);
-    let consumer = client(&bench, &sqs).backoff(backoff);
-    let records = (0..10).map(|at| delivered(order(&format!("bad-{at}")), &format!("h{at}"), 1));
-    bench.invoke(&consumer, event(records)).await;
-    let waits: Vec<_> = asked(&sqs).into_values().collect();
-    assert!(
-        waits.iter().all(|wait| (HOUR..=2 * HOUR).contains(wait)),
-        "{waits:?}"
-    );
-    assert!(waits.iter().any(|wait| *wait != waits[0]), "{waits:?}");
+async fn the_queues_url_is_known_from_its_arn_and_can_be_set() {
+    let by_arn = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+    let set = "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/orders";
+    for (setting, url) in [(None, by_arn), (Some(set), set)] {
+        let sqs = Sqs::default();
+        let bench = backing_off(&sqs).with(|it| match setting {
+            Some(url) => it.queue_url(url),
+            None => it,
+        });
+        bench.run(failing(1)).await;
+        let requests = sqs.asked("ChangeMessageVisibilityBatch");
+        assert_eq!(requests.len(), 1);
+        assert_eq!(requests[0]["QueueUrl"], url);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_handlers_wish_is_kept_in_whole_seconds_with_and_without_a_backoff() {
     for with_backoff in [false, true] {
-        let (bench, sqs) = (Bench::new(), Sqs::default());
-        let consumer = match with_backoff {
-            true => backing_off(&bench, &sqs),
-            false => client(&bench, &sqs),
-        };
+        let sqs = Sqs::default();
         let records = [
             delivered(order("after-7"), "whole", 1),
             delivered(order("after-7.2"), "up", 2),
             delivered(order("after-0"), "at once", 3),
             delivered(order("bad"), "no wish", 1),
         ];
-        assert_eq!(bench.invoke(&consumer, event(records)).await.len(), 4);
+        assert_eq!(either(&sqs, with_backoff).run(records).await.len(), 4);
         let mut waits = expected([("whole", 7), ("up", 8), ("at once", 0)]);
         if with_backoff {
             waits.insert("no wish".to_owned(), 5);
@@ -145,7 +141,7 @@ async fn the_handlers_wish_is_kept_in_whole_seconds_with_and_without_a_backoff()
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
+    let sqs = Sqs::default();
     let mut earlier = delivered(order("after-90000"), "earlier", 1);
     let an_hour_ago = START_MILLIS - HOUR * 1000;
     earlier["attributes"]["ApproximateFirstReceiveTimestamp"] = json!(an_hour_ago.to_string());
@@ -156,7 +152,7 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
         delivered(order("after-80000"), "again", 2),
         delivered(order("after-1e30"), "never", 1),
     ];
-    bench.invoke(&client(&bench, &sqs), event(records)).await;
+    client(&sqs).run(records).await;
     let waits = [
         ("now", 12 * HOUR - 60),
         ("earlier", 11 * HOUR - 60),
@@ -169,20 +165,17 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
 #[tokio::test(start_paused = true)]
 async fn a_record_in_progress_elsewhere_stays_away_until_that_lease_has_lapsed() {
     for with_backoff in [false, true] {
-        let (bench, sqs) = (Bench::new(), Sqs::default());
-        let consumer = match with_backoff {
-            true => backing_off(&bench, &sqs),
-            false => client(&bench, &sqs),
-        };
-        let slow = event([delivered(order("slow"), "first", 1)]);
+        let sqs = Sqs::default();
+        let bench = either(&sqs, with_backoff);
         let second = async {
             sleep(10 * SECOND).await;
-            let again = event([delivered(order("slow"), "second", 1)]);
-            assert_eq!(bench.invoke(&consumer, again).await, ["m-0"]);
+            let again = delivered(order("slow"), "second", 1);
+            assert_eq!(bench.run([again]).await, ["m-0"]);
             // The first deadline is 30 s after the start, and the lease ends 3 s later.
             assert_eq!(asked(&sqs), expected([("second", 23)]));
         };
-        let (_, ()) = tokio::join!(bench.invoke(&consumer, slow), second);
+        let slow = delivered(order("slow"), "first", 1);
+        let (_, ()) = tokio::join!(bench.run([slow]), second);
         // The handler was cancelled a second before its deadline, and its claim expires.
         assert_eq!(asked(&sqs).get("first"), with_backoff.then_some(&5));
     }
@@ -190,12 +183,8 @@ async fn a_record_in_progress_elsewhere_stays_away_until_that_lease_has_lapsed()
 
 #[tokio::test(start_paused = true)]
 async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let consumer = client(&bench, &sqs);
-    let elsewhere = async {
-        let slow = event([delivered(grouped("a", "slow"), "elsewhere", 1)]);
-        bench.invoke(&consumer, slow).await
-    };
+    let sqs = Sqs::default();
+    let bench = client(&sqs);
     let here = async {
         sleep(10 * SECOND).await;
         let records = [
@@ -205,9 +194,10 @@ async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
             delivered(grouped("b", "b2"), "its key's group", 1),
             delivered(grouped("c", "bad"), "another", 1),
         ];
-        bench.invoke(&consumer, event(records)).await
+        bench.run(records).await
     };
-    let (_, failed) = tokio::join!(elsewhere, here);
+    let slow = delivered(grouped("a", "slow"), "elsewhere", 1);
+    let (_, failed) = tokio::join!(bench.run([slow]), here);
     assert_eq!(failed, ["m-0", "m-1", "m-2", "m-3", "m-4"]);
     let waits = ["a1", "its group", "its key", "its key's group"].map(|handle| (handle, 23));
     assert_eq!(asked(&sqs), expected(waits));
@@ -215,29 +205,28 @@ async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_that_the_batch_still_takes_counts() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let consumer = client(&bench, &sqs).record_timeout(10 * SECOND);
+    let sqs = Sqs::default();
+    let bench = client(&sqs).with(|it| it.record_timeout(10 * SECOND));
     let records = [
         delivered(order("after-3"), "over", 1),
         delivered(order("after-30"), "left", 1),
         delivered(order("slow"), "last", 1),
     ];
-    bench.invoke(&consumer, event(records)).await;
+    bench.run(records).await;
     assert_eq!(asked(&sqs), expected([("over", 0), ("left", 20)]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows() {
-    let (mut bench, sqs) = (Bench::new(), Sqs::default());
-    bench.timeout = 20 * HOUR as u32 * SECOND;
-    let consumer = client(&bench, &sqs);
+    let sqs = Sqs::default();
+    let mut bench = client(&sqs);
+    bench.bench.timeout = Duration::from_hours(20);
     let second = async {
         sleep(SECOND).await;
-        let again = event([delivered(order("slow"), "second", 2)]);
-        bench.invoke(&consumer, again).await
+        bench.run([delivered(order("slow"), "second", 2)]).await
     };
-    let slow = event([delivered(order("slow"), "first", 1)]);
-    let (_, failed) = tokio::join!(bench.invoke(&consumer, slow), second);
+    let slow = delivered(order("slow"), "first", 1);
+    let (_, failed) = tokio::join!(bench.run([slow]), second);
     assert_eq!(failed, ["m-0"]);
     let longest = 12 * HOUR - 60 - 15 * 60;
     assert_eq!(asked(&sqs), expected([("second", longest)]));
@@ -245,34 +234,29 @@ async fn a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_never_started_is_not_backed_off() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let consumer = backing_off(&bench, &sqs).concurrency(1);
-    let records = [
-        delivered(order("slow"), "cancelled", 9),
-        delivered(order("next"), "untried", 9),
-    ];
-    assert_eq!(
-        bench.invoke(&consumer, event(records)).await,
-        ["m-0", "m-1"]
-    );
-    assert_eq!(asked(&sqs).keys().collect::<Vec<_>>(), ["cancelled"]);
+    let sqs = Sqs::default();
+    let bench = backing_off(&sqs).with(|it| it.concurrency(1));
+    let cancelled = delivered(order("slow"), "cancelled", 9);
+    let untried = delivered(order("next"), "untried", 9);
+    assert_eq!(bench.run([cancelled, untried]).await, ["m-0", "m-1"]);
+    assert!(asked(&sqs).keys().eq(["cancelled"]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fifo_group_comes_back_together() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
+    let sqs = Sqs::default();
     let records = [
-        delivered(grouped("a", "after-40"), "a1", 1),
-        delivered(grouped("b", "bad"), "b1", 2),
-        delivered(grouped("a", "a2"), "a2", 1),
-        delivered(grouped("b", "b2"), "b2", 1),
-        delivered(grouped("c", "c1"), "c1", 1),
-        delivered(grouped("d", "hopeless"), "d1", 1),
-        delivered(grouped("d", "d2"), "d2", 1),
+        ("a", "after-40", "a1", 1),
+        ("b", "bad", "b1", 2),
+        ("a", "a2", "a2", 1),
+        ("b", "b2", "b2", 1),
+        ("c", "c1", "c1", 1),
+        ("d", "hopeless", "d1", 1),
+        ("d", "d2", "d2", 1),
     ];
-    let failed = bench
-        .invoke(&backing_off(&bench, &sqs), event(records))
-        .await;
+    let records =
+        records.map(|(group, id, handle, count)| delivered(grouped(group, id), handle, count));
+    let failed = backing_off(&sqs).run(records).await;
     assert_eq!(failed, ["m-0", "m-1", "m-2", "m-3", "m-5", "m-6"]);
     let waits = [("a1", 40), ("a2", 40), ("b1", 10), ("b2", 10)];
     assert_eq!(asked(&sqs), expected(waits));
@@ -280,26 +264,19 @@ async fn a_fifo_group_comes_back_together() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_records_travel_in_a_request() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let records = (0..25).map(|at| delivered(order(&format!("bad-{at}")), &format!("h{at}"), 1));
-    bench
-        .invoke(&backing_off(&bench, &sqs), event(records))
-        .await;
+    let sqs = Sqs::default();
+    backing_off(&sqs).run(failing(25)).await;
     let requests = sqs.asked("ChangeMessageVisibilityBatch");
-    let sizes: Vec<_> = requests
+    let entries = requests
         .iter()
-        .map(|request| request["Entries"].as_array().unwrap().len())
-        .collect();
+        .map(|request| request["Entries"].as_array().unwrap());
+    let sizes: Vec<_> = entries.clone().map(Vec::len).collect();
     assert_eq!(sizes, [10, 10, 5]);
     assert_eq!(asked(&sqs).len(), 25);
-    for request in requests {
-        let entries = request["Entries"].as_array().unwrap();
-        let ids: Vec<_> = entries.iter().map(|entry| entry["Id"].as_str()).collect();
-        assert!(
-            ids.iter()
-                .enumerate()
-                .all(|(at, id)| *id == Some(&*at.to_string()))
-        );
+    for entries in entries {
+        for (at, entry) in entries.iter().enumerate() {
+            assert_eq!(entry["Id"], at.to_string());
+        }
     }
 }
 
@@ -312,64 +289,41 @@ async fn a_call_that_fails_changes_nothing_and_is_one_line_without_receipt_handl
         Turn::LoseAnswer,
         Turn::Hang,
     ] {
-        let (bench, sqs) = (Bench::new(), Sqs::always(turn.clone()));
-        let records = (0..12).map(|at| delivered(order(&format!("bad-{at}")), "handle-0", 1));
+        let bench = backing_off(&Sqs::always(turn.clone()));
+        let handle = json!({ "receiptHandle": "handle-0" });
         let failed = bench
-            .invoke(&backing_off(&bench, &sqs), event(records))
+            .run(failing(12).map(|it| with(it, handle.clone())))
             .await;
         assert_eq!(failed.len(), 12, "{turn:?}");
-        let lines = bench.outcomes();
-        assert_eq!(lines.len(), 12);
-        assert!(lines.iter().all(|(_, outcome)| outcome == "failed"));
+        assert_eq!(bench.outcomes(), ["failed"; 12].join(" "));
         let lines = bench.log.take("sqs_once::disposition::visibility");
         assert_eq!(lines.len(), 1, "{turn:?}: {lines:?}");
         let line = format!("{lines:?}");
         assert!(!line.contains("handle-0"), "{line}");
-        let refused = matches!(
-            turn,
-            Turn::Refuse("com.amazonaws.sqs#AccessDeniedException")
-        );
-        assert_eq!(line.contains("sqs:ChangeMessageVisibility"), refused);
+        let is_denied = matches!(turn, Turn::Refuse(code) if code.contains("AccessDenied"));
+        let permission = "sqs:ChangeMessageVisibility";
+        assert_eq!(line.contains(permission), is_denied);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_is_in_time_even_if_sqs_never_answers() {
-    let (mut bench, sqs) = (Bench::new(), Sqs::always(Turn::Hang));
-    bench.timeout = 3 * SECOND;
-    let consumer = backing_off(&bench, &sqs);
-    let start = tokio::time::Instant::now();
-    let failed = bench
-        .invoke(&consumer, event([delivered(order("bad"), "h", 1)]))
-        .await;
-    assert_eq!(failed, ["m-0"]);
-    assert!(start.elapsed() < 3 * SECOND);
-    assert_eq!(bench.outcomes(), outcomes([("m-0", "failed")]));
+    let mut bench = backing_off(&Sqs::always(Turn::Hang));
+    bench.bench.timeout = 3 * SECOND;
+    assert_eq!(bench.run(failing(1)).await, ["m-0"]);
+    assert!(bench.elapsed() < 3 * SECOND);
+    assert_eq!(bench.outcomes(), "failed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn records_without_receipt_handle_or_queue_are_left_alone() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let mut nowhere = delivered(order("bad-2"), "h", 1);
-    nowhere["eventSourceARN"] = json!("nowhere");
-    let records = [delivered(order("bad-1"), "", 1), nowhere];
-    let failed = bench
-        .invoke(&backing_off(&bench, &sqs), event(records))
-        .await;
-    assert_eq!(failed, ["m-0", "m-1"]);
+    let sqs = Sqs::default();
+    let handleless = delivered(order("bad-1"), "", 1);
+    let nowhere = json!({ "eventSourceARN": "nowhere" });
+    let nowhere = with(delivered(order("bad-2"), "h", 1), nowhere);
+    assert_eq!(
+        backing_off(&sqs).run([handleless, nowhere]).await,
+        ["m-0", "m-1"]
+    );
     assert!(sqs.requests().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_queues_url_can_be_set() {
-    let (bench, sqs) = (Bench::new(), Sqs::default());
-    let url = "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/orders";
-    let consumer = backing_off(&bench, &sqs).queue_url(url);
-    let record = delivered(order("bad"), "h", 1);
-    bench.invoke(&consumer, event([record])).await;
-    let [request] = sqs
-        .asked("ChangeMessageVisibilityBatch")
-        .try_into()
-        .unwrap();
-    assert_eq!(request["QueueUrl"], url);
 }

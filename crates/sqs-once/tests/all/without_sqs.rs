@@ -71,6 +71,8 @@ async fn an_order_has_one_receipt_however_often_and_wherever_its_event_arrives()
     let another = bench.start().await;
     let receipt = invoke(&one, &event("o-1")).await.unwrap();
     assert_eq!(receipt["amount_cents"], 1299);
+    let refused = invoke(&one, &event(" ")).await.unwrap_err();
+    assert!(refused.to_string().contains("the business key is empty"));
     for function in [&one, &another] {
         assert_eq!(invoke(function, &event("o-1")).await.unwrap(), receipt);
     }
@@ -104,30 +106,4 @@ async fn the_off_switch_bypasses_the_store_and_says_so() {
     function.stop().await;
     let lines = bench.lines.lock().unwrap();
     assert!(lines.iter().any(|line| line.contains("SQS_ONCE_DISABLED")));
-}
-
-#[tokio::test]
-async fn an_event_without_its_key_is_refused_and_the_function_goes_on() {
-    let bench = Bench::new().await;
-    let function = bench.start().await;
-    let refused = invoke(&function, &event(" ")).await.unwrap_err();
-    let text = refused.to_string();
-    assert!(text.contains("the business key is empty"), "{text}");
-    assert!(invoke(&function, &event("o-1")).await.is_ok());
-}
-
-#[tokio::test]
-async fn a_function_without_its_table_refuses_to_start_and_names_the_variable() {
-    let bench = Bench::new().await;
-    let function = bench.launch().start().await.unwrap();
-    match invoke(&function, &event("o-1")).await.unwrap_err() {
-        InvokeError::Exited { status, last_lines } => {
-            assert!(!status.success());
-            assert!(
-                last_lines.join("\n").contains("SQS_ONCE_TABLE"),
-                "{last_lines:?}"
-            );
-        }
-        other => panic!("{other:?}"),
-    }
 }

@@ -1,22 +1,15 @@
 //! `Writes`: the checks before the request, and the consumer's use of them.
 
-// Not in `support`, since the other tests need no embedded DynamoDB.
-
 use std::collections::HashMap;
 
-use crate::support::dynamodb::DynamoDb;
-use crate::support::{Bench, Order, event};
+use crate::support::{Order, Tested, handling};
 use serde::Serialize;
 use sqs_once::aws_sdk_dynamodb::primitives::Blob;
-use sqs_once::aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, ConditionCheck, Delete, KeySchemaElement,
-    KeyType, Put, ScalarAttributeType, Update,
-};
+use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, Update};
 use sqs_once::handler::IntoOutcome;
-use sqs_once::policy::{Disposition, Mode};
-use sqs_once::store::{Conflict, WritesError};
-use sqs_once::{Consumer, DynamoDbStore, HandlerError, Writes, consumer};
-use sqs_once_local::TableDescription;
+use sqs_once::policy::Disposition;
+use sqs_once::store::WritesError;
+use sqs_once::{HandlerError, Writes};
 
 /// 4 MB minus 4 KiB.
 const MOST_BYTES: usize = 4_190_208;
@@ -78,7 +71,7 @@ fn a_transaction_takes_ninety_nine_writes() {
         })
     };
     accepted(some(99));
-    let said = "100 writes: a transaction takes 99 beside the record of its key";
+    let said = "100 writes: a transaction accepts 99 in addition to the record of its key";
     assert_eq!(refused(some(100)), said);
 }
 
@@ -91,7 +84,7 @@ fn a_transaction_takes_four_megabytes_with_what_is_recorded() {
     let most = MOST_BYTES - "id".len() - "o-1".len() - "body".len();
     accepted(filled(most));
     let said = format!(
-        "the writes have {} bytes together: a transaction takes {MOST_BYTES} beside the record of its key",
+        "the writes have {} bytes together: a transaction accepts {MOST_BYTES} in addition to the record of its key",
         MOST_BYTES + 1
     );
     assert_eq!(refused(filled(most + 1)), said);
@@ -120,6 +113,7 @@ fn size(item: Attributes) -> usize {
 #[test]
 fn every_type_counts_as_dynamodb_counts_it() {
     let blob = || Blob::new([0; 5]);
+    let named = ("name", text("ab"));
     for (value, bytes) in [
         (text("eur €"), 7),
         (number("1234"), 3),
@@ -132,10 +126,7 @@ fn every_type_counts_as_dynamodb_counts_it() {
         (AttributeValue::Bs(vec![blob(), blob()]), 10),
         (AttributeValue::L(vec![]), 3),
         (AttributeValue::L(vec![text("ab"), text("c")]), 3 + 2 + 3),
-        (
-            AttributeValue::M(attributes([("name", text("ab"))])),
-            3 + 1 + 4 + 2,
-        ),
+        (AttributeValue::M(attributes([named])), 3 + 1 + 4 + 2),
     ] {
         let shown = format!("{value:?}");
         assert_eq!(size(attributes([(":a", value)])), bytes, "{shown}");
@@ -148,48 +139,29 @@ fn two_writes_to_one_item_are_named() {
     let item = || [("id", text("o-1")), ("total", number("7"))];
     let pair = [("pk", text("o")), ("sk", text("1"))];
     let row = [("pk", text("o")), ("sk", text("1")), ("a", text("b"))];
-    let writes = Writes::new;
-    for (writes, first, second) in [
-        (
-            writes()
-                .update(update("orders", key()))
-                .delete(delete("orders", key())),
-            "write 0 (update of table `orders`)",
-            "write 1 (delete from table `orders`)",
-        ),
-        (
-            writes()
-                .check(check("orders", key()))
-                .put_item(put("orders", item())),
-            "write 0 (check of table `orders`)",
-            "write 1 (put into table `orders`)",
-        ),
-        (
-            writes()
-                .put_item(put("orders", row))
-                .update(update("orders", pair)),
-            "write 0 (put into table `orders`)",
-            "write 1 (update of table `orders`)",
-        ),
-        (
-            // Another write to that table shows its key.
-            writes()
-                .put_item(put("orders", item()))
-                .update(update("orders", [("id", text("o-2"))]))
-                .put_item(put("orders", key())),
-            "write 0 (put into table `orders`)",
-            "write 2 (put into table `orders`)",
-        ),
-        (
-            writes()
-                .put_item(put("orders", item()))
-                .put_item(put("orders", item())),
-            "write 0 (put into table `orders`)",
-            "write 1 (put into table `orders`)",
-        ),
-    ] {
+    let putting = |item: Put| Writes::new().put_item(item);
+    let updating = Writes::new().update(update("orders", key()));
+    let checking = Writes::new().check(check("orders", key()));
+    // Another write to that table shows its key.
+    let other = putting(put("orders", item())).update(update("orders", [("id", text("o-2"))]));
+    let all = [
+        updating.delete(delete("orders", key())),
+        checking.put_item(put("orders", item())),
+        putting(put("orders", row)).update(update("orders", pair)),
+        other.put_item(put("orders", key())),
+        putting(put("orders", item())).put_item(put("orders", item())),
+    ];
+    for (writes, (first, at, second)) in all.into_iter().zip([
+        ("update of", 1, "delete from"),
+        ("check of", 1, "put into"),
+        ("put into", 1, "update of"),
+        ("put into", 2, "put into"),
+        ("put into", 1, "put into"),
+    ]) {
         let said = refused(writes);
-        let expected = format!("{first} and {second} are of the same item");
+        let expected = format!(
+            "write 0 ({first} table `orders`) and write {at} ({second} table `orders`) change the same item"
+        );
         assert!(said.starts_with(&expected), "{said}");
         assert!(!said.contains("o-1"), "{said}");
     }
@@ -226,15 +198,11 @@ fn writes_to_different_items_are_none_to_one() {
 #[test]
 fn writes_that_name_nothing_are_refused() {
     let nameless = Writes::new().put_item(put("", [("id", text("o-1"))]));
-    assert_eq!(
-        refused(nameless),
-        "write 0 (put into table ``) names no table"
-    );
+    let said = "write 0 (put into table ``) names no table";
+    assert_eq!(refused(nameless), said);
     let keyless = Writes::new().update(update("stock", []));
-    assert_eq!(
-        refused(keyless),
-        "write 0 (update of table `stock`) has no key"
-    );
+    let said = "write 0 (update of table `stock`) has no key";
+    assert_eq!(refused(keyless), said);
     let ruled = Writes::new().delete(delete("stock", [("id", text("a-7"))]));
     let said = "`on_conflict` is set for write 1, but there are 1 writes, counted from 0";
     let ruled = ruled.on_conflict(1, |_| Disposition::Terminal);
@@ -292,137 +260,23 @@ fn writes_show_nothing_of_what_is_in_them() {
     }
 }
 
-/// A consumer that takes each order's total from the stock, with its DynamoDB.
-struct Warehouse {
-    bench: Bench,
-    dynamodb: DynamoDb,
-}
-
-impl Warehouse {
-    async fn with_stock(pieces: &str) -> Self {
-        let warehouse = Self {
-            bench: Bench::new(),
-            dynamodb: DynamoDb::start(TableDescription::default()),
-        };
-        let key = AttributeDefinition::builder().attribute_name("id");
-        let key = key.attribute_type(ScalarAttributeType::S).build().unwrap();
-        let schema = KeySchemaElement::builder().attribute_name("id");
-        let schema = schema.key_type(KeyType::Hash).build().unwrap();
-        let create = warehouse.dynamodb.client().create_table();
-        let create = create.table_name("stock").attribute_definitions(key);
-        let create = create.key_schema(schema);
-        let create = create.billing_mode(BillingMode::PayPerRequest);
-        create.send().await.unwrap();
-        warehouse.put_stock(pieces).await;
-        warehouse
-    }
-
-    async fn put_stock(&self, pieces: &str) {
-        let put = self.dynamodb.client().put_item().table_name("stock");
-        let put = put.item("id", text("a-7")).item("pieces", number(pieces));
-        put.send().await.unwrap();
-        self.dynamodb.take_operations();
-    }
-
-    async fn stock(&self) -> String {
-        let get = self.dynamodb.client().get_item().table_name("stock");
-        let item = get.key("id", text("a-7")).send().await.unwrap().item;
-        self.dynamodb.take_operations();
-        item.unwrap()["pieces"].as_n().unwrap().clone()
-    }
-
-    fn consumer(&self, more: fn(Writes) -> Writes) -> Consumer {
-        let table = TableDescription::default().name;
-        let taking = consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .handler(move |order: Order| async move {
-                let update = Update::builder()
-                    .table_name("stock")
-                    .key("id", text("a-7"))
-                    .update_expression("SET pieces = pieces - :total")
-                    .condition_expression("pieces >= :total")
-                    .expression_attribute_values(":total", number(&order.total.to_string()))
-                    .build()?;
-                Ok::<_, HandlerError>(more(Writes::new().update(update)))
-            });
-        let store = DynamoDbStore::new(self.dynamodb.client(), table);
-        self.bench.consumer(taking).store(store)
-    }
-
-    /// Handles an order of `total` pieces. Returns the outcome, the reason, and the requests.
-    async fn order(&self, consumer: &Consumer, id: &str, total: u64) -> (String, String, String) {
-        let body = serde_json::json!({ "id": id, "total": total });
-        let record = crate::support::body(&body.to_string());
-        self.bench.invoke(consumer, event([record])).await;
-        let mut line = self.bench.log.take("sqs_once::record").remove(0);
-        let reason = line.remove("reason").unwrap_or_default();
-        let requests = self.dynamodb.take_operations().join(" ");
-        (line.remove("outcome").unwrap(), reason, requests)
-    }
-}
-
-fn told(outcome: &str, reason: &str, requests: &str) -> (String, String, String) {
-    (outcome.to_owned(), reason.to_owned(), requests.to_owned())
-}
-
-const NOT_MET: &str = "write 0 (update of table `stock`): its condition was not met";
-
-#[tokio::test(start_paused = true)]
-async fn the_writes_of_a_handler_happen_once_for_a_key() {
-    let warehouse = Warehouse::with_stock("5").await;
-    let consumer = warehouse.consumer(|writes| writes);
-    let first = warehouse.order(&consumer, "o-1", 2).await;
-    assert_eq!(first, told("processed", "", "TransactWriteItems"));
-    let again = warehouse.order(&consumer, "o-1", 2).await;
-    assert_eq!(again, told("duplicate", "", "TransactWriteItems"));
-    assert_eq!(warehouse.stock().await, "3");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_duplicate_whose_condition_is_no_longer_met_is_a_duplicate() {
-    let warehouse = Warehouse::with_stock("3").await;
-    let consumer = warehouse.consumer(|writes| writes);
-    warehouse.order(&consumer, "o-1", 2).await;
-    let (outcome, ..) = warehouse.order(&consumer, "o-1", 2).await;
-    assert_eq!(outcome, "duplicate");
-    assert_eq!(warehouse.stock().await, "1");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_condition_that_is_not_met_fails_the_record_which_may_come_again() {
-    let warehouse = Warehouse::with_stock("1").await;
-    let consumer = warehouse.consumer(|writes| writes);
-    let conflict = warehouse.order(&consumer, "o-1", 2).await;
-    let requests = "TransactWriteItems BatchGetItem";
-    assert_eq!(conflict, told("failed", NOT_MET, requests));
-    warehouse.put_stock("2").await;
-    let (outcome, ..) = warehouse.order(&consumer, "o-1", 2).await;
-    assert_eq!(outcome, "processed");
-    assert_eq!(warehouse.stock().await, "0");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rule_says_what_becomes_of_the_message() {
-    let warehouse = Warehouse::with_stock("1").await;
-    let consumer = warehouse.consumer(|writes| {
-        writes.on_conflict(0, |conflict: &Conflict| {
-            match (conflict.write().operation(), conflict.write().table()) {
-                ("update", "stock") => Disposition::Terminal,
-                _ => Disposition::Retry,
-            }
-        })
-    });
-    let (outcome, reason, _) = warehouse.order(&consumer, "o-1", 2).await;
-    assert_eq!((&*outcome, &*reason), ("terminal", NOT_MET));
+/// A consumer whose handler returns an update, changed in this way.
+fn writing(change: fn(Writes) -> Writes) -> Tested {
+    handling(move |order: Order| {
+        let update = update("stock", [("id", text(&order.id))]);
+        std::future::ready(change(Writes::new().update(update)))
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_panics_means_retry_and_says_so() {
-    let warehouse = Warehouse::with_stock("1").await;
-    let consumer = warehouse.consumer(|writes| writes.on_conflict(0, |_| panic!("no idea")));
-    let (outcome, reason, _) = warehouse.order(&consumer, "o-1", 2).await;
-    let said = format!("{NOT_MET}, and the rule for that panicked: no idea");
-    assert_eq!((&*outcome, &*reason), ("failed", &*said));
+    let bench = writing(|writes| writes.on_conflict(0, |_| panic!("no idea")));
+    bench.store.fail_condition(0, 1);
+    assert_eq!(bench.run(["a"]).await, ["m-0"]);
+    let line = bench.line();
+    assert_eq!(line["outcome"], "failed");
+    let said = "write 0 (update of table `stock`): its condition was not met, and the rule for that panicked: no idea";
+    assert_eq!(line["reason"], said);
 }
 
 #[tokio::test(start_paused = true)]
@@ -433,80 +287,35 @@ async fn a_rule_that_panics_when_it_is_dropped_fails_nothing() {
             panic!("dropped");
         }
     }
-    let warehouse = Warehouse::with_stock("5").await;
-    let consumer = warehouse.consumer(|writes| {
+    let bench = writing(|writes| {
         let bomb = Bomb;
         writes.on_conflict(0, move |_| {
             let _held = &bomb;
             Disposition::Terminal
         })
     });
-    let (outcome, ..) = warehouse.order(&consumer, "o-1", 2).await;
-    assert_eq!(outcome, "processed");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_result_is_recorded_with_the_key() {
-    let warehouse = Warehouse::with_stock("5").await;
-    let consumer = warehouse.consumer(|writes| writes.recording(&["receipt"]));
-    warehouse.order(&consumer, "o-1", 2).await;
-    let scan = warehouse.dynamodb.client().scan();
-    let table = TableDescription::default().name;
-    let items = scan.table_name(table).send().await.unwrap().items.unwrap();
-    assert_eq!(items.len(), 1);
-    assert_eq!(items[0]["data"], text("[\"receipt\"]"));
+    assert_eq!(bench.run(["a"]).await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_can_not_be_kept_is_left_out_and_the_writes_happen() {
-    let warehouse = Warehouse::with_stock("5").await;
-    let consumer = warehouse.consumer(|writes| writes.recording(&"x".repeat(300 * 1024)));
-    let (outcome, reason, _) = warehouse.order(&consumer, "o-1", 2).await;
-    assert_eq!(outcome, "processed");
+    let bench = writing(|writes| writes.recording(&"x".repeat(300 * 1024)));
+    assert_eq!(bench.run(["a"]).await, [""; 0]);
+    let reason = &bench.line()["reason"];
     assert!(
         reason.starts_with("its result was not recorded"),
         "{reason}"
     );
-    assert_eq!(warehouse.stock().await, "3");
+    assert_eq!(bench.store.written(), ["stock"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn writes_that_can_not_be_sent_are_terminal_and_nothing_is() {
-    let warehouse = Warehouse::with_stock("5").await;
-    let consumer = warehouse.consumer(|writes| {
-        let twice = delete("stock", [("id", text("a-7"))]);
-        writes.delete(twice)
-    });
-    let (outcome, reason, requests) = warehouse.order(&consumer, "o-1", 2).await;
-    assert_eq!((&*outcome, &*requests), ("terminal", ""));
-    assert!(reason.contains("are of the same item"), "{reason}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_is_claimed_first_is_given_back_after_a_conflict() {
-    let warehouse = Warehouse::with_stock("1").await;
-    let consumer = warehouse.consumer(|writes| writes).mode(Mode::ClaimFirst);
-    let conflict = warehouse.order(&consumer, "o-1", 2).await;
-    let requests = "UpdateItem TransactWriteItems BatchGetItem UpdateItem";
-    assert_eq!(conflict, told("failed", NOT_MET, requests));
-    warehouse.put_stock("5").await;
-    let second = warehouse.order(&consumer, "o-1", 2).await;
-    // The item refuses the first claim, although it is free.
-    let requests = "UpdateItem UpdateItem TransactWriteItems";
-    assert_eq!(second, told("processed", "", requests));
-    assert_eq!(warehouse.stock().await, "3");
-}
-
-#[tokio::test(start_paused = true)]
-async fn orders_of_a_batch_that_meet_on_an_item_all_take_their_part() {
-    let warehouse = Warehouse::with_stock("20").await;
-    let consumer = warehouse.consumer(|writes| writes);
-    let body = |at: usize| format!("{{\"id\": \"o-{}\", \"total\": 2}}", at % 10);
-    let records = (0..20).map(|at| crate::support::body(&body(at)));
-    let failed = warehouse.bench.invoke(&consumer, event(records)).await;
-    assert!(failed.is_empty(), "{failed:?}");
-    let told = warehouse.bench.outcomes();
-    let processed = told.iter().filter(|(_, outcome)| outcome == "processed");
-    assert_eq!(processed.count(), 10);
-    assert_eq!(warehouse.stock().await, "0");
+    let bench = writing(|writes| writes.delete(delete("stock", [("id", text("a"))])));
+    assert_eq!(bench.run(["a"]).await, ["m-0"]);
+    let line = bench.line();
+    assert_eq!(line["outcome"], "terminal");
+    let reason = &line["reason"];
+    assert!(reason.contains("change the same item"), "{reason}");
+    assert_eq!(bench.store.take_calls(), []);
 }

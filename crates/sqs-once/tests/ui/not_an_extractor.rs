@@ -1,7 +1,7 @@
 #![allow(unused_variables)]
 
 use serde::Deserialize;
-use sqs_once::{HandlerError, State};
+use sqs_once::State;
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -11,16 +11,9 @@ struct OrderPlaced {
 struct Other;
 
 #[sqs_once::handler(key = order.order_id)]
-async fn charge(order: OrderPlaced, limit: u64) -> Result<(), HandlerError> {
-    Ok(())
-}
+async fn charge(order: OrderPlaced, limit: u64) {}
 
 #[sqs_once::handler(key = order.order_id)]
-async fn ship(order: OrderPlaced, one: State<String>, two: State<Other>) -> Result<(), HandlerError> {
-    Ok(())
-}
+async fn ship(order: OrderPlaced, one: State<String>, two: State<Other>) {}
 
-fn main() {
-    let _ = charge::consumer();
-    let _ = ship::consumer();
-}
+fn main() {}

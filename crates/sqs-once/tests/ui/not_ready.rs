@@ -1,7 +1,7 @@
 #![allow(unused_variables)]
 
 use serde::Deserialize;
-use sqs_once::{Error, HandlerError, State};
+use sqs_once::{Error, State};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -12,9 +12,7 @@ struct OrderPlaced {
 struct App;
 
 #[sqs_once::handler(key = order.order_id)]
-async fn charge(order: OrderPlaced, State(app): State<App>) -> Result<(), HandlerError> {
-    Ok(())
-}
+async fn charge(order: OrderPlaced, State(app): State<App>) {}
 
 async fn without_state() -> Result<(), Error> {
     sqs_once::run(charge::consumer()).await

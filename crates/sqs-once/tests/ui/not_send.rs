@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Mutex;
 
 use serde::Deserialize;
-use sqs_once::HandlerError;
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -14,10 +13,9 @@ struct OrderPlaced {
 async fn pay(cents: u64) {}
 
 #[sqs_once::handler(key = order.order_id)]
-async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
+async fn charge(order: OrderPlaced) {
     let cents = Rc::new(7);
     pay(*cents).await;
-    Ok(())
 }
 
 static LEDGER: Mutex<u64> = Mutex::new(0);

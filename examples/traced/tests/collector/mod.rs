@@ -8,9 +8,9 @@ use axum::extract::State;
 use axum::routing::post;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint, number_data_point};
-use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -54,11 +54,14 @@ impl Collector {
         self.server.abort();
     }
 
-    pub(crate) fn spans(&self) -> Vec<Span> {
+    fn resource_spans(&self) -> impl Iterator<Item = ResourceSpans> {
         let requests = self.received.traces.lock().unwrap().clone();
-        let resources = requests
-            .into_iter()
-            .flat_map(|request| request.resource_spans);
+        let requests = requests.into_iter();
+        requests.flat_map(|request| request.resource_spans)
+    }
+
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        let resources = self.resource_spans();
         let scopes = resources.flat_map(|resource| resource.scope_spans);
         scopes.flat_map(|scope| scope.spans).collect()
     }
@@ -72,12 +75,9 @@ impl Collector {
         scopes.flat_map(|scope| scope.metrics).collect()
     }
 
-    /// The services of the received spans.
+    /// Returns the services of the received spans.
     pub(crate) fn services(&self) -> Vec<String> {
-        let requests = self.received.traces.lock().unwrap().clone();
-        let resources = requests
-            .into_iter()
-            .flat_map(|request| request.resource_spans);
+        let resources = self.resource_spans();
         let names =
             resources.filter_map(|spans| value(&spans.resource?.attributes, "service.name"));
         let mut names: Vec<_> = names.collect();
@@ -96,70 +96,18 @@ async fn metrics(State(received): State<Received>, body: Bytes) {
     received.metrics.lock().unwrap().push(request);
 }
 
-fn find<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a any_value::Value> {
-    let found = attributes.iter().find(|attribute| attribute.key == name)?;
-    let Some(AnyValue { value }) = &found.value else {
-        return None;
-    };
-    value.as_ref()
-}
-
-/// The value of a string attribute.
+/// Returns the value of a string attribute.
 pub(crate) fn value(attributes: &[KeyValue], name: &str) -> Option<String> {
-    match find(attributes, name)? {
-        any_value::Value::StringValue(text) => Some(text.clone()),
-        other => panic!("{name} is no text: {other:?}"),
-    }
-}
-
-pub(crate) fn attribute<'a>(span: &'a Span, name: &str) -> Option<&'a any_value::Value> {
-    find(&span.attributes, name)
-}
-
-pub(crate) fn text(span: &Span, name: &str) -> String {
-    value(&span.attributes, name).unwrap_or_else(|| panic!("{name} is missing: {span:#?}"))
-}
-
-pub(crate) fn number(span: &Span, name: &str) -> i64 {
-    match attribute(span, name) {
-        Some(any_value::Value::IntValue(number)) => *number,
-        other => panic!("{name} is no number: {other:?}"),
+    let found = attributes.iter().find(|attribute| attribute.key == name)?;
+    match found.value.clone()?.value? {
+        any_value::Value::StringValue(text) => Some(text),
+        other => panic!("{name} is not text: {other:?}"),
     }
 }
 
 pub(crate) fn count(point: &NumberDataPoint) -> i64 {
     match point.value {
         Some(number_data_point::Value::AsInt(count)) => count,
-        other => panic!("no count: {other:?}"),
+        other => panic!("not a count: {other:?}"),
     }
-}
-
-/// The only span of a batch of `messages` messages.
-pub(crate) fn batch(spans: &[Span], messages: i64) -> &Span {
-    let is_it = |span: &&Span| match attribute(span, "messaging.batch.message_count") {
-        Some(any_value::Value::IntValue(count)) => *count == messages,
-        _ => false,
-    };
-    let mut batches = spans.iter().filter(is_it);
-    let batch = batches.next().unwrap();
-    assert!(batches.next().is_none());
-    batch
-}
-
-/// The only span of a record.
-pub(crate) fn record<'a>(spans: &'a [Span], id: &str) -> &'a Span {
-    let is_its =
-        |span: &&Span| value(&span.attributes, "messaging.message.id").as_deref() == Some(id);
-    let mut records = spans.iter().filter(is_its);
-    let record = records.next().unwrap_or_else(|| panic!("{id} has no span"));
-    assert!(records.next().is_none());
-    record
-}
-
-pub(crate) fn spans_named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
-    spans.iter().filter(|span| span.name == name).collect()
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

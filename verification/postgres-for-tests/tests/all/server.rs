@@ -19,7 +19,6 @@ async fn text(client: &Client, query: &str) -> String {
     client.query_one(query, &[]).await.unwrap().get(0)
 }
 
-/// The resources of a server.
 #[derive(Debug)]
 struct Parts {
     processes: Vec<Pid>,

@@ -22,7 +22,6 @@ const READS: usize = 100;
 /// A key without an item.
 pub(crate) const NO_ITEM: &str = "bench#";
 
-/// A parameter of a statement.
 pub(crate) enum Parameter {
     S(String),
     N(u64),
@@ -36,7 +35,6 @@ pub(crate) enum Outcome {
     Refused,
 }
 
-/// A connection to the table.
 pub(crate) trait Wire {
     /// Runs up to 25 statements of the same text.
     fn execute(
@@ -49,7 +47,6 @@ pub(crate) trait Wire {
     fn completed(&self, ids: &[String]) -> impl Future<Output = Result<HashSet<String>, Error>>;
 }
 
-/// A message of the event.
 pub(crate) struct Message {
     pub(crate) id: String,
     pub(crate) body: String,
@@ -62,7 +59,6 @@ struct Record {
     owner: String,
 }
 
-/// How many claims may be in flight at once.
 pub(crate) fn claims_in_flight() -> Result<usize, Error> {
     Ok(env::var(contract::CONCURRENCY)?.parse()?)
 }

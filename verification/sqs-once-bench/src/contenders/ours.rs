@@ -6,7 +6,6 @@ use sqs_once::policy::{Cache, Requests};
 use sqs_once::{Error, HandlerError, State};
 use sqs_once_bench::contract::{self, Order, Work};
 
-/// Does the work of one order.
 #[sqs_once::handler(key = order.order_id, namespace = "bench")]
 async fn charge(order: Order, State(work): State<Work>) -> Result<(), HandlerError> {
     let _ = order;

@@ -40,7 +40,6 @@ const POWERTOOLS: [(&str, f64); 9] = [
     ("no key, unprotected", 0.0),
 ];
 
-/// The cost of a kind of record.
 #[derive(Debug, Serialize)]
 pub(super) struct RecordCost {
     pub(super) record: &'static str,
@@ -65,7 +64,6 @@ pub(super) struct MessageCost {
     pub(super) lambda: [Option<f64>; BATCHES.len()],
 }
 
-/// The cost of every kind of record.
 pub(super) fn record_costs(results: &Results) -> Vec<RecordCost> {
     let costs = results.consumptions.iter().map(|consumption| {
         let mut powertools = POWERTOOLS.iter();

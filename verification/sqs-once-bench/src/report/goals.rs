@@ -6,10 +6,8 @@ use serde::Serialize;
 
 use super::{Results, digits, short, title};
 use crate::contender::{BY_HAND_10, LIMIT, OURS, PROTOTYPE};
-use crate::measure::Cell;
 use crate::shape::Shape;
 
-/// One goal.
 #[derive(Debug, Serialize)]
 pub(super) struct Goal {
     pub(super) text: String,
@@ -18,11 +16,9 @@ pub(super) struct Goal {
     pub(super) measured: Option<f64>,
     /// `None` if it was not measured.
     pub(super) holds: Option<bool>,
-    /// A remark about the measurement.
     pub(super) note: String,
 }
 
-/// The condition for a figure.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     AtMost(f64),
@@ -89,8 +85,7 @@ const FASTER: [(&str, f64); 4] = [
 ];
 
 /// Every goal, whether its figure was measured or not.
-pub(super) fn goals(results: &Results) -> Vec<Goal> {
-    let of = Measured(results);
+pub(super) fn goals(of: &Results) -> Vec<Goal> {
     let mut goals = Vec::new();
     for shape in TO_THE_LIMIT {
         goals.push(Goal::new(
@@ -101,7 +96,7 @@ pub(super) fn goals(results: &Results) -> Vec<Goal> {
         ));
     }
     for (contender, least) in FASTER {
-        goals.push(faster(&of, contender, least));
+        goals.push(faster(of, contender, least));
     }
     for shape in ["100 new", "1000 new"] {
         let (ours, prototype) = (of.cpu(OURS, shape), of.cpu(PROTOTYPE, shape));
@@ -133,19 +128,13 @@ pub(super) fn goals(results: &Results) -> Vec<Goal> {
         cached.map(|cell| cell.requests * cell.records as f64),
         None,
     ));
-    goals.extend(second_copies(&of));
-    goals.push(cold_start(&of));
-    goals.push(memory(&of));
+    goals.extend(second_copies(of));
+    goals.push(cold_start(of));
+    goals.push(memory(of));
     goals
 }
 
-struct Measured<'a>(&'a Results);
-
-impl<'a> Measured<'a> {
-    fn cell(&self, contender: &str, shape: &str) -> Option<&'a Cell> {
-        self.0.cell(contender, shape)
-    }
-
+impl Results {
     fn latency(&self, contender: &str, shape: &str) -> Option<f64> {
         Some(self.cell(contender, shape)?.latency_ms.median)
     }
@@ -155,7 +144,7 @@ impl<'a> Measured<'a> {
     }
 
     fn cold(&self, contender: &str) -> Option<f64> {
-        Some(self.0.cold_ms.get(contender)?.median)
+        Some(self.cold_ms.get(contender)?.median)
     }
 }
 
@@ -164,7 +153,7 @@ fn ratio(left: Option<f64>, right: Option<f64>) -> Option<f64> {
 }
 
 /// If the limit itself is not fast enough, the note says so: no contender with the same requests can be faster.
-fn faster(of: &Measured<'_>, contender: &str, least: f64) -> Goal {
+fn faster(of: &Results, contender: &str, least: f64) -> Goal {
     let theirs = of.latency(contender, "100 new");
     let limit = ratio(theirs, of.latency(LIMIT, "100 new")).filter(|limit| *limit < least);
     Goal::new(
@@ -176,7 +165,7 @@ fn faster(of: &Measured<'_>, contender: &str, least: f64) -> Goal {
 }
 
 /// A key costs its claim and its completion, regardless of its number of copies in a batch.
-fn second_copies(of: &Measured<'_>) -> Option<Goal> {
+fn second_copies(of: &Results) -> Option<Goal> {
     let shapes = Shape::all();
     let shape = shapes.iter().find(|shape| shape.copies == 2)?;
     let beyond = of.cell(OURS, shape.name).map(|cell| {
@@ -191,7 +180,7 @@ fn second_copies(of: &Measured<'_>) -> Option<Goal> {
     ))
 }
 
-fn cold_start(of: &Measured<'_>) -> Goal {
+fn cold_start(of: &Results) -> Goal {
     let limit = of.cold(LIMIT);
     let others = [PROTOTYPE, BY_HAND_10].into_iter().filter_map(|contender| {
         let ratio = short(ratio(of.cold(contender), limit)?);
@@ -206,7 +195,7 @@ fn cold_start(of: &Measured<'_>) -> Goal {
     )
 }
 
-fn memory(of: &Measured<'_>) -> Goal {
+fn memory(of: &Results) -> Goal {
     let events = |contender| {
         let cell = of.cell(contender, "10000 new")?;
         Some(cell.memory_mb? * 1e6 / cell.event_bytes as f64)

@@ -18,7 +18,6 @@ pub(super) struct Line {
     pub(super) off: f64,
 }
 
-/// The growth of one contender.
 #[derive(Debug, Serialize)]
 pub(super) struct Growth {
     pub(super) contender: &'static str,

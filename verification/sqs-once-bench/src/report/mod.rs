@@ -9,18 +9,18 @@ mod plot;
 mod terminal;
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use anyhow::Error;
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use serde::Serialize;
 
-pub use markdown::{DocsError, write_docs};
+pub use markdown::write_docs;
 pub use terminal::text;
 
 use crate::contender::{Contender, LIMIT};
 use crate::machine;
-use crate::measure::{Cell, MeasureError, Options, Spread};
+use crate::measure::{Cell, Options, Spread};
 use crate::shape::Shape;
 use crate::units::Consumption;
 
@@ -100,19 +100,14 @@ impl Results {
         });
     }
 
-    pub(crate) fn fail(&mut self, contender: &Contender, shape: &Shape, error: &MeasureError) {
+    pub(crate) fn fail(&mut self, contender: &Contender, shape: &Shape, error: &Error) {
         self.failures
-            .push(format!("{}, {}: {error}", contender.title, shape.name));
+            .push(format!("{}, {}: {error:#}", contender.title, shape.name));
     }
 
     /// Notes a contender that cannot be run.
-    pub fn missing(&mut self, contender: &Contender, error: &dyn Error) {
-        let mut failure = format!("MISSING: {}: {error}", contender.title);
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            failure.extend([": ", &error.to_string()]);
-            cause = error.source();
-        }
+    pub fn missing(&mut self, contender: &Contender, error: &Error) {
+        let failure = format!("MISSING: {}: {error:#}", contender.title);
         self.failures.push(failure);
     }
 
@@ -175,9 +170,6 @@ impl Results {
 }
 
 /// All results as JSON, with the figures derived from them.
-///
-/// # Errors
-/// If a name or a number cannot be written as JSON.
 pub fn json(results: &Results) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct All<'a> {
@@ -199,7 +191,6 @@ pub fn json(results: &Results) -> serde_json::Result<String> {
     })
 }
 
-/// A contender's name in reports.
 fn title(name: &str) -> &'static str {
     let mut all = Contender::all().into_iter();
     all.find(|one| one.name == name).map_or("", |one| one.title)

@@ -1,6 +1,6 @@
 //! The plots: latency and CPU time of a batch by its size, both axes logarithmic.
 
-use std::fmt::{Result, Write};
+use std::fmt::Display;
 
 use super::Results;
 use super::growth::{cpu_ms, latency_ms, points};
@@ -27,13 +27,6 @@ const COLOURS: [&str; 11] = [
 const STYLE: &str = "<style>text{fill:#1f2328}.page{fill:#ffffff}.grid{stroke:#d8dee4}\
     @media(prefers-color-scheme:dark){text{fill:#e6edf3}.page{fill:#0d1117}.grid{stroke:#30363d}}</style>";
 
-/// One panel.
-struct Panel {
-    title: &'static str,
-    value: fn(&Cell) -> f64,
-    top: f64,
-}
-
 /// A contender's line in a panel, with its points in the panel's coordinates.
 struct Line {
     title: &'static str,
@@ -43,178 +36,130 @@ struct Line {
 
 /// The plot of these contenders as an SVG file.
 pub(super) fn svg(results: &Results, is_shown: fn(&Contender) -> bool) -> String {
-    let mut svg = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_svg(results, is_shown, &mut svg);
-    svg
-}
-
-fn write_svg(results: &Results, is_shown: fn(&Contender) -> bool, svg: &mut String) -> Result {
     let (width, height) = (LEFT + WIDTH + RIGHT, 2.0 * (TOP + HEIGHT + BELOW));
-    writeln!(
-        svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">"#
-    )?;
-    writeln!(svg, "{STYLE}")?;
-    writeln!(
-        svg,
-        r#"<rect class="page" width="{width}" height="{height}"/>"#
-    )?;
+    let lower = 2.0 * TOP + HEIGHT + BELOW;
     let panels = [
-        Panel {
-            title: "latency of a batch, ms",
-            value: latency_ms,
-            top: TOP,
-        },
-        Panel {
-            title: "CPU time of a batch, ms",
-            value: cpu_ms,
-            top: 2.0 * TOP + HEIGHT + BELOW,
-        },
+        panel(results, is_shown, "latency of a batch, ms", latency_ms, TOP),
+        panel(results, is_shown, "CPU time of a batch, ms", cpu_ms, lower),
     ];
-    for panel in panels {
-        write_panel(results, is_shown, &panel, svg)?;
-    }
-    writeln!(svg, "</svg>")
+    let panels = panels.concat();
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">
+{STYLE}
+<rect class="page" width="{width}" height="{height}"/>
+{panels}</svg>
+"#
+    )
 }
 
-fn write_panel(
+fn panel(
     results: &Results,
     is_shown: fn(&Contender) -> bool,
-    panel: &Panel,
-    svg: &mut String,
-) -> Result {
+    title: &str,
+    value: fn(&Cell) -> f64,
+    top: f64,
+) -> String {
     let contenders = Contender::all().into_iter().zip(COLOURS.iter().cycle());
-    let measured: Vec<_> = contenders
+    let mut lines: Vec<_> = contenders
         .filter(|(contender, _)| is_shown(contender))
-        .map(|(contender, colour)| {
-            let points = points(results, contender.name, panel.value);
-            (contender.title, *colour, points)
+        .map(|(contender, colour)| Line {
+            title: contender.title,
+            colour,
+            points: points(results, contender.name, value),
         })
-        .filter(|(_, _, points)| !points.is_empty())
+        .filter(|line| !line.points.is_empty())
         .collect();
-    let all = || measured.iter().flat_map(|(_, _, points)| points);
-    let low = all().map(|(_, y)| y.log10()).fold(f64::INFINITY, f64::min);
-    let high = all()
-        .map(|(_, y)| y.log10())
-        .fold(f64::NEG_INFINITY, f64::max);
-    let (low, high) = (low.floor(), high.ceil());
+    let all = || lines.iter().flat_map(|line| &line.points);
+    let values = || all().map(|(_, y)| y.log10());
+    let low = values().fold(f64::INFINITY, f64::min).floor();
+    let high = values().fold(f64::NEG_INFINITY, f64::max).ceil();
     let decades = all().map(|(x, _)| x.log10()).fold(0.0, f64::max);
-    if measured.is_empty() || low >= high || decades == 0.0 {
-        return Ok(());
+    if lines.is_empty() || low >= high || decades == 0.0 {
+        return String::new();
     }
     let x = |size: f64| LEFT + WIDTH * size.log10() / decades;
-    let y = |value: f64| panel.top + HEIGHT * (high - value.log10()) / (high - low);
-    write_axes(panel, low as i32..=high as i32, x, y, svg)?;
-    let mut lines: Vec<_> = measured
-        .into_iter()
-        .map(|(title, colour, points)| Line {
-            title,
-            colour,
-            points: points
-                .into_iter()
-                .map(|(size, value)| (x(size), y(value)))
-                .collect(),
-        })
-        .collect();
-    for line in &lines {
-        write_line(line, svg)?;
+    let y = |value: f64| top + HEIGHT * (high - value.log10()) / (high - low);
+    let mut svg = text(LEFT, top - 16.0, r#" font-weight="bold""#, title);
+    svg += &axes(top, low as i32..=high as i32, x, y);
+    for line in &mut lines {
+        for point in &mut line.points {
+            *point = (x(point.0), y(point.1));
+        }
+        svg += &line.drawn();
     }
-    write_names(&mut lines, panel, svg)
+    svg + &names(lines, top)
 }
 
-fn write_axes(
-    panel: &Panel,
+fn axes(
+    top: f64,
     decades: std::ops::RangeInclusive<i32>,
     x: impl Fn(f64) -> f64,
     y: impl Fn(f64) -> f64,
-    svg: &mut String,
-) -> Result {
-    let (bottom, right) = (panel.top + HEIGHT, LEFT + WIDTH);
-    writeln!(
-        svg,
-        r#"<text x="{LEFT}" y="{}" font-weight="bold">{}</text>"#,
-        panel.top - 16.0,
-        panel.title
-    )?;
+) -> String {
+    let (bottom, right) = (top + HEIGHT, LEFT + WIDTH);
+    let middle = r#" text-anchor="middle""#;
+    let grid = r#" class="grid""#;
+    let mut svg = String::new();
     for shape in Shape::plotted() {
-        let (size, top) = (shape.records, panel.top);
-        let x = x(size as f64);
-        writeln!(
-            svg,
-            r#"<line class="grid" x1="{x:.1}" y1="{top}" x2="{x:.1}" y2="{bottom}"/>"#
-        )?;
-        writeln!(
-            svg,
-            r#"<text x="{x:.1}" y="{}" text-anchor="middle">{size}</text>"#,
-            bottom + 18.0
-        )?;
+        let x = x(shape.records as f64);
+        svg += &stroke((x, top), (x, bottom), grid);
+        svg += &text(x, bottom + 18.0, middle, shape.records);
     }
     for decade in decades {
         let value = 10_f64.powi(decade);
         let y = y(value);
-        writeln!(
-            svg,
-            r#"<line class="grid" x1="{LEFT}" y1="{y:.1}" x2="{right}" y2="{y:.1}"/>"#
-        )?;
-        writeln!(
-            svg,
-            r#"<text x="{}" y="{:.1}" text-anchor="end">{value}</text>"#,
-            LEFT - 6.0,
-            y + 4.0
-        )?;
+        svg += &stroke((LEFT, y), (right, y), grid);
+        svg += &text(LEFT - 6.0, y + 4.0, r#" text-anchor="end""#, value);
     }
-    writeln!(
-        svg,
-        r#"<text x="{}" y="{}" text-anchor="middle">records in the batch</text>"#,
+    svg + &text(
         LEFT + WIDTH / 2.0,
-        bottom + 40.0
+        bottom + 40.0,
+        middle,
+        "records in the batch",
     )
 }
 
-fn write_line(line: &Line, svg: &mut String) -> Result {
-    let colour = line.colour;
-    let points: Vec<_> = line
-        .points
-        .iter()
-        .map(|(x, y)| format!("{x:.1},{y:.1}"))
-        .collect();
-    writeln!(
-        svg,
-        r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"#,
-        points.join(" ")
-    )?;
-    for (x, y) in &line.points {
-        writeln!(
-            svg,
-            r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{colour}"/>"#
-        )?;
+impl Line {
+    fn drawn(&self) -> String {
+        let colour = self.colour;
+        let points = self.points.iter();
+        let points: Vec<_> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let circles = self.points.iter().map(|(x, y)| {
+            format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>\n")
+        });
+        let circles: String = circles.collect();
+        let points = points.join(" ");
+        format!(
+            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\n{circles}"
+        )
     }
-    Ok(())
+
+    fn end(&self) -> (f64, f64) {
+        self.points.last().copied().unwrap_or_default()
+    }
 }
 
-/// Writes the lines' names at their ends, far enough apart to be readable.
-fn write_names(lines: &mut [Line], panel: &Panel, svg: &mut String) -> Result {
-    let end = |line: &Line| line.points.last().copied().unwrap_or_default();
-    lines.sort_by(|left, right| end(left).1.total_cmp(&end(right).1));
+/// The lines' names at their ends, far enough apart to be readable.
+fn names(mut lines: Vec<Line>, top: f64) -> String {
+    lines.sort_by(|left, right| left.end().1.total_cmp(&right.end().1));
     // Names move up first if the names below them would not fit.
-    let lowest = panel.top + HEIGHT - LINE * (lines.len().saturating_sub(1)) as f64;
-    let mut at = f64::NEG_INFINITY;
+    let lowest = top + HEIGHT - LINE * (lines.len().saturating_sub(1)) as f64;
+    let (mut svg, mut at) = (String::new(), f64::NEG_INFINITY);
     for (index, line) in lines.iter().enumerate() {
-        let (x, y) = end(line);
+        let ((x, y), name, colour) = (line.end(), LEFT + WIDTH + 24.0, line.colour);
         at = y.min(lowest + LINE * index as f64).max(at + LINE);
-        let (name, colour, title) = (LEFT + WIDTH + 24.0, line.colour, line.title);
-        writeln!(
-            svg,
-            r#"<line x1="{:.1}" y1="{y:.1}" x2="{:.1}" y2="{at:.1}" stroke="{colour}" stroke-dasharray="2 3"/>"#,
-            x + 5.0,
-            name - 4.0
-        )?;
-        writeln!(
-            svg,
-            r#"<text x="{name}" y="{:.1}" style="fill:{colour}">{title}</text>"#,
-            at + 4.0
-        )?;
+        let dashed = format!(r#" stroke="{colour}" stroke-dasharray="2 3""#);
+        svg += &stroke((x + 5.0, y), (name - 4.0, at), &dashed);
+        let style = format!(r#" style="fill:{colour}""#);
+        svg += &text(name, at + 4.0, &style, line.title);
     }
-    Ok(())
+    svg
+}
+
+fn stroke((x1, y1): (f64, f64), (x2, y2): (f64, f64), attributes: &str) -> String {
+    format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"{attributes}/>\n")
+}
+
+fn text(x: f64, y: f64, attributes: &str, text: impl Display) -> String {
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\"{attributes}>{text}</text>\n")
 }

@@ -9,61 +9,24 @@ use sqs_once_bench::process::{Orders, Process};
 use sqs_once_bench::shape::Shape;
 use sqs_once_bench::table::{Latency, Table};
 
-/// A batch, and the maximum number of its requests.
-struct Case {
-    name: &'static str,
-    duplicates: usize,
-    fresh: usize,
-    /// The number of copies of each record in the batch.
-    copies: usize,
-    /// Whether the process caches completed keys.
-    cached: bool,
-    at_most: u64,
-}
+/// A batch: its name, its duplicates, its new keys, the copies of each record in it, whether the process caches completed
+/// keys, and the maximum number of requests.
+type Case = (&'static str, usize, usize, usize, bool, u64);
 
 const CASES: [Case; 9] = [
-    Case::new("1 new key", 1, 2),
-    Case::new("10 new keys", 10, 2),
-    Case::new("100 new keys", 100, 8),
-    Case::new("1000 new keys", 1000, 80),
-    Case::duplicates("1 duplicate", 1, 1),
-    Case::duplicates("100 duplicates", 100, 8),
-    Case {
-        copies: 2,
-        ..Case::new("50 new keys, each twice", 50, 4)
-    },
-    Case {
-        cached: true,
-        ..Case::duplicates("1 duplicate, cached", 1, 0)
-    },
-    Case {
-        cached: true,
-        ..Case::duplicates("100 duplicates, cached", 100, 0)
-    },
+    ("1 new key", 0, 1, 1, false, 2),
+    ("10 new keys", 0, 10, 1, false, 2),
+    ("100 new keys", 0, 100, 1, false, 8),
+    ("1000 new keys", 0, 1000, 1, false, 80),
+    ("1 duplicate", 1, 0, 1, false, 1),
+    ("100 duplicates", 100, 0, 1, false, 8),
+    ("50 new keys, each twice", 0, 50, 2, false, 4),
+    ("1 duplicate, cached", 1, 0, 1, true, 0),
+    ("100 duplicates, cached", 100, 0, 1, true, 0),
 ];
 
 /// The [`CASES`] that must take as many requests as the bare client and the prototype send.
 const COMPARED: [&str; 3] = ["10 new keys", "100 new keys", "1000 new keys"];
-
-impl Case {
-    const fn new(name: &'static str, fresh: usize, at_most: u64) -> Self {
-        Self {
-            name,
-            duplicates: 0,
-            fresh,
-            copies: 1,
-            cached: false,
-            at_most,
-        }
-    }
-
-    const fn duplicates(name: &'static str, duplicates: usize, at_most: u64) -> Self {
-        Self {
-            duplicates,
-            ..Self::new(name, 0, at_most)
-        }
-    }
-}
 
 /// The maximum number of attempts per batch; the fewest requests count. On a busy machine a completion may miss its
 /// group and be sent alone.
@@ -92,27 +55,28 @@ fn a_batch_takes_no_more_requests_than_the_limit() {
     let mut remembering = start(OURS, &Shape::cached(), &table);
     let mut orders = Orders::default();
     let mut ours = BTreeMap::new();
-    for case in &CASES {
-        let process = if case.cached {
+    for case @ (name, .., cached, at_most) in CASES {
+        let process = if cached {
             &mut remembering
         } else {
             &mut process
         };
         let (fewest, operations) = requests(&table, process, &mut orders, case);
-        ours.insert(case.name, fewest);
+        ours.insert(name, fewest);
         assert!(
-            fewest <= case.at_most,
-            "{}: {fewest} requests, at most {}; the last time {operations:?}",
-            case.name,
-            case.at_most
+            fewest <= at_most,
+            "{name}: {fewest} requests, at most {at_most}; the last time {operations:?}"
         );
     }
-    for name in [LIMIT, PROTOTYPE] {
-        let mut process = start(name, &Shape::cold(), &table);
+    for contender in [LIMIT, PROTOTYPE] {
+        let mut process = start(contender, &Shape::cold(), &table);
         let mut orders = Orders::default();
-        for case in CASES.iter().filter(|case| COMPARED.contains(&case.name)) {
+        for case in CASES
+            .into_iter()
+            .filter(|(name, ..)| COMPARED.contains(name))
+        {
             let (theirs, _) = requests(&table, &mut process, &mut orders, case);
-            assert_eq!(ours[case.name], theirs, "{} by {name}", case.name);
+            assert_eq!(ours[case.0], theirs, "{} by {contender}", case.0);
         }
     }
 }
@@ -122,12 +86,12 @@ fn requests(
     table: &Table,
     process: &mut Process,
     orders: &mut Orders,
-    case: &Case,
+    (_, duplicates, fresh, copies, _, at_most): Case,
 ) -> (u64, BTreeMap<String, u64>) {
     // Requests before the first event belong to no batch.
     process.wait_until_idle().unwrap();
-    let (event, known) = orders.event(&[], case.duplicates);
-    if case.duplicates > 0 {
+    let (event, known) = orders.event(&[], duplicates);
+    if duplicates > 0 {
         process.invoke(&event).unwrap();
     }
     let mut fewest = u64::MAX;
@@ -135,13 +99,13 @@ fn requests(
     for _ in 0..TIMES {
         let before = table.counts();
         process
-            .invoke(&orders.batch(&known, case.fresh, case.copies))
+            .invoke(&orders.batch(&known, fresh, copies))
             .unwrap();
         process.wait_until_idle().unwrap();
         let counts = table.counts().since(&before);
         fewest = fewest.min(counts.total());
         operations = counts.requests;
-        if fewest <= case.at_most {
+        if fewest <= at_most {
             break;
         }
     }

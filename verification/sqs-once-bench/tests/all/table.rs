@@ -4,13 +4,19 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, BatchStatementRequest, ReturnValuesOnConditionCheckFailure,
+};
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{DynamoDbStore, Fence, Item, Owner, Status, Store};
+use sqs_once::store::{
+    Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Settled, Settlement, Status, Store,
+    StoreFuture,
+};
 use sqs_once::time::Timestamp;
 use sqs_once_bench::table::{Latency, Table, Units};
+use sqs_once_bench::units::client;
 
 const TABLE: &str = "bench-tests";
 const AT_ONCE: Latency = Latency {
@@ -21,21 +27,31 @@ const AT_ONCE: Latency = Latency {
 struct StandIn {
     table: Table,
     client: Client,
-    store: DynamoDbStore,
+    store: WithoutTransactions,
+}
+
+/// The store's claims, settlements and reads. No contender commits a transaction, so the stand-in has none.
+struct WithoutTransactions(DynamoDbStore);
+
+impl Store for WithoutTransactions {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        self.0.claim(claims)
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        self.0.settle(settlements)
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        self.0.read(ids)
+    }
 }
 
 impl StandIn {
     fn start(latency: Latency) -> Self {
         let table = Table::start(latency).unwrap();
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .endpoint_url(table.endpoint())
-            .region(Region::new("eu-central-1"))
-            .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .build();
-        let client = Client::from_conf(config);
-        let store = DynamoDbStore::new(client.clone(), TABLE);
+        let client = client(&table);
+        let store = WithoutTransactions(DynamoDbStore::new(client.clone(), TABLE));
         Self {
             table,
             client,
@@ -111,23 +127,21 @@ fn item(attributes: HashMap<String, AttributeValue>) -> Item {
             .get(name)
             .map(|value| value.as_n().unwrap().parse().unwrap())
     };
-    {
-        let mut item = Item::new(
-            ItemId::from_stored(text("id").unwrap()),
-            match text("status").unwrap().as_str() {
-                "INPROGRESS" => Status::InProgress,
-                "COMPLETED" => Status::Completed,
-                other => Status::Unknown(other.to_owned()),
-            },
-        );
-        item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
-        item.expiration = number("expiration").map(Timestamp::from_secs);
-        item.fingerprint = text("validation").map(Fingerprint::from_stored);
-        item.data = text("data").map(Into::into);
-        item.owner = text("owner").map(|owner| Owner::from_stored(&owner).unwrap());
-        item.fence = number("fence").map(Fence::from_stored);
-        item
-    }
+    let mut item = Item::new(
+        ItemId::from_stored(text("id").unwrap()),
+        match text("status").unwrap().as_str() {
+            "INPROGRESS" => Status::InProgress,
+            "COMPLETED" => Status::Completed,
+            other => Status::Unknown(other.to_owned()),
+        },
+    );
+    item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
+    item.expiration = number("expiration").map(Timestamp::from_secs);
+    item.fingerprint = text("validation").map(Fingerprint::from_stored);
+    item.data = text("data").map(Into::into);
+    item.owner = text("owner").map(|owner| Owner::from_stored(&owner).unwrap());
+    item.fence = number("fence").map(Fence::from_stored);
+    item
 }
 
 #[tokio::test]
@@ -156,18 +170,13 @@ async fn a_peer_s_claim_over_an_item_is_refused_with_it_until_it_has_expired() {
             .expression_attribute_values(":now", number(now))
             .expression_attribute_values(":now_in_millis", number("900000"))
             .expression_attribute_values(":inprogress", text("INPROGRESS"))
-            .return_values_on_condition_check_failure(
-                aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld,
-            )
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await
     };
     claim("900.25").await.unwrap();
     let refused = claim("999.75").await.unwrap_err().into_service_error();
-    let aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(
-        refused,
-    ) = refused
-    else {
+    let PutItemError::ConditionalCheckFailedException(refused) = refused else {
         panic!("{refused:?}")
     };
     assert_eq!(refused.item().unwrap()["status"], text("INPROGRESS"));
@@ -198,7 +207,7 @@ async fn what_the_stand_in_does_not_understand_is_an_error_and_changes_nothing()
 /// Inserts this many orders in one request.
 async fn insert(stand_in: &StandIn, orders: usize) {
     let statements = (0..orders).map(|order| {
-        aws_sdk_dynamodb::types::BatchStatementRequest::builder()
+        BatchStatementRequest::builder()
             .statement(format!(
                 "INSERT INTO \"{TABLE}\" VALUE {{'id': ?, 'status': ?}}"
             ))

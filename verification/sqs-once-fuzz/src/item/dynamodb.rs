@@ -16,7 +16,6 @@ use serde_json::Value;
 
 pub(super) const TABLE: &str = "t";
 
-/// The answer to a request.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     status: u16,

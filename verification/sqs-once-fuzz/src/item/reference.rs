@@ -68,25 +68,23 @@ fn item(json: &Value, names: &Names) -> Option<Item> {
         None => None,
         Some(owner) => Some(self::owner(owner)?),
     };
-    Some({
-        let mut item = Item::new(
-            ItemId::from_stored(text(names.id)??),
-            match text(names.status)?? {
-                "INPROGRESS" => Status::InProgress,
-                "COMPLETED" => Status::Completed,
-                other => Status::Unknown(other.to_owned()),
-            },
-        );
-        item.lease_until = number("in_progress_expiration")?.map(Timestamp::from_millis);
-        item.expiration = number(names.expiration)?.map(Timestamp::from_secs);
-        item.fingerprint = text("validation")?
-            .filter(|fingerprint| !fingerprint.is_empty())
-            .map(Fingerprint::from_stored);
-        item.data = text("data").flatten().map(Into::into);
-        item.owner = owner;
-        item.fence = number("fence")?.map(Fence::from_stored);
-        item
-    })
+    let mut item = Item::new(
+        ItemId::from_stored(text(names.id)??),
+        match text(names.status)?? {
+            "INPROGRESS" => Status::InProgress,
+            "COMPLETED" => Status::Completed,
+            other => Status::Unknown(other.to_owned()),
+        },
+    );
+    item.lease_until = number("in_progress_expiration")?.map(Timestamp::from_millis);
+    item.expiration = number(names.expiration)?.map(Timestamp::from_secs);
+    item.fingerprint = text("validation")?
+        .filter(|fingerprint| !fingerprint.is_empty())
+        .map(Fingerprint::from_stored);
+    item.data = text("data").flatten().map(Into::into);
+    item.owner = owner;
+    item.fence = number("fence")?.map(Fence::from_stored);
+    Some(item)
 }
 
 /// Parses 32 hexadecimal digits.

@@ -6,20 +6,14 @@ use sqs_once_local::{NewMessage, Received, RecordLine};
 
 use super::{Accounts, Window, Wrong, account};
 use crate::history::{Close, History, name};
-use crate::network::Fault;
+use crate::network::TrafficFault;
 use crate::plan::{Plan, Way};
 use crate::worker::{Entry, Order};
 
 fn plan(way: Way) -> Plan {
     Plan {
         way,
-        function: "function".into(),
-        messages: 1,
-        kills: 0,
-        environments: 1,
-        faults_in_thousand: 0,
-        seed: 0,
-        patience: Duration::ZERO,
+        ..Plan::default()
     }
 }
 
@@ -96,7 +90,7 @@ impl Tale {
         self
     }
 
-    fn fault(self, fault: Fault) -> Self {
+    fn fault(self, fault: TrafficFault) -> Self {
         self.history.fault(fault, "Settle", &[0]);
         self
     }
@@ -148,14 +142,14 @@ impl Tale {
 #[test]
 fn an_order_that_is_done_once_adds_up() {
     let accounts = Tale::new().done(0).assert_adds_up();
-    assert_eq!((accounts.effects(), accounts.recovered()), (1, 0));
+    assert_eq!((accounts.effects, accounts.recovered), (1, 0));
 }
 
 #[test]
 fn an_order_whose_process_was_killed_before_its_effect_is_recovered() {
     let killed = Tale::new().received(0).begun(0).closed(0, Close::Killed);
     let accounts = killed.done(1).assert_adds_up();
-    assert_eq!((accounts.effects(), accounts.recovered()), (1, 1));
+    assert_eq!((accounts.effects, accounts.recovered), (1, 1));
 }
 
 #[test]
@@ -216,11 +210,14 @@ fn a_repetition_is_explained_by_a_kill_or_a_timeout_before_the_record() {
 fn a_repetition_is_explained_by_a_request_that_went_wrong_after_the_effect_and_by_none_before() {
     let failed = |tale: Tale| tale.closed(0, Close::Returned).done(1);
     let after = Tale::new().received(0).begun(0).effect(0);
-    failed(after.fault(Fault::AnswerLost)).assert_repeated_through(Window::Unrecorded);
-    let before = Tale::new().fault(Fault::AnswerLost).received(0).begun(0);
+    failed(after.fault(TrafficFault::AnswerLost)).assert_repeated_through(Window::Unrecorded);
+    let before = Tale::new()
+        .fault(TrafficFault::AnswerLost)
+        .received(0)
+        .begun(0);
     failed(before.effect(0)).assert_wrong(Wrong::Duplicated);
     let slow = Tale::new().received(0).begun(0).effect(0);
-    failed(slow.fault(Fault::Slow)).assert_wrong(Wrong::Duplicated);
+    failed(slow.fault(TrafficFault::Slow)).assert_wrong(Wrong::Duplicated);
 }
 
 #[test]

@@ -2,133 +2,94 @@
 
 use std::fmt;
 
-use super::config::{Config, Flow};
-use super::state::{Ask, Delivery, Place, Stage, Worker, World};
+use super::config::Config;
+use super::state::{Ask, Delivery, Place, Request, Stage, Worker, World};
+use crate::way::Way;
 
 /// One step of the model. Workers have no names: a step names the delivery that the worker is handling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(super) enum Action {
     /// Time passes. A worker at its deadline overruns it.
     Tick,
     /// SQS delivers `count` messages, starting with this one, to an idle worker whose clock is `skew` ticks ahead.
-    Deliver {
-        /// The first message.
-        message: u8,
-        /// How many messages of its group SQS delivers.
-        count: u8,
-        /// How many ticks the worker's clock is ahead.
-        skew: i8,
-    },
+    Deliver { message: u8, count: u8, skew: i8 },
     /// SQS redelivers a message that is in flight or already deleted.
-    DeliverAgain {
-        /// The message.
-        message: u8,
-        /// How many ticks the worker's clock is ahead.
-        skew: i8,
-    },
+    DeliverAgain { message: u8, skew: i8 },
     /// The store carries out a request, and answers if the sender still waits.
-    CarryOut {
-        /// The delivery that sent the request.
-        owner: Delivery,
-        /// The operation.
-        ask: Ask,
-        /// Whether the sender still waits for the answer.
-        awaited: bool,
-    },
-    /// PostgreSQL rolls back a transaction whose client is gone.
-    RollBack {
-        /// The key that the transaction holds.
-        key: u8,
-    },
-    /// The worker sends its request again.
-    Resend {
-        /// The record that the request belongs to.
-        delivery: Delivery,
-        /// `true` for a retry by the consumer, which reads the clock again; `false` for one by the SDK, which does not.
-        fresh: bool,
-    },
+    CarryOut(Request),
+    /// PostgreSQL rolls back the transaction that holds a key, and whose client is gone.
+    RollBack(u8),
+    /// The worker sends its request again. A retry by the consumer is `fresh`: it reads the clock again. A retry by the
+    /// SDK is not.
+    Resend { delivery: Delivery, fresh: bool },
     /// The worker stops waiting for an answer and treats the request as failed.
-    GiveUp {
-        /// The record that the request belongs to.
-        delivery: Delivery,
-    },
+    GiveUp(Delivery),
     /// The handler's effect happens, and the worker sends the settlement.
-    Succeed {
-        /// The record.
-        delivery: Delivery,
-    },
+    Succeed(Delivery),
     /// The handler fails without an effect.
-    Fail {
-        /// The record.
-        delivery: Delivery,
-    },
+    Fail(Delivery),
     /// The deadline arrives. The record in progress fails, and the rest of the batch does not start.
-    Cancel {
-        /// The record in progress.
-        delivery: Delivery,
-    },
-    /// Lambda learns which records failed, and deletes the others.
-    Answer {
-        /// The batch's first record.
-        delivery: Delivery,
-    },
-    /// The worker dies.
-    Crash {
-        /// The batch's first record.
-        delivery: Delivery,
-    },
+    Cancel(Delivery),
+    /// Lambda learns which records of the batch with this first one failed, and deletes the others.
+    Answer(Delivery),
+    /// The worker of the batch with this first record dies.
+    Crash(Delivery),
 }
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tick => write!(f, "a tick passes"),
+        let (delivery, what) = match self {
+            Self::Tick => return write!(f, "a tick passes"),
             Self::Deliver {
                 message,
                 count,
                 skew,
-            } => write!(
-                f,
-                "SQS delivers {count} from m{message} on, to a clock ahead by {skew}"
-            ),
+            } => {
+                return write!(
+                    f,
+                    "SQS delivers {count} from m{message} on, to a clock ahead by {skew}"
+                );
+            }
             Self::DeliverAgain { message, skew } => {
-                write!(
+                return write!(
                     f,
                     "SQS delivers m{message} once more, to a clock ahead by {skew}"
-                )
+                );
             }
-            Self::CarryOut {
+            Self::CarryOut(Request {
                 owner,
                 ask,
                 awaited,
-            } => {
+            }) => {
                 let heard = if *awaited {
                     "is answered"
                 } else {
                     "arrives late"
                 };
-                write!(f, "{owner}: {ask:?} {heard}")
+                return write!(f, "{owner}: {ask:?} {heard}");
             }
-            Self::RollBack { key } => write!(f, "the open transaction on k{key} is rolled back"),
+            Self::RollBack(key) => {
+                return write!(f, "the open transaction on k{key} is rolled back");
+            }
             Self::Resend {
                 delivery,
                 fresh: true,
-            } => write!(f, "{delivery}: asks again"),
+            } => (delivery, "asks again"),
             Self::Resend {
                 delivery,
                 fresh: false,
-            } => write!(f, "{delivery}: the SDK sends again"),
-            Self::GiveUp { delivery } => write!(f, "{delivery}: waits no longer for an answer"),
-            Self::Succeed { delivery } => write!(f, "{delivery}: the handler succeeds"),
-            Self::Fail { delivery } => write!(f, "{delivery}: the handler fails"),
-            Self::Cancel { delivery } => write!(f, "{delivery}: is cancelled at the deadline"),
-            Self::Answer { delivery } => write!(f, "{delivery}: its batch is answered"),
-            Self::Crash { delivery } => write!(f, "{delivery}: its worker dies"),
-        }
+            } => (delivery, "the SDK sends again"),
+            Self::GiveUp(delivery) => (delivery, "waits no longer for an answer"),
+            Self::Succeed(delivery) => (delivery, "the handler succeeds"),
+            Self::Fail(delivery) => (delivery, "the handler fails"),
+            Self::Cancel(delivery) => (delivery, "is cancelled at the deadline"),
+            Self::Answer(delivery) => (delivery, "its batch is answered"),
+            Self::Crash(delivery) => (delivery, "its worker dies"),
+        };
+        write!(f, "{delivery}: {what}")
     }
 }
 
-/// Adds every action that is possible in this state.
 pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>) {
     deliveries(config, world, actions);
     carried_out(config, world, actions);
@@ -137,25 +98,25 @@ pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>
             continue;
         };
         if world.trouble.crashes > 0 {
-            actions.push(Action::Crash { delivery: first });
+            actions.push(Action::Crash(first));
         }
         if worker.stage == Stage::Answering {
-            actions.push(Action::Answer { delivery: first });
+            actions.push(Action::Answer(first));
         }
         let Some(delivery) = worker.current() else {
             continue;
         };
         if worker.stage == Stage::Running {
-            actions.push(Action::Succeed { delivery });
+            actions.push(Action::Succeed(delivery));
             if world.trouble.failures > 0 {
-                actions.push(Action::Fail { delivery });
+                actions.push(Action::Fail(delivery));
             }
         }
         if matches!(worker.stage, Stage::Asking | Stage::Settling) {
             unanswered(config, world, delivery, actions);
         }
         if world.trouble.cancels > 0 && worker.left <= 0 {
-            actions.push(Action::Cancel { delivery });
+            actions.push(Action::Cancel(delivery));
         }
     }
     if time_may_pass(world) {
@@ -180,21 +141,14 @@ fn deliveries(config: &Config, world: &World, actions: &mut Vec<Action>) {
             && matches!(message.place, Place::Away(_) | Place::Acknowledged);
         for &skew in &skews {
             if is_new && is_next(config, world, number) {
-                let message = number;
                 let next = world.messages.get(usize::from(number) + 1);
                 let has_next = next.is_some_and(|next| next.place == Place::Visible);
-                actions.push(Action::Deliver {
-                    message,
-                    count: 1,
+                let most = if config.fifo && has_next { 2 } else { 1 };
+                actions.extend((1..=most).map(|count| Action::Deliver {
+                    message: number,
+                    count,
                     skew,
-                });
-                if config.fifo && has_next {
-                    actions.push(Action::Deliver {
-                        message,
-                        count: 2,
-                        skew,
-                    });
-                }
+                }));
             }
             if again {
                 actions.push(Action::DeliverAgain {
@@ -225,22 +179,17 @@ fn carried_out(config: &Config, world: &World, actions: &mut Vec<Action>) {
         let key = config.key_of(request.owner);
         let waits = matches!(request.ask, Ask::Begin { .. }) && world.open[key].is_some();
         if last != Some(request) && !waits {
-            actions.push(Action::CarryOut {
-                owner: request.owner,
-                ask: request.ask,
-                awaited: request.awaited,
-            });
+            actions.push(Action::CarryOut(*request));
         }
         last = Some(request);
     }
     for (open, key) in world.open.iter().zip(0_u8..) {
         if open.is_some_and(|open| !is_served(world, open.owner)) {
-            actions.push(Action::RollBack { key });
+            actions.push(Action::RollBack(key));
         }
     }
 }
 
-/// Whether a worker still works in this delivery's transaction.
 fn is_served(world: &World, owner: Delivery) -> bool {
     let worker = world.worker_at(owner).map(|index| world.workers[index]);
     worker.is_some_and(|worker| worker.is_at_work())
@@ -248,7 +197,7 @@ fn is_served(world: &World, owner: Delivery) -> bool {
 
 fn unanswered(config: &Config, world: &World, delivery: Delivery, actions: &mut Vec<Action>) {
     if world.trouble.silences > 0 {
-        actions.push(Action::GiveUp { delivery });
+        actions.push(Action::GiveUp(delivery));
     }
     let sent = world
         .requests
@@ -261,22 +210,18 @@ fn unanswered(config: &Config, world: &World, delivery: Delivery, actions: &mut 
     if sent.ask == Ask::CommitTransaction {
         return;
     }
-    let fresh = super::step::ask_for(config, world, delivery, sent.ask);
-    if fresh != sent.ask {
+    let is_same = super::step::ask_for(config, world, delivery, sent.ask) == sent.ask;
+    let by_sdk = config.flow != Way::Transaction;
+    if !is_same || !by_sdk {
         actions.push(Action::Resend {
             delivery,
             fresh: true,
         });
     }
-    if config.flow != Flow::Transaction {
+    if by_sdk {
         actions.push(Action::Resend {
             delivery,
             fresh: false,
-        });
-    } else if fresh == sent.ask {
-        actions.push(Action::Resend {
-            delivery,
-            fresh: true,
         });
     }
 }

@@ -22,19 +22,16 @@ pub struct Verdict {
     pub depth: usize,
     /// The duration of the search.
     pub time: Duration,
-    /// The result for every property.
-    pub found: Vec<Found>,
+    found: Vec<Found>,
 }
 
-/// The result for one property.
 #[derive(Debug)]
-pub struct Found {
-    /// The property.
-    pub property: &'static str,
+struct Found {
+    property: &'static str,
     /// `true` if the property must hold in every state, `false` if it must hold in at least one.
-    pub always: bool,
+    always: bool,
     /// A path to a state that violates the property. If it must hold in one state only, a path to such a state.
-    pub trace: Option<Vec<(World, Option<Action>)>>,
+    trace: Option<Vec<(World, Option<Action>)>>,
 }
 
 /// Searches all states with `threads` threads.
@@ -49,7 +46,9 @@ pub fn until_broken(config: &Config) -> Verdict {
 
 fn run(config: &Config, threads: usize, until: HasDiscoveries) -> Verdict {
     let start = Instant::now();
-    let model = Protocol::new(config.clone());
+    let model = Protocol {
+        config: config.clone(),
+    };
     let properties = model.properties();
     let builder = model.checker().threads(threads).finish_when(until);
     let checker = builder.spawn_bfs().join();
@@ -89,27 +88,18 @@ impl Verdict {
 }
 
 impl Found {
-    /// Whether the property is broken.
-    pub fn is_broken(&self) -> bool {
+    fn is_broken(&self) -> bool {
         self.always == self.trace.is_some()
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Config {
-            name,
-            flow,
-            keys,
-            skews,
-            receives,
-            trouble,
-            ..
-        } = &self.config;
+        let config = &self.config;
         writeln!(
             f,
-            "{name}: {flow:?}, keys of the messages {keys:?}, clocks ahead by {skews:?} ticks, dead letters after \
-             {receives} deliveries\n  {trouble:?}"
+            "{}: {:?}, keys of the messages {:?}, clocks ahead by {:?} ticks, dead letters after {} deliveries\n  {:?}",
+            config.name, config.flow, config.keys, config.skews, config.receives, config.trouble
         )?;
         let rate = self.states as f64 / self.time.as_secs_f64();
         writeln!(

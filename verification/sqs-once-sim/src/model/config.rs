@@ -3,38 +3,7 @@
 use super::mutant::Mutant;
 use super::properties;
 use super::state::Delivery;
-
-/// How the handler's effect and its record are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// Claim, effect, completion.
-    ClaimFirst,
-    /// Lookup, effect, record.
-    RecordAfter,
-    /// Effect and record in one conditional transaction, without a claim.
-    Writes,
-    /// A claim, then effect and record in one conditional transaction.
-    ClaimedWrites,
-    /// The claim, the effect and the completion in one transaction that locks the key (PostgreSQL).
-    Transaction,
-}
-
-impl Flow {
-    /// Whether the effect commits together with its record.
-    pub fn is_atomic(self) -> bool {
-        matches!(self, Self::Writes | Self::ClaimedWrites | Self::Transaction)
-    }
-
-    /// Whether a claim that every worker can see is written before the handler runs.
-    pub fn claims_before(self) -> bool {
-        matches!(self, Self::ClaimFirst | Self::ClaimedWrites)
-    }
-
-    /// Whether at most one worker at a time runs a key's handler.
-    pub fn is_exclusive(self) -> bool {
-        self.claims_before() || self == Self::Transaction
-    }
-}
+use crate::way::Way;
 
 /// How often each kind of trouble may happen in one run, at any moment and in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -56,26 +25,13 @@ pub struct Trouble {
     pub overruns: u8,
 }
 
-impl Trouble {
-    /// No trouble.
-    pub const NONE: Self = Self {
-        crashes: 0,
-        resends: 0,
-        silences: 0,
-        failures: 0,
-        duplicates: 0,
-        cancels: 0,
-        overruns: 0,
-    };
-}
-
 /// A model to check.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Its name on the command line.
     pub name: &'static str,
     /// How effect and record are written.
-    pub flow: Flow,
+    pub flow: Way,
     /// Whether the messages form one FIFO group, which SQS delivers up to two at a time.
     pub fifo: bool,
     /// The key of each message.
@@ -94,22 +50,20 @@ pub struct Config {
 
 impl Config {
     /// Ticks from an invocation's start to its deadline.
-    pub const INVOCATION: i8 = 1;
-    /// The visibility timeout, in ticks.
-    pub const VISIBILITY: u8 = 2;
+    pub(super) const INVOCATION: i8 = 1;
+    pub(super) const VISIBILITY: u8 = 2;
 
     /// Ticks by which a lease outlives its invocation.
-    pub fn lease_margin(&self) -> i8 {
+    pub(super) fn lease_margin(&self) -> i8 {
         i8::from(!self.has(Mutant::NoLeaseMargin))
     }
 
-    /// The key of a delivery's message.
-    pub fn key_of(&self, delivery: Delivery) -> usize {
+    pub(super) fn key_of(&self, delivery: Delivery) -> usize {
         usize::from(self.keys[usize::from(delivery.message)])
     }
 
     /// Whether this guard is switched off.
-    pub fn has(&self, mutant: Mutant) -> bool {
+    pub(super) fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
 
@@ -133,52 +87,52 @@ impl Config {
             crashes: 1,
             resends: 1,
             duplicates: 1,
-            ..Trouble::NONE
+            ..Trouble::default()
         };
         let late = Trouble {
             resends: 1,
             failures: 1,
             duplicates: 1,
-            ..Trouble::NONE
+            ..Trouble::default()
         };
         let silent = Trouble {
             silences: 1,
             cancels: 1,
             duplicates: 1,
-            ..Trouble::NONE
+            ..Trouble::default()
         };
         let stale = Trouble {
             silences: 1,
             failures: 1,
             overruns: 1,
-            ..Trouble::NONE
+            ..Trouble::default()
         };
         let again = Trouble {
             resends: 1,
             failures: 3,
-            ..Trouble::NONE
+            ..Trouble::default()
         };
         vec![
-            Self::new("claim-first-crash", Flow::ClaimFirst, &[0], crash),
-            Self::new("claim-first-late", Flow::ClaimFirst, &[0], late),
-            Self::new("claim-first-silent", Flow::ClaimFirst, &[0], silent),
-            Self::new("claim-first-stale", Flow::ClaimFirst, &[0], stale),
-            Self::new("claim-first-again", Flow::ClaimFirst, &[0], again),
-            Self::new("writes-late", Flow::Writes, &[0], late),
-            Self::new("writes-silent", Flow::Writes, &[0], silent),
-            Self::new("claimed-writes-late", Flow::ClaimedWrites, &[0], late),
-            Self::new("claimed-writes-stale", Flow::ClaimedWrites, &[0], stale),
-            Self::new("transaction-crash", Flow::Transaction, &[0], crash),
-            Self::new("transaction-silent", Flow::Transaction, &[0], silent),
-            Self::new("record-after-crash", Flow::RecordAfter, &[0], crash),
-            Self::new("record-after-silent", Flow::RecordAfter, &[0], silent),
-            Self::new("fifo-crash", Flow::ClaimFirst, &[0, 1], crash).in_order(),
-            Self::new("fifo-late", Flow::ClaimFirst, &[0, 1], late).in_order(),
-            Self::new("fifo-writes-late", Flow::Writes, &[0, 1], late).in_order(),
+            Self::new("claim-first-crash", Way::ClaimFirst, &[0], crash),
+            Self::new("claim-first-late", Way::ClaimFirst, &[0], late),
+            Self::new("claim-first-silent", Way::ClaimFirst, &[0], silent),
+            Self::new("claim-first-stale", Way::ClaimFirst, &[0], stale),
+            Self::new("claim-first-again", Way::ClaimFirst, &[0], again),
+            Self::new("writes-late", Way::Writes, &[0], late),
+            Self::new("writes-silent", Way::Writes, &[0], silent),
+            Self::new("claimed-writes-late", Way::ClaimedWrites, &[0], late),
+            Self::new("claimed-writes-stale", Way::ClaimedWrites, &[0], stale),
+            Self::new("transaction-crash", Way::Transaction, &[0], crash),
+            Self::new("transaction-silent", Way::Transaction, &[0], silent),
+            Self::new("record-after-crash", Way::RecordAfter, &[0], crash),
+            Self::new("record-after-silent", Way::RecordAfter, &[0], silent),
+            Self::new("fifo-crash", Way::ClaimFirst, &[0, 1], crash).in_order(),
+            Self::new("fifo-late", Way::ClaimFirst, &[0, 1], late).in_order(),
+            Self::new("fifo-writes-late", Way::Writes, &[0, 1], late).in_order(),
             Self {
                 skews: [0, 0, 2],
                 breaks: Some(properties::ONE_LIVE_OWNER),
-                ..Self::new("clocks-too-far-apart", Flow::ClaimFirst, &[0], crash)
+                ..Self::new("clocks-too-far-apart", Way::ClaimFirst, &[0], crash)
             },
         ]
     }
@@ -190,7 +144,7 @@ impl Config {
             resends: 1,
             silences: 1,
             failures: 1,
-            ..Trouble::NONE
+            ..Trouble::default()
         };
         let crash = Trouble {
             silences: 0,
@@ -205,13 +159,13 @@ impl Config {
             ..Self::new(name, flow, &[0, 0, 1], trouble)
         };
         vec![
-            two("writes-large", Flow::Writes, most),
-            two("transaction-large", Flow::Transaction, crash),
-            two("record-after-large", Flow::RecordAfter, crash),
-            two("fifo-large", Flow::ClaimFirst, most).in_order(),
-            two("fifo-writes-large", Flow::Writes, most).in_order(),
-            two("claimed-writes-large", Flow::ClaimedWrites, fewer),
-            two("claim-first-large", Flow::ClaimFirst, fewer),
+            two("writes-large", Way::Writes, most),
+            two("transaction-large", Way::Transaction, crash),
+            two("record-after-large", Way::RecordAfter, crash),
+            two("fifo-large", Way::ClaimFirst, most).in_order(),
+            two("fifo-writes-large", Way::Writes, most).in_order(),
+            two("claimed-writes-large", Way::ClaimedWrites, fewer),
+            two("claim-first-large", Way::ClaimFirst, fewer),
         ]
     }
 
@@ -222,7 +176,7 @@ impl Config {
         self
     }
 
-    fn new(name: &'static str, flow: Flow, keys: &[u8], trouble: Trouble) -> Self {
+    fn new(name: &'static str, flow: Way, keys: &[u8], trouble: Trouble) -> Self {
         Self {
             name,
             flow,

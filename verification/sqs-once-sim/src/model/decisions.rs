@@ -26,7 +26,6 @@ const FENCE: u64 = 7;
 /// What an answer means for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The handler may run.
     Run,
     /// The key is free; the worker claims it again, over the item in the refusal.
     Again,
@@ -40,9 +39,7 @@ pub(super) enum Verdict {
 
 /// The result of a conditional write, and what its answer means to the sender.
 pub(super) struct Written {
-    /// The key's item after the request.
     pub(super) item: Option<Item>,
-    /// Whether the write was admitted.
     pub(super) written: bool,
     pub(super) verdict: Verdict,
 }
@@ -56,14 +53,11 @@ pub(super) fn claim(
     standing: Option<Item>,
 ) -> (Written, bool) {
     let existing = standing.map(decode);
-    let claim = {
-        let mut claim = as_claim(owner, now, lease);
-        claim.seen = match seen.unwrap_or(Saw::Current) {
-            Saw::Nothing => store::Seen::Nothing,
-            Saw::Current => store::Seen::Item(Some(Fence::from_stored(FENCE))),
-            Saw::Stale => store::Seen::Item(Some(Fence::from_stored(FENCE - 1))),
-        };
-        claim
+    let mut claim = as_claim(owner, now, lease);
+    claim.seen = match seen.unwrap_or(Saw::Current) {
+        Saw::Nothing => store::Seen::Nothing,
+        Saw::Current => store::Seen::Item(Some(Fence::from_stored(FENCE))),
+        Saw::Stale => store::Seen::Item(Some(Fence::from_stored(FENCE - 1))),
     };
     let admitted = match &existing {
         Some(item) if config.has(Mutant::ClaimOverCompletion) => {
@@ -75,12 +69,9 @@ pub(super) fn claim(
             claim.finds_free(&in_progress)
         }
         Some(item) if config.has(Mutant::ClaimOverOwnRelease) => {
-            let somebody = {
-                let mut changed = claim.clone();
-                changed.owner = Owner::from_bits(0);
-                changed
-            };
-            somebody.finds_free(item)
+            let mut another = claim.clone();
+            another.owner = Owner::from_bits(0);
+            another.finds_free(item)
         }
         Some(item) if config.has(Mutant::ClaimByFenceAlone) => {
             claim.seen == store::Seen::Item(item.fence)
@@ -123,13 +114,11 @@ pub(super) fn claim(
     (written, stood)
 }
 
-/// What a lookup of a key means for the record.
 pub(super) fn found((owner, now): (Delivery, i8), standing: Option<Item>) -> Verdict {
     let existing = standing.map(decode);
     admission(on_found(&as_claim(owner, now, now), existing.as_ref()))
 }
 
-/// How an attempt settles its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Complete,
@@ -138,7 +127,6 @@ pub(super) enum Ending {
     Commit(i8),
 }
 
-/// A settlement by `owner` on the item `standing`.
 pub(super) fn settle(
     config: &Config,
     owner: Delivery,

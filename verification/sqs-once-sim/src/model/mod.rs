@@ -6,28 +6,19 @@ mod config;
 mod decisions;
 mod mutant;
 pub mod properties;
-pub mod state;
+mod state;
 mod step;
 
 use stateright::{Model, Property};
 
-pub use action::Action;
-pub use check::{Found, Verdict, check, until_broken};
-pub use config::{Config, Flow, Trouble};
+use action::Action;
+pub use check::{Verdict, check, until_broken};
+pub use config::{Config, Trouble};
 pub use mutant::Mutant;
 use state::World;
 
-/// The model of one configuration.
-#[derive(Clone, Debug)]
-pub struct Protocol {
+struct Protocol {
     config: Config,
-}
-
-impl Protocol {
-    /// The model of this configuration.
-    pub fn new(config: Config) -> Self {
-        Self { config }
-    }
 }
 
 impl Model for Protocol {

@@ -1,7 +1,5 @@
 //! The protocol with one of its guards switched off.
 
-use std::fmt;
-
 /// A guard that is switched off. Each of these must break a property: this shows that the properties detect errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
@@ -37,10 +35,4 @@ pub enum Mutant {
     GroupGoesOn,
     /// Unconditional completion and deletion, as in other libraries.
     Unconditional,
-}
-
-impl fmt::Display for Mutant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
 }

@@ -5,6 +5,7 @@ use stateright::{Model, Property};
 use super::Protocol;
 use super::action::Action;
 use super::state::{Message, Place, Stage, World};
+use crate::way::Way;
 
 /// A message is acknowledged only after its key's effect has happened and is recorded.
 pub const ACKNOWLEDGED_IS_COMMITTED: &str = "what is acknowledged is committed";
@@ -90,7 +91,7 @@ pub(super) fn properties() -> Vec<Property<Protocol>> {
 }
 
 fn one_live_owner(model: &Protocol, world: &World) -> bool {
-    if !model.config.flow.is_exclusive() {
+    if !model.config.flow.has_owners() {
         return true;
     }
     let mut live = [0; super::state::KEYS];
@@ -105,7 +106,7 @@ fn one_live_owner(model: &Protocol, world: &World) -> bool {
 
 /// A worker that overran its deadline between effect and record counts as a window before it stops.
 fn once_but_for_windows(model: &Protocol, world: &World) -> bool {
-    if model.config.flow != super::Flow::ClaimFirst {
+    if model.config.flow != Way::ClaimFirst {
         return true;
     }
     let mut allowed = world.accounts.map(|account| 1 + account.windows);
@@ -127,17 +128,12 @@ fn always_a_way_on(model: &Protocol, world: &World) -> bool {
     model.actions(world, &mut actions);
     // Progress must not depend on trouble, or on a request that may be lost.
     actions.iter().any(|action| match action {
-        Action::CarryOut { awaited, .. } => *awaited,
-        Action::DeliverAgain { .. }
-        | Action::Resend { .. }
-        | Action::GiveUp { .. }
-        | Action::Fail { .. }
-        | Action::Cancel { .. }
-        | Action::Crash { .. } => false,
+        Action::CarryOut(request) => request.awaited,
         Action::Tick
         | Action::Deliver { .. }
-        | Action::RollBack { .. }
-        | Action::Succeed { .. }
-        | Action::Answer { .. } => true,
+        | Action::RollBack(_)
+        | Action::Succeed(_)
+        | Action::Answer(_) => true,
+        _ => false,
     })
 }

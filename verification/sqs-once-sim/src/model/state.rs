@@ -6,40 +6,36 @@ use std::fmt;
 
 use super::config::{Config, Trouble};
 
-/// The maximum number of keys.
-pub const KEYS: usize = 2;
+pub(super) const KEYS: usize = 2;
 
 /// The `receive`th delivery of a message. It is also the owner of the delivery's claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Delivery {
-    /// The message's number.
-    pub message: u8,
+pub(super) struct Delivery {
+    pub(super) message: u8,
     /// 1 for its first delivery.
-    pub receive: u8,
+    pub(super) receive: u8,
 }
 
 impl Delivery {
     /// A bit that is unique among all deliveries of a model.
-    pub fn bit(self) -> u32 {
+    pub(super) fn bit(self) -> u32 {
         1 << (self.message * 8 + self.receive)
     }
 }
 
 /// The item of a key, without the attributes that are the same in every item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Item {
+pub(super) struct Item {
     /// Whether the effect is recorded.
-    pub completed: bool,
+    pub(super) completed: bool,
     /// When the owner's lease ends; `None` after a release or a completion.
-    pub lease: Option<i8>,
-    /// The delivery that owns the item.
-    pub owner: Delivery,
+    pub(super) lease: Option<i8>,
+    pub(super) owner: Delivery,
 }
 
 /// The fence that a claim in flight has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Saw {
-    /// No item.
+pub(super) enum Saw {
     Nothing,
     /// An item whose fence is still the key's fence.
     Current,
@@ -47,42 +43,27 @@ pub enum Saw {
     Stale,
 }
 
-/// A request to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ask {
-    /// Claims the key, by the worker's clock.
+pub(super) enum Ask {
     Claim {
-        /// The time of the claim.
         now: i8,
-        /// When its lease ends.
         lease: i8,
-        /// What the claim replaces.
         seen: Saw,
     },
-    /// Looks the key up, by the worker's clock.
     Read {
-        /// The time of the lookup.
         now: i8,
     },
     /// Opens a transaction that contains the claim.
     Begin {
-        /// The time of the claim.
         now: i8,
-        /// When its lease ends.
         lease: i8,
     },
-    /// Completes the claim after the effect.
     Complete,
-    /// Releases the claim.
     Release,
-    /// Records the effect without a claim.
     Record {
-        /// The time of the recording.
         now: i8,
     },
-    /// Commits effect and record together.
     Commit {
-        /// The time of the recording.
         now: i8,
     },
     /// Completes the claim in the open transaction, and commits the transaction.
@@ -91,86 +72,67 @@ pub enum Ask {
 
 /// A request in flight. The store carries it out at any later time, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Request {
-    /// The delivery that sent it.
-    pub owner: Delivery,
-    /// The operation.
-    pub ask: Ask,
+pub(super) struct Request {
+    pub(super) owner: Delivery,
+    pub(super) ask: Ask,
     /// Whether its sender still waits for the answer.
-    pub awaited: bool,
+    pub(super) awaited: bool,
 }
 
-/// Where a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
-    /// Visible in the queue.
+pub(super) enum Place {
     Visible,
     /// Hidden for this many ticks.
     Away(u8),
-    /// Acknowledged and deleted.
     Acknowledged,
-    /// In the dead-letter queue.
     Dead,
 }
 
-/// A message in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Message {
-    /// Where it is.
-    pub place: Place,
-    /// How often SQS delivered it.
-    pub receives: u8,
+pub(super) struct Message {
+    pub(super) place: Place,
+    pub(super) receives: u8,
 }
 
 impl Message {
     /// Whether the message is acknowledged or a dead letter.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         matches!(self.place, Place::Acknowledged | Place::Dead)
     }
 }
 
-/// The result of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum End {
-    /// Not ended yet.
+pub(super) enum End {
     Open,
-    /// Will be acknowledged.
     Done,
     /// Failed: the message becomes visible again after this many ticks.
     Failed(u8),
 }
 
-/// The current work of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
-    /// Waiting for a batch.
+pub(super) enum Stage {
     Idle,
     /// Waiting for the answer that decides whether its first open record may run.
     Asking,
-    /// Running that record's handler.
     Running,
-    /// Waiting for the answer to the record's settlement.
     Settling,
     /// Every record has ended, but Lambda has no answer yet.
     Answering,
 }
 
-/// A worker and its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Worker {
+pub(super) struct Worker {
     /// How many ticks the worker's clock is ahead.
-    pub skew: i8,
-    /// The worker's current work.
-    pub stage: Stage,
+    pub(super) skew: i8,
+    pub(super) stage: Stage,
     /// Ticks until the invocation's deadline; negative after it.
-    pub left: i8,
+    pub(super) left: i8,
     /// The records, in order, each with its result.
-    pub batch: [Option<(Delivery, End)>; 2],
+    pub(super) batch: [Option<(Delivery, End)>; 2],
 }
 
 impl Worker {
-    /// A worker that waits for a batch.
-    pub fn idle(skew: i8) -> Self {
+    pub(super) fn idle(skew: i8) -> Self {
         Self {
             skew,
             stage: Stage::Idle,
@@ -180,69 +142,68 @@ impl Worker {
     }
 
     /// The record that the worker is handling: the first open one.
-    pub fn current(&self) -> Option<Delivery> {
+    pub(super) fn current(&self) -> Option<Delivery> {
         let mut records = self.batch.iter().flatten();
         records.find_map(|(delivery, end)| (*end == End::Open).then_some(*delivery))
     }
 
     /// Whether the worker runs a handler or settles its record.
-    pub fn is_at_work(&self) -> bool {
+    pub(super) fn is_at_work(&self) -> bool {
         matches!(self.stage, Stage::Running | Stage::Settling)
     }
 }
 
 /// The true history of a key, which no worker can see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Account {
+pub(super) struct Account {
     /// How often the effect happened.
-    pub effects: u8,
+    pub(super) effects: u8,
     /// How often a worker stopped between an effect and its record.
-    pub windows: u8,
+    pub(super) windows: u8,
     /// The deliveries whose claim was written while a copy of it is in flight, one bit each.
-    pub claimed: u32,
+    pub(super) claimed: u32,
 }
 
 /// Events that must never happen, noted in the step that causes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Seen {
+pub(super) struct Seen {
     /// A completion or a release changed another owner's item.
-    pub stale_write: bool,
+    pub(super) stale_write: bool,
     /// A claim was written again after its owner had settled it.
-    pub claim_came_back: bool,
+    pub(super) claim_came_back: bool,
     /// A claim was refused by its own copy.
-    pub refused_by_itself: bool,
+    pub(super) refused_by_itself: bool,
     /// A claim did not raise the fence.
-    pub fence_stood: bool,
+    pub(super) fence_stood: bool,
     /// A handler started for a key that was recorded before the handler's worker asked.
-    pub started_after_record: bool,
+    pub(super) started_after_record: bool,
     /// A message's effect came before the effect of an earlier message of its group.
-    pub out_of_order: bool,
+    pub(super) out_of_order: bool,
 }
 
 /// The whole state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct World {
+pub(super) struct World {
     /// The table: the item of each key.
-    pub items: [Option<Item>; KEYS],
+    pub(super) items: [Option<Item>; KEYS],
     /// The item of each key in the open transaction that locks the key.
-    pub open: [Option<Item>; KEYS],
-    /// The queue.
-    pub messages: Vec<Message>,
+    pub(super) open: [Option<Item>; KEYS],
+    pub(super) messages: Vec<Message>,
     /// The workers, in canonical order. Their numbers mean nothing.
-    pub workers: [Worker; 3],
+    pub(super) workers: [Worker; 3],
     /// The requests in flight, sorted.
-    pub requests: Vec<Request>,
+    pub(super) requests: Vec<Request>,
     /// What happened to each key.
-    pub accounts: [Account; KEYS],
+    pub(super) accounts: [Account; KEYS],
     /// The forbidden events so far.
-    pub seen: Seen,
+    pub(super) seen: Seen,
     /// The trouble that may still happen.
-    pub trouble: Trouble,
+    pub(super) trouble: Trouble,
 }
 
 impl World {
     /// The state before the first delivery.
-    pub fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let message = Message {
             place: Place::Visible,
             receives: 0,
@@ -262,7 +223,7 @@ impl World {
     }
 
     /// Maps states that no worker can distinguish to one form.
-    pub fn canonicalize(&mut self) {
+    pub(super) fn canonicalize(&mut self) {
         self.workers.sort_unstable();
         self.requests.sort_unstable();
         let requests = &self.requests;
@@ -283,7 +244,7 @@ impl World {
     }
 
     /// The index of the worker that handles this delivery.
-    pub fn worker_at(&self, delivery: Delivery) -> Option<usize> {
+    pub(super) fn worker_at(&self, delivery: Delivery) -> Option<usize> {
         let at = |worker: &Worker| worker.current() == Some(delivery);
         self.workers.iter().position(at)
     }
@@ -301,7 +262,7 @@ impl Ask {
 
     /// The same request one tick later.
     #[must_use]
-    pub fn a_tick_later(self) -> Self {
+    pub(super) fn a_tick_later(self) -> Self {
         match self {
             Self::Claim { now, lease, seen } => Self::Claim {
                 now: now - 1,

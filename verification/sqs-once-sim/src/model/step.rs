@@ -1,10 +1,11 @@
 //! The effect of each action. Workers behave as the consumer's batches do.
 
 use super::action::Action;
-use super::config::{Config, Flow};
+use super::config::Config;
 use super::decisions::{self, Ending, Verdict, Written};
 use super::mutant::Mutant;
 use super::state::{Ask, Delivery, End, Item, Message, Place, Request, Saw, Stage, Worker, World};
+use crate::way::Way;
 
 /// Returns the state after an action.
 pub(super) fn after(config: &Config, world: &World, action: Action) -> World {
@@ -60,25 +61,16 @@ impl Step<'_> {
                 self.world.trouble.duplicates -= 1;
                 self.deliver(message, 1, skew);
             }
-            Action::CarryOut {
-                owner,
-                ask,
-                awaited,
-            } => {
-                let request = Request {
-                    owner,
-                    ask,
-                    awaited,
-                };
+            Action::CarryOut(request) => {
                 let sent = self.world.requests.iter().position(|one| *one == request);
                 if let Some(sent) = sent {
                     self.world.requests.remove(sent);
                     self.carry_out(request);
                 }
             }
-            Action::RollBack { key } => self.roll_back(usize::from(key)),
+            Action::RollBack(key) => self.roll_back(usize::from(key)),
             Action::Resend { delivery, fresh } => self.resend(delivery, fresh),
-            Action::GiveUp { delivery } => {
+            Action::GiveUp(delivery) => {
                 self.world.trouble.silences -= 1;
                 let end = match self.config.has(Mutant::UnknownIsDone) {
                     true => End::Done,
@@ -86,23 +78,23 @@ impl Step<'_> {
                 };
                 self.leave(delivery, end);
             }
-            Action::Succeed { delivery } => self.succeed(delivery),
-            Action::Fail { delivery } => {
+            Action::Succeed(delivery) => self.succeed(delivery),
+            Action::Fail(delivery) => {
                 self.world.trouble.failures -= 1;
                 if self.config.flow.claims_before() {
                     self.send(delivery, Ask::Release, false);
                 }
                 self.end(delivery, End::Failed(0));
             }
-            Action::Cancel { delivery } => {
+            Action::Cancel(delivery) => {
                 self.world.trouble.cancels -= 1;
                 self.leave(delivery, End::Failed(0));
                 if let Some(worker) = self.worker_of(delivery) {
                     fail_rest(worker, 0);
                 }
             }
-            Action::Answer { delivery } => self.answer(delivery),
-            Action::Crash { delivery } => self.crash(delivery),
+            Action::Answer(delivery) => self.answer(delivery),
+            Action::Crash(delivery) => self.crash(delivery),
         }
     }
 
@@ -170,18 +162,18 @@ impl Step<'_> {
             return;
         };
         worker.stage = match flow {
-            Flow::Writes => Stage::Running,
+            Way::Writes => Stage::Running,
             _ => Stage::Asking,
         };
         let ask = match flow {
-            Flow::ClaimFirst | Flow::ClaimedWrites => Ask::Claim {
+            Way::ClaimFirst | Way::ClaimedWrites => Ask::Claim {
                 now: 0,
                 lease: 0,
                 seen: Saw::Nothing,
             },
-            Flow::RecordAfter => Ask::Read { now: 0 },
-            Flow::Transaction => Ask::Begin { now: 0, lease: 0 },
-            Flow::Writes => return,
+            Way::RecordAfter => Ask::Read { now: 0 },
+            Way::Transaction => Ask::Begin { now: 0, lease: 0 },
+            Way::Writes => return,
         };
         let ask = ask_for(self.config, &self.world, delivery, ask);
         self.send(delivery, ask, true);
@@ -244,10 +236,10 @@ impl Step<'_> {
             self.effect(delivery);
         }
         let ask = match self.config.flow {
-            Flow::ClaimFirst => Ask::Complete,
-            Flow::RecordAfter => Ask::Record { now },
-            Flow::Writes | Flow::ClaimedWrites => Ask::Commit { now },
-            Flow::Transaction => Ask::CommitTransaction,
+            Way::ClaimFirst => Ask::Complete,
+            Way::RecordAfter => Ask::Record { now },
+            Way::Writes | Way::ClaimedWrites => Ask::Commit { now },
+            Way::Transaction => Ask::CommitTransaction,
         };
         self.send(delivery, ask, true);
     }
@@ -344,11 +336,7 @@ impl Step<'_> {
 
     /// Carries a request out in the store, and hands the answer to its sender.
     fn carry_out(&mut self, request: Request) {
-        let Request {
-            owner,
-            ask,
-            awaited,
-        } = request;
+        let (owner, ask, awaited) = (request.owner, request.ask, request.awaited);
         let key = self.config.key_of(owner);
         let standing = self.world.items[key];
         let verdict = match ask {

@@ -103,12 +103,7 @@ impl Campaign {
 /// A Markdown report, with the timeline of the failed schedule.
 impl fmt::Display for Campaign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            seeds,
-            options,
-            counts,
-            ..
-        } = self;
+        let (seeds, options, counts) = (&self.seeds, &self.options, &self.counts);
         let rate = counts.schedules() as f64 / self.took.as_secs_f64();
         writeln!(f, "Seeds {} to {}, {options}", seeds.start, seeds.end - 1)?;
         writeln!(

@@ -1,178 +1,122 @@
 //! Counts of events, which show that a schedule without violations was not trivial.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;
 
-use super::network::{Fault, FaultCounts};
+use clap::ValueEnum;
 
-/// An event or state that is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use super::network::Fault;
+use crate::way::name;
+
+/// An event or state that is counted, with its name in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Count {
+    #[value(name = "schedules")]
     Schedules,
+    #[value(name = "invocations")]
     Invocations,
+    #[value(name = "processes started")]
     ColdStarts,
+    #[value(name = "invocations beside another in one process")]
     Overlaps,
+    #[value(name = "deliveries")]
     Deliveries,
+    #[value(name = "deliveries of what is out already")]
     DeliveredInFlight,
+    #[value(name = "deliveries of what is deleted already")]
     DeliveredDeleted,
+    #[value(name = "requests")]
     Requests,
+    #[value(name = "claims written")]
     Claims,
+    #[value(name = "claims taken over from a lapsed lease")]
     TakenOver,
+    #[value(name = "claims refused: in progress")]
     Refused,
+    #[value(name = "duplicates recognised by the store")]
     Recognised,
+    #[value(name = "claims refused by themselves, sent twice")]
     OwnRecognised,
+    #[value(name = "handlers started")]
     Handlers,
+    #[value(name = "effects")]
     Effects,
+    #[value(name = "effects recorded")]
     Records,
+    #[value(name = "effects committed with their record")]
     Commits,
+    #[value(name = "claims released")]
     Releases,
+    #[value(name = "settlements refused: lease lost")]
     RefusedSettlements,
+    #[value(name = "batches answered")]
     Answers,
+    #[value(name = "answers lost on their way to SQS")]
     AnswersLost,
+    #[value(name = "deletions lost")]
     DeletesLost,
+    #[value(name = "messages deleted")]
     Deleted,
+    #[value(name = "messages moved to the DLQ by redrive policy")]
     DeadLetters,
+    #[value(name = "messages sent to the DLQ by the consumer")]
     SentToDlq,
+    #[value(name = "messages redriven from the DLQ")]
     Redriven,
+    #[value(name = "visibility timeouts changed by the consumer")]
     Postponed,
+    #[value(name = "crashes outside of requests")]
     Crashes,
+    #[value(name = "processes killed at their deadline")]
     Timeouts,
+    #[value(name = "of these, killed late")]
     LateKills,
+    #[value(name = "freezes")]
     Freezes,
+    #[value(name = "clocks set back or forward")]
     ClockJumps,
+    #[value(name = "handlers that failed")]
     FailedHandlers,
+    #[value(name = "handlers that panicked")]
     Panics,
+    #[value(name = "handlers that gave up for good")]
     TerminalHandlers,
+    #[value(name = "handlers that hung")]
     Hangs,
+    #[value(name = "handlers with code that can't be cancelled")]
     Blocks,
+    #[value(name = "processes killed at their deadline while such code ran")]
     KilledAtWork,
+    #[value(name = "effects repeated: process died before the record")]
     WindowDied,
+    #[value(name = "effects repeated: handler cancelled at the deadline")]
     WindowCancelled,
+    #[value(name = "effects repeated: effect's own request unanswered")]
     WindowUnanswered,
+    #[value(name = "effects repeated: handler failed after its effect")]
     WindowFailed,
+    #[value(name = "effects repeated: record could not be written in time")]
     WindowUnrecorded,
+    #[value(name = "effects repeated: two deliveries at once, without a claim")]
     WindowConcurrent,
+    #[value(name = "beside the old version: claims that it wrote")]
     OldClaims,
+    #[value(name = "beside the old version: late copies of its ended claims that hold their key")]
     OldReturned,
+    #[value(name = "beyond the margins: two live owners")]
     BeyondOwners,
+    #[value(name = "beyond the margins: effects repeated outside of every window")]
     BeyondRepeats,
+    #[value(name = "beyond the margins: messages that never ended")]
     BeyondEnds,
 }
 
-impl Count {
-    /// Every count in the order of the report, with its name there.
-    const ALL: [(Self, &'static str); 49] = [
-        (Self::Schedules, "schedules"),
-        (Self::Invocations, "invocations"),
-        (Self::ColdStarts, "processes started"),
-        (Self::Overlaps, "invocations beside another in one process"),
-        (Self::Deliveries, "deliveries"),
-        (Self::DeliveredInFlight, "deliveries of what is out already"),
-        (
-            Self::DeliveredDeleted,
-            "deliveries of what is deleted already",
-        ),
-        (Self::Requests, "requests"),
-        (Self::Claims, "claims written"),
-        (Self::TakenOver, "claims taken over from a lapsed lease"),
-        (Self::Refused, "claims refused: in progress"),
-        (Self::Recognised, "duplicates recognised by the store"),
-        (
-            Self::OwnRecognised,
-            "claims refused by themselves, sent twice",
-        ),
-        (Self::Handlers, "handlers started"),
-        (Self::Effects, "effects"),
-        (Self::Records, "effects recorded"),
-        (Self::Commits, "effects committed with their record"),
-        (Self::Releases, "claims released"),
-        (Self::RefusedSettlements, "settlements refused: lease lost"),
-        (Self::Answers, "batches answered"),
-        (Self::AnswersLost, "answers lost on their way to SQS"),
-        (Self::DeletesLost, "deletions lost"),
-        (Self::Deleted, "messages deleted"),
-        (
-            Self::DeadLetters,
-            "messages moved to the DLQ by redrive policy",
-        ),
-        (Self::SentToDlq, "messages sent to the DLQ by the consumer"),
-        (Self::Redriven, "messages redriven from the DLQ"),
-        (
-            Self::Postponed,
-            "visibility timeouts changed by the consumer",
-        ),
-        (Self::Crashes, "crashes outside of requests"),
-        (Self::Timeouts, "processes killed at their deadline"),
-        (Self::LateKills, "of these, killed late"),
-        (Self::Freezes, "freezes"),
-        (Self::ClockJumps, "clocks set back or forward"),
-        (Self::FailedHandlers, "handlers that failed"),
-        (Self::Panics, "handlers that panicked"),
-        (Self::TerminalHandlers, "handlers that gave up for good"),
-        (Self::Hangs, "handlers that hung"),
-        (Self::Blocks, "handlers with code that can't be cancelled"),
-        (
-            Self::KilledAtWork,
-            "processes killed at their deadline while such code ran",
-        ),
-        (
-            Self::WindowDied,
-            "effects repeated: process died before the record",
-        ),
-        (
-            Self::WindowCancelled,
-            "effects repeated: handler cancelled at the deadline",
-        ),
-        (
-            Self::WindowUnanswered,
-            "effects repeated: effect's own request unanswered",
-        ),
-        (
-            Self::WindowFailed,
-            "effects repeated: handler failed after its effect",
-        ),
-        (
-            Self::WindowUnrecorded,
-            "effects repeated: record could not be written in time",
-        ),
-        (
-            Self::WindowConcurrent,
-            "effects repeated: two deliveries at once, without a claim",
-        ),
-        (
-            Self::OldClaims,
-            "beside the old version: claims that it wrote",
-        ),
-        (
-            Self::OldReturned,
-            "beside the old version: late copies of its ended claims that hold their key",
-        ),
-        (Self::BeyondOwners, "beyond the margins: two live owners"),
-        (
-            Self::BeyondRepeats,
-            "beyond the margins: effects repeated outside of every window",
-        ),
-        (
-            Self::BeyondEnds,
-            "beyond the margins: messages that never ended",
-        ),
-    ];
-}
-
 /// The counts of one schedule or of many.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Counts {
-    counts: [u64; Count::ALL.len()],
-    faults: FaultCounts,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        Self {
-            counts: [0; Count::ALL.len()],
-            faults: FaultCounts::default(),
-        }
-    }
+    counts: BTreeMap<Count, u64>,
+    faults: BTreeMap<Fault, u64>,
 }
 
 impl Counts {
@@ -181,40 +125,44 @@ impl Counts {
     }
 
     pub(crate) fn add_many(&mut self, count: Count, times: u64) {
-        self.counts[count as usize] += times;
+        *self.counts.entry(count).or_default() += times;
     }
 
-    pub(crate) fn add_faults(&mut self, faults: FaultCounts) {
-        for (count, more) in self.faults.iter_mut().zip(faults) {
-            *count += more;
+    pub(crate) fn add_faults(&mut self, faults: &BTreeMap<Fault, u64>) {
+        for (fault, more) in faults {
+            *self.faults.entry(*fault).or_default() += more;
         }
     }
 
     /// Every count with its name in the report: events first, then faults.
     pub fn named(&self) -> impl Iterator<Item = (String, u64)> {
-        let events = Count::ALL.map(|(count, name)| (name.to_owned(), self.counts[count as usize]));
-        let faults = Fault::ALL.iter().zip(self.faults);
-        events
-            .into_iter()
-            .chain(faults.map(|(fault, count)| (format!("fault: {fault}"), count)))
+        let times = |count: Option<&u64>| count.copied().unwrap_or_default();
+        let events = Count::value_variants().iter();
+        let events = events.map(move |count| (name(count), times(self.counts.get(count))));
+        let faults = Fault::value_variants().iter();
+        let faults =
+            faults.map(move |fault| (format!("fault: {fault}"), times(self.faults.get(fault))));
+        events.chain(faults)
     }
 
     /// The number of schedules that ran.
     pub fn schedules(&self) -> u64 {
-        self.counts[Count::Schedules as usize]
+        self.counts
+            .get(&Count::Schedules)
+            .copied()
+            .unwrap_or_default()
     }
 }
 
 impl AddAssign<&Self> for Counts {
     fn add_assign(&mut self, other: &Self) {
-        for (count, more) in self.counts.iter_mut().zip(other.counts) {
-            *count += more;
+        for (count, more) in &other.counts {
+            self.add_many(*count, *more);
         }
-        self.add_faults(other.faults);
+        self.add_faults(&other.faults);
     }
 }
 
-/// A Markdown table.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| what | how often |\n|---|---:|")?;

@@ -154,10 +154,7 @@ async fn work(
     };
     let invocation = number(INVOCATION);
     let message = number(MESSAGE);
-    world
-        .network
-        .timeline()
-        .note(process, format_args!("handles k{key} (m{message})"));
+    world.note(process, format_args!("handles k{key} (m{message})"));
     let mut running = Running {
         attempt: world
             .witness()
@@ -201,7 +198,7 @@ fn script(world: &World) -> Script {
     let (chance, mut script) = (&world.chance, Script::Succeed);
     if world.is_troubled() && chance.once_in(6) {
         script = chance.pick(&Script::TROUBLE);
-        world.witness().counts.add(match script {
+        world.count(match script {
             Script::Succeed | Script::FailBefore | Script::FailAfter => Count::FailedHandlers,
             Script::PanicBefore | Script::PanicAfter => Count::Panics,
             Script::GiveUp => Count::TerminalHandlers,
@@ -222,11 +219,7 @@ async fn before(
         Script::PanicBefore => panic(running),
         Script::GiveUp => {
             running.end(End::Failed);
-            running
-                .world
-                .network
-                .timeline()
-                .note(process, "handler gives up for good");
+            running.world.note(process, "handler gives up for good");
             Err(HandlerError::terminal("the simulation wants it"))
         }
         Script::HangBefore => std::future::pending().await,
@@ -295,31 +288,22 @@ async fn block(
 
 /// Waits. Meanwhile the process may crash or freeze, or its clock may change.
 async fn pause(environment: &Environment) {
-    let Environment {
-        world,
-        process,
-        clock,
-        ..
-    } = environment;
+    let (world, process) = (&environment.world, &environment.process);
     let chance = &world.chance;
     let is_troubled = world.is_troubled();
-    let longest = if is_troubled && chance.once_in(6) {
-        4000
-    } else {
-        40
-    };
-    // If leases don't hold, handlers should outlive them.
-    let longest = if world.is_hostile() && is_troubled {
-        20_000
-    } else {
-        longest
+    let is_long = is_troubled && chance.once_in(6);
+    let longest = match (world.is_hostile() && is_troubled, is_long) {
+        // If leases don't hold, handlers should outlive them.
+        (true, _) => 20_000,
+        (false, true) => 4000,
+        (false, false) => 40,
     };
     sleep(chance.millis(0..longest)).await;
     if is_troubled {
         match chance.below(120) {
             0 | 1 => world.crash(process),
             2 | 3 => world.freeze(process),
-            4..8 => world.set_clock(process, clock),
+            4..8 => world.set_clock(process, &environment.clock),
             _ => {}
         }
     }

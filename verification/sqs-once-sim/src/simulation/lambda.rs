@@ -19,11 +19,11 @@ use super::clock::{ProcessClock, true_time};
 use super::counts::Count;
 use super::handler::{INVOCATION, MESSAGE, Order, apart, inside, together};
 use super::mutant::Mutant;
-use super::options::Way;
 use super::process::Process;
 use super::queue::Delivery;
 use super::sqs;
-use super::world::{NAMESPACE, World};
+use super::world::World;
+use crate::way::Way;
 
 /// An execution environment: one process, which stays warm between invocations.
 pub(crate) struct Environment {
@@ -34,7 +34,6 @@ pub(crate) struct Environment {
 }
 
 /// An environment and its running invocations.
-#[derive(Clone)]
 pub(crate) struct Warm {
     pub(crate) environment: Arc<Environment>,
     consumer: Consumer,
@@ -43,11 +42,11 @@ pub(crate) struct Warm {
 impl Warm {
     /// A cold start.
     pub(crate) fn start(world: &Arc<World>, name: usize) -> Self {
-        world.witness().counts.add(Count::ColdStarts);
+        world.count(Count::ColdStarts);
         let ahead = world.ahead();
         let environment = Arc::new(Environment {
             world: Arc::clone(world),
-            process: Process::new(name, world.is_old(name)),
+            process: Process::new(name, world.is_old(name), world.ids(name)),
             clock: ProcessClock::new(world.started, ahead),
             invocations: AtomicUsize::new(0),
         });
@@ -76,24 +75,16 @@ impl Warm {
 
     /// Sets the clock of the environment.
     pub(crate) fn set_clock(&self) {
-        let Environment {
-            world,
-            process,
-            clock,
-            ..
-        } = &*self.environment;
-        world.set_clock(process, clock);
+        let one = &*self.environment;
+        one.world.set_clock(&one.process, &one.clock);
     }
 
     /// Invokes the function with a batch, and sends its answer to SQS.
     pub(crate) fn invoke(&self, batch: Vec<Delivery>) {
-        let Self {
-            environment,
-            consumer,
-        } = self.clone();
+        let (environment, consumer) = (Arc::clone(&self.environment), self.consumer.clone());
         let others = environment.invocations.fetch_add(1, Ordering::Relaxed);
         if others > 0 {
-            environment.world.witness().counts.add(Count::Overlaps);
+            environment.world.count(Count::Overlaps);
         }
         tokio::spawn(async move {
             run(&environment, consumer, batch, others == 0).await;
@@ -107,16 +98,10 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
     let Environment { world, process, .. } = environment;
     let invocation = world.witness().invoked();
     let ends_at = Instant::now() + world.plan.timeout;
-    let timeline = world.network.timeline();
     for one in &batch {
-        let Delivery {
-            message,
-            key,
-            receives,
-            ..
-        } = one;
+        let (message, key, receives) = (one.message, one.key, one.receives);
         let what = format_args!("gets m{message} (k{key}), delivery {receives}");
-        timeline.note(process, what);
+        world.note(process, what);
     }
     let (begun, was_on_time) = (Instant::now(), is_on_time(environment));
     let late = world.chance.millis(0..world.plan.late_kill);
@@ -133,7 +118,7 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
             None
         }
         () = sleep_until(ends_at + late) => {
-            timeline.note(process, "is killed at its deadline");
+            world.note(process, "is killed at its deadline");
             let mut witness = world.witness();
             witness.counts.add(Count::Timeouts);
             if late > Duration::ZERO {
@@ -153,9 +138,9 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
     if alone && environment.invocations.load(Ordering::Relaxed) == 1 {
         world.witness().answered(process, invocation);
     } else {
-        world.witness().counts.add(Count::Answers);
+        world.count(Count::Answers);
     }
-    timeline.note(process, format_args!("answers: failed {failures:?}"));
+    world.note(process, format_args!("answers: failed {failures:?}"));
     answer_arrives(world, &batch, &failures).await;
     // Like `run`, requests the next event only when no code of this invocation runs.
     if world.mutant() == Some(Mutant::NextEventTooEarly) {
@@ -166,18 +151,17 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
         () = process.died() => {}
         () = running.ended() => {}
         () = sleep_until(ends_at + late) => {
-            timeline.note(process, "is killed at its deadline: code of a handler still runs");
-            world.witness().counts.add(Count::KilledAtWork);
+            world.note(process, "is killed at its deadline: code of a handler still runs");
+            world.count(Count::KilledAtWork);
             process.die();
         }
     }
 }
 
 async fn answer_arrives(world: &World, batch: &[Delivery], failures: &[usize]) {
-    let timeline = world.network.timeline();
     if world.is_troubled() && world.chance.once_in(20) {
-        world.witness().counts.add(Count::AnswersLost);
-        timeline.note("lambda", "the answer is lost");
+        world.count(Count::AnswersLost);
+        world.note("lambda", "the answer is lost");
         return;
     }
     sleep(world.chance.millis(0..30)).await;
@@ -268,12 +252,7 @@ fn record(world: &World, delivery: &Delivery, invocation: usize) -> SqsMessage {
 }
 
 fn consumer(environment: &Arc<Environment>) -> Consumer {
-    let Environment {
-        world,
-        process,
-        clock,
-        ..
-    } = &**environment;
+    let (world, process) = (&environment.world, &environment.process);
     let plan = &world.plan;
     let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.key.clone());
     let shared = Arc::clone(environment);
@@ -289,11 +268,17 @@ fn consumer(environment: &Arc<Environment>) -> Consumer {
     };
     let mut consumer = consumer
         .mode(plan.mode())
-        .namespace(NAMESPACE)
+        .namespace(process.ids().name())
         .store(world.store(process))
-        .clock(clock.clone())
+        .clock(environment.clock.clone())
         .random(world.chance.clone())
         .concurrency(plan.concurrency);
+    if let Some(secret) = process.ids().secret() {
+        consumer = consumer.key_secret(secret);
+    }
+    if let Some(other) = process.also_reads() {
+        consumer = consumer.also_read(other.namespace());
+    }
     if plan.cache {
         consumer = consumer.cache(Cache::new(10));
     }

@@ -31,6 +31,7 @@
 //!   Unless a fault loses it, a request that was sent is carried out even if its sender dies.
 //!
 //! In some campaigns ([`Versions`]) some processes claim as the previous version did: one request claims any free key.
+//! In others, processes use different ids for the same keys, as during a change of the namespace or of the key secret.
 //!
 //! The seed chooses the weather: calm, a single fault, or a storm. It always becomes fair in the end, and then every
 //! message must finish.
@@ -64,6 +65,7 @@ mod campaign;
 mod clock;
 mod counts;
 mod handler;
+mod ids;
 mod lambda;
 mod mutant;
 mod network;
@@ -73,8 +75,8 @@ mod process;
 mod property;
 mod queue;
 mod sdk;
-mod sdk_items;
 mod sdk_mutants;
+mod sdk_tables;
 mod sqs;
 mod store;
 mod table;
@@ -85,10 +87,12 @@ mod world;
 
 use std::fmt;
 
+pub use crate::way::Way;
 pub use campaign::Campaign;
 pub use counts::Counts;
 pub use mutant::Mutant;
-pub use options::{Depth, Options, Versions, Way};
+pub use network::Fault;
+pub use options::{Depth, Options, Versions};
 pub use property::{Property, Violation};
 
 use world::World;

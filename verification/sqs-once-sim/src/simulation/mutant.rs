@@ -1,13 +1,15 @@
 //! Guards that can be switched off.
 
 use std::fmt;
-use std::str::FromStr;
 
-use super::options::{Way, named};
+use clap::ValueEnum;
+
+use super::options::Versions;
 use super::property::Property;
+use crate::way::{Way, name};
 
 /// A protocol guard that is switched off, to test that the simulation detects its absence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mutant {
     /// A completion overwrites any owner's claim.
     CompleteOthers,
@@ -45,6 +47,8 @@ pub enum Mutant {
     NoSelfRecognition,
     /// The result of a lookup is ignored.
     LookupIgnored,
+    /// The other id of a key is read before the key is claimed.
+    OtherIdReadFirst,
     /// Leases end with the invocation.
     NoLeaseMargin,
     /// Handlers run until the invocation ends.
@@ -62,66 +66,6 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Every mutant.
-    pub const ALL: [Self; 25] = [
-        Self::CompleteOthers,
-        Self::ReleaseOthers,
-        Self::ClaimCompleted,
-        Self::ClaimLeased,
-        Self::ClaimOwnLapsed,
-        Self::ClaimFenceAlone,
-        Self::ClaimStateAlone,
-        Self::ReleaseDeletes,
-        Self::FenceStays,
-        Self::CommitTwice,
-        Self::CommitOverAll,
-        Self::CommitOverClaims,
-        Self::BusyIsDone,
-        Self::UnknownIsMine,
-        Self::UnknownIsDone,
-        Self::LostIsDone,
-        Self::NoSelfRecognition,
-        Self::LookupIgnored,
-        Self::NoLeaseMargin,
-        Self::NoDeadlineGuard,
-        Self::NextEventTooEarly,
-        Self::NoFifo,
-        Self::NoCoalescing,
-        Self::AcknowledgeBeforeSend,
-        Self::Peers,
-    ];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CompleteOthers => "complete-others",
-            Self::ReleaseOthers => "release-others",
-            Self::ClaimCompleted => "claim-completed",
-            Self::ClaimLeased => "claim-leased",
-            Self::ClaimOwnLapsed => "claim-own-lapsed",
-            Self::ClaimFenceAlone => "claim-fence-alone",
-            Self::ClaimStateAlone => "claim-state-alone",
-            Self::ReleaseDeletes => "release-deletes",
-            Self::FenceStays => "fence-stays",
-            Self::CommitTwice => "commit-twice",
-            Self::CommitOverAll => "commit-over-all",
-            Self::CommitOverClaims => "commit-over-claims",
-            Self::BusyIsDone => "busy-is-done",
-            Self::UnknownIsMine => "unknown-is-mine",
-            Self::UnknownIsDone => "unknown-is-done",
-            Self::LostIsDone => "lost-is-done",
-            Self::NoSelfRecognition => "no-self-recognition",
-            Self::LookupIgnored => "lookup-ignored",
-            Self::NoLeaseMargin => "no-lease-margin",
-            Self::NoDeadlineGuard => "no-deadline-guard",
-            Self::NextEventTooEarly => "next-event-too-early",
-            Self::NoFifo => "no-fifo",
-            Self::NoCoalescing => "no-coalescing",
-            Self::AcknowledgeBeforeSend => "acknowledge-before-send",
-            Self::Peers => "peers",
-        }
-    }
-
     /// The property that the mutant must break. A run with the mutant checks no other property.
     pub const fn breaks(self) -> Property {
         match self {
@@ -133,6 +77,7 @@ impl Mutant {
             }
             Self::ClaimLeased
             | Self::UnknownIsMine
+            | Self::OtherIdReadFirst
             | Self::NoLeaseMargin
             | Self::NextEventTooEarly => Property::OneOwner,
             Self::ClaimOwnLapsed | Self::ClaimStateAlone => Property::EndedStaysEnded,
@@ -154,6 +99,14 @@ impl Mutant {
         matches!(self, Self::LostIsDone)
     }
 
+    /// The versions between which the guard matters.
+    pub const fn versions(self) -> Versions {
+        match self {
+            Self::OtherIdReadFirst => Versions::OtherIds,
+            _ => Versions::New,
+        }
+    }
+
     /// The way of recording that uses the guard.
     pub const fn way(self) -> Way {
         match self {
@@ -167,14 +120,6 @@ impl Mutant {
 
 impl fmt::Display for Mutant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Mutant {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        named(name, Self::ALL, Self::name)
+        f.write_str(&name(self))
     }
 }

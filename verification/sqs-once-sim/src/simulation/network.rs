@@ -1,71 +1,58 @@
 //! A network that loses, delays and repeats requests of processes that may die.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use clap::ValueEnum;
 use tokio::time::sleep;
 
 use crate::chance::Chance;
+use crate::way::name;
 
 use super::process::Process;
 use super::timeline::Timeline;
 
 /// A fault that one request meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Fault {
     /// The request never arrives, and its sender gets no error.
+    #[value(name = "request lost")]
     LoseRequest,
     /// Neither this request nor later ones of the process arrive until the weather is fair.
+    #[value(name = "process cut off")]
     CutOff,
     /// The request is carried out, but its answer never arrives.
+    #[value(name = "answer lost")]
     LoseAnswer,
     /// The connection breaks before the request is carried out, which still happens much later.
+    #[value(name = "request delayed")]
     Delay,
     /// The process dies before it sends the request.
+    #[value(name = "process dies before it")]
     DieBefore,
     /// The process dies after the request is carried out.
+    #[value(name = "process dies after it")]
     DieAfter,
     /// The process dies after it sends the request, which is carried out much later.
+    #[value(name = "process dies, request delayed")]
     DieAndDelay,
     /// The store throttles the request.
+    #[value(name = "throttled")]
     Throttle,
     /// Another transaction is in flight on an item that the request writes.
+    #[value(name = "transaction conflict")]
     Collide,
     /// The server fails after it has carried the request out.
+    #[value(name = "server fails after it")]
     Fail,
-}
-
-impl Fault {
-    pub(crate) const ALL: [Self; 10] = [
-        Self::LoseRequest,
-        Self::CutOff,
-        Self::LoseAnswer,
-        Self::Delay,
-        Self::DieBefore,
-        Self::DieAfter,
-        Self::DieAndDelay,
-        Self::Throttle,
-        Self::Collide,
-        Self::Fail,
-    ];
 }
 
 impl Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::LoseRequest => "request lost",
-            Self::CutOff => "process cut off",
-            Self::LoseAnswer => "answer lost",
-            Self::Delay => "request delayed",
-            Self::DieBefore => "process dies before it",
-            Self::DieAfter => "process dies after it",
-            Self::DieAndDelay => "process dies, request delayed",
-            Self::Throttle => "throttled",
-            Self::Collide => "transaction conflict",
-            Self::Fail => "server fails after it",
-        })
+        f.write_str(&name(self))
     }
 }
 
@@ -74,7 +61,6 @@ impl Display for Fault {
 pub(crate) enum Broken {
     /// The connection broke. The request may have been carried out, or may be carried out later.
     Connection,
-    /// The store throttled the request.
     Throttled,
     /// The store refused the request, because another transaction is in flight on an item that it writes.
     Conflict,
@@ -82,7 +68,6 @@ pub(crate) enum Broken {
     Failed,
 }
 
-/// When faults happen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Weather {
     Calm,
@@ -100,7 +85,7 @@ impl Weather {
     pub(crate) fn any(chance: &Chance) -> Self {
         match chance.below(8) {
             0 => Self::Calm,
-            1..4 => Self::Once(chance.below(24), chance.pick(&Fault::ALL)),
+            1..4 => Self::Once(chance.below(24), chance.pick(Fault::value_variants())),
             _ => Self::Storm {
                 once_in: 2 + chance.below(12),
                 requests: 10 + chance.below(60),
@@ -108,9 +93,6 @@ impl Weather {
         }
     }
 }
-
-/// The number of times that each fault happened, in the order of [`Fault::ALL`].
-pub(crate) type FaultCounts = [u64; Fault::ALL.len()];
 
 /// The network that all processes of a schedule share. All clones are one network.
 #[derive(Clone, Debug)]
@@ -123,7 +105,7 @@ struct Shared {
     timeline: Timeline,
     requests: AtomicU64,
     is_fair: AtomicBool,
-    faults: [AtomicU64; Fault::ALL.len()],
+    faults: Mutex<BTreeMap<Fault, u64>>,
 }
 
 impl Network {
@@ -134,7 +116,7 @@ impl Network {
             timeline,
             requests: AtomicU64::new(0),
             is_fair: AtomicBool::new(false),
-            faults: Default::default(),
+            faults: Mutex::default(),
         }))
     }
 
@@ -147,17 +129,13 @@ impl Network {
         self.0.is_fair.store(true, Ordering::Relaxed);
     }
 
-    /// The number of requests sent so far.
     pub(crate) fn requests(&self) -> u64 {
         self.0.requests.load(Ordering::Relaxed)
     }
 
-    /// The number of faults so far.
-    pub(crate) fn faults(&self) -> FaultCounts {
-        self.0
-            .faults
-            .each_ref()
-            .map(|count| count.load(Ordering::Relaxed))
+    pub(crate) fn faults(&self) -> MutexGuard<'_, BTreeMap<Fault, u64>> {
+        let faults = self.0.faults.lock();
+        faults.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a request, which is carried out at one instant, or never. Unless a fault loses it, it arrives even if its
@@ -227,17 +205,16 @@ impl Network {
     fn fault(&self) -> Option<Fault> {
         let at = self.0.requests.fetch_add(1, Ordering::Relaxed);
         let chance = &self.0.chance;
-        let place = match self.0.weather {
+        let fault = match self.0.weather {
             _ if self.0.is_fair.load(Ordering::Relaxed) => None,
             Weather::Calm => None,
-            Weather::Once(when, fault) => (at == when)
-                .then(|| Fault::ALL.iter().position(|one| *one == fault))
-                .flatten(),
+            Weather::Once(when, fault) => (at == when).then_some(fault),
             Weather::Storm { once_in, requests } => {
-                (at < requests && chance.once_in(once_in)).then(|| chance.index(Fault::ALL.len()))
+                let is_faulty = at < requests && chance.once_in(once_in);
+                is_faulty.then(|| chance.pick(Fault::value_variants()))
             }
         }?;
-        self.0.faults[place].fetch_add(1, Ordering::Relaxed);
-        Some(Fault::ALL[place])
+        *self.faults().entry(fault).or_default() += 1;
+        Some(fault)
     }
 }

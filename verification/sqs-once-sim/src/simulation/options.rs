@@ -1,11 +1,13 @@
 //! Options of the simulation.
 
 use std::fmt;
-use std::str::FromStr;
 
-use sqs_once::policy::Mode;
+use clap::ValueEnum;
+
+use crate::way::{Way, name};
 
 use super::mutant::Mutant;
+use super::network::Fault;
 
 /// Which schedules run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,8 +20,10 @@ pub struct Options {
     pub mutant: Option<Mutant>,
     /// Whether clocks and kills are off by more than leases allow for.
     pub is_hostile: bool,
-    /// Which processes claim as the previous version did.
+    /// Which versions share the table.
     pub versions: Versions,
+    /// The only request that meets a fault, counted from 0, and the fault; if `None`, the seed decides.
+    pub fault: Option<(u64, Fault)>,
 }
 
 impl Options {
@@ -30,14 +34,24 @@ impl Options {
             way: Some(mutant.way()),
             mutant: Some(mutant),
             is_hostile: mutant.is_hostile(),
-            versions: Versions::New,
+            versions: mutant.versions(),
+            ..Self::default()
+        }
+    }
+
+    /// The ways of recording that these schedules may have. `also_read` refuses handlers whose effect commits with the
+    /// record.
+    pub fn ways(&self) -> &'static [Way] {
+        match self.versions {
+            Versions::OtherIds => &[Way::ClaimFirst, Way::RecordAfter],
+            _ => self.depth.ways(),
         }
     }
 }
 
-/// Which versions share the table, at the `Store` trait. The previous version claimed any free key in one request, and
-/// did not compare the item that it had seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Which versions share the table, at the `Store` trait. Except in [`OtherIds`](Self::OtherIds), the previous version
+/// claimed any free key in one request, and did not compare the item that it had seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Versions {
     /// The current version only.
     #[default]
@@ -48,44 +62,26 @@ pub enum Versions {
     Upgrade,
     /// First the current version; processes that start later run the previous one.
     Rollback,
+    /// Side by side, two versions with different item ids: with another namespace, with and without a secret, or with
+    /// another secret. Each also reads the ids of the other.
+    OtherIds,
 }
 
 impl Versions {
-    /// Every combination.
-    pub const ALL: [Self; 4] = [Self::New, Self::Mixed, Self::Upgrade, Self::Rollback];
-
-    /// Whether a process runs the previous version. `process` is its number in a schedule that starts with `first`
+    /// Whether a process claims as the previous version did. `process` is its number in a schedule that starts with `first`
     /// processes.
     pub(crate) fn is_old(self, process: usize, first: usize) -> bool {
         match self {
-            Self::New => false,
+            Self::New | Self::OtherIds => false,
             Self::Mixed => process.is_multiple_of(2),
             Self::Upgrade => process < first,
             Self::Rollback => process >= first,
         }
     }
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Mixed => "mixed",
-            Self::Upgrade => "upgrade",
-            Self::Rollback => "rollback",
-        }
-    }
-}
-
-impl FromStr for Versions {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        named(name, Self::ALL, Self::name)
-    }
 }
 
 /// Where the simulation replaces the real store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Depth {
     /// At the `Store` trait: the store uses the library's own conditions.
     #[default]
@@ -95,13 +91,10 @@ pub enum Depth {
 }
 
 impl Depth {
-    /// Both depths.
-    pub const ALL: [Self; 2] = [Self::Trait, Self::Sdk];
-
     /// The ways of recording at this depth. DynamoDB opens no transactions for handlers.
-    pub const fn ways(self) -> &'static [Way] {
+    pub fn ways(self) -> &'static [Way] {
         match self {
-            Self::Trait => &Way::ALL,
+            Self::Trait => Way::value_variants(),
             Self::Sdk => &[
                 Way::ClaimFirst,
                 Way::RecordAfter,
@@ -112,104 +105,17 @@ impl Depth {
     }
 
     /// The guards that can be switched off at this depth. Beneath the SDK, these are the conditions in requests.
-    pub const fn mutants(self) -> &'static [Mutant] {
+    pub fn mutants(self) -> &'static [Mutant] {
         match self {
-            Self::Trait => &Mutant::ALL,
+            Self::Trait => Mutant::value_variants(),
             Self::Sdk => &Mutant::IN_REQUESTS,
         }
     }
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Trait => "trait",
-            Self::Sdk => "sdk",
-        }
-    }
 }
 
-impl FromStr for Depth {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        named(name, Self::ALL, Self::name)
-    }
-}
-
-/// How effects are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Claims the key, runs the handler, records the effect.
-    ClaimFirst,
-    /// Runs the handler, records the effect.
-    RecordAfter,
-    /// Commits the handler's writes with the record.
-    Writes,
-    /// Claims the key, and commits the handler's writes with the record.
-    ClaimedWrites,
-    /// Claims and records the key in the handler's transaction.
-    Transaction,
-}
-
-impl Way {
-    /// Every way.
-    pub const ALL: [Self; 5] = [
-        Self::ClaimFirst,
-        Self::RecordAfter,
-        Self::Writes,
-        Self::ClaimedWrites,
-        Self::Transaction,
-    ];
-
-    pub(crate) fn mode(self) -> Mode {
-        match self {
-            Self::ClaimFirst | Self::ClaimedWrites => Mode::ClaimFirst,
-            Self::RecordAfter => Mode::RecordAfter,
-            Self::Writes | Self::Transaction => Mode::Transactional,
-        }
-    }
-
-    /// Whether at most one handler of a key runs at a time.
-    pub(crate) fn has_owners(self) -> bool {
-        matches!(
-            self,
-            Self::ClaimFirst | Self::ClaimedWrites | Self::Transaction
-        )
-    }
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ClaimFirst => "claim-first",
-            Self::RecordAfter => "record-after",
-            Self::Writes => "writes",
-            Self::ClaimedWrites => "claimed-writes",
-            Self::Transaction => "transaction",
-        }
-    }
-}
-
-impl FromStr for Way {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        named(name, Self::ALL, Self::name)
-    }
-}
-
-/// Finds the value with this name.
-pub(super) fn named<T: Copy, const N: usize>(
-    name: &str,
-    all: [T; N],
-    of: impl Fn(T) -> &'static str,
-) -> Result<T, String> {
-    let found = all.into_iter().find(|one| of(*one) == name);
-    found.ok_or_else(|| format!("there are {}", all.map(of).join(", ")))
-}
-
-impl fmt::Display for Way {
+impl fmt::Display for Depth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&name(self))
     }
 }
 
@@ -231,7 +137,10 @@ impl fmt::Display for Options {
             f.write_str(", beyond the margins")?;
         }
         if self.versions != Versions::New {
-            write!(f, ", versions {}", self.versions.name())?;
+            write!(f, ", versions {}", name(&self.versions))?;
+        }
+        if let Some((request, fault)) = self.fault {
+            write!(f, ", {fault} at request {request}")?;
         }
         Ok(())
     }

@@ -5,10 +5,12 @@ use std::time::Duration;
 use sqs_once::policy::Mode;
 
 use crate::chance::Chance;
+use crate::way::Way;
 
+use super::ids::Ids;
 use super::mutant::Mutant;
 use super::network::Weather;
-use super::options::{Options, Way};
+use super::options::{Options, Versions};
 
 /// The largest clock error, in milliseconds. Together with the latest kill, it is less than a lease's margin.
 const SKEW: i64 = 1900;
@@ -19,7 +21,6 @@ const HOSTILE_KILL: u64 = 40_000;
 /// The largest number of keys in a schedule.
 pub(crate) const MOST_KEYS: usize = 120;
 
-/// A message that a producer sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {
     pub(crate) key: usize,
@@ -33,7 +34,6 @@ pub(crate) struct Plan {
     pub(crate) keys: usize,
     pub(crate) groups: usize,
     pub(crate) messages: Vec<Planned>,
-    /// The largest batch size.
     pub(crate) batch: usize,
     pub(crate) weather: Weather,
     /// How long the schedule lasts before the weather turns fair.
@@ -62,6 +62,8 @@ pub(crate) struct Plan {
     pub(crate) has_sqs: bool,
     /// Whether a message group continues after a dead letter.
     pub(crate) goes_on: bool,
+    /// The ids that processes with even and with odd numbers use.
+    pub(crate) ids: [Ids; 2],
 }
 
 impl Plan {
@@ -87,15 +89,17 @@ impl Plan {
         let messages = messages.collect();
         let timeout = chance.pick(&[3, 6, 10]);
         Self {
-            way: options
-                .way
-                .unwrap_or_else(|| chance.pick(options.depth.ways())),
+            way: options.way.unwrap_or_else(|| chance.pick(options.ways())),
             is_fifo,
             keys,
             groups: 1 + chance.index(keys),
             messages,
             batch: if is_fifo { batch.min(10) } else { batch },
-            weather: Weather::any(chance),
+            // The draw keeps the rest of the plan as it is without this option.
+            weather: match (Weather::any(chance), options.fault) {
+                (_, Some((request, fault))) => Weather::Once(request, fault),
+                (weather, None) => weather,
+            },
             clears_after: chance.millis(20_000..90_000),
             is_troubled: !chance.once_in(4),
             processes: 1 + chance.index(3),
@@ -129,6 +133,10 @@ impl Plan {
                 _ => chance.once_in(12),
             },
             goes_on: chance.once_in(2),
+            ids: match options.versions {
+                Versions::OtherIds => chance.pick(&Ids::CHANGES),
+                _ => [Ids::Plain; 2],
+            },
         }
     }
 
@@ -140,7 +148,6 @@ impl Plan {
         self.way.mode()
     }
 
-    /// A clock error, in milliseconds.
     pub(crate) fn ahead(&self, chance: &Chance) -> i64 {
         let width = self.skew.unsigned_abs() * 2 + 1;
         chance.below(width).cast_signed() - self.skew

@@ -7,11 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::ids::Ids;
+
 /// A process. When it dies, its code stops, but requests that it sent still arrive. All clones are one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     name: usize,
     is_old: bool,
+    ids: [Ids; 2],
     shared: Arc<Shared>,
 }
 
@@ -29,22 +32,32 @@ struct State {
 }
 
 impl Process {
-    pub(crate) fn new(name: usize, is_old: bool) -> Self {
+    /// `ids` are its own ids for the keys, and those that it also reads: if these are the same, it reads only its own.
+    pub(crate) fn new(name: usize, is_old: bool, ids: [Ids; 2]) -> Self {
         Self {
             name,
             is_old,
+            ids,
             shared: Arc::default(),
         }
     }
 
-    /// Its number in its schedule.
     pub(crate) fn name(&self) -> usize {
         self.name
     }
 
-    /// Whether the process claims as the previous version did.
     pub(crate) fn is_old(&self) -> bool {
         self.is_old
+    }
+
+    pub(crate) fn ids(&self) -> Ids {
+        self.ids[0]
+    }
+
+    /// The ids that it reads after it has claimed or read its own, if any.
+    pub(crate) fn also_reads(&self) -> Option<Ids> {
+        let [own, other] = self.ids;
+        (own != other).then_some(other)
     }
 
     pub(crate) fn die(&self) {
@@ -60,7 +73,6 @@ impl Process {
         self.state().died_at
     }
 
-    /// Waits until the process is dead.
     pub(crate) async fn died(&self) {
         let died = self.shared.died.notified();
         if !self.is_dead() {

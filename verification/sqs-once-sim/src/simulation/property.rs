@@ -33,25 +33,6 @@ pub enum Property {
     AnswersInTime,
 }
 
-impl Property {
-    /// Every property, in the order of the report.
-    pub const ALL: [Self; 13] = [
-        Self::NothingLost,
-        Self::AllEnds,
-        Self::CommitsOnce,
-        Self::RepeatsInWindows,
-        Self::OneOwner,
-        Self::FencesGrow,
-        Self::OrderKept,
-        Self::StaleChangesNothing,
-        Self::RecordedIsOver,
-        Self::EndedStaysEnded,
-        Self::CancelledLapses,
-        Self::OwnIsUsed,
-        Self::AnswersInTime,
-    ];
-}
-
 impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

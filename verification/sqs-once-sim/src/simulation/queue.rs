@@ -6,7 +6,6 @@ use tokio::time::Instant;
 
 use crate::chance::Chance;
 
-/// Where a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Queue,
@@ -23,13 +22,11 @@ pub(crate) struct Message {
     pub(crate) visible_at: Instant,
     pub(crate) is_out: bool,
     pub(crate) receives: u32,
-    /// The number of its latest delivery.
     pub(crate) receipt: u64,
     /// Whether the consumer has sent a copy of it to the dead-letter queue.
     pub(crate) is_copied: bool,
 }
 
-/// One delivery of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     /// The message's number, which is its id.
@@ -137,7 +134,6 @@ impl Queue {
         batch
     }
 
-    /// Delivers a message in any state.
     pub(crate) fn deliver(&mut self, at: usize, now: Instant) -> Delivery {
         self.receipts += 1;
         let message = &mut self.messages[at];
@@ -189,7 +185,6 @@ impl Queue {
         dead.len()
     }
 
-    /// When the next message of the queue becomes visible.
     pub(crate) fn next_visible(&self) -> Option<Instant> {
         let queued = self
             .messages

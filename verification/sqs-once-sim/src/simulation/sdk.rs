@@ -1,7 +1,7 @@
-//! The store beneath the SDK: the real `DynamoDbStore` and the real client, with DynamoDB's tables in memory.
+//! The store beneath the SDK: the real `DynamoDbStore` and the real client, with dynoxide as DynamoDB.
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Display};
+use std::fmt::{self, from_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,71 +17,58 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::StatusCode;
-use dynamodb_for_tests::{Answer, KeyType, Schema, Tables};
 use serde_json::{Value as Json, json};
 use sqs_once::DynamoDbStore;
-use sqs_once::store::{Item, Owner, Store};
+use sqs_once::store::{Item, Owner};
 
+use super::ids::id_of;
 use super::mutant::Mutant;
 use super::network::Broken;
 use super::process::Process;
-use super::sdk_items::{happened, item};
 use super::sdk_mutants::without_guard;
+use super::sdk_tables::{Answer, KEYS, Tables};
 use super::store::Backend;
-use super::world::{World, id_of};
-
-/// The table of the keys, and the table of the effects that commit with the records.
-pub(super) const KEYS: &str = "keys";
-pub(super) const EFFECTS: &str = "effects";
+use super::world::World;
 
 /// The timeouts of `DynamoDbStore::from_env`.
 const ATTEMPT: Duration = Duration::from_secs(2);
 const OPERATION: Duration = Duration::from_secs(8);
 
-/// DynamoDB in one schedule.
-#[derive(Debug)]
 pub(crate) struct Dynamo {
-    tables: Mutex<Tables>,
+    tables: Tables,
+    /// The item of each key, and how often its effect has happened, after the latest request.
+    stored: Mutex<Vec<(Option<Item>, u64)>>,
     mutant: Option<Mutant>,
 }
 
 impl Dynamo {
-    pub(crate) fn new(mutant: Option<Mutant>) -> Self {
-        let mut tables = Tables::new();
-        for table in [KEYS, EFFECTS] {
-            tables.create(table, Schema::partition_key("id", KeyType::S));
-        }
+    pub(crate) fn new(keys: usize, mutant: Option<Mutant>) -> Self {
         Self {
-            tables: Mutex::new(tables),
+            tables: Tables::new(),
+            stored: Mutex::new(vec![(None, 0); keys]),
             mutant,
         }
     }
 
     /// Carries a request out, and reports its changes to the witness.
     fn carry_out(&self, world: &World, process: &Process, request: &Request) -> Answer {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let (keys, ids) = (world.plan.keys, request.ids());
-        let all = |tables: &Tables| -> Vec<(Option<Item>, u64)> {
-            let one = |key| (item(tables, id_of(key)), happened(tables, key));
-            (0..keys).map(one).collect()
-        };
-        let before = all(&tables);
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = request.sent(world, self.mutant);
-        let body = sent.to_string();
-        let answer = tables.carry_out(&request.operation, body.as_bytes(), world.started.elapsed());
-        if request.operation == "BatchGetItem" {
-            for key in (0..keys).filter(|key| ids.contains(id_of(*key).as_str())) {
+        let answer = self.tables.carry_out(&request.operation, sent);
+        for key in request.keys(world) {
+            if request.operation == "BatchGetItem" {
                 world.witness().looked_up(process, key);
+                continue;
             }
-        }
-        let after = all(&tables);
-        for (key, (before, after)) in before.iter().zip(&after).enumerate() {
+            let id = id_of(key);
+            let after = (self.tables.item(id), self.tables.happened(key));
+            let before = std::mem::replace(&mut stored[key], after.clone());
             if before == after {
                 continue;
             }
             let commits = after.1 > before.1;
             let message = world.witness().message_of(process, key);
-            if let Some(owner) = request.owner_of(id_of(key).as_str()) {
+            if let Some(owner) = request.owner_of(id.as_str()) {
                 let (before, after) = (before.0.as_ref(), after.0.as_ref());
                 world.witness().changed(key, owner, before, after, commits);
             }
@@ -93,15 +80,16 @@ impl Dynamo {
     }
 }
 
-impl Backend for Arc<Dynamo> {
-    fn client(&self, world: &Arc<World>, process: &Process) -> Box<dyn Store> {
+pub(crate) fn backend(dynamo: Dynamo) -> Box<Backend> {
+    let dynamo = Arc::new(dynamo);
+    Box::new(move |world, process| {
         let wire = Wire {
             world: Arc::clone(world),
-            dynamo: Arc::clone(self),
+            dynamo: Arc::clone(&dynamo),
             process: process.clone(),
         };
         Box::new(DynamoDbStore::new(client(wire), KEYS))
-    }
+    })
 }
 
 fn client(wire: Wire) -> Client {
@@ -128,7 +116,6 @@ fn client(wire: Wire) -> Client {
     Client::from_conf(config.build())
 }
 
-/// One request of DynamoDB's API.
 #[derive(Clone)]
 struct Request {
     operation: String,
@@ -161,8 +148,7 @@ impl Request {
         body
     }
 
-    /// The ids of the [`KEYS`] items in the request.
-    fn ids(&self) -> BTreeSet<String> {
+    fn keys(&self, world: &World) -> Vec<usize> {
         fn collect(json: &Json, ids: &mut BTreeSet<String>) {
             match json {
                 Json::Object(object) => object.values().for_each(|value| collect(value, ids)),
@@ -173,7 +159,9 @@ impl Request {
         }
         let mut ids = BTreeSet::new();
         collect(&self.body, &mut ids);
-        ids
+        let keys = 0..world.plan.keys;
+        keys.filter(|key| ids.contains(id_of(*key).as_str()))
+            .collect()
     }
 
     /// The owner in the request that writes this item. The store's writes are single requests, the last in a
@@ -203,20 +191,6 @@ impl Request {
     }
 }
 
-/// A request in the timeline: the operation, and its keys.
-struct Named {
-    operation: String,
-    keys: Vec<usize>,
-}
-
-impl Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.operation)?;
-        self.keys.iter().try_for_each(|key| write!(f, " k{key}"))
-    }
-}
-
-/// A process's connection to DynamoDB.
 #[derive(Clone)]
 struct Wire {
     world: Arc<World>,
@@ -238,13 +212,11 @@ impl HttpConnector for Wire {
             process,
         } = self.clone();
         let request = Request::of(&request);
-        let ids = request.ids();
-        let named = Named {
-            operation: request.operation.clone(),
-            keys: (0..world.plan.keys)
-                .filter(|key| ids.contains(id_of(*key).as_str()))
-                .collect(),
-        };
+        let (operation, keys) = (request.operation.clone(), request.keys(&world));
+        let named = from_fn(move |f| {
+            f.write_str(&operation)?;
+            keys.iter().try_for_each(|key| write!(f, " k{key}"))
+        });
         HttpConnectorFuture::new(async move {
             let carry_out = {
                 let (world, process, request) =

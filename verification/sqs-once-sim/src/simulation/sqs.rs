@@ -24,7 +24,6 @@ use super::process::Process;
 use super::queue::Place;
 use super::world::World;
 
-/// The URL of a queue.
 pub(crate) fn queue_url(name: &str) -> String {
     format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}")
 }
@@ -53,7 +52,6 @@ pub(crate) fn client(world: &Arc<World>, process: &Process) -> Client {
     Client::from_conf(config)
 }
 
-/// A process's connection to SQS.
 struct Wire {
     world: Arc<World>,
     process: Process,
@@ -117,8 +115,8 @@ fn send(world: &World, request: &Value) -> Value {
     queue.messages[original].is_copied = true;
     let copy = queue.send(key, group, Instant::now(), Place::DeadLetters);
     drop(queue);
-    world.witness().counts.add(Count::SentToDlq);
-    world.network.timeline().note(
+    world.count(Count::SentToDlq);
+    world.note(
         "sqs",
         format_args!("m{copy}, a copy of m{original}, is in the DLQ"),
     );
@@ -140,9 +138,8 @@ fn change_visibility(world: &World, request: &Value) -> Value {
             .queue()
             .change_visibility(message, receipt, Instant::now() + away)
         {
-            world.witness().counts.add(Count::Postponed);
-            let timeline = world.network.timeline();
-            timeline.note("sqs", format_args!("m{message} stays away for {away:?}"));
+            world.count(Count::Postponed);
+            world.note("sqs", format_args!("m{message} stays away for {away:?}"));
         }
         done.push(json!({ "Id": entry["Id"] }));
     }

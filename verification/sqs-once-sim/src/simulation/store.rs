@@ -1,7 +1,8 @@
 //! The store that a process uses.
 
+use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -14,34 +15,21 @@ use sqs_once::store::{
 use tokio::time::timeout;
 
 use super::counts::Count;
+use super::ids::{Ids, key_of};
 use super::mutant::Mutant;
 use super::network::Broken;
 use super::process::Process;
 use super::table::Table;
-use super::world::{World, key_of};
+use super::world::World;
 
-/// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The service side of the store in one schedule.
-pub(crate) trait Backend: Send + Sync {
-    /// Returns a client for a process, which sends its requests through the world's network. The backend reports each
-    /// write that it carries out ([`Witness::changed`](super::witness::Witness::changed)) and each lookup to the
-    /// witness.
-    fn client(&self, world: &Arc<World>, process: &Process) -> Box<dyn Store>;
-}
+/// The service side of the store in one schedule. Returns a client for a process, which sends its requests through the
+/// world's network. It reports each write that it carries out ([`Witness::changed`](super::witness::Witness::changed))
+/// and each lookup to the witness.
+pub(crate) type Backend = dyn Fn(&Arc<World>, &Process) -> Box<dyn Store> + Send + Sync;
 
-impl Backend for Arc<Table> {
-    fn client(&self, world: &Arc<World>, process: &Process) -> Box<dyn Store> {
-        Box::new(TableClient {
-            world: Arc::clone(world),
-            table: Arc::clone(self),
-            process: process.clone(),
-        })
-    }
-}
-
-/// A process's client of [`Table`].
+#[derive(Clone)]
 pub(crate) struct TableClient {
     pub(crate) world: Arc<World>,
     pub(crate) table: Arc<Table>,
@@ -49,6 +37,17 @@ pub(crate) struct TableClient {
 }
 
 impl TableClient {
+    pub(crate) fn backend(table: Table) -> Box<Backend> {
+        let table = Arc::new(table);
+        Box::new(move |world, process| {
+            Box::new(Self {
+                world: Arc::clone(world),
+                table: Arc::clone(&table),
+                process: process.clone(),
+            })
+        })
+    }
+
     /// Sends a request. If no answer arrives, it sends the same request again, like the SDK.
     async fn send<A: Send + 'static>(
         &self,
@@ -104,11 +103,10 @@ impl Store for TableClient {
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         Box::pin(async move {
-            let keys: Vec<_> = ids.iter().map(key_of).collect();
-            let process = self.process.clone();
+            let (all, process) = (ids.to_vec(), self.process.clone());
             let carry_out = move |world: &World, table: &Table| {
-                let read = |key: &usize| table.read(world, &process, *key);
-                keys.iter().map(read).collect()
+                let read = |id| table.read(world, &process, id);
+                all.iter().map(read).collect()
             };
             let what = Named("looks up", || ids.iter());
             each(ids.len(), self.send(what, carry_out).await)
@@ -136,12 +134,11 @@ impl AtomicWrites for TableClient {
                 move |world: &World, table: &Table| table.commit(world, &process, &commit);
             let what = Named("commits", || std::iter::once(&settlement.id));
             let committed = self.send(what, carry_out).await?;
-            committed.ok_or_else(|| StoreError::new(StoreErrorKind::Other, "it is no commit"))
+            committed.ok_or_else(|| StoreError::new(StoreErrorKind::Other, "it is not a commit"))
         })
     }
 }
 
-/// A request in the timeline.
 struct Named<F>(&'static str, F);
 
 impl<'a, F: Fn() -> I, I: Iterator<Item = &'a ItemId>> Display for Named<F> {
@@ -163,9 +160,28 @@ pub(crate) struct Watched {
     pub(crate) store: Box<dyn Store>,
     pub(crate) world: Arc<World>,
     pub(crate) process: Process,
+    /// What the other ids held before the claims, for [`Mutant::OtherIdReadFirst`].
+    pub(crate) read_first: Mutex<HashMap<ItemId, Option<Item>>>,
 }
 
 impl Watched {
+    /// Reads the other ids of keys before their claims.
+    async fn read_first(&self, claims: &[Claim]) {
+        let Some(other) = self.process.also_reads() else {
+            return;
+        };
+        let id = |claim: &Claim| other.id_of(key_of(&claim.id)).clone();
+        let ids: Vec<_> = claims.iter().map(id).collect();
+        let found = self.store.read(&ids).await.into_iter();
+        let found = ids.into_iter().zip(found.map(Result::unwrap_or_default));
+        self.known().extend(found);
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<ItemId, Option<Item>>> {
+        let known = self.read_first.lock();
+        known.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn heard(&self, claim: &Claim, answer: &Result<Claimed, StoreError>) {
         let (key, mut witness) = (key_of(&claim.id), self.world.witness());
         match answer {
@@ -234,6 +250,9 @@ impl Watched {
 impl Store for Watched {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
+            if self.world.mutant() == Some(Mutant::OtherIdReadFirst) {
+                self.read_first(claims).await;
+            }
             let answers = self.store.claim(claims).await;
             let heard = claims.iter().zip(answers).map(|(claim, answer)| {
                 self.heard(claim, &answer);
@@ -251,7 +270,7 @@ impl Store for Watched {
                 match &answer {
                     Ok(Settled::Written) => self.world.witness().recorded(one.owner),
                     Ok(Settled::Refused(_)) => {
-                        self.world.witness().counts.add(Count::RefusedSettlements);
+                        self.world.count(Count::RefusedSettlements);
                     }
                     Err(_) => {}
                 }
@@ -263,11 +282,21 @@ impl Store for Watched {
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         Box::pin(async move {
-            let answers = self.store.read(ids).await;
+            let mut answers = self.store.read(ids).await;
+            for (answer, id) in answers.iter_mut().zip(ids) {
+                if answer.is_err() || Ids::of(id) == self.process.ids() {
+                    continue;
+                }
+                let key = key_of(id);
+                self.world.witness().reads_other_id(&self.process, key);
+                if self.world.mutant() == Some(Mutant::OtherIdReadFirst) {
+                    *answer = Ok(self.known().get(id).cloned().flatten());
+                }
+            }
             let read = answers.into_iter().map(|answer| match answer {
                 Ok(Some(_)) if self.world.mutant() == Some(Mutant::LookupIgnored) => Ok(None),
                 Ok(Some(item)) if item.status == Status::Completed => {
-                    self.world.witness().counts.add(Count::Recognised);
+                    self.world.count(Count::Recognised);
                     Ok(Some(item))
                 }
                 answer => answer,

@@ -3,19 +3,20 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Committed, Item, Seen, Settled, Settlement, Settling, Status,
 };
 
+use super::ids::{Ids, key_of, place_of};
 use super::mutant::Mutant;
 use super::process::Process;
 use super::transaction::{Beginning, Session};
-use super::world::{World, key_of};
+use super::world::World;
 
-/// One item per key. Every write happens at one instant, and the witness sees it.
+/// One item per id. Every write happens at one instant, and the witness sees it.
 pub(crate) struct Table {
     items: Mutex<Vec<Option<Item>>>,
-    /// The transaction that holds each key.
     sessions: Mutex<Vec<Option<Arc<Session>>>>,
     mutant: Option<Mutant>,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(keys: usize, mutant: Option<Mutant>) -> Self {
         Self {
-            items: Mutex::new(vec![None; keys]),
+            items: Mutex::new(vec![None; keys * Ids::ALL.len()]),
             sessions: Mutex::new(vec![None; keys]),
             mutant,
         }
@@ -32,13 +33,13 @@ impl Table {
     /// Applies a claim. `is_old` marks a process of the previous version, which does not compare the item that it has
     /// seen.
     pub(crate) fn claim(&self, world: &World, claim: &Claim, is_old: bool) -> Claimed {
-        let key = key_of(&claim.id);
+        let (key, place) = (key_of(&claim.id), place_of(&claim.id));
         let mut items = self.items();
-        let before = items[key].take();
+        let before = items[place].take();
         if let Some(item) = &before
             && !self.admits_claim(claim, item, is_old)
         {
-            items[key].clone_from(&before);
+            items[place].clone_from(&before);
             return Claimed::Refused(Box::new(item.clone()));
         }
         let mut after = claim.write(before.as_ref());
@@ -52,7 +53,7 @@ impl Table {
         }
         witness.changed(key, claim.owner, before.as_ref(), Some(&after), false);
         drop(witness);
-        items[key] = Some(after);
+        items[place] = Some(after);
         Claimed::Written { fence }
     }
 
@@ -92,11 +93,11 @@ impl Table {
     }
 
     fn write(&self, world: &World, settlement: &Settlement, commits: bool) -> Settled {
-        let key = key_of(&settlement.id);
+        let (key, place) = (key_of(&settlement.id), place_of(&settlement.id));
         let mut items = self.items();
-        let before = items[key].take();
+        let before = items[place].take();
         if !self.admits_settlement(settlement, before.as_ref()) {
-            items[key].clone_from(&before);
+            items[place].clone_from(&before);
             return Settled::Refused(before.map(Box::new));
         }
         let deletes = matches!(self.mutant, Some(Mutant::ReleaseDeletes | Mutant::Peers));
@@ -110,7 +111,7 @@ impl Table {
                 .witness()
                 .changed(key, owner, before, after.as_ref(), commits);
         }
-        items[key] = after;
+        items[place] = after;
         Settled::Written
     }
 
@@ -130,16 +131,15 @@ impl Table {
         }
     }
 
-    pub(crate) fn read(&self, world: &World, process: &Process, key: usize) -> Option<Item> {
-        world.witness().looked_up(process, key);
-        let items = self.items();
-        items[key].clone()
+    pub(crate) fn read(&self, world: &World, process: &Process, id: &ItemId) -> Option<Item> {
+        world.witness().looked_up(process, key_of(id));
+        self.items()[place_of(id)].clone()
     }
 
     /// Begins a transaction that contains a claim, unless another transaction holds the key.
     pub(crate) fn begin(&self, session: &Arc<Session>) -> Beginning {
         let key = key_of(&session.claim.id);
-        let item = self.items()[key].clone();
+        let item = self.items()[place_of(&session.claim.id)].clone();
         let slot = &mut self.sessions()[key];
         // A request that arrives after its connection has closed begins no transaction.
         if slot.is_some() || session.is_over.load(Ordering::Relaxed) {
@@ -169,21 +169,21 @@ impl Table {
         session: &Arc<Session>,
         settlement: &Settlement,
     ) -> bool {
-        let key = key_of(&settlement.id);
+        let (key, place) = (key_of(&settlement.id), place_of(&settlement.id));
         let open = self.sessions()[key].clone();
         if !open.is_some_and(|one| Arc::ptr_eq(&one, session)) {
             return false;
         }
         self.end(session);
         let message = world.witness().message_of(process, key);
-        let before = self.items()[key].clone();
+        let before = self.items()[place].clone();
         let claimed = session.claim.write(before.as_ref());
         let after = settlement.write(Some(&claimed));
         let (owner, effect) = (settlement.owner, session.has_effect());
         world
             .witness()
             .changed(key, owner, before.as_ref(), Some(&after), effect);
-        self.items()[key] = Some(after);
+        self.items()[place] = Some(after);
         world.judge_order(message);
         true
     }

@@ -36,7 +36,6 @@ impl Timeline {
         moment.duration_since(self.started).as_secs_f64()
     }
 
-    /// The lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         let lines = self.lines.iter();
         lines

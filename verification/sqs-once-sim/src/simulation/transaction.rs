@@ -15,25 +15,20 @@ use sqs_once::store::{
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::process::Process;
+use super::ids::key_of;
 use super::store::TableClient;
-use super::table::Table;
-use super::world::{World, key_of};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a worker waits before it asks again for a key that another transaction holds.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The server's state of a transaction.
 pub(crate) struct Session {
     pub(crate) claim: Claim,
     /// Whether the transaction has ended, or the server has learnt that its connection is closed.
     pub(crate) is_over: AtomicBool,
-    /// Whether the handler's effect is part of it.
     has_effect: AtomicBool,
 }
 
-/// The answer to the beginning of a transaction.
 pub(crate) enum Beginning {
     /// Another transaction holds the key.
     Waits,
@@ -43,9 +38,7 @@ pub(crate) enum Beginning {
 
 /// The client side of a transaction. The server learns of its drop only after a delay.
 struct Open {
-    world: Arc<World>,
-    table: Arc<Table>,
-    process: Process,
+    client: TableClient,
     session: Arc<Session>,
 }
 
@@ -54,8 +47,8 @@ impl Drop for Open {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        let heard_after = self.world.chance.millis(1..20_000);
-        let (table, session) = (Arc::clone(&self.table), Arc::clone(&self.session));
+        let heard_after = self.client.world.chance.millis(1..20_000);
+        let (table, session) = (Arc::clone(&self.client.table), Arc::clone(&self.session));
         runtime.spawn(async move {
             sleep(heard_after).await;
             table.end(&session);
@@ -72,9 +65,7 @@ impl Transactions for TableClient {
         Box::pin(async move {
             let until = Instant::now() + patience;
             let open = Open {
-                world: Arc::clone(&self.world),
-                table: Arc::clone(&self.table),
-                process: self.process.clone(),
+                client: self.clone(),
                 session: Arc::new(Session {
                     claim: claim.clone(),
                     is_over: AtomicBool::new(false),
@@ -107,7 +98,8 @@ impl Open {
         what: impl std::fmt::Display,
         carry_out: impl FnOnce() -> A + Send + 'static,
     ) -> Result<A, StoreError> {
-        let passed = self.world.network.pass(&self.process, what, carry_out);
+        let TableClient { world, process, .. } = &self.client;
+        let passed = world.network.pass(process, what, carry_out);
         match timeout(PATIENCE, passed).await {
             Ok(Ok(answer)) => Ok(answer),
             _ => Err(unanswered()),
@@ -127,9 +119,15 @@ impl OpenTransaction for Open {
         Box::pin(async move {
             let key = key_of(&settlement.id);
             let carry_out = {
-                let (world, table) = (Arc::clone(&self.world), Arc::clone(&self.table));
-                let (process, session) = (self.process.clone(), Arc::clone(&self.session));
-                move || table.commit_session(&world, &process, &session, &settlement)
+                let (client, session) = (self.client.clone(), Arc::clone(&self.session));
+                move || {
+                    let TableClient {
+                        world,
+                        table,
+                        process,
+                    } = &client;
+                    table.commit_session(world, process, &session, &settlement)
+                }
             };
             let what = from_fn(move |f| write!(f, "commits its transaction on k{key}"));
             match self.pass(what, carry_out).await? {
@@ -144,7 +142,6 @@ fn unanswered() -> StoreError {
     StoreError::new(StoreErrorKind::Unanswered, "the simulation wants it")
 }
 
-/// The handler's transaction.
 pub(crate) struct Transaction(Arc<Session>);
 
 impl Transaction {

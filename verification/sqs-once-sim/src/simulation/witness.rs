@@ -7,11 +7,13 @@ use sqs_once::store::{Fence, Item, Owner, Status};
 use tokio::time::Instant;
 
 use super::counts::{Count, Counts};
+use super::ids::Ids;
 use super::mutant::Mutant;
-use super::options::{Options, Way};
+use super::options::Options;
 use super::process::Process;
 use super::property::{Property, Violation};
 use super::timeline::Timeline;
+use crate::way::Way;
 
 /// What the witness knows of one key.
 #[derive(Debug, Default)]
@@ -20,16 +22,16 @@ struct Key {
     effects: Vec<(usize, Instant)>,
     commits: u32,
     recorded_at: Option<Instant>,
-    last_fence: Option<Fence>,
-    /// When each fence was assigned.
-    claims: Vec<(Fence, Instant)>,
+    /// Under each of its ids.
+    last_fence: [Option<Fence>; Ids::ALL.len()],
+    /// When each fence was assigned, and under which id.
+    claims: Vec<(Ids, Fence, Instant)>,
     /// The owners whose claim of the key was released or completed.
     ended: Vec<Owner>,
     /// The processes that looked the key up, with their times.
     lookups: Vec<(usize, Instant)>,
 }
 
-/// One run of a handler.
 #[derive(Debug)]
 struct Attempt {
     key: usize,
@@ -62,7 +64,6 @@ enum Record {
     Written,
 }
 
-/// How a handler's run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Done,
@@ -78,6 +79,7 @@ struct Told {
     owner: Owner,
     fence: Fence,
     key: usize,
+    ids: Ids,
     at: Instant,
     used: bool,
 }
@@ -144,25 +146,21 @@ impl Witness {
         self.timeline.note(who, what);
     }
 
-    /// Registers a new invocation and returns its number.
     pub(crate) fn invoked(&mut self) -> usize {
         self.counts.add(Count::Invocations);
         self.invocations.push(Instant::now());
         self.invocations.len() - 1
     }
 
-    /// Registers a claim by the previous version.
     pub(crate) fn claims_as_before(&mut self, owner: Owner) {
         self.counts.add(Count::OldClaims);
         self.old_owners.push(owner);
     }
 
-    /// Whether the effect of a key has happened.
     pub(crate) fn has_happened(&self, key: usize) -> bool {
         !self.keys[key].effects.is_empty() || self.keys[key].commits > 0
     }
 
-    /// Whether the effect of a key has happened and is recorded.
     pub(crate) fn is_recorded(&self, key: usize) -> bool {
         self.has_happened(key) && self.keys[key].recorded_at.is_some()
     }
@@ -195,8 +193,8 @@ impl Witness {
         let keys = &self.keys[key];
         let mut claims = keys.claims.iter();
         let claimed_at = claims
-            .rfind(|(given, _)| *given == fence)
-            .map(|(_, at)| *at);
+            .rfind(|(ids, given, _)| *ids == process.ids() && *given == fence)
+            .map(|(.., at)| *at);
         if keys.recorded_at.is_some() && claimed_at > keys.recorded_at {
             let what = format!("{process} handles k{key}, which was on record when it was claimed");
             self.violated(Property::RecordedIsOver, what);
@@ -209,7 +207,8 @@ impl Witness {
             }
         }
         let mut told = self.told.iter_mut();
-        let told = told.find(|told| told.key == key && told.fence == fence);
+        let told =
+            told.find(|told| told.ids == process.ids() && told.key == key && told.fence == fence);
         let owner = told.map(|told| {
             told.used = true;
             told.owner
@@ -229,12 +228,10 @@ impl Witness {
         self.attempts.len() - 1
     }
 
-    /// The effect's own request got no answer.
     pub(crate) fn unanswered(&mut self, attempt: usize) {
         self.attempts[attempt].unanswered = true;
     }
 
-    /// A handler ends.
     pub(crate) fn ended(&mut self, attempt: usize, end: End) {
         let attempt = &mut self.attempts[attempt];
         attempt.end.get_or_insert_with(|| (end, Instant::now()));
@@ -305,7 +302,6 @@ impl Witness {
         }
     }
 
-    /// A process looks a key up.
     pub(crate) fn looked_up(&mut self, process: &Process, key: usize) {
         self.keys[key]
             .lookups
@@ -339,8 +335,11 @@ impl Witness {
             "store",
             format_args!("k{key} {what} by {}{with}", short(by)),
         );
+        let ids = before
+            .or(after)
+            .map_or(Ids::Plain, |item| Ids::of(&item.id));
         if is_claim {
-            return self.claimed(key, by, before, fence);
+            return self.claimed(key, ids, by, before, fence);
         }
         let mine = before.is_some_and(|item| item.owner == Some(by));
         let needs_own = !is_completion || (self.way == Way::ClaimFirst && !commits);
@@ -381,14 +380,15 @@ impl Witness {
             return self.counts.add(Count::Releases);
         }
         state.recorded_at.get_or_insert_with(Instant::now);
-        state.last_fence = state.last_fence.max(Some(fence));
+        let last_fence = &mut state.last_fence[ids as usize];
+        *last_fence = (*last_fence).max(Some(fence));
         self.counts.add(Count::Records);
         if commits {
             self.committed(key);
         }
     }
 
-    fn claimed(&mut self, key: usize, by: Owner, before: Option<&Item>, fence: Fence) {
+    fn claimed(&mut self, key: usize, ids: Ids, by: Owner, before: Option<&Item>, fence: Fence) {
         self.counts.add(Count::Claims);
         if before.is_some_and(|item| item.status == Status::Completed) {
             let what = format!("k{key}, which is on record, was claimed by {}", short(by));
@@ -399,9 +399,10 @@ impl Witness {
             self.counts.add(Count::TakenOver);
         }
         let state = &mut self.keys[key];
-        state.claims.push((fence, Instant::now()));
-        let (last, is_over) = (state.last_fence, state.ended.contains(&by));
-        state.last_fence = last.max(Some(fence));
+        state.claims.push((ids, fence, Instant::now()));
+        let last_fence = &mut state.last_fence[ids as usize];
+        let (last, is_over) = (*last_fence, state.ended.contains(&by));
+        *last_fence = last.max(Some(fence));
         if last.is_some_and(|last| fence <= last) {
             let last = last.unwrap_or_default();
             let what = format!("k{key} was claimed with the fence {fence} after {last}");
@@ -443,10 +444,22 @@ impl Witness {
             owner,
             fence,
             key,
+            ids: process.ids(),
             at: Instant::now(),
-            used: false,
+            used: process.also_reads().is_some(),
         };
+        // It claims again if it could not read the other id.
+        self.told.retain(|one| one.owner != owner);
         self.told.push(told);
+    }
+
+    /// A process reads the other id of a key. Only then does it know whether it owns the key: without an answer, it
+    /// leaves its claim to lapse.
+    pub(crate) fn reads_other_id(&mut self, process: &Process, key: usize) {
+        let mut told = self.told.iter_mut();
+        if let Some(told) = told.rfind(|one| one.process == process.name() && one.key == key) {
+            told.used = false;
+        }
     }
 
     /// A process releases or completes a claim.
@@ -473,7 +486,6 @@ impl Witness {
         }
     }
 
-    /// A process learns that its record was written.
     pub(crate) fn recorded(&mut self, owner: Owner) {
         let mut attempts = self.attempts.iter_mut();
         if let Some(attempt) = attempts.find(|one| one.owner == Some(owner)) {
@@ -481,7 +493,6 @@ impl Witness {
         }
     }
 
-    /// A process has answered its only invocation.
     pub(crate) fn answered(&mut self, process: &Process, invocation: usize) {
         self.counts.add(Count::Answers);
         let begun = self.invocations[invocation];

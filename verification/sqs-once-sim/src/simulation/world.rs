@@ -1,12 +1,10 @@
 //! One schedule, from its first message until every message has finished.
 
-use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqs_once::BusinessKey;
-use sqs_once::key::{ItemId, Namespace};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -14,52 +12,26 @@ use crate::chance::Chance;
 
 use super::clock::ProcessClock;
 use super::counts::Count;
+use super::ids::Ids;
 use super::lambda::Warm;
 use super::mutant::Mutant;
 use super::network::Network;
 use super::options::{Depth, Options};
-use super::plan::{MOST_KEYS, Plan};
+use super::plan::Plan;
 use super::process::Process;
 use super::property::Property;
 use super::queue::{Delivery, Place, Queue, Why};
-use super::sdk::Dynamo;
-use super::store::{Backend, Watched};
+use super::sdk::{self, Dynamo};
+use super::store::{Backend, TableClient, Watched};
 use super::table::Table;
 use super::timeline::Timeline;
 use super::witness::Witness;
 
-pub(crate) const NAMESPACE: &str = "sim";
 /// The longest time until a delayed request arrives or a lease lapses.
 const SETTLED: Duration = Duration::from_secs(150);
 /// The longest time that a schedule may need once the weather is fair.
 const LONGEST: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The store ids of the keys, the same in every schedule.
-static IDS: LazyLock<Vec<ItemId>> = LazyLock::new(|| {
-    let namespace = Namespace::new(NAMESPACE).unwrap_or_else(|error| unreachable!("{error}"));
-    let id = |key: usize| {
-        let key =
-            BusinessKey::new(&format!("k{key}")).unwrap_or_else(|error| unreachable!("{error}"));
-        namespace.item_id(&key)
-    };
-    (0..MOST_KEYS).map(id).collect()
-});
-
-static KEYS: LazyLock<HashMap<&ItemId, usize>> =
-    LazyLock::new(|| IDS.iter().enumerate().map(|(key, id)| (id, key)).collect());
-
-/// The key with this id.
-pub(crate) fn key_of(id: &ItemId) -> usize {
-    let key = KEYS.get(id);
-    *key.unwrap_or_else(|| unreachable!("there is no other key"))
-}
-
-/// The store id of a key.
-pub(crate) fn id_of(key: usize) -> &'static ItemId {
-    &IDS[key]
-}
-
-/// The state that the parts of a schedule share.
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) chance: Chance,
@@ -68,7 +40,7 @@ pub(crate) struct World {
     pub(crate) changed: Notify,
     queue: Mutex<Queue>,
     witness: Mutex<Witness>,
-    backend: Box<dyn Backend>,
+    backend: Box<Backend>,
     options: Options,
     is_fair: AtomicBool,
 }
@@ -87,8 +59,8 @@ impl World {
             changed: Notify::new(),
             witness: Mutex::new(Witness::new(way, plan.keys, options, timeline)),
             backend: match options.depth {
-                Depth::Trait => Box::new(Arc::new(Table::new(plan.keys, options.mutant))),
-                Depth::Sdk => Box::new(Arc::new(Dynamo::new(options.mutant))),
+                Depth::Trait => TableClient::backend(Table::new(plan.keys, options.mutant)),
+                Depth::Sdk => sdk::backend(Dynamo::new(plan.keys, options.mutant)),
             },
             options: *options,
             is_fair: AtomicBool::new(false),
@@ -101,6 +73,19 @@ impl World {
         self.witness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn count(&self, count: Count) {
+        self.count_many(count, 1);
+    }
+
+    fn count_many(&self, count: Count, times: u64) {
+        self.witness().counts.add_many(count, times);
+    }
+
+    /// Adds a line to the timeline.
+    pub(crate) fn note(&self, who: impl Display, what: impl Display) {
+        self.network.timeline().note(who, what);
+    }
+
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,17 +94,25 @@ impl World {
         self.options.mutant
     }
 
-    /// Whether the process with this number runs the previous version.
     pub(crate) fn is_old(&self, process: usize) -> bool {
         self.options.versions.is_old(process, self.plan.processes)
     }
 
-    /// The store that a process uses.
+    /// The ids that the process with this number uses, and those that it also reads.
+    pub(crate) fn ids(&self, process: usize) -> [Ids; 2] {
+        let [even, odd] = self.plan.ids;
+        match process.is_multiple_of(2) {
+            true => [even, odd],
+            false => [odd, even],
+        }
+    }
+
     pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched {
         Watched {
-            store: self.backend.client(self, process),
+            store: (self.backend)(self, process),
             world: Arc::clone(self),
             process: process.clone(),
+            read_first: Mutex::default(),
         }
     }
 
@@ -133,8 +126,8 @@ impl World {
     }
 
     pub(crate) fn crash(&self, process: &Process) {
-        self.witness().counts.add(Count::Crashes);
-        self.network.timeline().note(process, "crashes");
+        self.count(Count::Crashes);
+        self.note(process, "crashes");
         process.die();
     }
 
@@ -149,11 +142,9 @@ impl World {
     }
 
     pub(crate) fn freeze(&self, process: &Process) {
-        self.witness().counts.add(Count::Freezes);
+        self.count(Count::Freezes);
         let time = self.chance.millis(100..30_000);
-        self.network
-            .timeline()
-            .note(process, format_args!("freezes for {time:?}"));
+        self.note(process, format_args!("freezes for {time:?}"));
         process.freeze(Instant::now() + time);
     }
 
@@ -168,10 +159,8 @@ impl World {
     pub(crate) fn set_clock(&self, process: &Process, clock: &ProcessClock) {
         let ahead = self.ahead();
         if ahead != clock.ahead() {
-            self.witness().counts.add(Count::ClockJumps);
-            self.network
-                .timeline()
-                .note(process, format_args!("its clock is now {ahead} ms ahead"));
+            self.count(Count::ClockJumps);
+            self.note(process, format_args!("its clock is now {ahead} ms ahead"));
             clock.set(ahead);
         }
     }
@@ -192,17 +181,13 @@ impl World {
             }
             self.judge_acknowledged(delivery);
             if self.is_troubled() && self.chance.once_in(30) {
-                self.witness().counts.add(Count::DeletesLost);
-                self.network
-                    .timeline()
-                    .note("sqs", format_args!("the deletion of m{message} is lost"));
+                self.count(Count::DeletesLost);
+                self.note("sqs", format_args!("the deletion of m{message} is lost"));
                 continue;
             }
             if self.queue().delete(*delivery, now) {
-                self.witness().counts.add(Count::Deleted);
-                self.network
-                    .timeline()
-                    .note("sqs", format_args!("m{message} is deleted"));
+                self.count(Count::Deleted);
+                self.note("sqs", format_args!("m{message} is deleted"));
             }
         }
     }
@@ -235,7 +220,6 @@ impl World {
         }
     }
 
-    /// Runs the schedule.
     pub(crate) async fn run(self: &Arc<Self>) {
         for one in &self.plan.messages {
             let group = self.plan.group_of(one.key);
@@ -254,7 +238,7 @@ impl World {
         witness
             .counts
             .add_many(Count::Requests, self.network.requests());
-        witness.counts.add_faults(self.network.faults());
+        witness.counts.add_faults(&self.network.faults());
     }
 }
 
@@ -286,10 +270,7 @@ impl<'a> Lambda<'a> {
         let is_fair = now >= clears_at;
         if is_fair && !world.is_fair.swap(true, Ordering::Relaxed) {
             world.network.clear_up();
-            world
-                .network
-                .timeline()
-                .note("weather", "is fair from now on");
+            world.note("weather", "is fair from now on");
             if world.is_hostile() {
                 self.environments.iter().for_each(Warm::set_clock);
             }
@@ -313,14 +294,8 @@ impl<'a> Lambda<'a> {
                 self.fair_from.get_or_insert(sent);
             }
             let redriven = world.queue().redrive_dead_letters(Instant::now());
-            world
-                .witness()
-                .counts
-                .add_many(Count::Redriven, redriven as u64);
-            world
-                .network
-                .timeline()
-                .note("sqs", format_args!("{redriven} messages are redriven"));
+            world.count_many(Count::Redriven, redriven as u64);
+            world.note("sqs", format_args!("{redriven} messages are redriven"));
             return false;
         }
         if now > clears_at + LONGEST {
@@ -360,12 +335,15 @@ impl<'a> Lambda<'a> {
 
     fn redrive(&mut self, now: Instant) {
         let moved = self.world.queue().redrive(now);
+        // Two versions with different ids may release one key at once, and do so again in each delivery.
+        let [even, odd] = self.world.plan.ids;
+        let fair_from = self.fair_from.filter(|_| even == odd);
         for message in moved {
-            let timeline = self.world.network.timeline();
-            timeline.note("sqs", format_args!("m{message} is moved to the DLQ"));
+            let what = format_args!("m{message} is moved to the DLQ");
+            self.world.note("sqs", what);
             let mut witness = self.world.witness();
             witness.counts.add(Count::DeadLetters);
-            if self.fair_from.is_some_and(|from| message >= from) {
+            if fair_from.is_some_and(|from| message >= from) {
                 let what = format!("m{message} became a dead letter in fair weather");
                 witness.violated(Property::AllEnds, what);
             }

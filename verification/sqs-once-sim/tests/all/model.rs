@@ -19,8 +19,11 @@ fn broken_by(mutant: Mutant, config: &str, property: &str) {
     let config = all.find(|one| one.name == config);
     let config = config.expect("a small configuration");
     let verdict = until_broken(&config.with(mutant));
-    println!("without its guard, {mutant}:\n{verdict}");
-    assert!(verdict.broken().contains(&property), "{mutant}: {verdict}");
+    println!("without its guard, {mutant:?}:\n{verdict}");
+    assert!(
+        verdict.broken().contains(&property),
+        "{mutant:?}: {verdict}"
+    );
 }
 
 macro_rules! mutants {

@@ -2,7 +2,8 @@
 
 use std::thread;
 
-use sqs_once_sim::simulation::{Depth, Mutant, Options, replay, run};
+use clap::ValueEnum;
+use sqs_once_sim::simulation::{Campaign, Counts, Depth, Fault, Mutant, Options, Way, replay, run};
 
 fn beneath_the_sdk() -> Options {
     Options {
@@ -23,7 +24,7 @@ fn a_seed_is_one_run_beneath_the_sdk() {
     };
     // Seed 5682 sends dead letters and retries them, so it depends on the random numbers and state of the SDK's
     // clients.
-    let seeds: Vec<u64> = (100..200).chain([5682]).collect();
+    let seeds: Vec<u64> = (100..140).chain([5682]).collect();
     let each_alone: Vec<_> = seeds.iter().flat_map(|seed| told(vec![*seed])).collect();
     let one_after_another = told(seeds.clone());
     let mut backwards = told(seeds.into_iter().rev().collect());
@@ -57,4 +58,54 @@ fn a_condition_that_is_taken_out_of_its_request_is_missed() {
         let violation = violation.unwrap_or_else(|| panic!("{mutant} survives"));
         assert_eq!(violation.property, mutant.breaks(), "{mutant}: {violation}");
     }
+}
+
+/// The sum of the counts whose names start like this.
+fn counted(counts: &Counts, start: &str) -> u64 {
+    let named = counts.named().filter(|(name, _)| name.starts_with(start));
+    named.map(|(_, count)| count).sum()
+}
+
+#[test]
+fn writes_happen_exactly_once_whichever_of_their_requests_meets_a_fault() {
+    const REQUESTS: u64 = 6;
+    for way in [Way::Writes, Way::ClaimedWrites] {
+        let with_fault = |request, fault| Options {
+            way: Some(way),
+            fault: Some((request, fault)),
+            ..beneath_the_sdk()
+        };
+        // A schedule that sends enough requests if none fails, and not many more.
+        let calm = with_fault(u64::MAX, Fault::Fail);
+        let sends_enough = |seed: &u64| {
+            let requests = counted(&run(*seed, &calm).counts, "requests");
+            (REQUESTS..2 * REQUESTS).contains(&requests)
+        };
+        let seed = (0..1000).find(sends_enough).expect("such a schedule");
+        for &fault in Fault::value_variants() {
+            for request in 0..REQUESTS {
+                let options = with_fault(request, fault);
+                let told = run(seed, &options);
+                assert!(told.violation.is_none(), "{}", replay(seed, &options));
+                assert_eq!(counted(&told.counts, "fault: "), 1, "{options}");
+            }
+        }
+    }
+}
+
+#[test]
+fn writes_happen_exactly_once_in_any_storm_and_effects_apart_from_their_record_repeat() {
+    let repeats = |way| {
+        let options = Options {
+            way: Some(way),
+            ..beneath_the_sdk()
+        };
+        let campaign = Campaign::run(0..100, options, 2, |_, _| {});
+        assert!(campaign.failure.is_none(), "{campaign}");
+        assert!(counted(&campaign.counts, "fault: ") > 20, "{campaign}");
+        counted(&campaign.counts, "effects repeated: ")
+    };
+    assert_eq!(repeats(Way::Writes), 0);
+    assert_eq!(repeats(Way::ClaimedWrites), 0);
+    assert!(repeats(Way::ClaimFirst) > 5);
 }

@@ -1,6 +1,6 @@
 //! Whole consumers under simulated trouble.
 
-use sqs_once_sim::simulation::{Campaign, Options, Versions, replay};
+use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options, Versions, replay};
 
 #[test]
 fn a_seed_is_one_run() {
@@ -48,12 +48,32 @@ fn every_property_holds_beside_the_version_before_and_after_it_and_after_a_rollb
             versions,
             ..Options::default()
         };
-        let campaign = Campaign::run(0..700, options, 2, |_, _| {});
+        let campaign = Campaign::run(0..300, options, 2, |_, _| {});
         assert!(campaign.failure.is_none(), "{campaign}");
         let old = counted(&campaign, "beside the old version: claims that it wrote");
         let all = counted(&campaign, "claims written");
         assert!(old > 0 && old < all, "{campaign}");
     }
+}
+
+#[test]
+fn every_property_holds_while_two_versions_read_each_others_ids() {
+    let options = Options {
+        versions: Versions::OtherIds,
+        ..Options::default()
+    };
+    let campaign = Campaign::run(0..400, options, 2, |_, _| {});
+    assert!(campaign.failure.is_none(), "{campaign}");
+}
+
+#[test]
+fn two_versions_that_read_each_others_ids_before_their_claims_handle_a_key_at_once() {
+    let mutant = Mutant::OtherIdReadFirst;
+    let options = Options::without(mutant, Depth::Trait);
+    let violation = Campaign::run(0..100, options, 2, |_, _| {}).failure;
+    let violation = violation.and_then(|told| told.violation);
+    let property = violation.map(|violation| violation.property);
+    assert_eq!(property, Some(mutant.breaks()));
 }
 
 /// Asserts that every event and fault happened: a property that is never tested proves nothing.

@@ -102,7 +102,7 @@ function entryContent(entry, open) {
     case "redriven_from":
       return ["head", `redriven from ${entry.queue}, where it was `, link(entry.link, open)];
     case "received": {
-      const by = entry.environment === null ? "" : ` by environment ${entry.environment}`;
+      const by = entry.environment === undefined ? "" : ` by environment ${entry.environment}`;
       const words = `receive ${entry.receive_count}${by}${ofRequest(entry.request_id)}`;
       return ["head", words, element("div", "other", `invisible until ${until(entry.visible_at)}`)];
     }

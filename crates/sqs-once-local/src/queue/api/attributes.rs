@@ -1,13 +1,13 @@
 //! `GetQueueAttributes`.
 
-use super::parameters::{queue, read};
 use super::refused::Refused;
 use super::{Answer, Api};
-use crate::queue::message::arn;
+use crate::millis;
+use crate::queue::message::{arn, object};
 use crate::queue::one::is_fifo;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// Attributes that SQS has and this queue does not.
 const NOT_SET: [&str; 5] = [
@@ -27,22 +27,20 @@ const ONLY_FIFO: [&str; 4] = [
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Parameters {
+pub(super) struct Parameters {
     attribute_names: Option<Vec<String>>,
 }
 
-pub(super) fn get(api: &Api, request: &Value) -> Answer {
-    let queue = queue(request)?;
-    let parameters: Parameters = read(request)?;
+pub(super) fn get(api: &Api, queue: &str, parameters: Parameters) -> Answer {
     let wanted = parameters.attribute_names.unwrap_or_default();
-    let mut attributes = all(api, &queue)?;
+    let mut attributes = all(api, queue)?;
     let known = |name: &str| {
         let others = NOT_SET.iter().chain(&ONLY_FIFO);
         name == "All" || attributes.contains_key(name) || others.into_iter().any(|one| *one == name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !known(name)) {
-        let said = format!("Unknown Attribute {unknown}.");
-        return Err(Refused::new("InvalidAttributeName", said));
+        let text = format!("Unknown Attribute {unknown}.");
+        return Err(Refused::new("InvalidAttributeName", text));
     }
     attributes.retain(|name, _| wanted.iter().any(|one| one == name || one == "All"));
     if attributes.is_empty() {
@@ -56,42 +54,31 @@ fn all(api: &Api, queue: &str) -> Result<Map<String, Value>, Refused> {
     let mut queues = api.queues();
     queues.expire(queue, now)?;
     let (settings, counts) = (queues.settings(queue)?, queues.counts(queue, now)?);
-    let started = api.started.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = |duration: Duration| duration.as_secs().to_string();
-    let mut attributes = Map::new();
-    let mut set = |name: &str, value: String| attributes.insert(name.to_owned(), value.into());
-    set("QueueArn", arn(queue));
-    set("ApproximateNumberOfMessages", counts.visible.to_string());
-    set(
-        "ApproximateNumberOfMessagesNotVisible",
-        counts.in_flight.to_string(),
-    );
-    set(
-        "ApproximateNumberOfMessagesDelayed",
-        counts.delayed.to_string(),
-    );
     // The queues are as old as the server.
-    set("CreatedTimestamp", seconds(started));
-    set("LastModifiedTimestamp", seconds(started));
-    set("VisibilityTimeout", seconds(settings.visibility_timeout));
-    set("MaximumMessageSize", (1024 * 1024).to_string());
-    set("MessageRetentionPeriod", seconds(settings.retention));
-    set("DelaySeconds", seconds(settings.delay));
-    set("ReceiveMessageWaitTimeSeconds", seconds(settings.wait));
-    set("SqsManagedSseEnabled", "false".to_owned());
-    if let Some(redrive) = &settings.redrive {
-        let policy = json!({
-            "deadLetterTargetArn": arn(&redrive.to),
-            "maxReceiveCount": redrive.max_receive_count,
-        });
-        set("RedrivePolicy", policy.to_string());
-    }
-    if is_fifo(queue) {
-        let content_based = settings.content_based_deduplication;
-        set("FifoQueue", "true".to_owned());
-        set("ContentBasedDeduplication", content_based.to_string());
-        set("DeduplicationScope", "queue".to_owned());
-        set("FifoThroughputLimit", "perQueue".to_owned());
-    }
-    Ok(attributes)
+    let started = (millis(api.started) / 1000).to_string();
+    let seconds = |duration: Duration| duration.as_secs().to_string();
+    let policy = settings.redrive.as_ref().map(|redrive| {
+        let to = arn(&redrive.to);
+        json!({"deadLetterTargetArn": to, "maxReceiveCount": redrive.max_receive_count}).to_string()
+    });
+    let of_fifo = |value: &str| is_fifo(queue).then(|| value.to_owned());
+    Ok(object(json!({
+        "QueueArn": arn(queue),
+        "ApproximateNumberOfMessages": counts.visible.to_string(),
+        "ApproximateNumberOfMessagesNotVisible": counts.in_flight.to_string(),
+        "ApproximateNumberOfMessagesDelayed": counts.delayed.to_string(),
+        "CreatedTimestamp": started,
+        "LastModifiedTimestamp": started,
+        "VisibilityTimeout": seconds(settings.visibility_timeout),
+        "MaximumMessageSize": (1024 * 1024).to_string(),
+        "MessageRetentionPeriod": seconds(settings.retention),
+        "DelaySeconds": seconds(settings.delay),
+        "ReceiveMessageWaitTimeSeconds": seconds(settings.wait),
+        "SqsManagedSseEnabled": "false",
+        "RedrivePolicy": policy,
+        "FifoQueue": of_fifo("true"),
+        "ContentBasedDeduplication": of_fifo(&settings.content_based_deduplication.to_string()),
+        "DeduplicationScope": of_fifo("queue"),
+        "FifoThroughputLimit": of_fifo("perQueue"),
+    })))
 }

@@ -1,64 +1,49 @@
 //! Batches: entries with an id each, which succeed or fail one by one.
 
-use super::Answer;
-use super::parameters::{read, required};
+use super::parameters::{queue, read, text};
 use super::refused::Refused;
+use super::{Answer, Api};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 const MOST_ENTRIES: usize = 10;
 
-/// An entry of a batch and the id that identifies it in the answer.
-pub(super) struct Entry<T> {
-    pub(super) id: String,
-    pub(super) parameters: T,
-}
+/// The id that identifies an entry in the answer, and the entry's parameters.
+pub(super) type Entry<T> = (String, T);
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Named {
-    id: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Batch {
-    entries: Option<Vec<Value>>,
-}
-
-/// The entries of a request.
-pub(super) fn entries<T: DeserializeOwned>(request: &Value) -> Result<Vec<Entry<T>>, Refused> {
+fn entries<T: DeserializeOwned>(request: &Value) -> Result<Vec<Entry<T>>, Refused> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Batch {
+        entries: Option<Vec<Value>>,
+    }
     let batch: Batch = read(request)?;
     let values = batch.entries.unwrap_or_default();
     if values.is_empty() {
-        let said = "There should be at least one entry in the request.";
-        return Err(Refused::new("EmptyBatchRequest", said));
+        let text = "There should be at least one entry in the request.";
+        return Err(Refused::new("EmptyBatchRequest", text));
     }
     if values.len() > MOST_ENTRIES {
-        let said = format!(
+        let text = format!(
             "Maximum number of entries per request are {MOST_ENTRIES}. You have sent {}.",
             values.len()
         );
-        return Err(Refused::new("TooManyEntriesInBatchRequest", said));
+        return Err(Refused::new("TooManyEntriesInBatchRequest", text));
     }
     let mut entries: Vec<Entry<T>> = Vec::new();
     for value in &values {
-        let named: Named = read(value)?;
-        let id = required("Id", &named.id)?;
-        if !is_id(id) {
-            let said = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be \
+        let id = text(value, "Id")?;
+        if !is_id(&id) {
+            let text = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be \
                         at most 80 letters long.";
-            return Err(Refused::new("InvalidBatchEntryId", said));
+            return Err(Refused::new("InvalidBatchEntryId", text));
         }
-        if entries.iter().any(|entry| entry.id == id) {
-            let said = format!("Id {id} repeated.");
-            return Err(Refused::new("BatchEntryIdsNotDistinct", said));
+        if entries.iter().any(|(other, _)| *other == id) {
+            let text = format!("Id {id} repeated.");
+            return Err(Refused::new("BatchEntryIdsNotDistinct", text));
         }
-        entries.push(Entry {
-            id: id.to_owned(),
-            parameters: read(value)?,
-        });
+        entries.push((id, read(value)?));
     }
     Ok(entries)
 }
@@ -68,11 +53,20 @@ fn is_id(id: &str) -> bool {
     id.len() <= 80 && id.bytes().all(allowed)
 }
 
-/// Processes each entry and reports the results one by one.
-pub(super) fn each<T>(entries: Vec<Entry<T>>, mut one: impl FnMut(T) -> Answer) -> Answer {
+/// Processes each entry of a request that passes the check, and reports the results one by one.
+pub(super) fn each<T: DeserializeOwned>(
+    api: &Api,
+    request: &Value,
+    check: impl FnOnce(&[Entry<T>]) -> Result<(), Refused>,
+    one: impl Fn(&Api, &str, T) -> Answer,
+) -> Answer {
+    let queue = queue(request)?;
+    let entries = entries(request)?;
+    api.queues().queue(&queue)?;
+    check(&entries)?;
     let (mut successful, mut failed) = (Vec::new(), Vec::new());
-    for Entry { id, parameters } in entries {
-        match one(parameters) {
+    for (id, parameters) in entries {
+        match one(api, &queue, parameters) {
             Ok(mut answer) => {
                 answer["Id"] = id.into();
                 successful.push(answer);

@@ -23,11 +23,11 @@ pub(super) type Attributes = BTreeMap<String, Attribute>;
 /// Validates attributes and converts them to the form in which a message keeps them.
 pub(super) fn checked(attributes: Attributes) -> Result<Map<String, Value>, Refused> {
     if attributes.len() > MOST {
-        let said = format!(
+        let text = format!(
             "Number of message attributes [{}] exceeds the allowed maximum [{MOST}].",
             attributes.len()
         );
-        return Err(Refused::new("InvalidParameterValue", said));
+        return Err(Refused::new("InvalidParameterValue", text));
     }
     let checked = attributes.into_iter().map(|(name, attribute)| {
         let value = attribute.checked(&name)?;
@@ -51,8 +51,8 @@ impl Attribute {
 
     fn checked(self, name: &str) -> Result<Value, Refused> {
         let invalid = |what: &str| {
-            let said = format!("The message attribute '{name}' {what}.");
-            Refused::new("InvalidParameterValue", said)
+            let text = format!("The message attribute '{name}' {what}.");
+            Refused::new("InvalidParameterValue", text)
         };
         if !is_name(name) {
             return Err(invalid("has an invalid name"));

@@ -2,28 +2,28 @@
 
 mod attributes;
 mod batch;
-mod delete;
 mod message_attributes;
 mod move_task;
 mod names;
 mod parameters;
-mod protocol;
+mod receipts;
 mod receive;
 mod refused;
 mod send;
-mod visibility;
 
 use super::Queues;
-use super::endpoint::{lock, url};
+use super::endpoint::url;
 use crate::local_event::LocalEvent;
+use crate::lock;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use move_task::MoveTasks;
 use refused::Refused;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -38,7 +38,6 @@ const JSON: &str = "application/x-amz-json-1.0";
 
 type Answer = Result<Value, Refused>;
 
-/// The state that all operations share.
 pub(super) struct Api {
     queues: Arc<Mutex<Queues>>,
     address: SocketAddr,
@@ -86,11 +85,7 @@ async fn respond(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let answer = match protocol::check(&method, &headers) {
-        Ok(()) => answer(&api, &headers, body).await,
-        Err(refused) => Err(refused),
-    };
-    let mut response = match answer {
+    let mut response = match answer(&api, &method, &headers, body).await {
         Ok(answer) => answer.to_string().into_response(),
         Err(refused) => refused.into_response(),
     };
@@ -104,34 +99,57 @@ async fn respond(
 
 async fn answer(
     api: &Arc<Api>,
+    method: &Method,
     headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer {
-    let target = headers.get("x-amz-target");
-    let target = target.and_then(|target| target.to_str().ok());
-    let operation = target.and_then(|target| target.strip_prefix("AmazonSQS."));
-    let operation = operation.unwrap_or_default();
+    if method != Method::POST {
+        let refused = Refused::new("InvalidAction", "the local SQS accepts POST requests only");
+        return Err(refused.with_status(StatusCode::METHOD_NOT_ALLOWED));
+    }
+    let header = |name: &str| headers.get(name)?.to_str().ok();
+    let content_type = header("content-type").unwrap_or_default();
+    let content_type = content_type.split(';').next().unwrap_or_default().trim();
+    if !content_type.eq_ignore_ascii_case(JSON) {
+        let text = format!("the local SQS speaks the JSON protocol: the content type is {JSON}");
+        let refused = Refused::new("UnsupportedMediaType", text);
+        return Err(refused.with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    let target = header("x-amz-target").unwrap_or_default();
+    let operation = target.strip_prefix("AmazonSQS.").unwrap_or_default();
     let body = body.map_err(|error| Refused::new("RequestEntityTooLarge", error.body_text()))?;
     let request = &parameters::parse(&body)?;
     match operation {
-        "SendMessage" => send::one(api, request),
-        "SendMessageBatch" => send::batch(api, request),
+        "SendMessage" => single(api, request, send::send),
+        "SendMessageBatch" => batch::each(api, request, send::check_size, send::send),
         "ReceiveMessage" => receive::receive(api, request).await,
-        "DeleteMessage" => delete::one(api, request),
-        "DeleteMessageBatch" => delete::batch(api, request),
-        "ChangeMessageVisibility" => visibility::one(api, request),
-        "ChangeMessageVisibilityBatch" => visibility::batch(api, request),
-        "GetQueueAttributes" => attributes::get(api, request),
+        "DeleteMessage" => single(api, request, receipts::delete),
+        "DeleteMessageBatch" => batch::each(api, request, |_| Ok(()), receipts::delete),
+        "ChangeMessageVisibility" => single(api, request, receipts::change_visibility),
+        "ChangeMessageVisibilityBatch" => {
+            batch::each(api, request, |_| Ok(()), receipts::change_visibility)
+        }
+        "GetQueueAttributes" => single(api, request, attributes::get),
         "GetQueueUrl" => names::url(api, request),
         "ListQueues" => names::list(api, request),
-        "ListDeadLetterSourceQueues" => names::dead_letter_sources(api, request),
-        "PurgeQueue" => delete::purge(api, request),
+        "ListDeadLetterSourceQueues" => single(api, request, names::dead_letter_sources),
+        "PurgeQueue" => single(api, request, receipts::purge),
         "StartMessageMoveTask" => move_task::start(api, request),
         "ListMessageMoveTasks" => move_task::list(api, request),
         "CancelMessageMoveTask" => move_task::cancel(api, request),
         _ => {
-            let said = format!("the local SQS does not answer `{operation}`");
-            Err(Refused::new("InvalidAction", said))
+            let text = format!("the local SQS does not answer `{operation}`");
+            Err(Refused::new("InvalidAction", text))
         }
     }
+}
+
+/// Answers a request that names one queue.
+fn single<T: DeserializeOwned>(
+    api: &Api,
+    request: &Value,
+    operation: impl FnOnce(&Api, &str, T) -> Answer,
+) -> Answer {
+    let queue = parameters::queue(request)?;
+    operation(api, &queue, parameters::read(request)?)
 }

@@ -1,14 +1,15 @@
 //! `StartMessageMoveTask`, `ListMessageMoveTasks` and `CancelMessageMoveTask`: a dead-letter queue's redrive.
 
-use super::parameters::{read, required, within};
+use super::parameters::{count, read, text, within};
 use super::refused::Refused;
 use super::{Answer, Api};
-use crate::queue::message::arn;
+use crate::millis;
+use crate::queue::message::{arn, object};
 use crate::queue::one::is_fifo;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
 /// How many tasks of a queue to remember.
@@ -40,7 +41,6 @@ enum Status {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Start {
-    source_arn: Option<String>,
     destination_arn: Option<String>,
     max_number_of_messages_per_second: Option<i64>,
 }
@@ -48,29 +48,21 @@ struct Start {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct List {
-    source_arn: Option<String>,
     max_results: Option<i64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Cancel {
-    task_handle: Option<String>,
 }
 
 /// Starts to move the visible messages. Without a rate, moves all of them at once.
 pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
     let start: Start = read(request)?;
-    let source = existing(api, "SourceArn", &start.source_arn)?;
-    let destination = match &start.destination_arn {
-        Some(_) => Some(existing(api, "DestinationArn", &start.destination_arn)?),
-        None => None,
-    };
+    let source = existing(api, "SourceArn", request)?;
+    let destination = start.destination_arn;
+    let destination = destination.map(|_| existing(api, "DestinationArn", request));
+    let destination = destination.transpose()?;
     let rate = start.max_number_of_messages_per_second;
     let rate = within("MaxNumberOfMessagesPerSecond", rate, 1..=500)?;
     if api.queues().sources(&source).is_empty() {
-        let said = "Source queue must be configured as a Dead Letter Queue.";
-        return Err(Refused::new("InvalidParameterValue", said));
+        let text = "Source queue must be configured as a Dead Letter Queue.";
+        return Err(Refused::new("InvalidParameterValue", text));
     }
     if let Some(destination) = &destination
         && (*destination == source || is_fifo(destination) != is_fifo(&source))
@@ -84,9 +76,9 @@ pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
         let mut tasks = api.moves();
         let mut of_source = tasks.0.iter().filter(|task| task.source == source);
         if of_source.any(|task| task.status == Status::Running) {
-            let said = "There is already a task running. Only one active task is allowed for a source queue arn at a \
+            let text = "There is already a task running. Only one active task is allowed for a source queue arn at a \
                         given time.";
-            return Err(Refused::new("UnsupportedOperation", said));
+            return Err(Refused::new("UnsupportedOperation", text));
         }
         tasks.add(MoveTask {
             handle: handle.clone(),
@@ -150,9 +142,8 @@ fn step(api: &Api, handle: &str, most: usize) -> bool {
 
 pub(super) fn list(api: &Api, request: &Value) -> Answer {
     let list: List = read(request)?;
-    let source = existing(api, "SourceArn", &list.source_arn)?;
-    let most = within("MaxResults", list.max_results, 1..=10)?;
-    let most = most.map_or(1, |most| most as usize);
+    let source = existing(api, "SourceArn", request)?;
+    let most = count("MaxResults", list.max_results, 1..=10, 1)?;
     let tasks = api.moves();
     let of_source = tasks.0.iter().rev().filter(|task| task.source == source);
     let results: Vec<_> = of_source.take(most).map(MoveTask::entry).collect();
@@ -160,33 +151,28 @@ pub(super) fn list(api: &Api, request: &Value) -> Answer {
 }
 
 pub(super) fn cancel(api: &Api, request: &Value) -> Answer {
-    let cancel: Cancel = read(request)?;
-    let handle = required("TaskHandle", &cancel.task_handle)?;
+    let handle = text(request, "TaskHandle")?;
     let mut tasks = api.moves();
     let task = tasks.0.iter_mut().find(|task| task.handle == handle);
-    let Some(task) = task else {
-        return Err(Refused::new(
-            "ResourceNotFoundException",
-            "Task does not exist.",
-        ));
-    };
+    let unknown = || Refused::new("ResourceNotFoundException", "Task does not exist.");
+    let task = task.ok_or_else(unknown)?;
     if task.status != Status::Running {
-        let said = "Only a running task can be cancelled.";
-        return Err(Refused::new("UnsupportedOperation", said));
+        let text = "Only a running task can be cancelled.";
+        return Err(Refused::new("UnsupportedOperation", text));
     }
     task.status = Status::Cancelled;
     Ok(json!({"ApproximateNumberOfMessagesMoved": task.moved}))
 }
 
 /// The name of the queue with this ARN. Refuses an ARN that does not belong to an existing queue.
-fn existing(api: &Api, parameter: &str, value: &Option<String>) -> Result<String, Refused> {
-    let value = required(parameter, value)?;
+fn existing(api: &Api, parameter: &str, request: &Value) -> Result<String, Refused> {
+    let value = text(request, parameter)?;
     let queues = api.queues();
     let name = queues.names().into_iter().find(|name| arn(name) == value);
     name.map(str::to_owned).ok_or_else(|| {
-        let said =
+        let text =
             format!("The resource that you specified for the {parameter} parameter doesn't exist.");
-        Refused::new("ResourceNotFoundException", said)
+        Refused::new("ResourceNotFoundException", text)
     })
 }
 
@@ -203,27 +189,23 @@ impl MoveTasks {
 
 impl MoveTask {
     fn entry(&self) -> Value {
-        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut entry = json!({
+        let is_running = self.status == Status::Running;
+        let failure = match self.status {
+            Status::Failed(reason) => Some(reason),
+            _ => None,
+        };
+        let entry = object(json!({
+            "TaskHandle": is_running.then_some(&self.handle),
             "Status": self.status.name(),
             "SourceArn": arn(&self.source),
+            "DestinationArn": self.destination.as_deref().map(arn),
+            "MaxNumberOfMessagesPerSecond": self.rate,
             "ApproximateNumberOfMessagesMoved": self.moved,
             "ApproximateNumberOfMessagesToMove": self.to_move,
-            "StartedTimestamp": u64::try_from(started.as_millis()).unwrap_or(u64::MAX),
-        });
-        if self.status == Status::Running {
-            entry["TaskHandle"] = self.handle.clone().into();
-        }
-        if let Some(destination) = &self.destination {
-            entry["DestinationArn"] = arn(destination).into();
-        }
-        if let Some(rate) = self.rate {
-            entry["MaxNumberOfMessagesPerSecond"] = rate.into();
-        }
-        if let Status::Failed(reason) = self.status {
-            entry["FailureReason"] = reason.into();
-        }
-        entry
+            "FailureReason": failure,
+            "StartedTimestamp": millis(self.started),
+        }));
+        entry.into()
     }
 }
 

@@ -1,29 +1,22 @@
 //! `GetQueueUrl`, `ListQueues` and `ListDeadLetterSourceQueues`.
 
-use super::parameters::{queue, read, required, within};
+use super::parameters::{count, read, text};
 use super::{Answer, Api};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Named {
-    queue_name: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Page {
+pub(super) struct Page {
     queue_name_prefix: Option<String>,
     max_results: Option<i64>,
     next_token: Option<String>,
 }
 
 pub(super) fn url(api: &Api, request: &Value) -> Answer {
-    let named: Named = read(request)?;
-    let name = required("QueueName", &named.queue_name)?;
-    api.queues().queue(name)?;
-    Ok(json!({"QueueUrl": api.url(name)}))
+    let name = text(request, "QueueName")?;
+    api.queues().queue(&name)?;
+    Ok(json!({"QueueUrl": api.url(&name)}))
 }
 
 pub(super) fn list(api: &Api, request: &Value) -> Answer {
@@ -35,18 +28,16 @@ pub(super) fn list(api: &Api, request: &Value) -> Answer {
     paged(api, "QueueUrls", &names, &page)
 }
 
-pub(super) fn dead_letter_sources(api: &Api, request: &Value) -> Answer {
-    let queue = queue(request)?;
+pub(super) fn dead_letter_sources(api: &Api, queue: &str, page: Page) -> Answer {
     let queues = api.queues();
-    queues.queue(&queue)?;
+    queues.queue(queue)?;
     // The only answer field whose name begins with a lower-case letter.
-    paged(api, "queueUrls", &queues.sources(&queue), &read(request)?)
+    paged(api, "queueUrls", &queues.sources(queue), &page)
 }
 
 /// The URLs of one page of names. The next page's token is the name of this page's last queue.
 fn paged(api: &Api, answer: &str, names: &[&str], page: &Page) -> Answer {
-    let most = within("MaxResults", page.max_results, 1..=1000)?;
-    let most = most.map_or(1000, |most| most as usize);
+    let most = count("MaxResults", page.max_results, 1..=1000, 1000)?;
     let after = page.next_token.as_deref().unwrap_or_default();
     let rest: Vec<_> = names.iter().filter(|name| **name > after).collect();
     let urls: Vec<_> = rest.iter().take(most).map(|name| api.url(name)).collect();

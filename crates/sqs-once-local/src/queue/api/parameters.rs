@@ -3,7 +3,7 @@
 use super::refused::Refused;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -18,14 +18,25 @@ pub(super) fn parse(body: &[u8]) -> Result<Value, Refused> {
 
 /// Reads the parameters that an operation knows. Ignores others.
 pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Refused> {
-    if !value.is_object() {
-        return Err(unreadable("an entry is not an object"));
-    }
+    fields(value)?;
     T::deserialize(value).map_err(unreadable)
+}
+
+fn fields(value: &Value) -> Result<&Map<String, Value>, Refused> {
+    let fields = value.as_object();
+    fields.ok_or_else(|| unreadable("an entry is not an object"))
 }
 
 fn unreadable(error: impl ToString) -> Refused {
     Refused::new("SerializationException", error.to_string())
+}
+
+/// Reads a text that must be there and not be empty.
+pub(super) fn text(request: &Value, name: &str) -> Result<String, Refused> {
+    let value = fields(request)?.get(name).unwrap_or(&Value::Null);
+    let text = Option::<String>::deserialize(value).map_err(unreadable)?;
+    let text = text.filter(|text| !text.is_empty());
+    text.ok_or_else(|| Refused::missing(name))
 }
 
 /// Refuses a parameter that is missing or empty.
@@ -36,15 +47,9 @@ pub(super) fn required<'a>(name: &str, value: &'a Option<String>) -> Result<&'a 
 
 /// The queue's name: the last part of its URL, or the name itself.
 pub(super) fn queue(request: &Value) -> Result<String, Refused> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Target {
-        queue_url: Option<String>,
-    }
-    let target: Target = read(request)?;
-    let url = required("QueueUrl", &target.queue_url)?;
+    let url = text(request, "QueueUrl")?;
     let name = url.trim_end_matches('/').rsplit('/').next();
-    Ok(name.unwrap_or(url).to_owned())
+    Ok(name.unwrap_or(&url).to_owned())
 }
 
 /// Checks that a number is within its limits.
@@ -62,6 +67,16 @@ pub(super) fn within(
             Err(Refused::value(name, &value, reason))
         }
     }
+}
+
+/// Checks a number of results.
+pub(super) fn count(
+    name: &str,
+    value: Option<i64>,
+    limits: RangeInclusive<u32>,
+    default: u32,
+) -> Result<usize, Refused> {
+    Ok(within(name, value, limits)?.unwrap_or(default) as usize)
 }
 
 /// Checks that a time in whole seconds is within its limits.

@@ -1,11 +1,12 @@
 //! `ReceiveMessage`, with long polling.
 
-use super::parameters::{queue, read, seconds, within};
+use super::parameters::{count, queue, read, seconds};
 use super::refused::Refused;
 use super::{Answer, Api, message_attributes};
 use crate::queue::Received;
+use crate::queue::message::object;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
@@ -34,39 +35,26 @@ struct Parameters {
     message_attribute_names: Option<Vec<String>>,
 }
 
-/// The attributes that the caller requested.
-struct Wanted {
-    system: Vec<String>,
-    message: Vec<String>,
-}
-
 pub(super) async fn receive(api: &Api, request: &Value) -> Answer {
     let queue = queue(request)?;
-    let parameters: Parameters = read(request)?;
-    let most = within(
+    let wanted: Parameters = read(request)?;
+    let most = count(
         "MaxNumberOfMessages",
-        parameters.max_number_of_messages,
+        wanted.max_number_of_messages,
         1..=10,
+        1,
     )?;
-    let most = most.map_or(1, |most| most as usize);
-    let visibility = parameters.visibility_timeout;
-    let visibility = seconds("VisibilityTimeout", visibility, 0..=43_200)?;
-    let wait = seconds("WaitTimeSeconds", parameters.wait_time_seconds, 0..=20)?;
+    let visibility = seconds("VisibilityTimeout", wanted.visibility_timeout, 0..=43_200)?;
+    let wait = seconds("WaitTimeSeconds", wanted.wait_time_seconds, 0..=20)?;
     let wait = match wait {
         Some(wait) => wait,
         None => api.queues().settings(&queue)?.wait,
     };
-    let mut system = parameters.attribute_names.unwrap_or_default();
-    system.extend(
-        parameters
-            .message_system_attribute_names
-            .unwrap_or_default(),
-    );
-    let wanted = Wanted {
-        system,
-        message: parameters.message_attribute_names.unwrap_or_default(),
-    };
-    wanted.check()?;
+    let mut system = wanted.system_attributes();
+    if let Some(unknown) = system.find(|name| !SYSTEM_ATTRIBUTES.contains(&name.as_str())) {
+        let text = format!("Unknown Attribute {unknown}.");
+        return Err(Refused::new("InvalidAttributeName", text));
+    }
     let received = waited(api, &queue, most, visibility, wait).await?;
     if received.is_empty() {
         return Ok(json!({}));
@@ -106,39 +94,35 @@ async fn waited(
     }
 }
 
-impl Wanted {
-    fn check(&self) -> Result<(), Refused> {
-        let unknown = |name: &&String| !SYSTEM_ATTRIBUTES.contains(&name.as_str());
-        match self.system.iter().find(unknown) {
-            Some(name) => {
-                let said = format!("Unknown Attribute {name}.");
-                Err(Refused::new("InvalidAttributeName", said))
-            }
-            None => Ok(()),
-        }
+impl Parameters {
+    fn system_attributes(&self) -> impl Iterator<Item = &String> {
+        let names = [&self.attribute_names, &self.message_system_attribute_names];
+        names.into_iter().flatten().flatten()
     }
 
     fn message(&self, received: &Received) -> Value {
         let message = &received.message;
-        let mut answer = json!({
+        let mut system = received.system_attributes();
+        system.insert("SenderId".to_owned(), crate::event::SENDER_ID.into());
+        system.retain(|name, _| {
+            let mut wanted = self.system_attributes();
+            wanted.any(|one| one == name || one == "All")
+        });
+        let mut attributes = message.attributes.clone();
+        attributes.retain(|name, _| {
+            let mut wanted = self.message_attribute_names.iter().flatten();
+            wanted.any(|wanted| fits(wanted, name))
+        });
+        let answer = object(json!({
             "MessageId": message.id,
             "ReceiptHandle": received.receipt_handle,
             "MD5OfBody": format!("{:x}", md5::compute(&message.body)),
             "Body": message.body,
-        });
-        let mut system = received.system_attributes();
-        system.insert("SenderId".to_owned(), crate::event::SENDER_ID.into());
-        system.retain(|name, _| self.system.iter().any(|one| one == name || one == "All"));
-        if !system.is_empty() {
-            answer["Attributes"] = system.into();
-        }
-        let mut attributes: Map<_, _> = message.attributes.clone();
-        attributes.retain(|name, _| self.message.iter().any(|wanted| fits(wanted, name)));
-        if let Some(md5) = message_attributes::md5(&attributes) {
-            answer["MD5OfMessageAttributes"] = md5.into();
-            answer["MessageAttributes"] = attributes.into();
-        }
-        answer
+            "Attributes": Some(system).filter(|all| !all.is_empty()),
+            "MD5OfMessageAttributes": message_attributes::md5(&attributes),
+            "MessageAttributes": Some(attributes).filter(|all| !all.is_empty()),
+        }));
+        answer.into()
     }
 }
 

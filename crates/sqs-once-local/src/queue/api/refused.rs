@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(super) struct Refused {
     code: &'static str,
-    said: String,
+    message: String,
     status: StatusCode,
 }
 
 impl Refused {
-    pub(super) fn new(code: &'static str, said: impl Into<String>) -> Self {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
-            said: said.into(),
+            message: message.into(),
             status: StatusCode::BAD_REQUEST,
         }
     }
@@ -26,8 +26,8 @@ impl Refused {
     }
 
     pub(super) fn missing(parameter: &str) -> Self {
-        let said = format!("The request must contain the parameter {parameter}.");
-        Self::new("MissingParameter", said)
+        let text = format!("The request must contain the parameter {parameter}.");
+        Self::new("MissingParameter", text)
     }
 
     pub(super) fn value(
@@ -35,13 +35,13 @@ impl Refused {
         value: &dyn std::fmt::Display,
         reason: impl std::fmt::Display,
     ) -> Self {
-        let said = format!("Value {value} for parameter {parameter} is invalid. Reason: {reason}.");
-        Self::new("InvalidParameterValue", said)
+        let text = format!("Value {value} for parameter {parameter} is invalid. Reason: {reason}.");
+        Self::new("InvalidParameterValue", text)
     }
 
     /// The entry of a batch's answer that reports this error.
     pub(super) fn entry(&self, id: &str) -> Value {
-        json!({"Id": id, "Code": self.query_code(), "Message": self.said, "SenderFault": true})
+        json!({"Id": id, "Code": self.query_code(), "Message": self.message, "SenderFault": true})
     }
 
     /// The error code of the older query protocol, which SDKs still use.
@@ -72,7 +72,7 @@ impl IntoResponse for Refused {
         let header = HeaderName::from_static("x-amzn-query-error");
         let query_error = format!("{};Sender", self.query_code());
         let kind = format!("com.amazonaws.sqs#{}", self.code);
-        let body = json!({"__type": kind, "message": self.said}).to_string();
+        let body = json!({"__type": kind, "message": self.message}).to_string();
         (self.status, [(header, query_error)], body).into_response()
     }
 }

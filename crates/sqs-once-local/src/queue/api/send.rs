@@ -1,14 +1,15 @@
 //! `SendMessage` and `SendMessageBatch`.
 
+use super::batch::Entry;
 use super::message_attributes::{self, Attributes, is_allowed};
-use super::parameters::{queue, read, required, seconds};
+use super::parameters::{required, seconds};
 use super::refused::Refused;
-use super::{Answer, Api, batch as batches};
+use super::{Answer, Api};
 use crate::queue::NewMessage;
-use crate::queue::message::sequence_number;
+use crate::queue::message::{object, sequence_number};
 use crate::queue::one::is_fifo;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, json};
 use std::time::SystemTime;
 use uuid::Uuid;
 
@@ -19,7 +20,7 @@ const TRACE_HEADER: &str = "AWSTraceHeader";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Parameters {
+pub(super) struct Parameters {
     message_body: Option<String>,
     delay_seconds: Option<i64>,
     message_attributes: Option<Attributes>,
@@ -28,43 +29,36 @@ struct Parameters {
     message_deduplication_id: Option<String>,
 }
 
-pub(super) fn one(api: &Api, request: &Value) -> Answer {
-    send(api, &queue(request)?, read(request)?)
-}
-
-pub(super) fn batch(api: &Api, request: &Value) -> Answer {
-    let queue = queue(request)?;
-    let entries = batches::entries::<Parameters>(request)?;
-    api.queues().queue(&queue)?;
-    let size: usize = entries.iter().map(|entry| entry.parameters.size()).sum();
-    if size > LARGEST {
-        let said = format!(
-            "Batch requests cannot be longer than {LARGEST} bytes. You have sent {size} bytes."
-        );
-        return Err(Refused::new("BatchRequestTooLong", said));
+pub(super) fn check_size(entries: &[Entry<Parameters>]) -> Result<(), Refused> {
+    let size: usize = entries.iter().map(|(_, entry)| entry.size()).sum();
+    if size <= LARGEST {
+        return Ok(());
     }
-    batches::each(entries, |parameters| send(api, &queue, parameters))
+    let text = format!(
+        "Batch requests cannot be longer than {LARGEST} bytes. You have sent {size} bytes."
+    );
+    Err(Refused::new("BatchRequestTooLong", text))
 }
 
-fn send(api: &Api, queue: &str, parameters: Parameters) -> Answer {
+pub(super) fn send(api: &Api, queue: &str, parameters: Parameters) -> Answer {
     let mut queues = api.queues();
     queues.queue(queue)?;
     let message = parameters.message(is_fifo(queue))?;
-    let mut answer = json!({"MD5OfMessageBody": format!("{:x}", md5::compute(&message.body))});
-    if let Some(md5) = message_attributes::md5(&message.attributes) {
-        answer["MD5OfMessageAttributes"] = md5.into();
-    }
-    if let Some(header) = &message.trace_header {
-        let system = json!({TRACE_HEADER: {"DataType": "String", "StringValue": header}});
-        let md5 = system.as_object().and_then(message_attributes::md5);
-        answer["MD5OfMessageSystemAttributes"] = md5.into();
-    }
+    let body = format!("{:x}", md5::compute(&message.body));
+    let attributes = message_attributes::md5(&message.attributes);
+    let header = message.trace_header.as_ref().map(|header| {
+        let header = json!({"DataType": "String", "StringValue": header});
+        message_attributes::md5(&Map::from_iter([(TRACE_HEADER.to_owned(), header)]))
+    });
     let sent = queues.accept(queue, message, SystemTime::now())?;
-    answer["MessageId"] = sent.id.into();
-    if is_fifo(queue) {
-        answer["SequenceNumber"] = sequence_number(sent.sequence_number).into();
-    }
-    Ok(answer)
+    let answer = object(json!({
+        "MessageId": sent.id,
+        "MD5OfMessageBody": body,
+        "MD5OfMessageAttributes": attributes,
+        "MD5OfMessageSystemAttributes": header,
+        "SequenceNumber": is_fifo(queue).then(|| sequence_number(sent.sequence_number)),
+    }));
+    Ok(answer.into())
 }
 
 impl Parameters {
@@ -80,15 +74,15 @@ impl Parameters {
     fn message(self, fifo: bool) -> Result<NewMessage, Refused> {
         let body = required("MessageBody", &self.message_body)?.to_owned();
         if !body.chars().all(is_allowed) {
-            let said = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | \
+            let text = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | \
                         #xE000 to #xFFFD | #x10000 to #x10FFFF";
-            return Err(Refused::new("InvalidMessageContents", said));
+            return Err(Refused::new("InvalidMessageContents", text));
         }
         if self.size() > LARGEST {
-            let said = format!(
+            let text = format!(
                 "One or more parameters are invalid. Reason: Message must be shorter than {LARGEST} bytes."
             );
-            return Err(Refused::new("InvalidParameterValue", said));
+            return Err(Refused::new("InvalidParameterValue", text));
         }
         let delay = seconds("DelaySeconds", self.delay_seconds, 0..=900)?;
         let not_here = "The request includes a parameter that is not valid for this queue type";
@@ -111,13 +105,13 @@ impl Parameters {
         let attributes = self.message_attributes.unwrap_or_default();
         let system = self.message_system_attributes.unwrap_or_default();
         if let Some(other) = system.keys().find(|name| *name != TRACE_HEADER) {
-            let said = format!("Message system attribute name '{other}' is invalid.");
-            return Err(Refused::new("InvalidParameterValue", said));
+            let text = format!("Message system attribute name '{other}' is invalid.");
+            return Err(Refused::new("InvalidParameterValue", text));
         }
         let header = system.get(TRACE_HEADER).map(|header| header.text());
         if header == Some(None) {
-            let said = format!("{TRACE_HEADER} must be a String.");
-            return Err(Refused::new("InvalidParameterValue", said));
+            let text = format!("{TRACE_HEADER} must be a String.");
+            return Err(Refused::new("InvalidParameterValue", text));
         }
         Ok(NewMessage {
             attributes: message_attributes::checked(attributes)?,

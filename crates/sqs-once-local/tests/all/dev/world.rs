@@ -1,12 +1,12 @@
 //! A queue, a poller, the scripted function, and all events.
 
+use crate::support::{LIMIT, scripted};
 use serde_json::{Value, json};
 use sqs_once_local::{
-    Answer, Faults, Launch, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer, Poller,
-    PollerControls, PollerError, PollerSettings, QueueError, QueueSettings, Queues, Redrive,
+    Faults, Launch, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer, Poller, PollerControls,
+    PollerError, PollerSettings, QueueError, QueueSettings, Queues,
 };
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
@@ -14,87 +14,89 @@ use tokio::task::JoinHandle;
 
 pub(crate) const QUEUE: &str = "orders";
 pub(crate) const FIFO: &str = "orders.fifo";
-pub(crate) const DEAD: &str = "dead";
 /// A timeout that a test waits for.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
-/// Longer than any step takes.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// The example `scripted`, which cargo builds along with the tests.
-pub(crate) fn scripted() -> Launch {
-    let test = std::env::current_exe().unwrap();
-    let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
-    // A busy machine starts processes slowly.
-    Launch::new(profile.join("examples/scripted")).init_limit(LIMIT)
-}
-
-pub(crate) fn number(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap()
-}
+pub(crate) const SEED: u64 = 7;
 
 /// A body that makes the function do `step` with its batch for the first `until` deliveries.
 pub(crate) fn body(step: Value, until: u32) -> String {
     json!({"step": step, "until": until}).to_string()
 }
 
-/// The settings of a test.
 pub(crate) struct Plan {
     pub(crate) queue: &'static str,
     pub(crate) visibility: Duration,
-    pub(crate) max_receive_count: Option<u32>,
     pub(crate) launch: Launch,
     pub(crate) settings: PollerSettings,
     pub(crate) faults: Faults,
 }
 
-impl Default for Plan {
-    fn default() -> Self {
+impl Plan {
+    pub(crate) fn new() -> Self {
         Self {
             queue: QUEUE,
             visibility: LIMIT,
-            max_receive_count: None,
             launch: scripted(),
             settings: PollerSettings::default(),
-            faults: Faults::default(),
+            faults: Faults {
+                seed: SEED,
+                ..Faults::default()
+            },
         }
+    }
+
+    /// A run that ends when the queue is empty.
+    pub(crate) fn until_empty() -> Self {
+        Self::new().with(|plan| plan.settings.until_empty = true)
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    pub(crate) fn visibility(self, visibility: Duration) -> Self {
+        Self { visibility, ..self }
+    }
+
+    pub(crate) fn batches_of(self, size: u32) -> Self {
+        self.with(|plan| plan.settings.batch_size = NonZeroU32::new(size).unwrap())
+    }
+
+    pub(crate) fn at_once(self, batches: u32) -> Self {
+        self.with(|plan| plan.settings.concurrency = NonZeroU32::new(batches).unwrap())
     }
 }
 
 pub(crate) struct World {
     pub(crate) sqs: LocalSqs,
     pub(crate) controls: PollerControls,
-    /// The events that the test has read so far.
-    pub(crate) seen: Vec<LocalEvent>,
-    happenings: mpsc::UnboundedReceiver<LocalEvent>,
+    /// The events that the test has read so far, in their JSON form.
+    pub(crate) seen: Vec<Value>,
+    events: mpsc::UnboundedReceiver<Value>,
     run: JoinHandle<Result<(), PollerError<QueueError>>>,
     queue: &'static str,
 }
 
 impl World {
     /// Starts a poller on a queue with these bodies, whose messages are `m-1`, `m-2` and so on.
-    pub(crate) async fn start(plan: Plan, bodies: &[String]) -> Self {
-        let messages = bodies.iter().enumerate().map(|(index, body)| {
-            let id = format!("m-{}", index + 1);
-            NewMessage::new(id, body)
-        });
-        Self::with(plan, messages.collect()).await
+    pub(crate) async fn start(plan: Plan, bodies: &[impl AsRef<str>]) -> Self {
+        let messages = bodies.iter().enumerate();
+        let messages = messages
+            .map(|(index, body)| NewMessage::new(format!("m-{}", index + 1), body.as_ref()));
+        Self::with(plan, messages).await
     }
 
-    pub(crate) async fn with(plan: Plan, messages: Vec<NewMessage>) -> Self {
-        let (sender, happenings) = mpsc::unbounded_channel();
-        let observer: Observer = Arc::new(move |_, happening: &LocalEvent| {
+    pub(crate) async fn with(plan: Plan, messages: impl IntoIterator<Item = NewMessage>) -> Self {
+        let (sender, events) = mpsc::unbounded_channel();
+        let observer: Observer = Arc::new(move |_, event: &LocalEvent| {
             // The receiver is gone at the end of a test.
-            let _ = sender.send(happening.clone());
+            let _ = sender.send(json!(event));
         });
         let mut queues = Queues::default();
         queues.observe(Arc::clone(&observer));
-        queues.create(DEAD, QueueSettings::default()).unwrap();
         let settings = QueueSettings {
             visibility_timeout: plan.visibility,
-            redrive: plan.max_receive_count.map(|max_receive_count| Redrive {
-                to: DEAD.to_owned(),
-                max_receive_count,
-            }),
             ..QueueSettings::default()
         };
         queues.create(plan.queue, settings).unwrap();
@@ -110,7 +112,7 @@ impl World {
             sqs,
             controls: poller.controls(),
             seen: Vec::new(),
-            happenings,
+            events,
             run: tokio::spawn(poller.run()),
             queue: plan.queue,
         }
@@ -126,58 +128,40 @@ impl World {
         self.sqs.queues().len(self.queue).unwrap()
     }
 
-    /// Waits for an event for which `wanted` returns a value.
-    pub(crate) async fn until<T>(&mut self, wanted: impl Fn(&LocalEvent) -> Option<T>) -> T {
+    /// Waits for an event of this kind that `is_wanted`.
+    pub(crate) async fn until(&mut self, kind: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let limit = tokio::time::Instant::now() + LIMIT;
         loop {
-            let next = tokio::time::timeout_at(limit, self.happenings.recv()).await;
-            let Ok(Some(happening)) = next else {
+            let next = tokio::time::timeout_at(limit, self.events.recv()).await;
+            let Ok(Some(event)) = next else {
                 panic!("it never happened; what did: {:#?}", self.seen);
             };
-            let found = wanted(&happening);
-            self.seen.push(happening);
-            if let Some(found) = found {
-                return found;
+            self.seen.push(event.clone());
+            if event["happened"] == kind && is_wanted(&event) {
+                return event;
             }
         }
     }
 
     pub(crate) async fn until_deleted(&mut self, id: &str) {
-        self.until(|happening| match happening {
-            LocalEvent::Deleted { message_id, .. } if message_id == id => Some(()),
-            _ => None,
-        })
-        .await;
+        self.until("deleted", |event| event["message_id"] == id)
+            .await;
     }
 
     /// Waits for an answer that fails the whole batch, and returns the reason.
     pub(crate) async fn until_failed(&mut self) -> String {
-        self.until(|happening| match happening {
-            LocalEvent::Answered {
-                answer: Answer::Failed { reason },
-                ..
-            } => Some(reason.clone()),
-            _ => None,
-        })
-        .await
+        let is_failure = |event: &Value| event["answer"]["answer"] == "failed";
+        let event = self.until("answered", is_failure).await;
+        event["answer"]["reason"].as_str().unwrap().to_owned()
     }
 
-    /// Waits for an invocation and returns the batch's messages.
-    pub(crate) async fn until_invoked(&mut self) -> Vec<String> {
-        self.until(|happening| match happening {
-            LocalEvent::Invoked { message_ids, .. } => Some(message_ids.clone()),
-            _ => None,
-        })
-        .await
+    pub(crate) async fn until_invoked(&mut self) -> Value {
+        self.until("invoked", |_| true).await["message_ids"].take()
     }
 
-    /// Waits for an environment to end and returns the reason.
     pub(crate) async fn until_ended(&mut self) -> String {
-        self.until(|happening| match happening {
-            LocalEvent::EnvironmentEnded { reason, .. } => Some(reason.clone()),
-            _ => None,
-        })
-        .await
+        let event = self.until("environment_ended", |_| true).await;
+        event["reason"].as_str().unwrap().to_owned()
     }
 
     /// Stops the poller and waits for its end. `seen` then contains all events.
@@ -188,8 +172,8 @@ impl World {
 
     pub(crate) async fn end(&mut self) -> Result<(), PollerError<QueueError>> {
         let ended = tokio::time::timeout(LIMIT, &mut self.run).await;
-        while let Ok(happening) = self.happenings.try_recv() {
-            self.seen.push(happening);
+        while let Ok(event) = self.events.try_recv() {
+            self.seen.push(event);
         }
         match ended {
             Ok(ended) => ended.unwrap(),
@@ -197,42 +181,33 @@ impl World {
         }
     }
 
-    /// The batches in the order in which the function received them.
-    pub(crate) fn batches(&self) -> Vec<Vec<&str>> {
-        let happened = self.seen.iter();
-        let such = happened.filter_map(|happening| match happening {
-            LocalEvent::Invoked { message_ids, .. } => {
-                Some(message_ids.iter().map(String::as_str).collect())
-            }
-            _ => None,
-        });
-        such.collect()
+    pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        self.seen
+            .iter()
+            .filter(move |event| event["happened"] == kind)
     }
 
-    /// The injected faults, and the messages that each affected.
+    /// The batches in the order in which the function received them.
+    pub(crate) fn batches(&self) -> Vec<Vec<&str>> {
+        self.all("invoked").map(message_ids).collect()
+    }
+
     pub(crate) fn faults(&self) -> Vec<(&str, Vec<&str>)> {
-        let happened = self.seen.iter();
-        let such = happened.filter_map(|happening| match happening {
-            LocalEvent::Fault { what, message_ids } => Some((
-                what.as_str(),
-                message_ids.iter().map(String::as_str).collect(),
-            )),
-            _ => None,
-        });
-        such.collect()
+        let fault = |event| (text(event, "what"), message_ids(event));
+        self.all("fault").map(fault).collect()
     }
 
     pub(crate) fn deleted(&self) -> Vec<&str> {
-        let happened = self.seen.iter();
-        let such = happened.filter_map(|happening| match happening {
-            LocalEvent::Deleted { message_id, .. } => Some(message_id.as_str()),
-            _ => None,
-        });
-        such.collect()
+        let deleted = self.all("deleted");
+        deleted.map(|event| text(event, "message_id")).collect()
     }
+}
 
-    pub(crate) fn environments(&self) -> usize {
-        let is_start = |one: &&LocalEvent| matches!(one, LocalEvent::EnvironmentStarted { .. });
-        self.seen.iter().filter(is_start).count()
-    }
+pub(crate) fn text<'a>(event: &'a Value, field: &str) -> &'a str {
+    event[field].as_str().unwrap()
+}
+
+fn message_ids(event: &Value) -> Vec<&str> {
+    let ids = event["message_ids"].as_array().unwrap().iter();
+    ids.map(|id| id.as_str().unwrap()).collect()
 }

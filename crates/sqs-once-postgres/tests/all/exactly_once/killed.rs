@@ -11,7 +11,7 @@ use tokio::task::block_in_place;
 use tokio_postgres::Client;
 
 use super::chance::Chance;
-use super::proxy::{Fault, Proxy, Sky, Weather};
+use super::proxy::{ConnectionFault, Proxy, Sky, Weather};
 use super::world::Place;
 
 /// Enough for a loaded machine. No test waits this long.
@@ -58,17 +58,16 @@ async fn delivered(place: &Place, order: &Event) {
     acknowledged.expect("an order that nobody disturbs is acknowledged");
 }
 
-fn once(step: usize, fault: Fault) -> Sky {
+fn once(step: usize, fault: ConnectionFault) -> Sky {
     Sky::new(Weather::Once(step, fault), Chance::from_seed(0))
 }
 
 #[tokio::test]
 async fn a_function_that_is_killed_at_any_message_reserves_once() {
-    let place = Place::new(&super::SERVER.create_database()).await;
-    place.administer(SHOP).await;
+    let place = Place::new(&super::SERVER, SHOP).await;
     let client = place.connect().await;
     let mut taken = 0;
-    for fault in [Fault::DieBefore, Fault::DieAfter] {
+    for fault in [ConnectionFault::DieBefore, ConnectionFault::DieAfter] {
         let mut killed = 0;
         for step in 0..MOST_STEPS {
             let id = format!("{fault:?}-{step}");
@@ -101,19 +100,18 @@ async fn a_function_that_is_killed_at_any_message_reserves_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_before_any_message_keeps_each_reservation_and_its_record_together()
 {
-    server_is_killed(Fault::LoseRequest).await;
+    server_is_killed(ConnectionFault::LoseRequest).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_after_any_message_keeps_each_reservation_and_its_record_together()
 {
-    server_is_killed(Fault::LoseAnswer).await;
+    server_is_killed(ConnectionFault::LoseAnswer).await;
 }
 
-async fn server_is_killed(fault: Fault) {
+async fn server_is_killed(fault: ConnectionFault) {
     let server = Server::start();
-    let place = Place::new(&server.create_database()).await;
-    place.administer(SHOP).await;
+    let place = Place::new(&server, SHOP).await;
     let mut taken = 0;
     let mut killed = 0;
     for step in 0..MOST_STEPS {

@@ -5,12 +5,9 @@
 //! the thousands of scenarios in the documentation. The seed determines every random choice, but not the timing of
 //! concurrent processes.
 
-#[path = "../../../../sqs-once/tests/all/exactly_once/chance.rs"]
 mod chance;
 mod killed;
 mod proxy;
-#[path = "../../../../sqs-once/tests/all/exactly_once/queue.rs"]
-mod queue;
 mod world;
 
 use std::sync::LazyLock;
@@ -19,7 +16,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use postgres_for_tests::Server;
 
-use proxy::{Fault, Weather};
+use proxy::{ConnectionFault, Weather};
 use world::{Place, Told, Way, tell};
 
 const SEEDS: u64 = 100;
@@ -39,7 +36,7 @@ async fn tell_all(
     way: Way,
     weathers: impl IntoIterator<Item = (String, Weather, u64)>,
 ) -> Vec<(String, Told)> {
-    let place = Place::new(&SERVER.create_database()).await;
+    let place = Place::new(&SERVER, "").await;
     let client = place.connect().await;
     let (place, client) = (&place, &client);
     let stories = weathers.into_iter().map(async |(name, weather, seed)| {
@@ -54,7 +51,7 @@ async fn tell_all(
 
 /// Every fault at every message, each in its own scenario.
 fn one_fault_each() -> Vec<(String, Weather, u64)> {
-    let steps = Fault::ALL
+    let steps = ConnectionFault::ALL
         .into_iter()
         .flat_map(|fault| (0..STEPS).map(move |step| (fault, step)));
     let named = steps.map(|(fault, step)| {

@@ -15,7 +15,7 @@ use super::chance::Chance;
 
 /// A fault at one message from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ConnectionFault {
     /// The connection breaks before the message is sent.
     LoseRequest,
     /// The connection breaks after the message is sent, and the server executes it.
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     DieAfter,
 }
 
-impl Fault {
+impl ConnectionFault {
     pub(crate) const ALL: [Self; 5] = [
         Self::LoseRequest,
         Self::LoseAnswer,
@@ -42,7 +42,7 @@ impl Fault {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Weather {
     /// This fault at this message, counted from 0.
-    Once(usize, Fault),
+    Once(usize, ConnectionFault),
     /// A random fault at one in `once_in` messages, during the first `messages` messages.
     Storm { once_in: u64, messages: usize },
 }
@@ -91,13 +91,16 @@ impl Sky {
         let _ = struck.wait_for(|struck| *struck).await;
     }
 
-    fn fault(&self, kind: char) -> Option<Fault> {
+    fn fault(&self, kind: char) -> Option<ConnectionFault> {
         let at = self.0.messages.fetch_add(1, Ordering::Relaxed);
         let fault = match self.0.weather {
             Weather::Once(when, fault) => (at == when).then_some(fault),
             Weather::Storm { once_in, messages } => {
-                let comes = at < messages && self.0.chance.once_in(once_in);
-                comes.then(|| Fault::ALL[self.0.chance.index(Fault::ALL.len())])
+                let comes = at < messages && self.0.chance.below(once_in) == 0;
+                comes.then(|| {
+                    ConnectionFault::ALL
+                        [self.0.chance.below(ConnectionFault::ALL.len() as u64) as usize]
+                })
             }
         };
         if let Some(fault) = fault {
@@ -196,18 +199,18 @@ impl Way {
             message.extend(body(&mut from).await?);
             match self.sky.fault(kind.into()) {
                 None => to.write_all(&message).await?,
-                Some(Fault::LoseRequest) => return Ok(()),
-                Some(Fault::LoseAnswer) => return to.write_all(&message).await,
-                Some(Fault::DieBefore) => {
+                Some(ConnectionFault::LoseRequest) => return Ok(()),
+                Some(ConnectionFault::LoseAnswer) => return to.write_all(&message).await,
+                Some(ConnectionFault::DieBefore) => {
                     self.death.send_replace(true);
                     return Ok(());
                 }
-                Some(Fault::DieAfter) => {
+                Some(ConnectionFault::DieAfter) => {
                     to.write_all(&message).await?;
                     self.death.send_replace(true);
                     return Ok(());
                 }
-                Some(Fault::Delay) => {
+                Some(ConnectionFault::Delay) => {
                     let late = self.sky.0.chance.millis(1..200);
                     tokio::spawn(async move {
                         sleep(late).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use postgres_for_tests::Server;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{Consumer, HandlerError};
@@ -13,7 +14,14 @@ use tower_service::Service;
 
 use super::chance::Chance;
 use super::proxy::{Proxy, Sky, Weather};
-use super::queue::{Message, Order, acknowledged, event};
+use crate::orders::{Order, event, failures};
+
+/// A message about the order that is its key.
+#[derive(Clone)]
+struct Message {
+    id: String,
+    key: String,
+}
 
 /// The pause between rounds in which a claim may be abandoned.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -43,53 +51,44 @@ impl Way {
 const ONE_MORE: &str = "INSERT INTO effects VALUES ($1, 1)
     ON CONFLICT (id) DO UPDATE SET times = effects.times + 1";
 
-/// A database with the tables and its addresses.
+/// The tables, and a role for the processes. One hashing round: the password is not secret, and the tests open thousands
+/// of connections.
+const TABLES: &str = "CREATE TABLE effects (id text PRIMARY KEY, times bigint);
+    DO $$ BEGIN
+        PERFORM set_config('scram_iterations', '1', false);
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'quick') THEN
+            CREATE ROLE quick LOGIN PASSWORD 'quick';
+        END IF;
+    END $$;
+    GRANT ALL ON effects, processed_events TO quick";
+
+/// A database with the tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) port: u16,
-    /// A URL without its port.
-    url: (String, String),
-    superuser: String,
+    database: String,
 }
 
 impl Place {
-    /// Creates the tables.
-    pub(crate) async fn new(url: &str) -> Self {
-        // One hashing round: the password is not secret, and the tests open thousands of connections.
-        let quick = "CREATE TABLE effects (id text PRIMARY KEY, times bigint);
-            DO $$ BEGIN
-                PERFORM set_config('scram_iterations', '1', false);
-                IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'quick') THEN
-                    CREATE ROLE quick LOGIN PASSWORD 'quick';
-                END IF;
-            END $$;
-            GRANT ALL ON effects, processed_events TO quick";
-        let (head, tail) = url.split_once("@127.0.0.1:").unwrap();
-        assert!(head.starts_with("postgresql://"));
+    /// Creates the tables, and others by `statements`.
+    pub(crate) async fn new(server: &Server, statements: &str) -> Self {
+        let url = server.create_database();
+        let client = connect(&url).await.unwrap();
+        for statements in [sqs_once_postgres::SCHEMA_V1, TABLES, statements] {
+            client.batch_execute(statements).await.unwrap();
+        }
+        let (_, tail) = url.split_once("@127.0.0.1:").unwrap();
         let (port, database) = tail.split_once('/').unwrap();
-        let place = Self {
+        Self {
             port: port.parse().unwrap(),
-            url: (
-                "postgresql://quick:quick@127.0.0.1:".to_owned(),
-                format!("/{database}?sslmode=disable"),
-            ),
-            superuser: url.to_owned(),
-        };
-        place.administer(sqs_once_postgres::SCHEMA_V1).await;
-        place.administer(quick).await;
-        place
-    }
-
-    /// Runs statements as superuser.
-    pub(crate) async fn administer(&self, statements: &str) {
-        let client = connect(&self.superuser).await.unwrap();
-        client.batch_execute(statements).await.unwrap();
+            database: database.to_owned(),
+        }
     }
 
     /// The URL of the database through a port.
     pub(crate) fn through(&self, port: u16) -> String {
-        let (head, tail) = &self.url;
-        format!("{head}{port}{tail}")
+        let database = &self.database;
+        format!("postgresql://quick:quick@127.0.0.1:{port}/{database}?sslmode=disable")
     }
 
     pub(crate) async fn connect(&self) -> Client {
@@ -172,7 +171,7 @@ pub(crate) async fn tell(
         for _ in 0..2 {
             let batch: Vec<_> = queue
                 .iter()
-                .filter(|_| !chance.once_in(3))
+                .filter(|_| chance.below(3) > 0)
                 .cloned()
                 .collect();
             if batch.is_empty() {
@@ -214,7 +213,7 @@ async fn invoke(
     way: Way,
     skew: Duration,
     chance: Chance,
-    batch: Vec<Message>,
+    mut batch: Vec<Message>,
 ) -> Vec<Message> {
     let proxy = Proxy::to(place.port, sky).await;
     let url = place.through(proxy.port);
@@ -228,7 +227,8 @@ async fn invoke(
         // Keeps the wait for an abandoned claim short in claim-first mode.
         .lease_margin(Duration::ZERO)
         .random(chance.clone());
-    let answer = consumer.call(event(&batch, ends_at));
+    let messages = batch.iter().map(|one| (&*one.id, &*one.key));
+    let answer = consumer.call(event(messages, ends_at));
     let answer = timeout(way.invocation(), async {
         tokio::select! {
             answer = answer => Some(answer),
@@ -237,12 +237,18 @@ async fn invoke(
     });
     let answer = answer.await.ok().flatten();
     // The process may also die while it answers.
-    if chance.once_in(20) {
+    if chance.below(20) == 0 {
         proxy.die();
     }
     let answer = answer.filter(|_| !proxy.is_dead());
     proxy.die();
-    acknowledged(answer, batch)
+    // An invocation that dies or fails acknowledges no message.
+    let Some(Ok(answer)) = answer else {
+        return Vec::new();
+    };
+    let failures = failures(answer);
+    batch.retain(|message| !failures.contains(&message.id));
+    batch
 }
 
 fn consumer(way: Way, url: String, chance: Chance) -> Consumer {

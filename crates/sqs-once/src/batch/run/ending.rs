@@ -1,4 +1,4 @@
-//! How records end, and what follows from it.
+//! Ends records, and starts or returns the records that wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::time::Timestamp;
 
 use super::super::engine::{FifoFailure, PayloadMismatch};
 use super::super::handling::Failure;
-use super::super::hooking::Hooked;
-use super::super::hooks::RecordEnd;
+use super::super::hooks::{Hook, HookCall, Hooked, RecordEnd};
 use super::super::moving::Terminal;
 use super::super::settling::Answered;
 use super::{Finished, Owned, Run};
 
 /// Why the rest of a FIFO message group returns to the queue.
-pub(super) const BEHIND_FAILED: &str = "an earlier record of its message group failed";
-const COMPLETED_BY_ANOTHER: &str = "another worker had taken over its key meanwhile, and completed it: its effect may have happened twice";
+pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
+const COMPLETED_BY_ANOTHER: &str =
+    "another worker had taken over its key, and completed it: its effect may have happened twice";
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     pub(super) fn refused(&mut self, record: usize, refusal: Refusal) {
         let report = match (refusal, self.engine.mismatch) {
             (Refusal::Duplicate { data }, _) => {
@@ -60,22 +60,16 @@ impl Run<'_> {
             ),
             None => "another worker has its key".to_owned(),
         };
-        // Before that lease has lapsed it would only come back to hear the same.
+        // A delivery before the lease lapses would be refused again.
         Report::new(Outcome::InProgress)
             .because(reason)
             .wait(left.or_else(|| self.backoff(record)))
     }
 
-    /// How long the consumer's backoff hides a record that returns to the queue.
+    /// Returns how long the backoff hides a record that returns to the queue.
     fn backoff(&self, record: usize) -> Option<Duration> {
-        let visibility = self.engine.visibility.as_deref()?;
-        visibility.backoff(&self.ledger.messages()[record])
-    }
-
-    /// The same for a record whose own claim lapses: before that, its next delivery would only find its key claimed.
-    pub(super) fn backoff_past_lease(&self, record: usize) -> Option<Duration> {
-        let lease = self.time_until(self.deadline.lease_until);
-        self.backoff(record).map(|backoff| backoff.max(lease))
+        let visibility = self.engine.failed.visibility.as_deref()?;
+        visibility.backoff(&self.ledger.messages[record])
     }
 
     fn time_until(&self, moment: Timestamp) -> Duration {
@@ -83,12 +77,8 @@ impl Run<'_> {
     }
 
     pub(super) fn finished(&mut self, finished: Finished) {
-        let Finished {
-            record,
-            owned,
-            result,
-        } = finished;
-        let failure = match result {
+        let (record, owned) = (finished.record, finished.owned);
+        let failure = match finished.result {
             Ok(done) => return self.succeeded(record, owned, done),
             Err(failure) => failure,
         };
@@ -103,12 +93,14 @@ impl Run<'_> {
     fn failed(&mut self, record: usize, failure: Failure) {
         let report = Report::new(Outcome::Failed).because(failure.to_string());
         let report = match failure {
-            Failure::Terminal { cause } => return self.end_terminal(record, cause),
+            Failure::Terminal(cause) => return self.end_terminal(record, cause),
             Failure::Retry { delay, .. } => report.wait(delay),
-            Failure::Panic { .. } => report,
+            Failure::Panic(_) => report,
             Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
+            // Its own claim must lapse first.
             Failure::Timeout(_) | Failure::Deadline if self.engine.idempotency.claims_before() => {
-                report.wait(self.backoff_past_lease(record))
+                let lease = self.time_until(self.deadline.lease_until);
+                report.wait(self.backoff(record).map(|backoff| backoff.max(lease)))
             }
             Failure::Timeout(_) | Failure::Deadline => report,
         };
@@ -128,7 +120,7 @@ impl Run<'_> {
                 let completion = self.engine.idempotency.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);
             }
-            // The handler's type does not always show that it returns writes.
+            // The handler's type does not always reveal that it returns writes.
             None if done.writes.is_some() => {
                 let error = HandlerError::terminal(
                     "its writes commit with the record of a business key, and it has none",
@@ -140,11 +132,11 @@ impl Run<'_> {
     }
 
     pub(super) fn settled(&mut self, answered: Vec<Answered>) {
-        for Answered { record, answer } in answered {
+        for (record, answer) in answered {
             if let Err(error) = &answer {
                 self.ledger.log_once(error);
-                // Effects that can't be recorded would happen again with every delivery. One that commits with its
-                // record has not happened, and may be refused for what this record alone writes.
+                // An effect that can't be recorded would repeat with every delivery, so no further handler starts. An
+                // effect that commits with its record has not happened, and the refusal may concern this record alone.
                 let repeats = !self.engine.idempotency.commits_effects();
                 if error.is_permanent() && repeats && self.returning.is_none() {
                     self.return_rest("completions can't be recorded: it was not started");
@@ -174,12 +166,8 @@ impl Run<'_> {
                 }
                 Ok(Conclusion::LeaseLost) => {
                     self.ledger.tally().leases_lost += 1;
-                    self.end(
-                        record,
-                        Report::new(Outcome::Failed).because(
-                            "the handler succeeded, but another worker had taken over its key meanwhile",
-                        ),
-                    );
+                    let reason = "the handler succeeded, but another worker had taken over its key";
+                    self.end(record, Report::new(Outcome::Failed).because(reason));
                 }
                 Err(error) => {
                     let reason = match self.engine.idempotency.commits_effects() {
@@ -206,13 +194,15 @@ impl Run<'_> {
         }
     }
 
-    /// Ends a record that no retry can help: in the dead-letter queue at once where one is
-    /// configured, by the queue's own redrive otherwise.
+    /// Moves a terminal record to the dead-letter queue, or without one leaves it to its queue's redrive policy.
     pub(super) fn end_terminal(&mut self, record: usize, mut cause: Cause) {
         cause.key.clone_from(&self.records[record].item);
-        if self.moving.is_configured() && !self.stopped {
-            let message = Arc::clone(&self.ledger.messages()[record]);
+        if let (Some(dead_letters), false) =
+            (self.engine.failed.dead_letters.as_deref(), self.stopped)
+        {
+            let message = Arc::clone(&self.ledger.messages[record]);
             return self.moving.push(Terminal {
+                dead_letters,
                 record,
                 message,
                 cause,
@@ -221,48 +211,53 @@ impl Run<'_> {
         self.end(record, Report::new(Outcome::Terminal).because(cause.chain));
     }
 
-    /// Ends a record whose effect is done, after the hook for that where there is one.
+    /// Ends a record whose effect is done, after its hook if there is one.
     fn end_done(&mut self, record: usize, report: Report) {
-        match self.hooking.of(report.outcome) {
-            Some(hook) => {
-                let end = self.record_end(record, report);
-                let span = self.ledger.span(record);
-                self.hooking.push(record, hook, end, span);
-            }
+        match self.engine.hooks.of(report.outcome) {
+            Some(hook) => self.hooks.push(self.hook_call(record, hook, report)),
             None => self.end(record, report),
         }
     }
 
-    fn record_end(&self, record: usize, report: Report) -> RecordEnd {
-        let message = Arc::clone(&self.ledger.messages()[record]);
+    fn hook_call(&self, record: usize, hook: &'a Hook, report: Report) -> HookCall<'a> {
+        let message = Arc::clone(&self.ledger.messages[record]);
         let taken = &self.records[record];
         let namespace = &self.engine.idempotency.namespace;
         let key = taken.key.as_ref();
         let token = key.map(|key| IdempotencyToken::of(namespace, key));
-        // The store may not have recorded what a failed record's handler returned.
+        // The store may not have recorded the value that the handler returned.
         let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         let data = taken.data.clone().filter(|_| is_recorded);
-        RecordEnd::new(message, token, report, data)
+        HookCall {
+            record,
+            hook,
+            end: RecordEnd {
+                message,
+                token,
+                report,
+                data,
+            },
+            span: self.ledger.span(record),
+        }
     }
 
-    /// The effect is recorded before its hook runs: if the record fails here, its next delivery is a duplicate.
+    /// Ends a record after its hook. If the hook fails it, its next delivery is a duplicate.
     pub(super) fn hooked(&mut self, hooked: Hooked) {
-        let Hooked {
-            record,
-            report,
-            result,
-        } = hooked;
-        let Err(failure) = result else {
-            return self.end(record, report);
+        let (record, report) = (hooked.record, hooked.report);
+        let failure = match hooked.result {
+            // The record has ended before its hook.
+            _ if report.has_failed() => return,
+            Ok(()) => return self.end(record, report),
+            Err(failure) => failure,
         };
         let done = match report.outcome {
             Outcome::Duplicate => "a duplicate",
             _ => "processed",
         };
         let (why, delay) = match failure {
-            Failure::Terminal { cause } => return self.end_terminal(record, cause),
+            Failure::Terminal(cause) => return self.end_terminal(record, cause),
             Failure::Retry { reason, delay } => (reason, delay),
-            Failure::Panic { reason } => (reason, None),
+            Failure::Panic(reason) => (reason, None),
             Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) => {
                 ("the deadline came before it had ended".to_owned(), None)
             }
@@ -272,8 +267,7 @@ impl Run<'_> {
         self.end(record, report.wait(delay));
     }
 
-    /// Enters a record's end, and whatever follows from it: the next of its group may run, or may
-    /// not; those with the same key end with it.
+    /// Enters a record's report. Ends the records with the same key, and continues or stops its FIFO group.
     pub(super) fn end(&mut self, record: usize, mut report: Report) {
         let taken = &mut self.records[record];
         report.key = taken.item.clone();
@@ -288,44 +282,43 @@ impl Run<'_> {
             report.wait = self.backoff(record);
         }
         let group_goes_on = self.group_goes_on(&report);
-        let hook = self.hooking.of(report.outcome);
+        let hook = self.engine.hooks.of(report.outcome);
         let hook = hook.filter(|_| report.has_failed());
-        let hooked = hook.map(|hook| (hook, self.ledger.span(record)));
+        let call = hook.map(|hook| self.hook_call(record, hook, report.clone()));
         self.ledger.enter(record, report.clone());
-        if let Some((hook, span)) = hooked {
-            let end = self.record_end(record, report.clone());
-            self.hooking.push(record, hook, end, span);
+        if let Some(call) = call {
+            self.hooks.push(call);
         }
         let wait = report.wait;
         for rest in self.lanes.finish(record, group_goes_on) {
-            // Its group comes back together: SQS delivers none of it while one is away.
-            let report = Report::untried(BEHIND_FAILED).wait(wait);
+            // The rest of the group gets the same delay, because SQS delivers none of it while one message is hidden.
+            let report = Report::untried(AFTER_FAILED).wait(wait);
             self.ledger.enter(rest, report);
         }
         for follower in followers {
             self.end_like(follower, record, &report);
         }
         let is_strict = self.engine.fifo_failure == FifoFailure::ReturnBatch;
-        if !group_goes_on && is_strict && self.ledger.is_fifo() && self.returning.is_none() {
+        if !group_goes_on && is_strict && self.ledger.is_fifo && self.returning.is_none() {
             self.return_rest("an earlier record of the batch failed");
         }
     }
 
-    /// Whether the records behind one that ended so may run, in a FIFO message group.
+    /// Returns whether a FIFO message group continues after a record with this report.
     pub(super) fn group_goes_on(&self, report: &Report) -> bool {
         match report.outcome {
             Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
             Outcome::Terminal => {
-                report.acknowledged && self.engine.after_dead_letter == AfterDeadLetter::GoOn
+                report.acknowledged && self.engine.failed.after_dead_letter == AfterDeadLetter::GoOn
             }
             Outcome::InProgress | Outcome::Failed => false,
         }
     }
 
-    /// Returns what was not started: the claimed are given back, the others were never claimed.
+    /// Returns all records that have not started to the queue, and releases their claims.
     pub(super) fn return_rest(&mut self, reason: &'static str) {
         self.returning = Some(reason);
-        self.claimer.stop();
+        self.claimer.stopped = true;
         for startable in std::mem::take(&mut self.claimed) {
             let claim = startable.owned.as_ref().map(|owned| &owned.claim);
             self.return_unstarted(startable.record, claim, reason);
@@ -335,10 +328,10 @@ impl Run<'_> {
         }
     }
 
-    /// Ends a record whose key an earlier record of the batch has.
+    /// Ends a record with the same key as an earlier record of the batch.
     pub(super) fn end_like(&mut self, record: usize, leader: usize, report: &Report) {
         let leads = &self.records[leader];
-        // Two copies of one message may both differ from what their key was completed for.
+        // Both copies may differ from the payload for which the key was completed.
         let same_payload =
             !leads.is_mismatched && self.records[record].fingerprint == leads.fingerprint;
         let report = match report.outcome {
@@ -352,6 +345,7 @@ impl Run<'_> {
                 wait: report.wait,
                 ..Report::new(Outcome::InProgress)
             },
+            Outcome::Failed if report.untried => report.clone(),
             // An ignored record has no key, so no other record waits for it.
             Outcome::Failed | Outcome::Terminal | Outcome::Ignored => Report::new(Outcome::Failed)
                 .because("the record with the same key in this batch failed")
@@ -361,8 +355,7 @@ impl Run<'_> {
     }
 }
 
-/// Why an effect did not commit with its record. Errors that are not the store's concern this record alone and are shown
-/// in full.
+/// Shows errors that the store did not cause in full, because they concern only this record.
 fn uncommitted(error: &StoreError) -> String {
     match error.kind() {
         StoreErrorKind::Unanswered => format!(

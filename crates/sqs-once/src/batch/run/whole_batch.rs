@@ -1,4 +1,4 @@
-//! A batch handler's call: it gets all records at once, when each is either claimed or has ended.
+//! The call of a batch handler. It receives all claimed records at once, when every record is claimed or has ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,26 +10,24 @@ use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Work};
 use crate::report::Report;
 
 use super::super::handling::{Failure, Handling};
-use super::ending::BEHIND_FAILED;
+use super::ending::AFTER_FAILED;
 use super::{Finished, Run, Startable, timed};
 
 pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
-const BEHIND_UNDECIDED: &str =
+const AFTER_UNDECIDED: &str =
     "an earlier record of its message group was not decided in half of the batch's time";
-const OUT_OF_ORDER: &str = "it succeeded behind a record of its message group that failed";
+const OUT_OF_ORDER: &str = "it succeeded after an earlier record of its message group failed";
 
-/// The one call that gets all records of a batch.
 pub(super) struct Together<'a> {
-    /// None once it is made.
+    /// `None` after the call.
     call: Option<BatchCall<'a, ()>>,
-    /// From here on no key is asked for again.
     pub(super) claims_until: Instant,
-    /// Whether the call is made without what is still undecided.
+    /// Whether the time for claims is over, so that the call does not wait for undecided claims.
     pub(super) claims_over: bool,
 }
 
 impl<'a> Together<'a> {
-    /// The claims may take half of the time that is left, so that the handler has the other half.
+    /// Gives the claims half of the remaining time, and the handler the other half.
     pub(super) fn new(call: BatchCall<'a, ()>, cancel_at: Instant) -> Self {
         let now = Instant::now();
         Self {
@@ -39,14 +37,14 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// When the time for claims ends; none once it is over.
+    /// Returns when the time for claims ends, or `None` once it is over.
     pub(super) fn claims_until(&self) -> Option<Instant> {
         (!self.claims_over).then_some(self.claims_until)
     }
 }
 
 impl Run<'_> {
-    /// Returns what is not asked for yet when the time for claims is over.
+    /// Returns the unclaimed records to the queue when the time for claims is over.
     pub(super) fn return_unclaimed(&mut self) {
         let Some(together) = &mut self.together else {
             return;
@@ -59,10 +57,18 @@ impl Run<'_> {
         }
     }
 
-    /// Makes the call, once nothing is undecided any more or the time for that is over. A claimer that has
-    /// nothing to do was asked for all there is.
+    /// Makes the call when every claim is decided or the time for claims is over. An idle claimer has decided all claims.
     pub(super) fn start_together(&mut self) {
-        let is_decided = self.claimer.is_idle() && self.is_order_decided();
+        // Once every record has ended, is claimed, or follows a claimed one, no pending move or hook stops a group.
+        let followers = || {
+            self.records
+                .iter()
+                .map(|taken| taken.followers.len())
+                .sum::<usize>()
+        };
+        let is_order_decided =
+            || !self.ledger.is_fifo || self.ledger.open() == self.claimed.len() + followers();
+        let is_decided = self.claimer.is_idle() && is_order_decided();
         let claims_over = self.together.as_ref().is_some_and(|call| call.claims_over);
         if !is_decided && !claims_over {
             return;
@@ -71,11 +77,8 @@ impl Run<'_> {
         if startables.is_empty() {
             return;
         }
-        let Some(batch_call) = self
-            .together
-            .as_mut()
-            .and_then(|together| together.call.take())
-        else {
+        let together = self.together.as_mut();
+        let Some(batch_call) = together.and_then(|together| together.call.take()) else {
             return;
         };
         let mut claims = Vec::with_capacity(startables.len());
@@ -89,16 +92,11 @@ impl Run<'_> {
             }
         }
         let span = error_span!("batch", records = records.len());
-        let call = move |cancelled_at| {
-            let state = ();
-            batch_call(
-                records,
-                BatchParts {
-                    cancelled_at,
-                    state,
-                },
-            )
+        let parts = |cancelled_at| BatchParts {
+            cancelled_at,
+            state: (),
         };
+        let call = move |cancelled_at| batch_call(records, parts(cancelled_at));
         let limit = self.engine.record_timeout;
         let running = self.running.part();
         let handling = Handling::new(call, running.clone(), self.deadline.cancel_at, limit);
@@ -111,7 +109,7 @@ impl Run<'_> {
             };
             match timed(ledger, running.scope(handling)).await {
                 Ok(results) => {
-                    let results = results.into_iter().map(told);
+                    let results = results.into_iter().map(handled);
                     claims.into_iter().zip(results).map(finished).collect()
                 }
                 Err(failure) => {
@@ -123,29 +121,29 @@ impl Run<'_> {
         self.calls.push(Box::pin(finished.instrument(span)));
     }
 
-    /// Whether every record has ended, is claimed, or follows a claimed one. Until then a pending dead letter or a hook may
-    /// stop a group.
-    fn is_order_decided(&self) -> bool {
-        !self.ledger.is_fifo()
-            || self.ledger.open() == self.claimed.len() + self.records.followers()
+    /// Returns the first record with the same key, which may be this one.
+    fn leader_of(&self, record: usize) -> usize {
+        let item = self.records[record].item.as_ref();
+        let leader = item.and_then(|item| self.leaders.get(item));
+        leader.copied().unwrap_or(record)
     }
 
-    /// The claimed records, in the batch's order. No record of a FIFO message group runs after one that stops its group, or
-    /// may stop it.
+    /// Takes the claimed records, in the batch's order. Leaves out records after a record that stops, or may stop,
+    /// their FIFO message group.
     fn take_startables(&mut self) -> Vec<Startable> {
         let claimed = std::mem::take(&mut self.claimed).into_iter();
         let mut claimed: BTreeMap<_, _> = claimed.map(|one| (one.record, one)).collect();
-        if !self.ledger.is_fifo() {
+        if !self.ledger.is_fifo {
             return claimed.into_values().collect();
         }
         let ledger = self.ledger;
         // Ends the rest of each stopped group.
         let mut stopped = HashMap::new();
-        for (record, message) in ledger.messages().iter().enumerate() {
+        for (record, message) in ledger.messages.iter().enumerate() {
             let group = message.group_id();
             if let Some(report) = ledger.outcome(record) {
                 if !self.group_goes_on(&report) {
-                    let behind = Report::untried(BEHIND_FAILED).wait(report.wait);
+                    let behind = Report::untried(AFTER_FAILED).wait(report.wait);
                     stopped.entry(group).or_insert(behind);
                 }
             } else if let Some(report) = stopped.get(&group) {
@@ -153,22 +151,21 @@ impl Run<'_> {
                     self.release(behind.owned.as_ref().map(|owned| &owned.claim));
                     self.end(record, report.clone());
                 }
-            } else if !claimed.contains_key(&self.records.leader_of(record)) {
-                stopped.insert(group, Report::untried(BEHIND_UNDECIDED));
+            } else if !claimed.contains_key(&self.leader_of(record)) {
+                stopped.insert(group, Report::untried(AFTER_UNDECIDED));
             }
         }
         claimed.into_values().collect()
     }
 
-    /// Ends the records of a call, in their order.
     pub(super) fn finished_together(&mut self, finished: Vec<Finished>) {
-        let messages = self.ledger.messages();
+        let messages = &self.ledger.messages;
         let mut failed = HashSet::new();
         for one in finished {
             let group = messages[one.record].group_id();
             if one.result.is_err() {
                 failed.insert(group);
-            } else if self.ledger.is_fifo() && failed.contains(&group) {
+            } else if self.ledger.is_fifo && failed.contains(&group) {
                 let warnings = &mut self.records[one.record].warnings;
                 warnings.push(OUT_OF_ORDER.to_owned());
             }
@@ -177,9 +174,7 @@ impl Run<'_> {
     }
 }
 
-/// What the handler said of one record. An error's text is the user's code, and may panic.
-fn told(result: Result<Done, HandlerError>) -> Result<Done, Failure> {
-    result.map_err(|error| {
-        caught(move || Failure::of(&error)).unwrap_or_else(|reason| Failure::Panic { reason })
-    })
+/// Converts the handler's outcome for one record. Formatting its error runs user code, which may panic.
+fn handled(result: Result<Done, HandlerError>) -> Result<Done, Failure> {
+    result.map_err(|error| caught(move || Failure::of(&error)).unwrap_or_else(Failure::Panic))
 }

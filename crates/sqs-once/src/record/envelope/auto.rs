@@ -1,15 +1,15 @@
-//! Whatever envelope there is.
+//! Detection of envelopes.
 
 use crate::record::Message;
 
 use super::fields::Fields;
 use super::{Envelope, EnvelopeError, Opened, event_bridge, s3, sns};
 
-/// Opens whichever of [`Sns`](super::Sns), [`EventBridge`](super::EventBridge) and [`S3`](super::S3) it
-/// recognises, one in another up to four deep. Anything else is the payload itself.
+/// An envelope that recognises [`Sns`](super::Sns), [`EventBridge`](super::EventBridge) and [`S3`](super::S3), nested
+/// up to four levels deep. Any other body is the payload itself.
 ///
-/// For queues that several services write to. Where there is one, name it instead: a payload of your own
-/// that looks like an envelope is opened here as well, and a broken envelope may pass for a payload.
+/// Use it for queues that several services write to. If only one does, name its envelope instead: `Auto` also opens a
+/// payload of yours that looks like an envelope, and may treat a broken envelope as a payload.
 ///
 /// ```
 /// let consumer = sqs_once::consumer::<serde_json::Value>()
@@ -26,11 +26,11 @@ impl Envelope for Auto {
     fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
         let mut opened = Opened::untouched();
         for _ in 0..DEPTH {
-            let Some(inner) = open(opened.content().unwrap_or(content)) else {
+            let Some(inner) = open(opened.content.as_deref().unwrap_or(content)) else {
                 break;
             };
             opened = inner?.inside(opened);
-            if opened.ignored_because().is_some() {
+            if opened.ignored.is_some() {
                 break;
             }
         }
@@ -38,7 +38,7 @@ impl Envelope for Auto {
     }
 }
 
-/// None if it is not an envelope.
+/// Opens the outermost envelope. `None` if there is none.
 fn open(content: &str) -> Option<Result<Opened, EnvelopeError>> {
     let fields = Fields::read(content)?;
     if sns::is_sns(&fields) {

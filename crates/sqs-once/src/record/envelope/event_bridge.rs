@@ -7,11 +7,11 @@ use super::{Envelope, EnvelopeError, Opened};
 
 const NAME: &str = "EventBridge";
 
-/// An EventBridge event. The payload is its `detail`, as written in the body, so that large integers are exact. The other
-/// fields are in [`EventBridgeMeta`].
+/// The envelope of an EventBridge event. The payload is its `detail`, as written in the body, so that large integers
+/// are exact. The other fields are in [`EventBridgeMeta`].
 ///
-/// It is for rules that hand on the event as it is, which is their default. A rule with an input path or
-/// an input transformer sends something else: `$.detail` as the input path, for one, needs no envelope.
+/// Use it for rules that send the whole event, which is their default. A rule with an input path or an input
+/// transformer sends another body. With the input path `$.detail`, no envelope is needed.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -35,10 +35,10 @@ pub struct EventBridge;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventBridgeMeta {
-    /// The event's id: the same for every rule and every attempt to deliver, and another one when the
-    /// producer sends the event again.
+    /// The event's id. It is the same for every rule and delivery attempt, but an event that the producer sends again
+    /// has another one.
     pub id: Option<String>,
-    /// Who sent it, such as `aws.s3` or `com.example.shop`.
+    /// The sender, such as `aws.s3` or `com.example.shop`.
     pub source: Option<String>,
     /// Its detail type, such as `Object Created`.
     pub detail_type: Option<String>,
@@ -48,7 +48,7 @@ pub struct EventBridgeMeta {
     pub region: Option<String>,
     /// When it happened, as EventBridge writes it: `2026-01-01T00:00:00Z`.
     pub time: Option<String>,
-    /// The ARNs of what it is about.
+    /// The ARNs of the resources that the event is about.
     pub resources: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Envelope for EventBridge {
     }
 }
 
-/// Whether it has what every event of EventBridge has.
+/// Returns whether it has the fields that every EventBridge event has.
 pub(super) fn is_event(fields: &Fields<'_>) -> bool {
     let texts = ["id", "detail-type", "source", "account", "region"];
     texts.iter().all(|name| fields.text(name).is_some()) && fields.object("detail").is_some()

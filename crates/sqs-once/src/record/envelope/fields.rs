@@ -1,15 +1,15 @@
-//! An envelope's JSON, read no deeper than it is asked for.
+//! The JSON of an envelope, parsed only as deep as needed.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// A JSON object by its fields, each still as its text, so that no number in it goes through a float. Of
-/// a field that is there twice the last counts.
+/// The fields of a JSON object as unparsed text, so that no number becomes a float. If a field appears twice, the last
+/// one counts.
 pub(super) struct Fields<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'a> Fields<'a> {
-    /// None for anything but an object.
+    /// Reads an object. `None` for any other JSON.
     pub(super) fn read(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok().map(Self)
     }
@@ -18,7 +18,6 @@ impl<'a> Fields<'a> {
         self.0.get(name).map(|value| value.get())
     }
 
-    /// The text of a string.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.raw(name)?).ok()
     }

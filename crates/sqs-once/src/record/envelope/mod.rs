@@ -1,4 +1,4 @@
-//! Envelopes: what the services between producer and queue wrap around the payload.
+//! Envelopes, which the services between producer and queue put around the payload.
 
 mod auto;
 mod event_bridge;
@@ -17,24 +17,23 @@ pub use opened::Opened;
 pub use s3::{S3, S3Object};
 pub use sns::{Sns, SnsMeta};
 
-/// Takes the payload out of what a service has wrapped around it on the way to the queue.
+/// Takes the payload out of the envelope that a service put around it on the way to the queue.
 ///
 /// | envelope | the payload is | metadata |
 /// |---|---|---|
 /// | [`Sns`] | the published message; with raw delivery, the body | [`SnsMeta`] |
 /// | [`EventBridge`] | `detail` | [`EventBridgeMeta`] |
 /// | [`S3`] | the one record of the notification | [`S3Object`] |
-/// | a tuple of two to four | what the last of them holds: outermost first | theirs |
-/// | [`Auto`] | what those above hold that it recognises, however they are nested | theirs |
+/// | a tuple of two to four, outermost first | the content of the last one | that of all |
+/// | [`Auto`] | the content of the envelopes above that it recognises, also nested | that of all |
 ///
-/// [`Consumer::envelope`](crate::Consumer::envelope) sets it. A message's envelope is opened when the
-/// message is taken up, before anything else looks at it: decoders, key extractors and fingerprints see
-/// what is inside ([`Message::content`]), because an envelope's own id and times differ from one copy of
-/// an event to the next. A dead letter keeps the body as it came.
+/// [`Consumer::envelope`](crate::Consumer::envelope) sets it. The consumer opens a message's envelope first: decoders,
+/// key extractors and fingerprints see its content ([`Message::content`]). The envelope's own id and times differ
+/// between copies of one event. A dead letter keeps the original body.
 ///
-/// One that can't be opened makes its record terminal, and no other; so does one that panics.
+/// An envelope that can't be opened, or that panics, makes only its own record terminal.
 ///
-/// An envelope of your own:
+/// You can write your own envelope:
 ///
 /// ```
 /// use sqs_once::body::{Envelope, EnvelopeError, Opened};
@@ -43,7 +42,7 @@ pub use sns::{Sns, SnsMeta};
 /// /// `tenant|payload`
 /// struct Tenanted;
 ///
-/// /// Which handlers read by `message.metadata::<Tenant>()`, or in an extractor of their own.
+/// /// Handlers read it with `message.metadata::<Tenant>()`, or with a custom extractor.
 /// struct Tenant(String);
 ///
 /// impl Envelope for Tenanted {
@@ -69,12 +68,13 @@ pub trait Envelope: Send + Sync + 'static {
     /// Opens the envelope in `content`: the message's body, or the content of an outer envelope.
     ///
     /// # Errors
-    /// [`EnvelopeError`] if it is not such an envelope. The record is terminal, because a redelivery can't help.
+    /// [`EnvelopeError`] if the content is not a valid envelope. The record is terminal, because a redelivery can't
+    /// help.
     fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError>;
 }
 
-/// An envelope that can't be opened. The error is logged and added to the dead letter. It names what is missing, but shows no
-/// value of the body.
+/// The error for an envelope that can't be opened. It is logged and added to the dead letter. It names what is missing,
+/// but shows no value of the body.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the {envelope} envelope can't be opened: {problem}")]
 pub struct EnvelopeError {
@@ -83,7 +83,7 @@ pub struct EnvelopeError {
 }
 
 impl EnvelopeError {
-    /// Which envelope it is, and what is wrong with it.
+    /// Creates an error from the envelope's name and its problem.
     pub fn new(envelope: &'static str, problem: impl Into<String>) -> Self {
         let problem = problem.into();
         Self { envelope, problem }
@@ -92,15 +92,15 @@ impl EnvelopeError {
 
 macro_rules! tuples {
     ($(($($envelope:ident)*))*) => {$(
-        /// Envelopes in one another, outermost first.
+        /// Opens nested envelopes, outermost first.
         impl<$($envelope: Envelope),*> Envelope for ($($envelope,)*) {
             fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError> {
                 #[allow(non_snake_case, reason = "the macro names each variable after its type")]
                 let ($($envelope,)*) = self;
                 let mut opened = Opened::untouched();
                 $(
-                    if opened.ignored_because().is_none() {
-                        let inside = opened.content().unwrap_or(content);
+                    if opened.ignored.is_none() {
+                        let inside = opened.content.as_deref().unwrap_or(content);
                         opened = $envelope.open(inside, message)?.inside(opened);
                     }
                 )*

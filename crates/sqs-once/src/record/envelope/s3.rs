@@ -1,4 +1,4 @@
-//! S3's event notifications.
+//! Event notifications of S3.
 
 use percent_encoding::percent_decode_str;
 
@@ -7,13 +7,14 @@ use crate::record::Message;
 use super::fields::Fields;
 use super::{Envelope, EnvelopeError, Opened};
 
-/// A notification of S3. The payload is its one record; the object it is about is [`S3Object`].
+/// The envelope of an S3 notification. The payload is its only record. [`S3Object`] has the object that it is about.
 ///
-/// The `s3:TestEvent` that S3 sends when notifications are set up is acknowledged as
-/// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored). A notification of several records, which S3 may send
-/// though it does not, is terminal: read it whole, without this envelope.
+/// S3 sends an `s3:TestEvent` when notifications are set up; the consumer acknowledges it as
+/// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored). A notification with several records is terminal. The
+/// format allows several, but S3 sends only one. To handle several, read the whole notification without this envelope.
 ///
-/// S3 may deliver a notification more than once. [`S3EventId`](crate::key::S3EventId) is the key that recognises it:
+/// S3 may deliver a notification more than once. Use the key [`S3EventId`](crate::key::S3EventId) to recognise
+/// duplicates:
 ///
 /// ```
 /// use serde::de::IgnoredAny;
@@ -29,27 +30,26 @@ use super::{Envelope, EnvelopeError, Opened};
 ///     });
 /// ```
 ///
-/// Events of S3 that come by EventBridge are in [`EventBridge`](super::EventBridge)'s envelope instead.
+/// For S3 events that come through EventBridge, use [`EventBridge`](super::EventBridge) instead.
 #[derive(Clone, Copy, Debug)]
 pub struct S3;
 
-/// The object that a notification of S3 is about: a handler takes it as an argument.
+/// The object that an S3 notification is about, as an argument of a handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct S3Object {
     /// The bucket.
     pub bucket: String,
-    /// The object's key, as the object is called in S3: in the notification it is URL-encoded, with `+`
-    /// for a space.
+    /// The object's key as in S3. The notification contains it URL-encoded, with `+` for a space.
     pub key: String,
-    /// The object's version, in buckets that keep versions.
+    /// The object's version, in versioned buckets.
     pub version_id: Option<String>,
     /// The object's entity tag.
     pub e_tag: Option<String>,
-    /// What orders the events of one object key: a hexadecimal number, to be padded with zeros on the left
-    /// before two of them are compared. Only events that create or delete objects have it.
+    /// A hexadecimal number that orders the events of one object key. Pad it with zeros on the left before you compare
+    /// two of them. Only events that create or delete objects have a sequencer.
     pub sequencer: Option<String>,
-    /// What happened, such as `ObjectCreated:Put`.
+    /// The name of the event, such as `ObjectCreated:Put`.
     pub event_name: Option<String>,
     /// The object's size in bytes.
     pub size: Option<u64>,
@@ -66,7 +66,7 @@ impl Envelope for S3 {
 
 const TEST_EVENT: &str = "s3:TestEvent";
 
-/// Whether it has what every notification of S3 has, or is its test event.
+/// Returns whether it has the fields that every S3 notification has, or is the test event.
 pub(super) fn is_notification(fields: &Fields<'_>) -> bool {
     let records = fields.array("Records").unwrap_or_default();
     let first = records
@@ -78,7 +78,7 @@ pub(super) fn is_notification(fields: &Fields<'_>) -> bool {
     is_test_event(fields) || first.is_some_and(is_record)
 }
 
-/// Only an event of S3 may be acknowledged without a handler.
+/// Returns whether it is the test event. The check is strict, because the event is acknowledged without a handler.
 fn is_test_event(fields: &Fields<'_>) -> bool {
     fields.text("Event").as_deref() == Some(TEST_EVENT)
         && fields.text("Service").as_deref() == Some("Amazon S3")
@@ -97,7 +97,8 @@ pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
     let record = match records.as_slice() {
         [record] => record.get(),
         records => {
-            let problem = "records where there must be one: read the notification whole, without the envelope";
+            let problem =
+                "records instead of one: read the whole notification without the envelope";
             return wrong(&format!("it has {} {problem}", records.len()));
         }
     };
@@ -127,7 +128,7 @@ pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
     Ok(Opened::new(record).with_metadata(object))
 }
 
-/// None if it is not UTF-8: replacement characters would make two keys equal.
+/// Decodes an object key. `None` if it is not UTF-8, because replacement characters could make two keys equal.
 fn decoded(key: &str) -> Option<String> {
     let key = key.replace('+', " ");
     let decoded = percent_decode_str(&key).decode_utf8().ok()?;

@@ -1,23 +1,24 @@
-//! SNS's envelope, for queues that subscribe to a topic without raw message delivery.
+//! The envelope of SNS, for queues that subscribe to a topic without raw message delivery.
 
 use crate::record::Message;
 
 use super::fields::Fields;
 use super::{Envelope, EnvelopeError, Opened};
 
-/// What SNS wraps around a published message. The payload is the message.
+/// The envelope that SNS puts around a published message. The payload is the message.
 ///
-/// [`Message::attribute`] and [`MessageAttribute`](crate::key::MessageAttribute) keys read the envelope's message attributes as
-/// if SQS had delivered them. [`SnsMeta`] has the other fields. A message whose own attribute differs from the
-/// envelope's is terminal.
+/// [`Message::attribute`] and [`MessageAttribute`](crate::key::MessageAttribute) keys read the envelope's message
+/// attributes as if SQS had delivered them. [`SnsMeta`] has the other fields. A message whose own attribute differs
+/// from the envelope's is terminal.
 ///
-/// **An envelope proves nothing.** Everyone who may send to the queue can write one, with any topic and any attributes.
+/// **An envelope proves nothing.** Anyone who may send to the queue can write an envelope with any topic and any
+/// attributes.
 ///
-/// A body that is not an SNS envelope is the payload itself, as with *raw message delivery*, where the attributes are the
-/// message's own. So a subscription can switch to raw delivery while messages of both kinds are in flight. Raw messages
-/// have no metadata.
+/// A body that is not an SNS envelope is the payload itself, as with *raw message delivery*. The attributes are then
+/// the message's own, and there is no metadata. A subscription can therefore switch to raw delivery while messages of
+/// both kinds are in flight.
 ///
-/// Confirmations of a subscription or its end are terminal.
+/// Messages that confirm a subscription or its end are terminal.
 ///
 /// ```
 /// use sqs_once::body::Sns;
@@ -32,16 +33,16 @@ use super::{Envelope, EnvelopeError, Opened};
 #[derive(Clone, Copy, Debug)]
 pub struct Sns;
 
-/// The fields of an SNS envelope, as an argument of a handler. Take an `Option` of it if messages may come by raw delivery.
+/// The fields of an SNS envelope, as an argument of a handler. Take an `Option` if messages may come by raw delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnsMeta {
     /// The topic.
     pub topic_arn: String,
-    /// The id of the publication: the same for every subscriber and every attempt to deliver, and another
-    /// one when the event is published again.
+    /// The id of the publication. It is the same for every subscriber and delivery attempt, but an event that is
+    /// published again has another one.
     pub message_id: Option<String>,
-    /// The subject, where the producer gave one.
+    /// The subject, if the producer set one.
     pub subject: Option<String>,
     /// When it was published, as SNS writes it: `2026-01-01T00:00:00.000Z`.
     pub timestamp: Option<String>,
@@ -60,7 +61,8 @@ const NOTIFICATION: &str = "Notification";
 const SUBSCRIBED: &str = "SubscriptionConfirmation";
 const UNSUBSCRIBED: &str = "UnsubscribeConfirmation";
 
-/// Whether SNS wrote it: a payload may well have a field `Type`, but hardly a topic's ARN with it.
+/// Returns whether the object is an SNS envelope. A payload may have a field `Type` too, but hardly also the ARN of a
+/// topic.
 pub(super) fn is_sns(fields: &Fields<'_>) -> bool {
     let is_topic = |arn: String| arn.starts_with("arn:");
     let kind = fields.text("Type").unwrap_or_default();
@@ -73,12 +75,12 @@ pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
     match fields.text("Type").as_deref() {
         Some(SUBSCRIBED) => {
             return wrong(
-                "it is a SubscriptionConfirmation, which holds no event: confirm the subscription by its SubscribeURL",
+                "it is a SubscriptionConfirmation, which contains no event: confirm it with its SubscribeURL",
             );
         }
         Some(UNSUBSCRIBED) => {
             return wrong(
-                "it is an UnsubscribeConfirmation, which holds no event: the queue's subscription has ended",
+                "it is an UnsubscribeConfirmation, which contains no event: the queue's subscription has ended",
             );
         }
         _ => {}
@@ -98,7 +100,7 @@ pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
             let Some(attribute) = attributes.object(name) else {
                 continue;
             };
-            // Binary ones have no text in a message of SQS either.
+            // Binary attributes are omitted: in SQS they have no text either.
             let is_text = attribute
                 .text("Type")
                 .is_some_and(|kind| !kind.starts_with("Binary"));

@@ -1,4 +1,4 @@
-//! From the SDK's errors to the store's.
+//! Conversion of SDK errors to store errors.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -8,7 +8,6 @@ use aws_sdk_dynamodb::types::{BatchStatementError, BatchStatementErrorCodeEnum};
 use crate::error::chain;
 use crate::store::{StoreError, StoreErrorKind, unquoted};
 
-/// The error of a whole request.
 pub(super) fn request<E>(error: SdkError<E, HttpResponse>) -> StoreError
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
@@ -16,7 +15,8 @@ where
     request_and(error, &[], |_, _| {})
 }
 
-/// The same error without the values that DynamoDB quotes, and with a hint.
+/// Converts the error of a whole request, and removes the values that DynamoDB quotes. `more` may change the kind and
+/// add a hint to the message.
 pub(super) fn request_and<E>(
     error: SdkError<E, HttpResponse>,
     values: &[&str],
@@ -26,7 +26,7 @@ where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
     let (mut kind, message) = match &error {
-        // A server error reveals nothing about the request, and an error without a code is not from DynamoDB.
+        // After a server error the request may have been carried out. An error without a code is not from DynamoDB.
         SdkError::ServiceError(context)
             if !context.raw().status().is_server_error() && context.err().code().is_some() =>
         {
@@ -34,23 +34,23 @@ where
             let message = context.err().message().unwrap_or_default();
             (by_code(code, message), format!("{code}: {message}"))
         }
-        // It may have done what was asked.
+        // The request may have been carried out.
         SdkError::ServiceError(_)
         | SdkError::TimeoutError(_)
         | SdkError::DispatchFailure(_)
         | SdkError::ResponseError(_) => (unanswered(&error), chain(&error)),
         _ => (StoreErrorKind::Other, chain(&error)),
     };
-    // The SDK's texts have several lines; a log line has one.
+    // SDK messages have several lines, but a log line has one.
     let mut message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     let discreet = unquoted(&message, values.iter().copied());
     let says_the_same = discreet.is_none();
     message = discreet.unwrap_or(message);
     more(&mut kind, &mut message);
-    let told = StoreError::new(kind, message);
+    let converted = StoreError::new(kind, message);
     match says_the_same {
-        true => told.with_source(error),
-        false => told,
+        true => converted.with_source(error),
+        false => converted,
     }
 }
 
@@ -65,7 +65,6 @@ fn unanswered(error: &(dyn std::error::Error + 'static)) -> StoreErrorKind {
     StoreErrorKind::Unanswered
 }
 
-/// The error of one statement in a batch.
 pub(super) fn statement(error: &BatchStatementError) -> StoreError {
     let code = error
         .code()
@@ -74,7 +73,6 @@ pub(super) fn statement(error: &BatchStatementError) -> StoreError {
     StoreError::new(by_code(code, message), format!("{code}: {message}"))
 }
 
-/// A batch was answered with another number of results than it had statements.
 pub(super) fn miscounted(statements: usize, results: usize) -> StoreError {
     StoreError::new(
         StoreErrorKind::Other,
@@ -101,9 +99,9 @@ pub(super) fn by_code(code: &str, message: &str) -> StoreErrorKind {
         | "TransactionConflict"
         | "TransactionConflictException"
         | "TransactionInProgressException"
-        // A global table's item is being written in another Region.
+        // Another Region is writing the same item of a global table.
         | "ReplicatedWriteConflictException" => StoreErrorKind::Throttled,
-        // It may have done what was asked.
+        // The request may have been carried out.
         "InternalServerError" | "InternalFailure" | "ServiceUnavailable" => {
             StoreErrorKind::Unanswered
         }
@@ -115,7 +113,7 @@ pub(super) fn by_code(code: &str, message: &str) -> StoreErrorKind {
 }
 
 fn is_about_the_key(message: &str) -> bool {
-    // DynamoDB has no code of its own for this; these are the texts it uses.
+    // DynamoDB has no separate code for these errors, only these texts.
     let message = message.to_ascii_lowercase();
     [
         "provided key element",
@@ -124,7 +122,7 @@ fn is_about_the_key(message: &str) -> bool {
         "type mismatch for key",
         "equality on all key attributes",
         "key attribute's data type",
-        // A layout has a sort key that the table has not: all items have one key.
+        // The layout has a sort key but the table has none, so all items have the same key.
         "item keys contains duplicates",
     ]
     .iter()

@@ -1,16 +1,15 @@
-//! How a table is laid out: its key, and the names of its attributes.
+//! The layout of a table: its key and the names of its attributes.
 
 use thiserror::Error;
 
 use crate::env::process_env;
 
-/// The most bytes that DynamoDB takes as the name of a key attribute, and as a partition key.
+/// DynamoDB's limits for the names of tables and key attributes, and for the value of a partition key, in bytes.
 const LONGEST_NAME: usize = 255;
 const LONGEST_PARTITION_VALUE: usize = 2048;
 
-/// The key of a table and the names of its attributes, for
-/// [`DynamoDbStore::layout`](super::DynamoDbStore::layout): a table that exists already is used as it
-/// is. What is not set keeps its default, which is that of Powertools for AWS Lambda, with `owner` and
+/// The key of a table and the names of its attributes, for [`DynamoDbStore::layout`](super::DynamoDbStore::layout). Use
+/// it to keep claims in an existing table. The defaults are the names of Powertools for AWS Lambda, with `owner` and
 /// `fence` added.
 ///
 /// | setting | default |
@@ -26,9 +25,9 @@ const LONGEST_PARTITION_VALUE: usize = 2048;
 /// | [`owner`](Self::owner) | `owner` |
 /// | [`fence`](Self::fence) | `fence` |
 ///
-/// A name has 1 to 255 ASCII letters, digits, `_`, `-` and `.`, and belongs to one attribute only. The
-/// same layout must be used by every consumer of a key, and for as long as its duplicates matter: under
-/// another one the keys that the table holds are not found.
+/// A name has 1 to 255 ASCII letters, digits, `_`, `-` and `.`, and belongs to one attribute only. All consumers of a
+/// key must use the same layout, as long as duplicates of the key matter. With another layout, the store does not find
+/// the keys in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableLayout {
     pub(super) partition_key: String,
@@ -61,42 +60,41 @@ impl Default for TableLayout {
 }
 
 impl TableLayout {
-    /// The table's partition key, an attribute of type S. Default: `id`. It holds the item id, or with
-    /// a [`sort_key`](Self::sort_key) the [`partition_value`](Self::partition_value).
+    /// Sets the name of the partition key, an attribute of type S. Default: `id`. It holds the item id, or with a
+    /// [`sort_key`](Self::sort_key) the [`partition_value`](Self::partition_value).
     #[must_use]
     pub fn partition_key(mut self, name: impl Into<String>) -> Self {
         self.partition_key = name.into();
         self
     }
 
-    /// The table's sort key, an attribute of type S, which then holds the item id. Default: none.
+    /// Sets the name of the sort key, an attribute of type S, which then holds the item id. Default: none.
     ///
-    /// All items have one partition key then, and DynamoDB gives a partition 1,000 write units a second
-    /// to begin with, and more only as it splits it under load. A table without a sort key has no such
-    /// limit.
+    /// All items then share one partition key. DynamoDB gives a partition 1,000 write units a second, and more only
+    /// after it splits the partition under load. A table without a sort key has no such limit.
     #[must_use]
     pub fn sort_key(mut self, name: impl Into<String>) -> Self {
         self.sort_key = Some(name.into());
         self
     }
 
-    /// What the partition key holds in a table with a sort key, 1 to 2048 bytes. Default:
-    /// `idempotency#{function}` with the name of the Lambda function, from `AWS_LAMBDA_FUNCTION_NAME`;
-    /// name it, so that renaming the function does not forget every key.
+    /// Sets the value of the partition key in a table with a sort key, 1 to 2048 bytes. Default:
+    /// `idempotency#{function}` with the name of the Lambda function, from `AWS_LAMBDA_FUNCTION_NAME`. Set it, so that
+    /// keys are still found after the function is renamed.
     #[must_use]
     pub fn partition_value(mut self, value: impl Into<String>) -> Self {
         self.partition_value = Some(value.into());
         self
     }
 
-    /// How far the work has come: `INPROGRESS` or `COMPLETED`. Default: `status`.
+    /// Sets the attribute for the state of the work: `INPROGRESS` or `COMPLETED`. Default: `status`.
     #[must_use]
     pub fn status(mut self, name: impl Into<String>) -> Self {
         self.status = name.into();
         self
     }
 
-    /// Until when the owner may be working, in milliseconds since 1970. Default:
+    /// Sets the attribute for the time when the owner's lease lapses, in milliseconds since 1970. Default:
     /// `in_progress_expiration`.
     #[must_use]
     pub fn in_progress_expiration(mut self, name: impl Into<String>) -> Self {
@@ -104,43 +102,42 @@ impl TableLayout {
         self
     }
 
-    /// Until when a duplicate is recognised, in seconds since 1970: enable time to live on it. Default:
-    /// `expiration`.
+    /// Sets the attribute for the time until which duplicates are recognised, in seconds since 1970. Enable time to
+    /// live on it. Default: `expiration`.
     #[must_use]
     pub fn expiration(mut self, name: impl Into<String>) -> Self {
         self.expiration = name.into();
         self
     }
 
-    /// The payload's fingerprint. Default: `validation`.
+    /// Sets the attribute for the payload's fingerprint. Default: `validation`.
     #[must_use]
     pub fn validation(mut self, name: impl Into<String>) -> Self {
         self.fingerprint = name.into();
         self
     }
 
-    /// What the handler asked to record. Default: `data`.
+    /// Sets the attribute for what the handler asked to record. Default: `data`.
     #[must_use]
     pub fn data(mut self, name: impl Into<String>) -> Self {
         self.data = name.into();
         self
     }
 
-    /// Whose claim it is. Default: `owner`.
+    /// Sets the attribute for the owner of the claim. Default: `owner`.
     #[must_use]
     pub fn owner(mut self, name: impl Into<String>) -> Self {
         self.owner = name.into();
         self
     }
 
-    /// The number that grows with every claim of the key. Default: `fence`.
+    /// Sets the attribute for the number that grows with every claim of the key. Default: `fence`.
     #[must_use]
     pub fn fence(mut self, name: impl Into<String>) -> Self {
         self.fence = name.into();
         self
     }
 
-    /// Checks the whole layout and returns the table's key.
     pub(super) fn key(&self) -> Result<TableKey, LayoutError> {
         self.check_names()?;
         let partition = self.partition_key.clone();
@@ -168,7 +165,7 @@ impl TableLayout {
         ];
         names.extend(self.sort_key.as_ref().map(|name| ("sort_key", name)));
         for (at, &(setting, name)) in names.iter().enumerate() {
-            if !is_name(name) {
+            if !is_name(name, 1) {
                 let name = name.clone();
                 return Err(LayoutError::Name { setting, name });
             }
@@ -185,12 +182,11 @@ impl TableLayout {
     }
 }
 
-/// What names an item in the table.
 #[derive(Clone, Debug)]
 pub(super) enum TableKey {
     /// The partition key holds the item id.
     Simple { partition: String },
-    /// The partition key holds the same in all items, the sort key the item id.
+    /// The partition key has the same value in all items. The sort key holds the item id.
     Composite {
         partition: String,
         value: String,
@@ -198,11 +194,11 @@ pub(super) enum TableKey {
     },
 }
 
-/// A layout that no table can have, or that is incomplete.
+/// An invalid or incomplete layout.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// A name is empty, too long, or has characters that could be mistaken in a statement.
+    /// A name is empty or too long, or has characters that can't be quoted in a statement.
     #[error(
         "the table layout's `{setting}` is {name:?}: expected 1 to {LONGEST_NAME} ASCII letters, \
          digits, `_`, `-` and `.`"
@@ -213,9 +209,9 @@ pub enum LayoutError {
         /// The name found.
         name: String,
     },
-    /// Two attributes have one name.
+    /// Two attributes have the same name.
     #[error(
-        "the table layout's `{}` and `{}` are both {name:?}: expected a name of its own for each",
+        "the table layout's `{}` and `{}` are both {name:?}: expected different names",
         settings.0, settings.1
     )]
     SameName {
@@ -226,8 +222,8 @@ pub enum LayoutError {
     },
     /// A partition value is set for a table without a sort key.
     #[error(
-        "the table layout has a `partition_value` but no `sort_key`: without one the partition key \
-         holds the item id"
+        "the table layout has a `partition_value` but no `sort_key`: a table without a sort \
+         key has the item id in its partition key"
     )]
     NoSortKey,
     /// The partition value is empty or too long.
@@ -238,20 +234,19 @@ pub enum LayoutError {
         /// The length found, in bytes.
         len: usize,
     },
-    /// There is nothing to make a partition value of.
+    /// No partition value is set, and the function's name is unknown.
     #[error(
-        "the table layout has a `sort_key` but no `partition_value`, and AWS_LAMBDA_FUNCTION_NAME, of \
-         which it is made by default, is not set: set either"
+        "the table layout has a `sort_key` but no `partition_value`, and AWS_LAMBDA_FUNCTION_NAME, from \
+         which the default is made, is not set: set one of them"
     )]
     NoPartitionValue,
 }
 
-/// PartiQL statements quote names, so a name can't contain a character that ends a quotation.
-fn is_name(name: &str) -> bool {
-    (1..=LONGEST_NAME).contains(&name.len())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+/// Returns whether a name of a table or an attribute is valid. PartiQL statements quote names, so a name must not
+/// contain a character that ends the quotation.
+pub(super) fn is_name(name: &str, shortest: usize) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (shortest..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 fn partition_value(set: Option<&str>) -> Result<String, LayoutError> {

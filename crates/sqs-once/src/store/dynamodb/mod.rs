@@ -1,13 +1,13 @@
-//! The store on Amazon DynamoDB: the one module that knows its SDK.
+//! The store on Amazon DynamoDB.
 //!
-//! A slice travels in requests of 25 statements (`BatchExecuteStatement`), each statement with a
-//! condition and a result of its own. A lone claim or settlement is one conditional `UpdateItem`. The items
-//! of claims whose keys turn out to have one already are read together, consistently. A claim over an item that was
-//! free is an `UpdateItem`, with the fence that was seen in its condition. A refusal that does not show the item which refused
-//! is followed by a consistent read as well. A commit is one `TransactWriteItems`, and a consistent read where the
-//! handler's own writes are what failed: a duplicate's do.
+//! The store sends a slice in requests of 25 statements (`BatchExecuteStatement`). Each statement has its own condition
+//! and result. A single claim or settlement is one conditional `UpdateItem`. If keys of new claims already have an
+//! item, one consistent read returns these items. A claim over a free item is an `UpdateItem` whose condition contains
+//! the fence that was seen. If a refusal does not contain the item, a consistent read follows.
+//!
+//! A commit is one `TransactWriteItems`. If the handler's own writes failed, a consistent read of the key's item
+//! follows, because the writes of a duplicate usually fail.
 
-mod client;
 mod errors;
 mod layout;
 mod operate;
@@ -22,16 +22,20 @@ use std::iter;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
-use futures_util::future::{BoxFuture, join_all};
+use aws_sdk_dynamodb::config::Builder;
+use aws_sdk_dynamodb::config::retry::RetryPartition;
+use futures_util::future::join_all;
 
+use crate::aws;
 use crate::env::{process_env, read};
 use crate::error::ConfigError;
 use crate::key::ItemId;
 
 use super::{
-    AtomicWrites, Claim, Claimed, Committed, Item, Seen, Settled, Settlement, Settling, Store,
-    StoreError, StoreFuture,
+    Answers, AtomicWrites, Claim, Claimed, CommitFuture, Item, Seen, Settled, Settlement, Settling,
+    Store, StoreFuture,
 };
+use layout::is_name;
 use table::Table;
 use table_client::{Retries, TableClient};
 
@@ -39,42 +43,44 @@ pub use layout::{LayoutError, TableLayout};
 pub use operate::{Listed, Listing, Page, PageStart};
 pub use writes::{Conflict, WriteName, Writes, WritesError};
 
-/// The most statements that DynamoDB takes in one request.
 const STATEMENTS: usize = 25;
-/// The most keys that DynamoDB takes in one read.
 const READS: usize = 100;
 
-/// Keeps claims in a DynamoDB table with the partition key `id` (type S) and no sort key, or in one that
-/// has the layout that [`DynamoDbStore::layout`] sets. Enable time to live on its attribute `expiration`.
+/// Keeps claims in a DynamoDB table with the partition key `id` (type S) and no sort key. For a table with another
+/// layout, call [`DynamoDbStore::layout`]. Enable time to live on the attribute `expiration`.
 ///
-/// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate`, `dynamodb:UpdateItem` and
-/// `dynamodb:BatchGetItem` on the table. Handlers that return [`Writes`] need those actions on their own tables that
-/// `Writes` names.
+/// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate`, `dynamodb:UpdateItem` and `dynamodb:BatchGetItem`
+/// on the table. For handlers that return [`Writes`], the documentation of `Writes` lists the actions on their own
+/// tables.
 ///
-/// A new key costs 2 write units, one for the claim and one for the completion; a duplicate costs 1,
-/// and a read unit where its claim travels with others. Items are well below 1 KB unless the handler records data.
+/// A new key costs 2 write units: one for the claim and one for the completion. A duplicate costs 1 write unit, and a
+/// read unit if its claim is sent in a batch. Items are well below 1 KB unless the handler records data.
 #[derive(Clone, Debug)]
 pub struct DynamoDbStore {
     requests: Arc<TableClient>,
 }
 
 impl DynamoDbStore {
-    /// Uses the table that the environment variable `SQS_ONCE_TABLE` names, and the SDK's own
-    /// settings for region, credentials and endpoint.
+    /// Uses the table that the environment variable `SQS_ONCE_TABLE` names, and the SDK's settings for region,
+    /// credentials and endpoint.
     ///
-    /// TableClient time out after 2 s each and 8 s with their retries; the deadline of the invocation
-    /// ends them sooner.
+    /// Requests time out after 2 s, and after 8 s including retries. The deadline of the invocation may end them
+    /// sooner.
     ///
     /// # Errors
-    /// [`ConfigError`] when `SQS_ONCE_TABLE` is missing or malformed. The table itself is first
-    /// asked for by [`Consumer::init`](crate::Consumer::init), or else with the first record.
+    /// [`ConfigError`] if `SQS_ONCE_TABLE` is missing or malformed. The first request to the table is in
+    /// [`Consumer::init`](crate::Consumer::init), or with the first record if `init` is not called.
     pub async fn from_env() -> Result<Self, ConfigError> {
         let table = table_from_env()?;
-        Ok(Self::new(client::from_env().await, table))
+        let config = Builder::from(aws::config().await)
+            // With the default partition, the store would share one retry budget with every other DynamoDB client in
+            // the process. A throttled client would then starve it.
+            .retry_partition(RetryPartition::new("sqs-once"))
+            .build();
+        Ok(Self::new(Client::from_conf(config), table))
     }
 
-    /// Uses `table` through a client of your own. Give it attempt and operation timeouts: the SDK
-    /// sets none.
+    /// Uses `table` through your own client. Set attempt and operation timeouts on the client: the SDK sets none.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self {
             requests: Arc::new(TableClient {
@@ -84,8 +90,8 @@ impl DynamoDbStore {
         }
     }
 
-    /// Uses the table as `layout` describes it: with a sort key, or with other names for its attributes.
-    /// Default: the partition key `id`, no sort key, and the names that Powertools for AWS Lambda uses.
+    /// Sets the table's layout: a sort key, or other names for its attributes. Default: the partition key `id`, no sort
+    /// key, and the names that Powertools for AWS Lambda uses.
     ///
     /// ```no_run
     /// use sqs_once::DynamoDbStore;
@@ -104,8 +110,8 @@ impl DynamoDbStore {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError`] when a name is not usable or used twice, when the partition and the sort key
-    /// have one name for instance, or when a sort key comes without a value for the partition key.
+    /// [`LayoutError`] if a name is invalid or used twice, or if there is a sort key but no value for the partition
+    /// key.
     pub fn layout(self, layout: TableLayout) -> Result<Self, LayoutError> {
         let requests = TableClient {
             client: self.requests.client.clone(),
@@ -166,34 +172,30 @@ impl Store for DynamoDbStore {
 }
 
 impl AtomicWrites for DynamoDbStore {
-    fn commit<'a>(
-        &'a self,
-        settlement: &'a Settlement,
-        writes: &'a Writes,
-    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+    fn commit<'a>(&'a self, settlement: &'a Settlement, writes: &'a Writes) -> CommitFuture<'a> {
         Box::pin(self.requests.commit(settlement, writes))
     }
 }
 
-/// Sends the requests of a slice side by side, and puts their results in the slice's order.
-async fn flat<T, F>(requests: impl Iterator<Item = F>) -> Vec<Result<T, StoreError>>
+/// Sends the requests of a slice concurrently, and returns their results in the order of the slice.
+async fn flat<T, F>(requests: impl Iterator<Item = F>) -> Answers<T>
 where
-    F: Future<Output = Vec<Result<T, StoreError>>>,
+    F: Future<Output = Answers<T>>,
 {
     join_all(requests).await.into_iter().flatten().collect()
 }
 
-/// Errors without what DynamoDB may quote in them: they are logged.
+/// Removes these values from errors, because DynamoDB may quote them and errors are logged.
 fn discreet<'a, T, V: Iterator<Item = &'a str>>(
-    answers: Vec<Result<T, StoreError>>,
+    answers: Answers<T>,
     values: impl Fn() -> V,
-) -> Vec<Result<T, StoreError>> {
+) -> Answers<T> {
     let answers = answers.into_iter();
-    let told = answers.map(|answer| answer.map_err(|error| error.without(values())));
-    told.collect()
+    let answers = answers.map(|answer| answer.map_err(|error| error.without(values())));
+    answers.collect()
 }
 
-/// The confidential parts of a settlement: its key, if it is readable, and its recorded data.
+/// Returns the confidential parts of a settlement: its id, which may show the key, and its recorded data.
 fn quotable(settlement: &Settlement) -> impl Iterator<Item = &str> {
     let data = match &settlement.settling {
         Settling::Complete { data, .. } => data.as_deref(),
@@ -203,16 +205,11 @@ fn quotable(settlement: &Settlement) -> impl Iterator<Item = &str> {
     iter::once(settlement.id.as_str()).chain(data)
 }
 
-/// The table's name from the environment, which has no default.
 fn table_from_env() -> Result<String, ConfigError> {
     const VARIABLE: &str = "SQS_ONCE_TABLE";
     const EXPECTED: &str = "the name of the DynamoDB table that keeps the claims: 3 to 255 letters, digits, `_`, `-` and `.`";
     let table = read(&process_env, VARIABLE, EXPECTED, |text| {
-        let fits = (3..=255).contains(&text.len())
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-        fits.then(|| text.to_owned())
+        is_name(text, 3).then(|| text.to_owned())
     })?;
     table.ok_or_else(|| ConfigError::new(VARIABLE, "is not set", EXPECTED))
 }

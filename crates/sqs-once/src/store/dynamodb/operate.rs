@@ -1,4 +1,4 @@
-//! What people do to a table, and no consumer does: look through it, and put an item right.
+//! Operations for tools, which no consumer calls: listing a table's items, and replacing an item.
 
 use std::collections::HashMap;
 
@@ -11,22 +11,22 @@ use super::layout::TableKey;
 use super::table::{Attributes, COMPLETED, IN_PROGRESS, expiration, number, text};
 use super::{DynamoDbStore, discreet, errors};
 
-/// Which items of a table are listed.
+/// The selection of items to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// What their ids begin with; empty for all.
+    /// The prefix of their ids; empty for all.
     pub prefix: String,
-    /// How far their work has come; `None` for all.
+    /// The state of their work; `None` for all.
     pub status: Option<Status>,
 }
 
-/// An item of a page: its id can be read even where the rest can't.
+/// An item of a page. Its id is present even if the rest of the item is not readable.
 pub type Listed = (ItemId, Result<Item, StoreError>);
 
 /// Some of the items of a table.
 #[derive(Debug)]
 pub struct Page {
-    /// The items, in no order that means anything.
+    /// The items, in no particular order.
     pub items: Vec<Listed>,
     /// Where the next page starts; `None` after the last.
     pub next: Option<PageStart>,
@@ -37,14 +37,14 @@ pub struct Page {
 pub struct PageStart(Attributes);
 
 impl DynamoDbStore {
-    /// Reads one page of a listing; `from` is the end of the page before.
+    /// Reads one page of a listing. `from` is [`Page::next`] of the previous page.
     ///
-    /// It reads the whole table (`dynamodb:Scan`), or of a table with a sort key the ids with this prefix
-    /// (`dynamodb:Query`): a read unit for every 8 KB, whatever is found. It leaves out items without a status, which are not
-    /// from this library. Writes of the last second may be missing.
+    /// Listing scans the whole table (`dynamodb:Scan`). With a sort key, it queries the ids with this prefix
+    /// (`dynamodb:Query`). It costs a read unit for every 8 KB read, whatever it finds. It omits items without a
+    /// status, because this library did not write them. Writes of the last second may be missing.
     ///
     /// # Errors
-    /// [`StoreError`] when DynamoDB gives no answer. That one item can't be read is said in its place.
+    /// [`StoreError`] if DynamoDB gives no answer. An item that is not readable has its own error in the page.
     pub async fn page(
         &self,
         listing: &Listing,
@@ -58,8 +58,9 @@ impl DynamoDbStore {
             filter = "#status = :status";
             values.insert(":status".to_owned(), text(status_text(status)));
         }
-        let mut condition = filter.to_owned();
+        let mut prefix = "";
         if !listing.prefix.is_empty() {
+            prefix = " AND begins_with(#id, :prefix)";
             names.insert("#id".to_owned(), table.id_name().to_owned());
             values.insert(":prefix".to_owned(), text(&listing.prefix));
         }
@@ -67,13 +68,10 @@ impl DynamoDbStore {
         let client = &self.requests.client;
         let (items, next) = match &table.key {
             TableKey::Simple { .. } => {
-                if !listing.prefix.is_empty() {
-                    condition.push_str(" AND begins_with(#id, :prefix)");
-                }
                 let request = client
                     .scan()
                     .table_name(&table.name)
-                    .filter_expression(condition)
+                    .filter_expression([filter, prefix].concat())
                     .set_expression_attribute_names(Some(names))
                     .set_expression_attribute_values((!values.is_empty()).then_some(values))
                     .set_exclusive_start_key(start);
@@ -85,15 +83,11 @@ impl DynamoDbStore {
             } => {
                 names.insert("#partition".to_owned(), partition.clone());
                 values.insert(":partition".to_owned(), text(value));
-                let mut key = "#partition = :partition".to_owned();
-                if !listing.prefix.is_empty() {
-                    key.push_str(" AND begins_with(#id, :prefix)");
-                }
                 let request = client
                     .query()
                     .table_name(&table.name)
-                    .key_condition_expression(key)
-                    .filter_expression(condition)
+                    .key_condition_expression(["#partition = :partition", prefix].concat())
+                    .filter_expression(filter)
                     .set_expression_attribute_names(Some(names))
                     .set_expression_attribute_values(Some(values))
                     .set_exclusive_start_key(start);
@@ -112,8 +106,8 @@ impl DynamoDbStore {
         })
     }
 
-    /// Replaces the item `seen` by `new`, or creates `new` if no item was seen. The write is refused if the item has changed
-    /// since. It is one `UpdateItem`, and keeps attributes of other programs.
+    /// Replaces the item `seen` by `new`, or creates `new` if no item was seen. The write is refused if the item has
+    /// changed since. The write is one `UpdateItem`, and keeps the attributes of other programs.
     ///
     /// `new` needs an owner that no other write has. The owner identifies a write that was sent twice.
     ///
@@ -144,7 +138,7 @@ impl DynamoDbStore {
         };
         let found = match self.requests.refusing_item(error)? {
             Some(item) => Some(item),
-            // It may have been left out of the answer.
+            // DynamoDB may omit the item from the answer.
             None => self.requests.read_one(&new.id).await?,
         };
         let is_ours = |item: &Item| item.owner.is_some() && item.owner == new.owner;
@@ -155,16 +149,12 @@ impl DynamoDbStore {
     }
 }
 
-/// Whether an attribute must still be what it was.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Compared {
-    Not,
-    AsItIs,
-    /// A number that may have a fraction in the table, and was rounded up when it was read.
-    RoundedUp,
-}
+const EXPIRATION: &str = "expiration";
 
-/// A conditional update, as it is put together.
+/// Reads an attribute's value from an item.
+type ValueOf = fn(&Item) -> Option<AttributeValue>;
+
+#[derive(Default)]
 struct Replacement {
     set: Vec<String>,
     remove: Vec<String>,
@@ -175,18 +165,11 @@ struct Replacement {
 
 impl Replacement {
     fn new(names: &super::TableLayout, id_name: &str, seen: Option<&Item>, new: &Item) -> Self {
-        let mut write = Self {
-            set: Vec::new(),
-            remove: Vec::new(),
-            conditions: Vec::new(),
-            names: HashMap::new(),
-            values: Attributes::new(),
-        };
+        let mut write = Self::default();
         if seen.is_none() {
             write.names.insert("#id".to_owned(), id_name.to_owned());
-            write
-                .conditions
-                .push("attribute_not_exists(#id)".to_owned());
+            let absent = "attribute_not_exists(#id)".to_owned();
+            write.conditions.push(absent);
         }
         let status = |item: &Item| Some(text(status_text(&item.status)));
         let lease = |item: &Item| item.lease_until.map(|at| number(at.as_millis()));
@@ -195,52 +178,43 @@ impl Replacement {
         let fence = |item: &Item| item.fence.map(|fence| number(fence.get()));
         let validation = |item: &Item| item.fingerprint.as_ref().map(|print| text(print.as_str()));
         let data = |item: &Item| item.data.as_deref().map(text);
-        // A completion or a claim changes one of the first five at least.
-        write.attribute("status", &names.status, seen, new, status, Compared::AsItIs);
-        write.attribute("lease", &names.lease, seen, new, lease, Compared::AsItIs);
-        write.attribute(
-            "expiration",
-            &names.expiration,
-            seen,
-            new,
-            expires,
-            Compared::RoundedUp,
-        );
-        write.attribute("owner", &names.owner, seen, new, owner, Compared::AsItIs);
-        write.attribute("fence", &names.fence, seen, new, fence, Compared::AsItIs);
-        write.attribute(
-            "validation",
-            &names.fingerprint,
-            seen,
-            new,
-            validation,
-            Compared::Not,
-        );
-        write.attribute("data", &names.data, seen, new, data, Compared::Not);
+        // Every completion or claim changes at least one of the first five, so the others need no comparison.
+        let attributes: [(&str, &str, ValueOf); 7] = [
+            ("status", &names.status, status),
+            ("lease", &names.lease, lease),
+            (EXPIRATION, &names.expiration, expires),
+            ("owner", &names.owner, owner),
+            ("fence", &names.fence, fence),
+            ("validation", &names.fingerprint, validation),
+            ("data", &names.data, data),
+        ];
+        for (at, (placeholder, name, value)) in attributes.into_iter().enumerate() {
+            let (before, after) = (seen.and_then(value), value(new));
+            let is_compared = seen.is_some() && at < 5;
+            write.attribute(placeholder, name, before, after, is_compared);
+        }
         write
     }
 
-    /// One attribute: what it becomes, and what it has to be.
+    /// Adds an attribute: its new value, and the condition on its old one.
     fn attribute(
         &mut self,
         placeholder: &str,
         name: &str,
-        seen: Option<&Item>,
-        new: &Item,
-        value: impl Fn(&Item) -> Option<AttributeValue>,
-        compared: Compared,
+        before: Option<AttributeValue>,
+        after: Option<AttributeValue>,
+        compared: bool,
     ) {
-        let (before, after) = (seen.and_then(&value), value(new));
-        let is_rounded = compared == Compared::RoundedUp;
-        let compared = compared != Compared::Not && seen.is_some();
-        if before == after && !compared {
+        let changed = before != after;
+        if !changed && !compared {
             return;
         }
         self.names
             .insert(format!("#{placeholder}"), name.to_owned());
         if compared {
             self.conditions.push(match &before {
-                Some(before) if is_rounded => {
+                // The number in the table may have a fraction, and was rounded up when it was read.
+                Some(before) if placeholder == EXPIRATION => {
                     let below = AttributeValue::N(one_less(before));
                     self.values.insert(format!(":below_{placeholder}"), below);
                     format!(
@@ -248,7 +222,7 @@ impl Replacement {
                     )
                 }
                 Some(_) => format!("#{placeholder} = :seen_{placeholder}"),
-                // Powertools may write NULL for an absent value.
+                // Powertools may write NULL instead of omitting a value.
                 None => {
                     self.values.insert(":null".to_owned(), text("NULL"));
                     format!(
@@ -257,20 +231,17 @@ impl Replacement {
                 }
             });
         }
-        if before != after {
-            match &after {
-                Some(_) => self
-                    .set
-                    .push(format!("#{placeholder} = :new_{placeholder}")),
-                None => self.remove.push(format!("#{placeholder}")),
-            }
-        }
-        let changed = before != after;
         if let Some(before) = before.filter(|_| compared) {
             self.values.insert(format!(":seen_{placeholder}"), before);
         }
-        if let Some(after) = after.filter(|_| changed) {
-            self.values.insert(format!(":new_{placeholder}"), after);
+        match after {
+            _ if !changed => {}
+            Some(after) => {
+                let set = format!("#{placeholder} = :new_{placeholder}");
+                self.set.push(set);
+                self.values.insert(format!(":new_{placeholder}"), after);
+            }
+            None => self.remove.push(format!("#{placeholder}")),
         }
     }
 

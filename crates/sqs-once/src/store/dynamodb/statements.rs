@@ -1,4 +1,4 @@
-//! The statements of a batch: their texts, made once for a table, and their parameters.
+//! The statements of a batch. Their texts are created once for each table.
 
 use std::array;
 
@@ -12,10 +12,10 @@ use super::layout::{TableKey, TableLayout};
 use super::table::{COMPLETED, IN_PROGRESS, Table, expiration, number, text};
 use super::updates::NewItem;
 
-/// The most parameters of a statement: a key of two attributes, and all of an item's others.
+/// The maximum number of parameters: two key attributes and all other attributes of an item.
 const PARAMETERS: usize = 9;
 
-/// The texts of a table's statements. Each fixes which of its attributes have a value.
+/// The texts of a table's statements. There is one text for each combination of optional attributes.
 #[derive(Clone, Debug)]
 pub(super) struct Texts {
     /// Indexed by whether the item has a lease, a fingerprint, and data.
@@ -72,31 +72,31 @@ impl Texts {
 }
 
 impl Table {
-    /// A claim, or a recording, for a key that has no item.
-    pub(super) fn insert(&self, anew: &NewItem<'_>) -> BatchStatementRequest {
+    /// Creates the `INSERT` of a claim, a recording or a commit, for a key without an item.
+    pub(super) fn insert(&self, new: &NewItem<'_>) -> BatchStatementRequest {
         let [lease, fingerprint, data] = [
-            anew.lease_until.is_some(),
-            anew.fingerprint.is_some(),
-            anew.data.is_some(),
+            new.lease_until.is_some(),
+            new.fingerprint.is_some(),
+            new.data.is_some(),
         ]
         .map(usize::from);
         let mut values = Vec::with_capacity(PARAMETERS);
-        values.extend(self.key.values(anew.id));
+        values.extend(self.key.values(new.id));
         values.extend([
-            text(anew.status),
-            expiration(anew.expiration),
-            text(anew.owner.to_string()),
-            number(Fence::first(anew.now).get()),
+            text(new.status),
+            expiration(new.expiration),
+            text(new.owner.to_string()),
+            number(Fence::first(new.now).get()),
         ]);
-        values.extend(anew.lease_until.map(|at| number(at.as_millis())));
-        values.extend(anew.fingerprint.map(text));
-        values.extend(anew.data.map(text));
+        values.extend(new.lease_until.map(|at| number(at.as_millis())));
+        values.extend(new.fingerprint.map(text));
+        values.extend(new.data.map(text));
         let partiql = &self.texts.insert[lease][fingerprint][data];
-        // A key that has an item goes on to a read or a write that shows it.
+        // If the key has an item, a read or a write that returns it follows.
         statement(partiql, values, None)
     }
 
-    /// A settlement; a recording and a commit are for a key that has no item.
+    /// Creates the statement of a settlement. A recording or a commit succeeds only if the key has no item.
     pub(super) fn settlement(&self, settlement: &Settlement) -> BatchStatementRequest {
         let mut values = Vec::with_capacity(PARAMETERS);
         let partiql = match &settlement.settling {

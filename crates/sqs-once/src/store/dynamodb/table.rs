@@ -1,4 +1,4 @@
-//! Items as DynamoDB holds them.
+//! Items as DynamoDB stores them.
 
 use std::collections::HashMap;
 use std::iter;
@@ -18,7 +18,6 @@ pub(super) const COMPLETED: &str = "COMPLETED";
 
 pub(super) type Attributes = HashMap<String, AttributeValue>;
 
-/// A table: its name, its key, the names of its attributes, and the statements for it.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) name: String,
@@ -32,7 +31,6 @@ impl Table {
         Ok(Self::with_key(name, layout.key()?, layout))
     }
 
-    /// A table with the default layout.
     pub(super) fn by_default(name: String) -> Self {
         let names = TableLayout::default();
         let partition = names.partition_key.clone();
@@ -48,27 +46,25 @@ impl Table {
         }
     }
 
-    /// The attributes that name an item.
     pub(super) fn key_of(&self, id: &ItemId) -> Attributes {
         let names = self.key.names().map(str::to_owned);
         names.zip(self.key.values(id)).collect()
     }
 
-    /// The attribute that holds the item id.
     pub(super) fn id_name(&self) -> &str {
         match &self.key {
             TableKey::Simple { partition: id } | TableKey::Composite { sort: id, .. } => id,
         }
     }
 
-    /// The item id of an item, or of a key.
+    /// Reads the item id from the attributes of an item or of a key.
     pub(super) fn stored_id(&self, attributes: &Attributes) -> Option<ItemId> {
         let id = attributes.get(self.id_name())?.as_s().ok()?;
         Some(ItemId::from_stored(id.as_str()))
     }
 
-    /// Reads an item. An attribute of the wrong type is an error and not an absent one: treating it as
-    /// absent could free a key that another worker owns.
+    /// Reads an item. An attribute of the wrong type is an error: treating it as absent could free a key that another
+    /// worker owns.
     pub(super) fn item(&self, attributes: &Attributes) -> Result<Item, StoreError> {
         let names = &self.names;
         let text = |name| optional(attributes, name, |value| value.as_s().ok().cloned());
@@ -91,10 +87,10 @@ impl Table {
         })?
         .map(Timestamp::from_secs);
         item.fingerprint = text(&names.fingerprint)?
-            // Powertools writes an empty one when it validates no payload.
+            // Powertools writes an empty fingerprint if it validates no payload.
             .filter(|fingerprint| !fingerprint.is_empty())
             .map(Fingerprint::from_stored);
-        // Powertools for TypeScript records a document, which is nothing that this library wrote.
+        // Powertools for TypeScript records a document, which this library never writes.
         item.data = attributes
             .get(&names.data)
             .and_then(|value| value.as_s().ok())
@@ -106,7 +102,6 @@ impl Table {
 }
 
 impl TableKey {
-    /// The names of the key's attributes, the partition key's first.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let (first, second) = match self {
             Self::Simple { partition } => (partition, None),
@@ -117,7 +112,7 @@ impl TableKey {
         iter::once(first).chain(second).map(String::as_str)
     }
 
-    /// Their values, in the same order.
+    /// Returns the values of the key attributes, in the order of `names`.
     pub(super) fn values(&self, id: &ItemId) -> impl Iterator<Item = AttributeValue> {
         let partition = match self {
             Self::Simple { .. } => None,
@@ -139,8 +134,8 @@ pub(super) fn expiration(at: Timestamp) -> AttributeValue {
     number(whole_secs(at).as_secs())
 }
 
-/// A whole number. Powertools for TypeScript wrote fractions of a second before 2.2; rounded down, an item would expire
-/// before its time.
+/// Rounds a number up to a whole one. Powertools for TypeScript wrote fractions of a second before 2.2; rounded down,
+/// an item would expire too early.
 fn rounded_up(number: &str) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole: u64 = whole.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The requests that a slice becomes.
+//! The requests to the store's table.
 
 use std::collections::HashMap;
 use std::slice;
@@ -16,17 +16,16 @@ use futures_util::future::{join, join_all};
 
 use crate::key::ItemId;
 use crate::store::{
-    Claim, Claimed, Fence, Item, Seen, Settled, Settlement, StoreError, StoreErrorKind,
+    Answers, Claim, Claimed, Fence, Item, Seen, Settled, Settlement, StoreError, StoreErrorKind,
 };
 
 use super::errors;
 use super::table::Table;
 use super::updates::NewItem;
 
-/// How often a claim or a commit is sent that is refused without an item to show for it.
+/// The number of times that a claim or a commit is sent if its refusals contain no item.
 pub(super) const TRIES: usize = 2;
 
-/// What one statement of a batch came to.
 type StatementResult = Result<(), BatchStatementError>;
 
 #[derive(Debug)]
@@ -35,16 +34,15 @@ pub(super) struct TableClient {
     pub(super) table: Table,
 }
 
-/// Whether the SDK sends a request again that failed.
+/// Whether the SDK retries a failed request.
 #[derive(Clone, Copy)]
 pub(super) enum Retries {
     AsConfigured,
-    /// Others wait for the answer.
+    /// For requests whose result other records wait for.
     No,
 }
 
 impl TableClient {
-    /// One conditional write: a claim of a key that may have an item already.
     pub(super) async fn claim_one(
         &self,
         claim: &Claim,
@@ -76,8 +74,8 @@ impl TableClient {
         Err(without("the item that refused the claim"))
     }
 
-    /// An `INSERT` for each key that has no item as far as its claim knows, and an update for each of the others.
-    pub(super) async fn claim_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
+    /// Sends an `INSERT` for each claim that has seen no item, and an update for each of the others.
+    pub(super) async fn claim_batch(&self, claims: &[Claim]) -> Answers<Claimed> {
         let is_new = |claim: &&Claim| claim.seen == Seen::Nothing;
         if claims.iter().all(|claim| is_new(&claim)) {
             return self.insert_batch(claims).await;
@@ -95,7 +93,7 @@ impl TableClient {
     }
 
     /// Sends an `INSERT` for each claim, and reads the items of keys that already have one.
-    async fn insert_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
+    async fn insert_batch(&self, claims: &[Claim]) -> Answers<Claimed> {
         let inserts = claims
             .iter()
             .map(|claim| self.table.insert(&NewItem::from(claim)));
@@ -115,8 +113,8 @@ impl TableClient {
         filled(answers, self.refused_batch(&open).await)
     }
 
-    /// Reads the items that refused claims of new keys. One read returns all of them, and costs less than a refused write.
-    async fn refused_batch(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
+    /// Reads the items that refused claims of new keys. One read costs less than refused writes.
+    async fn refused_batch(&self, claims: &[&Claim]) -> Answers<Claimed> {
         let ids: Vec<_> = claims.iter().map(|claim| claim.id.clone()).collect();
         let found = self.read_batch(&ids, Retries::No).await;
         let decided = claims
@@ -130,21 +128,15 @@ impl TableClient {
         join_all(decided).await
     }
 
-    /// One conditional write, and a read where it is refused without an item.
-    pub(super) async fn settle_one(
-        &self,
-        settlement: &Settlement,
-    ) -> Vec<Result<Settled, StoreError>> {
+    /// Sends one conditional write, and a read if the refusal does not contain the item.
+    pub(super) async fn settle_one(&self, settlement: &Settlement) -> Answers<Settled> {
         let answer = self.settle_over(settlement).await;
         self.explained(slice::from_ref(settlement), vec![answer])
             .await
     }
 
-    /// A statement each; recordings whose key has an item already go on from there.
-    pub(super) async fn settle_batch(
-        &self,
-        settlements: &[Settlement],
-    ) -> Vec<Result<Settled, StoreError>> {
+    /// Sends one statement for each settlement, and an update for a recording or commit whose key already has an item.
+    pub(super) async fn settle_batch(&self, settlements: &[Settlement]) -> Answers<Settled> {
         let statements = settlements.iter().map(|one| self.table.settlement(one));
         let results = match self.execute(statements.collect()).await {
             Ok(results) => results,
@@ -165,7 +157,6 @@ impl TableClient {
         self.explained(settlements, filled(answers, late)).await
     }
 
-    /// One conditional write: a settlement of a key that may have an item.
     async fn settle_over(&self, settlement: &Settlement) -> Result<Settled, StoreError> {
         let request = self
             .table
@@ -178,13 +169,13 @@ impl TableClient {
         }
     }
 
-    /// Reads, in one request, the items of refusals without an item. DynamoDB may have left the item out, and its status
+    /// Reads the items that are missing from refusals, in one request. DynamoDB may omit the item, but its status
     /// decides whether a record is acknowledged.
     async fn explained(
         &self,
         settlements: &[Settlement],
-        mut answers: Vec<Result<Settled, StoreError>>,
-    ) -> Vec<Result<Settled, StoreError>> {
+        mut answers: Answers<Settled>,
+    ) -> Answers<Settled> {
         let unexplained: Vec<_> = settlements
             .iter()
             .zip(&mut answers)
@@ -213,7 +204,7 @@ impl TableClient {
         &self,
         ids: &[ItemId],
         retries: Retries,
-    ) -> Vec<Result<Option<Item>, StoreError>> {
+    ) -> Answers<Option<Item>> {
         match self.read_all(ids, retries).await {
             Ok(mut items) => ids.iter().map(|id| items.remove(id).transpose()).collect(),
             Err(error) => vec![Err(error); ids.len()],
@@ -248,7 +239,7 @@ impl TableClient {
         let found = match tables.get(table) {
             Some(found) => found.as_slice(),
             None if tables.is_empty() => &[],
-            // Items under another name may be ours, so the key may not be free.
+            // The answer has items under another table name. They may be ours, so the key may not be free.
             None => return Err(without("the table's items")),
         };
         for attributes in found {
@@ -270,7 +261,7 @@ impl TableClient {
         Ok(items)
     }
 
-    /// Runs up to 25 statements; the results are in their order.
+    /// Runs up to 25 statements and returns their results in the same order.
     async fn execute(
         &self,
         statements: Vec<BatchStatementRequest>,
@@ -306,7 +297,7 @@ impl TableClient {
         })
     }
 
-    /// The item that refused a conditional write, if it was shown; any other error stays one.
+    /// Returns the item that refused a conditional write, if the refusal contains it, or any other error.
     pub(super) fn refusing_item(
         &self,
         error: SdkError<UpdateItemError, HttpResponse>,
@@ -321,14 +312,14 @@ impl TableClient {
     }
 }
 
-/// The entries of a slice that have no answer yet.
+/// Returns the entries of a slice that have no answer yet.
 fn open<'a, E, T>(entries: &'a [E], answers: &[Option<T>]) -> Vec<&'a E> {
     let pairs = entries.iter().zip(answers);
     let open = pairs.filter(|(_, answer)| answer.is_none());
     open.map(|(entry, _)| entry).collect()
 }
 
-/// Puts the answers that came later into their places.
+/// Fills the gaps in `answers` with the late ones, in order.
 fn filled<T>(answers: Vec<Option<T>>, late: Vec<T>) -> Vec<T> {
     let mut late = late.into_iter();
     let mut all = Vec::with_capacity(answers.len());

@@ -1,4 +1,4 @@
-//! Commits: a handler's writes and the record of its key in one transaction.
+//! Commits of a handler's writes together with the record of their key, in one transaction.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,15 @@ use super::writes::{Conflict, Writes};
 const CONDITION_NOT_MET: &str = "ConditionalCheckFailed";
 const NOTHING_WRONG: &str = "None";
 
-/// Why nothing of a transaction was written.
 enum Cancelled {
-    /// The item of the key refused it; it may have been shown.
+    /// The key's item refused it. The answer may contain the item.
     ByKey(Option<Box<Item>>),
-    /// The handler's writes were refused: by a condition, or for good.
+    /// The handler's writes were refused: by a condition, or with an error.
     ByWrites(Result<Box<Conflict>, StoreError>),
 }
 
 impl TableClient {
-    /// One transaction, which is sent again only where what refused it is gone.
+    /// Sends one transaction. Sends it again only if the item that refused it is gone.
     pub(super) async fn commit(
         &self,
         settlement: &Settlement,
@@ -39,7 +38,8 @@ impl TableClient {
                 .client
                 .transact_write_items()
                 .set_transact_items(Some(items))
-                // The same whenever this settlement is sent: DynamoDB carries it out once in ten minutes.
+                // The token is the same whenever this settlement is sent, so DynamoDB carries it out only once in ten
+                // minutes.
                 .client_request_token(settlement.owner.to_string())
                 // An answer without results is not from DynamoDB.
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
@@ -56,7 +56,7 @@ impl TableClient {
                 Cancelled::ByKey(None) => None,
                 Cancelled::ByWrites(why) => Some(why),
             };
-            // A duplicate's own writes are refused as a matter of course.
+            // A duplicate's own writes are usually refused too, so the key's item decides.
             let item = self.read_one(&settlement.id).await;
             let item = item.map_err(|error| error.without(quotable))?;
             match (item, why) {
@@ -81,7 +81,7 @@ impl TableClient {
         match all.iter().find(|write| write.is_of(&self.table.name, &key)) {
             None => Ok(()),
             Some(write) => Err(other(format!(
-                "{} is of the item that records the key, which is not for handlers to write",
+                "{} changes the item that records the key, which handlers must not write",
                 write.name()
             ))),
         }
@@ -95,12 +95,12 @@ impl TableClient {
     ) -> Result<Cancelled, StoreError> {
         match error.as_service_error() {
             Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-                self.told_apart(cancelled.cancellation_reasons(), writes, quotable)
+                self.decisive_reason(cancelled.cancellation_reasons(), writes, quotable)
             }
-            // An earlier copy was carried out, and the item of the key knows it.
+            // An earlier copy was carried out. The key's item shows its result.
             Some(TransactWriteItemsError::IdempotentParameterMismatchException(_)) => {
                 let text =
-                    "another request of this very attempt was carried out in the last ten minutes";
+                    "another request of the same attempt was carried out in the last ten minutes";
                 let error = other(text.to_owned()).with_source(error);
                 Ok(Cancelled::ByWrites(Err(error)))
             }
@@ -108,8 +108,8 @@ impl TableClient {
         }
     }
 
-    /// The key's own item decides by itself. Of the other reasons those that a moment may change come first.
-    fn told_apart(
+    /// Finds the decisive cancellation reason. A refusal by the key's item comes first, then transient errors.
+    fn decisive_reason(
         &self,
         reasons: &[CancellationReason],
         writes: &Writes,
@@ -163,7 +163,8 @@ impl TableClient {
         Ok(Cancelled::ByWrites(why))
     }
 
-    /// A failed request concerns several tables, and DynamoDB may not name the one.
+    /// Converts the error of a failed request. A transaction concerns several tables, and DynamoDB may not name the one
+    /// that failed, so the message lists them.
     fn failed(
         &self,
         error: SdkError<TransactWriteItemsError, HttpResponse>,
@@ -209,7 +210,7 @@ impl TableClient {
     }
 }
 
-/// What went wrong with one write, its condition apart, without what DynamoDB quotes of these values.
+/// Returns the error of one write without the values that DynamoDB quotes, unless it has none but an unmet condition.
 fn failure(reason: &CancellationReason, quotable: &[&str]) -> Option<(StoreErrorKind, String)> {
     let code = reason.code()?;
     if [NOTHING_WRONG, CONDITION_NOT_MET].contains(&code) {
@@ -221,7 +222,7 @@ fn failure(reason: &CancellationReason, quotable: &[&str]) -> Option<(StoreError
     Some((errors::by_code(code, message), text))
 }
 
-/// A wrong key in one message's write must not look like an unusable store.
+/// Changes the kind for a handler's write: a wrong key in one message's write must not look like an unusable store.
 fn of_write(kind: StoreErrorKind) -> StoreErrorKind {
     match kind {
         StoreErrorKind::KeySchema => StoreErrorKind::Other,

@@ -24,7 +24,7 @@ macro_rules! free {
     };
 }
 
-/// The counterpart of `Claim::admitted_by`, by what the claim has seen: nothing, an item, or an item without a fence.
+/// The counterparts of `Claim::admitted_by` for a claim that has seen nothing, an item, or an item without a fence.
 const ADMITS_NEW: &str = "attribute_not_exists(#id)";
 const ADMITS_OVER: &str = concat!("#fence = :seen AND ", free!());
 const ADMITS_OVER_FOREIGN: &str = concat!("attribute_not_exists(#fence) AND ", free!());
@@ -39,8 +39,7 @@ const ADMITS_COMMIT: &str = "attribute_not_exists(#id) \
      OR (#status = :inprogress AND (#owner = :me OR #lease < :now \
          OR (attribute_not_exists(#lease) AND #expiration < :now_secs)))";
 
-/// The attributes that a claim or a recording writes. From an existing item it keeps only the fence, and a recording also
-/// the lease.
+/// The attributes that a claim or a recording writes. Both keep an item's fence, and a recording also its lease.
 pub(super) struct NewItem<'a> {
     pub(super) id: &'a ItemId,
     pub(super) status: &'static str,
@@ -133,21 +132,21 @@ impl ItemUpdate {
 }
 
 impl Table {
-    /// A claim of a key that may have an item.
+    /// Creates the update of a claim, for a key that may have an item.
     pub(super) fn claim_update(&self, claim: &Claim) -> ItemUpdate {
-        let anew = NewItem::from(claim);
+        let new = NewItem::from(claim);
         let over = |condition| {
-            self.write_over(&anew, condition)
+            self.write_over(&new, condition)
                 .value(":now", number(claim.now.as_millis()))
         };
         match claim.seen {
-            Seen::Nothing => self.write(&anew, ADMITS_NEW).name("#id", self.id_name()),
+            Seen::Nothing => self.write(&new, ADMITS_NEW).name("#id", self.id_name()),
             Seen::Item(Some(fence)) => over(ADMITS_OVER).value(":seen", number(fence.get())),
             Seen::Item(None) => over(ADMITS_OVER_FOREIGN),
         }
     }
 
-    /// A settlement of a key that may have an item: the counterpart of `Settlement::admitted_by`.
+    /// Creates the update of a settlement, for a key that may have an item: `Settlement::admitted_by`.
     pub(super) fn settlement_update(&self, settlement: &Settlement) -> ItemUpdate {
         let names = &self.names;
         match &settlement.settling {
@@ -182,8 +181,8 @@ impl Table {
                 .value(":inprogress", text(IN_PROGRESS))
                 .value(":lapsed", number(0)),
             Settling::Record(recording) => {
-                let anew = NewItem::recording(settlement, recording);
-                self.write_over(&anew, ADMITS_RECORDING)
+                let new = NewItem::recording(settlement, recording);
+                self.write_over(&new, ADMITS_RECORDING)
                     .name("#id", self.id_name())
             }
             Settling::Commit(recording) => self
@@ -194,16 +193,15 @@ impl Table {
         }
     }
 
-    /// A claim or a recording whose condition reads the existing item.
-    fn write_over(&self, anew: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
-        self.write(anew, condition)
+    /// Creates the update of a claim or a recording whose condition reads the existing item.
+    fn write_over(&self, new: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
+        self.write(new, condition)
             .value(":inprogress", text(IN_PROGRESS))
             .value(":completed", text(COMPLETED))
-            .value(":now_secs", number(anew.now.as_secs()))
+            .value(":now_secs", number(new.now.as_secs()))
     }
 
-    /// A claim or a recording.
-    fn write(&self, anew: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
+    fn write(&self, new: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
         let names = &self.names;
         let mut set = vec![
             "#status = :status",
@@ -212,14 +210,14 @@ impl Table {
             "#fence = if_not_exists(#fence, :before_first) + :one",
         ];
         let mut remove = Vec::new();
-        if anew.lease_until.is_some() {
+        if new.lease_until.is_some() {
             set.push("#lease = :lease");
         }
-        match anew.fingerprint {
+        match new.fingerprint {
             Some(_) => set.push("#fingerprint = :fingerprint"),
             None => remove.push("#fingerprint"),
         }
-        match anew.data {
+        match new.data {
             Some(_) => set.push("#data = :data"),
             None => remove.push("#data"),
         }
@@ -227,33 +225,32 @@ impl Table {
         if !remove.is_empty() {
             expression.push_str(&format!(" REMOVE {}", remove.join(", ")));
         }
-        let first = Fence::first(anew.now).get();
+        let first = Fence::first(new.now).get();
         let mut update = self
-            .update(anew.id, anew.owner, expression, condition)
+            .update(new.id, new.owner, expression, condition)
             .name("#status", &names.status)
             .name("#expiration", &names.expiration)
             .name("#fence", &names.fence)
             .name("#fingerprint", &names.fingerprint)
             .name("#data", &names.data)
-            .value(":status", text(anew.status))
-            .value(":expiration", expiration(anew.expiration))
+            .value(":status", text(new.status))
+            .value(":expiration", expiration(new.expiration))
             .value(":before_first", number(first.saturating_sub(1)))
             .value(":one", number(1));
-        if let Some(lease_until) = anew.lease_until {
+        if let Some(lease_until) = new.lease_until {
             update = update
                 .name("#lease", &names.lease)
                 .value(":lease", number(lease_until.as_millis()));
         }
-        if let Some(fingerprint) = anew.fingerprint {
+        if let Some(fingerprint) = new.fingerprint {
             update = update.value(":fingerprint", text(fingerprint));
         }
-        if let Some(data) = anew.data {
+        if let Some(data) = new.data {
             update = update.value(":data", text(data));
         }
         update
     }
 
-    /// What all updates have.
     fn update(
         &self,
         id: &ItemId,

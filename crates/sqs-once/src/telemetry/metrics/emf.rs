@@ -1,4 +1,4 @@
-//! CloudWatch's embedded metric format: a line of the log that becomes metrics.
+//! CloudWatch's embedded metric format: log lines from which CloudWatch creates metrics.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,12 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::time::Timestamp;
 
-use super::{BatchMetrics, Unit, Value};
+use super::{BatchMetrics, Value};
 
-/// CloudWatch takes no more values of a metric in one document.
+/// CloudWatch's limit of values per metric in one document.
 const MOST_VALUES: usize = 100;
 
-/// Writes a batch's metrics to stdout, in as many lines as its values need: one, up to a hundred records.
+/// Writes a batch's metrics to stdout: one line for every hundred records.
 pub(super) fn write(batch: &BatchMetrics, namespace: &str, service: &str, now: Timestamp) {
     let mut text = String::new();
     for document in documents(batch, namespace, service, now) {
@@ -22,24 +22,26 @@ pub(super) fn write(batch: &BatchMetrics, namespace: &str, service: &str, now: T
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// The service is the only dimension: each further value of one would be metrics of its own, and cost as much.
+/// The service is the only dimension, because each value of another dimension would create, and cost, separate metrics.
 fn documents(batch: &BatchMetrics, namespace: &str, service: &str, now: Timestamp) -> Vec<Json> {
     let mut documents = Vec::new();
     for part in 0.. {
         let (mut metrics, mut values) = (Vec::new(), Map::new());
-        for metric in &batch.values {
-            let value = match &metric.value {
+        for (name, value) in &batch.values {
+            let unit = match value {
+                Value::Durations(_) => "Milliseconds",
+                _ => "Count",
+            };
+            let value = match value {
                 Value::Count(count) if part == 0 => Some(json!(count)),
                 Value::Count(_) => None,
-                Value::Each(all) => all.chunks(MOST_VALUES).nth(part).map(|some| json!(some)),
+                Value::Each(all) | Value::Durations(all) => {
+                    all.chunks(MOST_VALUES).nth(part).map(|some| json!(some))
+                }
             };
             if let Some(value) = value {
-                let unit = match metric.unit {
-                    Unit::Count => "Count",
-                    Unit::Milliseconds => "Milliseconds",
-                };
-                metrics.push(json!({"Name": metric.name, "Unit": unit}));
-                values.insert(metric.name.to_owned(), value);
+                metrics.push(json!({"Name": name, "Unit": unit}));
+                values.insert((*name).to_owned(), value);
             }
         }
         if metrics.is_empty() {

@@ -5,61 +5,29 @@ use std::collections::HashMap;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 use opentelemetry::{KeyValue, global};
 
+use crate::report::Outcome;
 use crate::telemetry::spans::queue;
 
-use super::{BatchMetrics, Unit, Value};
+use super::{BatchMetrics, Value, of_outcome};
 
-/// For each count its instrument, the unit, and the outcome that it counts, where it counts one.
-const COUNTERS: [(&str, &str, &str, Option<&str>); 15] = [
+/// Each count that is not of an outcome, with its instrument and its unit.
+const COUNTERS: [(&str, &str, &str); 9] = [
     (
         "RecordsReceived",
         "messaging.client.consumed.messages",
         "{message}",
-        None,
     ),
-    ("Processed", RECORDS, "{record}", Some("processed")),
-    ("Duplicates", RECORDS, "{record}", Some("duplicate")),
-    ("Ignored", RECORDS, "{record}", Some("ignored")),
-    ("Failed", RECORDS, "{record}", Some("failed")),
-    ("Terminal", RECORDS, "{record}", Some("terminal")),
-    (
-        "InProgressConflicts",
-        RECORDS,
-        "{record}",
-        Some("in_progress"),
-    ),
-    (
-        "Undecodable",
-        "sqs_once.records.undecodable",
-        "{record}",
-        None,
-    ),
-    (
-        "PayloadMismatch",
-        "sqs_once.payload_mismatches",
-        "{record}",
-        None,
-    ),
-    ("LeaseLost", "sqs_once.leases.lost", "{lease}", None),
-    (
-        "StoreRequests",
-        "sqs_once.store.requests",
-        "{request}",
-        None,
-    ),
-    ("StoreErrors", "sqs_once.store.errors", "{error}", None),
-    ("DeadlineHits", "sqs_once.deadline.hits", "{record}", None),
-    (
-        "StillRunning",
-        "sqs_once.calls.still_running",
-        "{call}",
-        None,
-    ),
-    ("ColdStart", "faas.coldstarts", "{coldstart}", None),
+    ("Undecodable", "sqs_once.records.undecodable", "{record}"),
+    ("PayloadMismatch", "sqs_once.payload_mismatches", "{record}"),
+    ("LeaseLost", "sqs_once.leases.lost", "{lease}"),
+    ("StoreRequests", "sqs_once.store.requests", "{request}"),
+    ("StoreErrors", "sqs_once.store.errors", "{error}"),
+    ("DeadlineHits", "sqs_once.deadline.hits", "{record}"),
+    ("StillRunning", "sqs_once.calls.still_running", "{call}"),
+    ("ColdStart", "faas.coldstarts", "{coldstart}"),
 ];
-const RECORDS: &str = "sqs_once.records";
 
-/// For each metric with a value a record or a call its instrument, the unit, and the bounds of its buckets.
+/// Each metric with a value per record or call, with its instrument, its unit, and its bucket bounds.
 const HISTOGRAMS: [(&str, &str, &str, &[f64]); 4] = [
     ("MessageAge", "sqs_once.message.age", "s", &AGES),
     (
@@ -76,12 +44,12 @@ const HISTOGRAMS: [(&str, &str, &str, &[f64]); 4] = [
     ),
     ("BatchDuration", "sqs_once.batch.duration", "s", &DURATIONS),
 ];
-/// The buckets of the conventions, and longer ones for functions.
+/// The buckets of OpenTelemetry's conventions, and longer ones for functions.
 const DURATIONS: [f64; 17] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 60.0, 300.0,
     900.0,
 ];
-/// Up to the fourteen days that a queue keeps a message.
+/// Buckets up to fourteen days, the longest time that a queue keeps a message.
 const AGES: [f64; 11] = [
     0.1,
     0.5,
@@ -96,7 +64,7 @@ const AGES: [f64; 11] = [
     1_209_600.0,
 ];
 
-/// Made with the first batch, so that the program has set its meter provider.
+/// Created with the first batch, when the program has set its meter provider.
 pub(super) struct Instruments {
     counters: HashMap<&'static str, (Counter<u64>, Option<&'static str>)>,
     histograms: HashMap<&'static str, Histogram<f64>>,
@@ -105,23 +73,26 @@ pub(super) struct Instruments {
 impl Default for Instruments {
     fn default() -> Self {
         let meter: Meter = global::meter("sqs-once");
-        let counters = COUNTERS.map(|(metric, name, unit, outcome)| {
-            let counter = meter.u64_counter(name).with_unit(unit).build();
-            (metric, (counter, outcome))
+        let counter = |name, unit| meter.u64_counter(name).with_unit(unit).build();
+        let records = counter("sqs_once.records", "{record}");
+        let outcomes = Outcome::ALL.map(|outcome| {
+            let counted = (records.clone(), Some(outcome.as_str()));
+            (of_outcome(outcome), counted)
         });
+        let others = COUNTERS.map(|(metric, name, unit)| (metric, (counter(name, unit), None)));
         let histograms = HISTOGRAMS.map(|(metric, name, unit, bounds)| {
             let histogram = meter.f64_histogram(name).with_unit(unit);
             (metric, histogram.with_boundaries(bounds.to_vec()).build())
         });
         Self {
-            counters: counters.into(),
+            counters: outcomes.into_iter().chain(others).collect(),
             histograms: histograms.into(),
         }
     }
 }
 
 impl Instruments {
-    /// No key, message id or function version is an attribute: each of their values would be metrics of its own.
+    /// Keys, message ids and function versions are no attributes, as each of their values would create separate metrics.
     pub(super) fn record(&self, batch: &BatchMetrics, service: &str) {
         let mut attributes = vec![
             KeyValue::new("messaging.system", "aws_sqs"),
@@ -134,21 +105,21 @@ impl Instruments {
                 queue(arn).to_owned(),
             ));
         }
-        for metric in &batch.values {
-            match &metric.value {
+        for (name, value) in &batch.values {
+            match value {
                 Value::Count(count) => {
-                    if let Some((counter, outcome)) = self.counters.get(metric.name) {
+                    if let Some((counter, outcome)) = self.counters.get(name) {
                         let outcome = outcome.map(|it| KeyValue::new("sqs_once.outcome", it));
                         let all: Vec<_> = attributes.iter().cloned().chain(outcome).collect();
                         counter.add(*count, &all);
                     }
                 }
-                Value::Each(values) => {
-                    let scale = match metric.unit {
-                        Unit::Count => 1.0,
-                        Unit::Milliseconds => 1000.0,
+                Value::Each(values) | Value::Durations(values) => {
+                    let scale = match value {
+                        Value::Durations(_) => 1000.0,
+                        _ => 1.0,
                     };
-                    if let Some(histogram) = self.histograms.get(metric.name) {
+                    if let Some(histogram) = self.histograms.get(name) {
                         for value in values {
                             histogram.record(value / scale, &attributes);
                         }

@@ -17,12 +17,12 @@ use crate::time::Timestamp;
 #[cfg(feature = "opentelemetry")]
 use instruments::Instruments;
 
-/// Where the metrics of each batch go.
+/// Chooses where the metrics of each batch go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Metrics {
-    /// To stdout, as one line in CloudWatch's embedded metric format: CloudWatch makes metrics of it, without a
-    /// request of the function's own.
+    /// To stdout, as one line in CloudWatch's embedded metric format. CloudWatch creates metrics from it without a
+    /// request from the function.
     Emf,
     /// Nowhere.
     Off,
@@ -32,41 +32,19 @@ pub enum Metrics {
     OpenTelemetry,
 }
 
-/// The metrics of a batch: sums, or one value for each record.
 pub(crate) struct BatchMetrics {
-    values: Vec<Metric>,
-    /// The ARN of the queue that its messages come from.
+    values: Vec<(&'static str, Value)>,
     #[cfg(feature = "opentelemetry")]
     queue_arn: Option<Arc<str>>,
-}
-
-struct Metric {
-    name: &'static str,
-    unit: Unit,
-    value: Value,
-}
-
-#[derive(Clone, Copy)]
-enum Unit {
-    Count,
-    Milliseconds,
 }
 
 enum Value {
     Count(u64),
     Each(Vec<f64>),
+    /// Milliseconds.
+    Durations(Vec<f64>),
 }
 
-/// A batch as it ended.
-pub(crate) struct Ended<'a> {
-    pub(crate) messages: &'a [Seen],
-    pub(crate) reports: &'a [Report],
-    pub(crate) tally: Tally,
-    pub(crate) duration: Duration,
-    pub(crate) cold_start: bool,
-}
-
-/// The measurements of a message when its batch arrives.
 pub(crate) struct Seen {
     age: Option<Duration>,
     receive_count: Option<u32>,
@@ -86,23 +64,19 @@ impl Seen {
 }
 
 impl BatchMetrics {
-    pub(crate) fn of(batch: Ended<'_>) -> Self {
-        let outcomes = |outcome| {
-            let such = batch
-                .reports
-                .iter()
-                .filter(|report| report.outcome == outcome);
-            such.count() as u64
-        };
-        let tally = batch.tally;
-        let counts: [(&str, u64); 15] = [
-            ("RecordsReceived", batch.messages.len() as u64),
-            ("Processed", outcomes(Outcome::Processed)),
-            ("Duplicates", outcomes(Outcome::Duplicate)),
-            ("Ignored", outcomes(Outcome::Ignored)),
-            ("Failed", outcomes(Outcome::Failed)),
-            ("Terminal", outcomes(Outcome::Terminal)),
-            ("InProgressConflicts", outcomes(Outcome::InProgress)),
+    pub(crate) fn of(
+        messages: &[Seen],
+        reports: &[Report],
+        tally: Tally,
+        duration: Duration,
+        cold_start: bool,
+    ) -> Self {
+        let outcomes = Outcome::ALL.map(|outcome| {
+            let count = reports.iter().filter(|report| report.outcome == outcome);
+            (of_outcome(outcome), count.count() as u64)
+        });
+        let others = [
+            ("RecordsReceived", messages.len() as u64),
             ("Undecodable", tally.undecodable),
             ("PayloadMismatch", tally.payload_mismatches),
             ("LeaseLost", tally.leases_lost),
@@ -110,42 +84,43 @@ impl BatchMetrics {
             ("StoreErrors", tally.store_errors),
             ("DeadlineHits", tally.deadline_hits),
             ("StillRunning", tally.still_running),
-            ("ColdStart", u64::from(batch.cold_start)),
+            ("ColdStart", u64::from(cold_start)),
         ];
-        let counts = counts.map(|(name, count)| Metric {
-            name,
-            unit: Unit::Count,
-            value: Value::Count(count),
-        });
-        let ages = batch.messages.iter().filter_map(|seen| seen.age);
-        let receive_counts = batch.messages.iter().filter_map(|seen| seen.receive_count);
-        let times = [
-            ("MessageAge", ages.map(millis).collect()),
+        let counts = outcomes.into_iter().chain(others);
+        let counts = counts.map(|(name, count)| (name, Value::Count(count)));
+        let ages = messages.iter().filter_map(|seen| seen.age);
+        let receive_counts = messages.iter().filter_map(|seen| seen.receive_count);
+        let handler_durations = tally.handler_durations.into_iter();
+        let each = [
+            ("MessageAge", Value::Durations(ages.map(millis).collect())),
             (
                 "HandlerDuration",
-                tally.handler_durations.into_iter().map(millis).collect(),
+                Value::Durations(handler_durations.map(millis).collect()),
             ),
-            ("BatchDuration", vec![millis(batch.duration)]),
+            ("BatchDuration", Value::Durations(vec![millis(duration)])),
+            (
+                "ReceiveCount",
+                Value::Each(receive_counts.map(f64::from).collect()),
+            ),
         ];
-        let times = times.map(|(name, values)| Metric {
-            name,
-            unit: Unit::Milliseconds,
-            value: Value::Each(values),
-        });
-        let receive_counts = Metric {
-            name: "ReceiveCount",
-            unit: Unit::Count,
-            value: Value::Each(receive_counts.map(f64::from).collect()),
-        };
-        let values = counts.into_iter().chain(times).chain([receive_counts]);
+        let values = counts.chain(each);
         Self {
             values: values.collect(),
             #[cfg(feature = "opentelemetry")]
-            queue_arn: batch
-                .messages
-                .first()
-                .and_then(|seen| seen.queue_arn.clone()),
+            queue_arn: messages.first().and_then(|seen| seen.queue_arn.clone()),
         }
+    }
+}
+
+/// The metric that counts the records with an outcome.
+fn of_outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Processed => "Processed",
+        Outcome::Duplicate => "Duplicates",
+        Outcome::Ignored => "Ignored",
+        Outcome::Failed => "Failed",
+        Outcome::Terminal => "Terminal",
+        Outcome::InProgress => "InProgressConflicts",
     }
 }
 
@@ -153,7 +128,6 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 
-/// Where a consumer's metrics go, and under which name.
 pub(crate) struct Meter {
     metrics: Metrics,
     namespace: Arc<str>,
@@ -163,7 +137,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Without a setting, a function on Lambda writes them and nothing else does.
+    /// Creates a meter. Without a setting, metrics go to CloudWatch's format on Lambda, and nowhere elsewhere.
     pub(crate) fn new(
         metrics: Option<Metrics>,
         namespace: Option<&str>,
@@ -187,7 +161,6 @@ impl Meter {
         self.metrics != Metrics::Off
     }
 
-    /// Once a batch.
     pub(crate) fn flush(&self, batch: &BatchMetrics, now: Timestamp) {
         match self.metrics {
             Metrics::Emf => emf::write(batch, &self.namespace, &self.service, now),

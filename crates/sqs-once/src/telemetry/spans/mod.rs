@@ -1,6 +1,6 @@
 //! Attributes of OpenTelemetry spans, by its conventions for messaging and for Lambda.
 //!
-//! They are set on the log's spans, but not as fields, which would be in every log line.
+//! They are set on the log's spans, but not as fields, because every log line would contain them.
 
 mod xray;
 
@@ -22,8 +22,8 @@ use super::invocation::SAMPLED;
 
 const TRACE_HEADER: &str = "AWSTraceHeader";
 
-/// Hands spans on to the global tracer provider: all from `info` on, and this crate's own from `debug` on. Events are
-/// not among them: they are in the log, and one at `error` would be the end of its span, as it were.
+/// Passes spans to the global tracer provider: all at `info` and above, and this crate's own at `debug` and above.
+/// Events are left out, because they are in the log, and an `error` event would mark its span as failed.
 pub(super) fn layer<S>() -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -44,8 +44,8 @@ where
         }))
 }
 
-/// Whether spans belong to Lambda's X-Ray trace: only if they go to X-Ray too. Otherwise their parent would be missing, and
-/// without active tracing it would disable sampling.
+/// Returns whether spans belong to Lambda's X-Ray trace. They do only if they are exported to X-Ray. Otherwise their
+/// parent would be missing, and without active tracing it would disable sampling.
 fn follows_xray() -> bool {
     let propagators = process_env("OTEL_PROPAGATORS").unwrap_or_default();
     propagators
@@ -53,7 +53,6 @@ fn follows_xray() -> bool {
         .any(|name| name.trim() == "xray-lambda")
 }
 
-/// The span of a batch begins.
 pub(crate) fn batch_began(
     span: &Span,
     messages: &[Message],
@@ -69,7 +68,7 @@ pub(crate) fn batch_began(
     if let Some(lambdas) = header.and_then(xray::read)
         && !around.span().span_context().is_valid()
     {
-        // Fails where no one listens, or the user's layer is one of another version.
+        // Fails without an OpenTelemetry layer, or if the user's layer has another version.
         let _ = span.set_parent(Context::new().with_remote_span_context(lambdas));
     }
     let arn = &invocation.invoked_function_arn;
@@ -95,7 +94,6 @@ pub(crate) fn batch_ended(span: &Span, reports: &[Report]) {
     span.context().span().end();
 }
 
-/// The span of a record begins.
 pub(crate) fn record_began(span: &Span, message: &Message) {
     if span.is_disabled() {
         return;
@@ -113,7 +111,7 @@ pub(crate) fn record_began(span: &Span, message: &Message) {
     begin(span, message.queue_arn().map(queue));
 }
 
-/// Ends the span of a record with the record, even if other code holds a handle to it.
+/// Ends the span of a record when the record ends, even if other code holds a handle to it.
 pub(crate) fn record_ended(span: &Span, message: &Message, report: &Report) {
     if span.is_disabled() {
         return;
@@ -138,13 +136,12 @@ pub(crate) fn record_ended(span: &Span, message: &Message, report: &Report) {
     span.context().span().end();
 }
 
-/// How many keys a request to the store is for.
 pub(crate) fn store_request(span: &Span, keys: usize) {
     span.set_attribute("sqs_once.keys", count(keys));
 }
 
-/// What the spans of batches and of records have in common. Nothing that a sampler may look at comes after this but
-/// the name, which can't be set before.
+/// Sets the attributes that spans of batches and records have in common. Everything that a sampler may use is set here
+/// or earlier, except the name, which can't be set earlier.
 fn begin(span: &Span, queue: Option<&str>) {
     span.set_attribute("faas.trigger", "pubsub");
     span.set_attribute("messaging.system", "aws_sqs");
@@ -160,22 +157,21 @@ fn begin(span: &Span, queue: Option<&str>) {
     span.context().span().update_name(name);
 }
 
-/// The span in which a message was sent, if SQS knows it.
+/// Returns the span in which a message was sent, if SQS knows it.
 fn producer(message: &Message) -> Option<SpanContext> {
     xray::read(message.system_attribute(TRACE_HEADER)?)
 }
 
-/// A queue's name: what its ARN ends with.
+/// Returns a queue's name, the last part of its ARN.
 pub(crate) fn queue(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
 
-/// No record of a batch, and no byte of a message, is so many that it has no number.
+/// Converts a count. Counts of records and bytes always fit.
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The trace header of what is sent from here: the current span's.
 #[cfg(feature = "sqs")]
 pub(crate) fn current_header() -> Option<String> {
     let context = Span::current().context();

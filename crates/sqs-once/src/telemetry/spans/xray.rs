@@ -1,18 +1,17 @@
-//! X-Ray's trace header, with which SQS and Lambda name a position in a trace.
+//! X-Ray's trace header, with which SQS and Lambda identify a span in a trace.
 
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
-/// Reads such as `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1`. Returns `None` unless it names
-/// a span.
+use crate::record::trace_part;
+
+/// Parses a header. Returns `None` unless it names a span.
 pub(super) fn read(header: &str) -> Option<SpanContext> {
-    let value = |name| {
-        let mut parts = header.split(';').map(str::trim);
-        parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
-    };
-    let (time, unique) = value("Root")?.strip_prefix("1-")?.split_once('-')?;
+    let (time, unique) = trace_part(header, "Root")?
+        .strip_prefix("1-")?
+        .split_once('-')?;
     let trace = [hex(time, 8)?, hex(unique, 24)?].concat();
-    let span = hex(value("Parent")?, 16)?;
-    let flags = match value("Sampled") {
+    let span = hex(trace_part(header, "Parent")?, 16)?;
+    let flags = match trace_part(header, "Sampled") {
         Some("1") => TraceFlags::SAMPLED,
         _ => TraceFlags::NOT_SAMPLED,
     };
@@ -31,7 +30,6 @@ fn hex(text: &str, len: usize) -> Option<&str> {
     is_hex.then_some(text)
 }
 
-/// Writes what [`read`] reads.
 #[cfg(feature = "sqs")]
 pub(super) fn write(context: &SpanContext) -> String {
     let trace = context.trace_id().to_string();

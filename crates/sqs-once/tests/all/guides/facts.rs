@@ -1,24 +1,21 @@
 //! Checks the facts in the guides against tests, templates, prices and messages.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
-use crate::guides::{files, name, read, root};
+use crate::guides::{files, guides, name, read, root};
 
 /// The concatenated text of our files with this extension below a folder.
-fn sources(folder: &Path, extension: &str, all: &mut String) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_symlink() || path.file_name().is_some_and(|name| name == "node_modules") {
-            continue;
-        }
-        if path.is_dir() {
-            sources(&path, extension, all);
-        } else if path.extension().is_some_and(|found| found == extension) {
-            all.push_str(&read(&path));
-        }
-    }
+fn sources(folder: &Path, extension: &str) -> String {
+    let files = files(folder, extension);
+    files.iter().map(|path| read(path)).collect()
+}
+
+/// The sources of these packages.
+fn of_packages(packages: &[&str]) -> String {
+    let src = |package| root().join("crates").join(package).join("src");
+    let sources = packages.iter().map(|package| sources(&src(package), "rs"));
+    sources.collect()
 }
 
 /// The texts between back quotes.
@@ -28,10 +25,9 @@ fn quoted(line: &str) -> Vec<&str> {
 
 #[test]
 fn every_test_that_a_guide_names_exists() {
-    let mut code = String::new();
-    for folder in ["crates", "examples", "verification", "tests"] {
-        sources(&root().join(folder), "rs", &mut code);
-    }
+    let folders = ["crates", "examples", "verification", "tests"];
+    let code = folders.map(|folder| sources(&root().join(folder), "rs"));
+    let code = code.concat();
     let is_test = |word: &&str| {
         let is_name = word
             .bytes()
@@ -40,7 +36,7 @@ fn every_test_that_a_guide_names_exists() {
     };
     let mut missing = Vec::new();
     let mut named = 0;
-    for path in files("docs", "md") {
+    for path in guides() {
         let text = read(&path);
         for test in text.lines().flat_map(quoted).filter(is_test) {
             named += 1;
@@ -51,6 +47,13 @@ fn every_test_that_a_guide_names_exists() {
     }
     assert!(named > 50, "only {named} were found");
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Asserts that a page has each of these texts.
+fn says(name: &str, page: &str, texts: impl IntoIterator<Item = String>) {
+    for text in texts {
+        assert!(page.contains(&text), "{name} does not say: {text}");
+    }
 }
 
 /// A template's lines without comments.
@@ -82,10 +85,7 @@ fn the_template_is_quoted_as_it_is_and_nothing_of_it_goes_unexplained() {
         |line: &&String| line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':');
     for line in template.iter().filter(is_name) {
         let name = line.trim().trim_end_matches(':');
-        assert!(
-            guide.contains(name),
-            "docs/template.md does not explain {name}"
-        );
+        says("docs/template.md", &guide, [name.to_owned()]);
     }
 }
 
@@ -159,7 +159,9 @@ fn the_times_are_those_of_the_template() {
     let deliveries = number(&template, "maxReceiveCount");
     assert_eq!(visibility, 6 * timeout + window);
     let guide = read(&root().join("docs/timeouts.md"));
-    for said in [
+    let last = deliveries - 1;
+    let outage = last * visibility;
+    let times = [
         format!("= {window} + {timeout} + 3 |"),
         format!("| {} s | the lease has lapsed", window + timeout + 3),
         format!("= {window} + {timeout} − 1 |"),
@@ -168,60 +170,33 @@ fn the_times_are_those_of_the_template() {
         format!(
             "| {visibility} s | the message is visible again | 6 × `Timeout` + window = 6 × {timeout} + {window} |"
         ),
-        format!("| {} s | the fifth and last", (deliveries - 1) * visibility),
+        format!("| {outage} s | the fifth and last"),
         format!("| {} s | after the fifth delivery", deliveries * visibility),
         format!("| {deliveries} × {visibility} |"),
-    ] {
-        assert!(
-            guide.contains(&said),
-            "docs/timeouts.md does not say: {said}"
-        );
-    }
-    let last = deliveries - 1;
-    let outage = format!(
-        "{last} × {visibility} s = {} s, {} minutes",
-        last * visibility,
-        last * visibility / 60
-    );
-    assert!(
-        guide.contains(&outage),
-        "docs/timeouts.md does not say: {outage}"
-    );
+        format!(
+            "{last} × {visibility} s = {outage} s, {} minutes",
+            outage / 60
+        ),
+    ];
+    says("docs/timeouts.md", &guide, times);
     let modes = plain(&read(&root().join("docs/failure-modes.md")));
-    let buried = format!(
-        "after {last} × {visibility} s: an outage of less than {} minutes",
-        last * visibility / 60
-    );
-    assert!(
-        modes.contains(&buried),
-        "docs/failure-modes.md does not say: {buried}"
-    );
+    let minutes = outage / 60;
+    let buried = format!("after {last} × {visibility} s: an outage of less than {minutes} minutes");
+    says("docs/failure-modes.md", &modes, [buried]);
     let drawing = read(&root().join("docs/diagrams/one-delivery.svg"));
-    for moment in [
-        window,
-        window + timeout - 1,
-        window + timeout,
-        window + timeout + 3,
-    ] {
-        assert!(
-            drawing.contains(&format!(">{moment}<")),
-            "one-delivery.svg lacks {moment}"
-        );
-    }
-    assert!(drawing.contains(&format!(">{visibility} s<")));
+    let end = window + timeout;
+    let moments = [window, end - 1, end, end + 3].map(|moment| format!(">{moment}<"));
+    says("one-delivery.svg", &drawing, moments);
+    says("one-delivery.svg", &drawing, [format!(">{visibility} s<")]);
 }
 
 #[test]
 fn the_prices_are_those_of_the_performance_page() {
-    let (cost, performance) = (
-        plain(&read(&root().join("docs/cost.md"))),
-        read(&root().join("docs/performance.md")),
-    );
+    let cost = plain(&read(&root().join("docs/cost.md")));
+    let performance = read(&root().join("docs/performance.md"));
     for price in ["$0.625", "$0.125", "$0.0000133334"] {
-        assert!(
-            cost.contains(price) && performance.contains(price),
-            "{price}"
-        );
+        says("docs/cost.md", &cost, [price.to_owned()]);
+        says("docs/performance.md", &performance, [price.to_owned()]);
     }
     // CloudWatch's names: the metrics, and the metrics that the alarms watch.
     let measured = read(&root().join("docs/metrics.md"));
@@ -234,30 +209,24 @@ fn the_prices_are_those_of_the_performance_page() {
     let template = template("template.yaml");
     let names = template.iter().filter(|line| line.contains("MetricName: "));
     let watched = names.count();
-    for row in [
-        format!(
-            "| {metrics} metrics of the service at $0.30 | ${:.2} |",
-            metrics as f64 * 0.3
-        ),
-        format!(
-            "| {watched} metrics under the template's alarms at $0.10 | ${:.2} |",
-            watched as f64 * 0.1
-        ),
-    ] {
-        assert!(cost.contains(&row), "docs/cost.md does not say {row}");
-    }
+    let prices = [metrics as f64 * 0.3, watched as f64 * 0.1];
+    let [service, alarms] = prices.map(|price| format!("${price:.2} |"));
+    let rows = [
+        format!("| {metrics} metrics of the service at $0.30 | {service}"),
+        format!("| {watched} metrics under the template's alarms at $0.10 | {alarms}"),
+    ];
+    says("docs/cost.md", &cost, rows);
     let (new, again, failed) = (10_000_000, 500_000, 100_000);
     let writes = 2 * new + again + 2 * failed + failed;
     let reads = again + failed;
     let dollars = f64::from(writes) * 0.625e-6 + f64::from(reads) * 0.125e-6;
-    for sum in [
+    let sums = [
         thousands(writes),
         thousands(reads),
         format!("${dollars:.2} a month"),
         format!("${:.2} per million", dollars / 10.0),
-    ] {
-        assert!(cost.contains(&sum), "docs/cost.md does not say {sum}");
-    }
+    ];
+    says("docs/cost.md", &cost, sums);
 }
 
 fn thousands(number: u32) -> String {
@@ -275,20 +244,9 @@ fn plain(text: &str) -> String {
 
 #[test]
 fn every_message_is_one_that_the_sources_say() {
-    let mut code = String::new();
-    for package in ["sqs-once", "sqs-once-postgres", "sqs-once-operate"] {
-        sources(
-            &root().join("crates").join(package).join("src"),
-            "rs",
-            &mut code,
-        );
-    }
-    sources(
-        &root().join("crates/sqs-once/tests/ui"),
-        "stderr",
-        &mut code,
-    );
-    let code = plain(&code);
+    let code = of_packages(&["sqs-once", "sqs-once-postgres", "sqs-once-operate"]);
+    let ui = sources(&root().join("crates/sqs-once/tests/ui"), "stderr");
+    let code = plain(&(code + &ui));
     let guide = read(&root().join("docs/troubleshooting.md"));
     let (listed, _) = guide.split_once("## No message at all").unwrap();
     let entries = entries(listed);
@@ -338,29 +296,17 @@ fn messages(entry: &str) -> Vec<&str> {
 
 #[test]
 fn every_error_of_the_library_is_in_troubleshooting() {
-    let mut code = String::new();
-    for package in ["sqs-once", "sqs-once-operate"] {
-        sources(
-            &root().join("crates").join(package).join("src"),
-            "rs",
-            &mut code,
-        );
-    }
+    let code = of_packages(&["sqs-once", "sqs-once-operate"]);
     let guide = plain(&read(&root().join("docs/troubleshooting.md")));
     let mut missing = Vec::new();
     for error in code.split("#[error(").skip(1) {
         let Some(text) = error.trim_start().strip_prefix('"') else {
             continue;
         };
-        let text = plain(
-            &text[..text
-                .find("\"\n")
-                .into_iter()
-                .chain(text.find("\","))
-                .chain(text.find("\")"))
-                .min()
-                .unwrap()],
-        );
+        let ends = ["\"\n", "\",", "\")"]
+            .iter()
+            .filter_map(|end| text.find(end));
+        let text = plain(&text[..ends.min().unwrap()]);
         // Uses the longest constant part without back quotes. The start of it is enough.
         let parts = text
             .split('{')

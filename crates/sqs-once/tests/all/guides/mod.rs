@@ -21,15 +21,24 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files of a folder with this extension, in order.
-fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(root().join(folder)).unwrap();
+/// Our files with this extension below a folder, in order.
+pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = paths
-        .filter(|path| path.extension().is_some_and(|found| found == extension))
-        .collect();
+    let ours = paths.filter(|path| !path.is_symlink() && !path.ends_with("node_modules"));
+    let found = ours.flat_map(|path| match path.extension() {
+        _ if path.is_dir() => files(&path, extension),
+        Some(found) if found == extension => vec![path],
+        _ => Vec::new(),
+    });
+    let mut files: Vec<_> = found.collect();
     files.sort();
     files
+}
+
+/// The guides, in order.
+fn guides() -> Vec<PathBuf> {
+    files(&root().join("docs"), "md")
 }
 
 fn name(path: &Path) -> &str {
@@ -64,17 +73,14 @@ fn wrong(path: &Path, to: &str) -> Option<String> {
     if !target.exists() {
         return Some(format!("{}: nothing is at `{to}`", name(path)));
     }
-    let is_there = anchor.is_empty()
-        || Page::read(&read(&target))
-            .anchors()
-            .iter()
-            .any(|is| is == anchor);
+    let has_it = |page: Page| page.anchors().iter().any(|is| is == anchor);
+    let is_there = anchor.is_empty() || has_it(Page::read(&read(&target)));
     (!is_there).then(|| format!("{}: `{to}` has no such heading", name(path)))
 }
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading_that_exist() {
-    let mut pages = files("docs", "md");
+    let mut pages = guides();
     pages.push(root().join("README.md"));
     pages.push(root().join("CONTRIBUTING.md"));
     let mut problems = Vec::new();
@@ -82,27 +88,17 @@ fn every_link_leads_to_a_file_and_a_heading_that_exist() {
         let page = Page::read(&read(&path));
         let definitions = page.definitions();
         let links = definitions.iter().map(|definition| definition.to);
-        problems.extend(
-            links
-                .chain(page.inline())
-                .filter(|to| is_relative(to))
-                .filter_map(|to| wrong(&path, to)),
-        );
+        let links = links.chain(page.inline()).filter(|to| is_relative(to));
+        problems.extend(links.filter_map(|to| wrong(&path, to)));
         for label in page.references() {
-            if !definitions
-                .iter()
-                .any(|definition| definition.label == label)
-            {
+            if !definitions.iter().any(|other| other.label == label) {
                 problems.push(format!("{}: `[{label}]` is not defined", name(&path)));
             }
         }
         for definition in definitions {
             if !page.mentions(definition.label) {
-                problems.push(format!(
-                    "{}: nothing refers to `[{}]`",
-                    name(&path),
-                    definition.label
-                ));
+                let (page, label) = (name(&path), definition.label);
+                problems.push(format!("{page}: nothing refers to `[{label}]`"));
             }
         }
     }
@@ -114,7 +110,7 @@ fn every_link_leads_to_a_file_and_a_heading_that_exist() {
 #[test]
 fn links_and_images_have_a_destination_in_rustdoc() {
     let mut problems = Vec::new();
-    for path in files("docs", "md") {
+    for path in guides() {
         let page = Page::read(&read(&path));
         for to in page.inline() {
             if is_relative(to) && !to.starts_with('#') {
@@ -142,15 +138,9 @@ fn links_and_images_have_a_destination_in_rustdoc() {
 
 /// The destination in rustdoc of a path relative to `docs/`.
 fn in_rustdoc(to: &str) -> Result<String, String> {
-    let (file, anchor) = to
-        .split_once('#')
-        .map_or((to, String::new()), |(file, anchor)| {
-            (file, format!("#{anchor}"))
-        });
-    if let Some(guide) = file
-        .strip_suffix(".md")
-        .filter(|guide| !guide.contains('/'))
-    {
+    let (file, anchor) = to.split_at(to.find('#').unwrap_or(to.len()));
+    let guide = file.strip_suffix(".md");
+    if let Some(guide) = guide.filter(|guide| !guide.contains('/')) {
         return Ok(match guide {
             "README" => format!("crate::guide{anchor}"),
             _ => format!("crate::guide::{}{anchor}", guide.replace('-', "_")),
@@ -189,7 +179,7 @@ fn packaged(package: &str, file: &str) -> String {
 fn every_guide_is_in_rustdoc_and_in_the_index() {
     let modules = read(&root().join("crates/sqs-once/src/guide.rs"));
     let index = read(&root().join("docs/README.md"));
-    for path in files("docs", "md") {
+    for path in guides() {
         let file = name(&path);
         if file == "README.md" {
             continue;

@@ -60,10 +60,8 @@ pub(crate) async fn drive(process: std::process::Command) -> Output {
         "{\"Records\": [{\"messageId\": {\"canary\": 1}}]}",
         "{\"Records\": [{\"messageId\": \"m-0\", \"body\": \"canary\", \"attributes\": \"canary\"}",
     ] {
-        answers.push_str(&format!(
-            "answered: {:?}\n",
-            lambda.invoke(event, TIMEOUT).await
-        ));
+        let answer = lambda.invoke(event, TIMEOUT).await;
+        answers.push_str(&format!("answered: {answer:?}\n"));
     }
     let event = json!({ "Records": [record(0, &order("a"))] }).to_string();
     let answer = lambda
@@ -91,24 +89,18 @@ pub(crate) async fn drive(process: std::process::Command) -> Output {
     output
 }
 
-/// The next action after a line of the process.
-enum Then {
-    Wait,
-    Ask,
-}
-
 /// Asks a process to end while it handles an event, and again.
 async fn asked_to_end(mut function: Child, answers: String) -> Output {
     let mut stdout = BufReader::new(function.stdout.take().unwrap());
     let mut said = answers.into_bytes();
     let pid = function.id().unwrap().to_string();
     let steps = [
-        (AT_WORK, Then::Wait),
-        ("did not end in time", Then::Ask),
-        ("asked to end: ", Then::Ask),
-        ("asked to end again", Then::Wait),
+        (AT_WORK, false),
+        ("did not end in time", true),
+        ("asked to end: ", true),
+        ("asked to end again", false),
     ];
-    for (words, then) in steps {
+    for (words, asks_to_end) in steps {
         let mut line = Vec::new();
         while !String::from_utf8_lossy(&line).contains(words) {
             line.clear();
@@ -116,7 +108,7 @@ async fn asked_to_end(mut function: Child, answers: String) -> Output {
             assert_ne!(read, 0, "it never said {words:?}");
             said.extend(&line);
         }
-        if matches!(then, Then::Ask) {
+        if asks_to_end {
             let asked = Command::new("kill").args(["-TERM", &pid]).status();
             assert!(asked.await.unwrap().success());
         }

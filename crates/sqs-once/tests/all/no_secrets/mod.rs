@@ -14,7 +14,7 @@ mod paths_dynamodb;
 mod paths_input;
 mod paths_once;
 mod paths_store;
-mod sites;
+pub(crate) mod sites;
 mod world;
 
 use std::collections::BTreeSet;

@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use serde_json::json;
 use sqs_once::policy::{Backoff, Cache, FifoFailure};
 use sqs_once::telemetry::Outcome;
 use sqs_once::{Batch, HandlerError, Recorded, Remaining, consumer};
@@ -14,7 +13,8 @@ use crate::no_secrets::paths_dynamodb as dynamodb;
 use crate::no_secrets::paths_input as input;
 use crate::no_secrets::paths_once as once;
 use crate::no_secrets::paths_store as store;
-use crate::no_secrets::world::{Order, Unkept, World, id, order, own_words, record};
+use crate::no_secrets::world::{Order, Unkept, World, id, own_words};
+use crate::support::SECOND;
 use crate::support::sqs::{Sqs, Turn};
 
 pub(crate) type Walk = Pin<Box<dyn Future<Output = ()>>>;
@@ -41,7 +41,7 @@ table! {
     failed: "the handler's own words",
     failed_at_every_level: "the handler's own words",
     failed_for_a_while: "SQS answered",
-    failed_while_sqs_does_not_answer: "was postponed",
+    failed_while_sqs_does_not_answer: "were hidden",
     nearly_visible_again: "visibility timeout is nearly over",
     nobody_knows_when_visible_again: "does not say its visibility timeout",
     terminal: "dead letter: ",
@@ -101,15 +101,9 @@ pub(crate) async fn go() {
 
 async fn processed() {
     let world = World::new();
-    world
-        .invoke(&world.recording(), [order("a"), order("b")])
-        .await;
-    world
-        .invoke(
-            &world.recording().readable_keys(true),
-            [order("a"), order("b")],
-        )
-        .await;
+    world.orders(&world.recording(), ["a", "b"]).await;
+    let readable = world.recording().readable_keys(true);
+    world.orders(&readable, ["a", "b"]).await;
 }
 
 async fn duplicate() {
@@ -117,47 +111,38 @@ async fn duplicate() {
     for readable in [false, true] {
         let consumer = world.recording().readable_keys(readable);
         for _ in 0..2 {
-            world.invoke(&consumer, [order("a"), order("b")]).await;
+            world.orders(&consumer, ["a", "b"]).await;
         }
     }
 }
 
 async fn duplicate_in_the_batch() {
     let world = World::new();
-    world
-        .invoke(&world.recording(), [order("a"), order("a")])
-        .await;
+    world.orders(&world.recording(), ["a", "a"]).await;
 }
 
 async fn duplicate_from_the_cache() {
     let world = World::new();
     let consumer = world.recording().cache(Cache::new(10));
     for _ in 0..2 {
-        world.invoke(&consumer, [order("a")]).await;
+        world.orders(&consumer, ["a"]).await;
     }
     println!("{consumer:?}");
 }
 
 async fn result_that_cannot_be_kept() {
     let world = World::new();
-    let keyed = || consumer::<Order>().key(id);
-    world
-        .invoke(
-            &world.consumer(keyed().handler(async |_: Order| Recorded(Unkept))),
-            [order("a")],
-        )
-        .await;
+    let unkept = async |_: Order| Recorded(Unkept);
+    world.orders(&world.handling(unkept), ["a"]).await;
     let large = async |_: Order| Recorded("canary-data".repeat(30_000));
-    world
-        .invoke(&world.consumer(keyed().handler(large)), [order("b")])
-        .await;
+    world.orders(&world.handling(large), ["b"]).await;
 }
 
 async fn failed() {
     let world = World::new();
-    world.invoke(&world.failing(own_words), [order("a")]).await;
+    world.orders(&world.failing(own_words), ["a"]).await;
     let consumer = world.failing(own_words).raise_on_total_failure(true);
-    world.invoke(&consumer, [order("a")]).await;
+    world.orders(&consumer, ["a"]).await;
 }
 
 async fn failed_at_every_level() {
@@ -169,48 +154,39 @@ async fn failed_at_every_level() {
         Level::WARN,
         Level::ERROR,
     ] {
-        let consumer = world
-            .failing(own_words)
-            .record_level(Outcome::Failed, level);
-        world.invoke(&consumer, [order("a")]).await;
+        let failing = world.failing(own_words);
+        let consumer = failing.record_level(Outcome::Failed, level);
+        world.orders(&consumer, ["a"]).await;
     }
 }
 
 async fn failed_for_a_while() {
-    let refused = [
-        "AccessDenied",
-        "ReceiptHandleIsInvalid",
-        "AWS.SimpleQueueService.NonExistentQueue",
-    ]
-    .map(Turn::Refuse);
-    for turn in refused
-        .into_iter()
-        .chain([Turn::RefuseEntries(&[0]), Turn::LoseAnswer])
-    {
+    for turn in [
+        Turn::Refuse("AccessDenied"),
+        Turn::Refuse("ReceiptHandleIsInvalid"),
+        Turn::Refuse("AWS.SimpleQueueService.NonExistentQueue"),
+        Turn::RefuseEntries(&[0]),
+        Turn::LoseAnswer,
+    ] {
         let world = World::with(Sqs::always(turn));
-        let later = || own_words().into_retry_after(Duration::from_secs(7));
-        let backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(9));
+        let later = || own_words().into_retry_after(7 * SECOND);
+        let backoff = Backoff::exponential(SECOND, 9 * SECOND);
         let consumer = world.failing(later).backoff(backoff);
-        world.invoke(&consumer, [order("a"), order("b")]).await;
+        world.orders(&consumer, ["a", "b"]).await;
     }
 }
 
 async fn failed_while_sqs_does_not_answer() {
-    let world = World::with(Sqs::always(Turn::Hang));
-    let later = || own_words().into_retry_after(Duration::from_secs(7));
-    let event = json!({ "Records": [record(0, &order("a"))] });
-    world
-        .invoke_with(&world.failing(later), event, Duration::from_secs(3))
-        .await;
+    let mut world = World::with(Sqs::always(Turn::Hang));
+    world.timeout = 3 * SECOND;
+    let later = || own_words().into_retry_after(7 * SECOND);
+    world.orders(&world.failing(later), ["a"]).await;
 }
 
-async fn slow(world: World) {
-    let a_minute = async |_: Order| sleep(Duration::from_secs(60)).await;
-    let slow = world.consumer(consumer::<Order>().key(id).handler(a_minute));
-    let event = json!({ "Records": [record(0, &order("a"))] });
-    world
-        .invoke_with(&slow, event, Duration::from_secs(90))
-        .await;
+async fn slow(mut world: World) {
+    world.timeout = 90 * SECOND;
+    let a_minute = async |_: Order| sleep(60 * SECOND).await;
+    world.orders(&world.handling(a_minute), ["a"]).await;
 }
 
 async fn nearly_visible_again() {
@@ -221,11 +197,13 @@ async fn nobody_knows_when_visible_again() {
     slow(World::with(Sqs::always(Turn::Refuse("AccessDenied")))).await;
 }
 
+fn no_use() -> HandlerError {
+    own_words().into_terminal()
+}
+
 async fn terminal() {
     let world = World::new();
-    world
-        .invoke(&world.failing(|| own_words().into_terminal()), [order("a")])
-        .await;
+    world.orders(&world.failing(no_use), ["a"]).await;
     world.invoke(&world.recording(), ["canary"]).await;
 }
 
@@ -236,9 +214,7 @@ async fn terminal_and_not_moved() {
         Turn::LoseAnswer,
     ] {
         let world = World::with(Sqs::always(turn));
-        world
-            .invoke(&world.failing(|| own_words().into_terminal()), [order("a")])
-            .await;
+        world.orders(&world.failing(no_use), ["a"]).await;
     }
 }
 
@@ -250,8 +226,7 @@ async fn terminal_without_a_body() {
 async fn panicked() {
     let world = World::new();
     let panics = async |_: Order| -> Result<(), HandlerError> { panic!("the handler's own words") };
-    let consumer = world.consumer(consumer::<Order>().key(id).handler(panics));
-    world.invoke(&consumer, [order("a")]).await;
+    world.orders(&world.handling(panics), ["a"]).await;
 }
 
 struct Fragile;
@@ -268,29 +243,21 @@ async fn panicked_when_dropped() {
         let _held = Fragile;
         sleep(Duration::MAX).await;
     };
-    let consumer = world.consumer(consumer::<Order>().key(id).handler(endless));
-    world.invoke(&consumer, [order("a")]).await;
+    world.orders(&world.handling(endless), ["a"]).await;
 }
 
 async fn deadline() {
     let world = World::new();
     let slow = async |_: Order, remaining: Remaining| sleep(remaining.duration() * 2).await;
-    let consumer = world
-        .consumer(consumer::<Order>().key(id).handler(slow))
-        .concurrency(1);
-    world.invoke(&consumer, [order("a"), order("b")]).await;
+    let consumer = world.handling(slow).concurrency(1);
+    world.orders(&consumer, ["a", "b"]).await;
 }
 
 async fn record_timeout() {
     let world = World::new();
-    let slow = async |_: Order| sleep(Duration::from_secs(20)).await;
-    let consumer = world.consumer(consumer::<Order>().key(id).handler(slow));
-    world
-        .invoke(
-            &consumer.record_timeout(Duration::from_secs(1)),
-            [order("a")],
-        )
-        .await;
+    let slow = async |_: Order| sleep(20 * SECOND).await;
+    let consumer = world.handling(slow).record_timeout(SECOND);
+    world.orders(&consumer, ["a"]).await;
 }
 
 async fn hooks_fail() {
@@ -301,8 +268,8 @@ async fn hooks_fail() {
             .on_success(refuse)
             .on_duplicate(refuse)
             .on_failure(refuse);
-        world.invoke(&consumer, [order("a")]).await;
-        world.invoke(&consumer, [order("a")]).await;
+        world.orders(&consumer, ["a"]).await;
+        world.orders(&consumer, ["a"]).await;
     }
 }
 
@@ -313,9 +280,7 @@ async fn fifo() {
             ..World::new()
         };
         let consumer = world.failing(own_words).fifo(failure);
-        world
-            .invoke(&consumer, [order("a"), order("b"), order("c")])
-            .await;
+        world.orders(&consumer, ["a", "b", "c"]).await;
     }
 }
 
@@ -336,14 +301,12 @@ async fn batch_handler() {
         println!("{orders:?} {outcome:?}");
         outcome
     };
-    let bodies = || ["a", "b", "c", "d", "a"].map(order);
-    world
-        .invoke(&world.consumer(keyed().batch_handler(mixed)), bodies())
-        .await;
+    let orders = ["a", "b", "c", "d", "a"];
+    let mixed = world.consumer(keyed().batch_handler(mixed));
+    world.orders(&mixed, orders).await;
     let failing = async |_: Batch<Order>| Err::<sqs_once::BatchOutcome, _>(own_words());
-    world
-        .invoke(&world.consumer(keyed().batch_handler(failing)), bodies())
-        .await;
+    let failing = world.consumer(keyed().batch_handler(failing));
+    world.orders(&failing, orders).await;
 }
 
 async fn cannot_start() {

@@ -1,11 +1,8 @@
 //! Paths through DynamoDB's answers, which quote the request.
 
-use std::time::Duration;
-
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_dynamodb::{Client, Config};
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
@@ -15,7 +12,8 @@ use sqs_once::policy::Mode;
 use sqs_once::{Consumer, DynamoDbStore, Recorded, Writes, consumer};
 
 use crate::no_secrets::paths_store::update;
-use crate::no_secrets::world::{Order, World, id, order};
+use crate::no_secrets::world::{Order, World, id};
+use crate::support::SECOND;
 
 /// DynamoDB's errors for a whole request.
 pub(crate) const ERRORS: [(u16, &str); 9] = [
@@ -30,11 +28,14 @@ pub(crate) const ERRORS: [(u16, &str); 9] = [
     (500, "InternalServerError"),
 ];
 
+/// The answer to an operation's request, with a code.
+type Answer = fn(&str, &Value, &str) -> String;
+
 /// A DynamoDB with the same kind of answer to every request.
 #[derive(Clone, Debug)]
 pub(crate) struct Quoting {
     status: u16,
-    answer: fn(&str, &Value, &str) -> String,
+    answer: Answer,
     code: &'static str,
 }
 
@@ -45,6 +46,10 @@ impl Quoting {
             let type_of = format!("com.amazonaws.dynamodb.v20120810#{code}");
             json!({ "__type": type_of, "message": quoting(request) }).to_string()
         };
+        Self::new(status, answer, code)
+    }
+
+    fn new(status: u16, answer: Answer, code: &'static str) -> Self {
         Self {
             status,
             answer,
@@ -54,10 +59,7 @@ impl Quoting {
 
     pub(crate) fn store(self) -> DynamoDbStore {
         let connector = SharedHttpConnector::new(self);
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::from_static("eu-central-1"))
-            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        let config = crate::support::dynamodb::config("http://127.0.0.1:9")
             .retry_config(RetryConfig::disabled())
             .http_client(http_client_fn(move |_, _| connector.clone()))
             .build();
@@ -126,22 +128,12 @@ fn consumers(world: &World, store: &Quoting) -> [Consumer; 4] {
 }
 
 async fn all_ways(store: &Quoting) {
-    let world = World::new();
+    let mut world = World::new();
+    // Enough time for the retries.
+    world.timeout = 2 * SECOND;
     for consumer in consumers(&world, store) {
-        for orders in [&["a"][..], &["a", "b"]] {
-            let records = orders.iter().enumerate();
-            let records: Vec<_> = records
-                .map(|(at, name)| crate::no_secrets::world::record(at, &order(name)))
-                .collect();
-            // Enough time for the retries.
-            world
-                .invoke_with(
-                    &consumer,
-                    json!({ "Records": records }),
-                    Duration::from_secs(2),
-                )
-                .await;
-        }
+        world.orders(&consumer, ["a"]).await;
+        world.orders(&consumer, ["a", "b"]).await;
     }
 }
 
@@ -157,30 +149,26 @@ pub(crate) async fn errors() {
         "ThrottlingError",
         "SomethingNew",
     ] {
-        all_ways(&Quoting {
-            status: 200,
-            answer: each,
-            code,
-        })
-        .await;
+        all_ways(&Quoting::new(200, each, code)).await;
     }
 }
 
 /// An answer that refuses each part of its request.
 fn each(operation: &str, request: &Value, code: &str) -> String {
-    let refusal = |part: &Value| json!({ "Code": code, "Message": quoting(part) });
     match operation {
-        "BatchExecuteStatement" => {
-            let statements = request["Statements"].as_array().unwrap().iter();
-            let errors = statements.map(|one| json!({ "Error": refusal(one) }));
-            json!({ "Responses": errors.collect::<Vec<_>>() }).to_string()
-        }
-        _ => quoted_error(request, code),
+        "BatchExecuteStatement" => statements(
+            request,
+            |one| json!({ "Code": code, "Message": quoting(one) }),
+        ),
+        _ => json!({ "__type": code, "message": quoting(request) }).to_string(),
     }
 }
 
-fn quoted_error(request: &Value, code: &str) -> String {
-    json!({ "__type": code, "message": quoting(request) }).to_string()
+/// The answer to a batch whose statements fail with these errors.
+fn statements(request: &Value, error: impl Fn(&Value) -> Value) -> String {
+    let all = request["Statements"].as_array().unwrap().iter();
+    let errors = all.map(|one| json!({ "Error": error(one) }));
+    json!({ "Responses": errors.collect::<Vec<_>>() }).to_string()
 }
 
 /// An item in the table.
@@ -199,11 +187,7 @@ fn item(status: &str) -> Value {
 fn shown(operation: &str, request: &Value, status: &str) -> String {
     let refused = |kind: &str| json!({ "Code": kind, "Message": "The conditional request failed", "Item": item(status) });
     match operation {
-        "BatchExecuteStatement" => {
-            let statements = request["Statements"].as_array().unwrap().iter();
-            let errors = statements.map(|_| json!({ "Error": refused("ConditionalCheckFailed") }));
-            json!({ "Responses": errors.collect::<Vec<_>>() }).to_string()
-        }
+        "BatchExecuteStatement" => statements(request, |_| refused("ConditionalCheckFailed")),
         "BatchGetItem" => {
             json!({ "Responses": { "table": [item(status)] }, "UnprocessedKeys": {} }).to_string()
         }
@@ -223,12 +207,7 @@ fn shown(operation: &str, request: &Value, status: &str) -> String {
 /// The HTTP status of a refusal depends on the operation, and the SDK depends on the status.
 async fn refusing(status: &'static str) {
     for http in [200, 400] {
-        all_ways(&Quoting {
-            status: http,
-            answer: shown,
-            code: status,
-        })
-        .await;
+        all_ways(&Quoting::new(http, shown, status)).await;
     }
 }
 
@@ -244,12 +223,7 @@ pub(crate) async fn unreadable_items() {
             .replace("\"N\":\"99999999999\"", "\"S\":\"canary-expiration\"")
     };
     for status in [200, 400] {
-        all_ways(&Quoting {
-            status,
-            answer,
-            code: "",
-        })
-        .await;
+        all_ways(&Quoting::new(status, answer, "")).await;
     }
 }
 
@@ -264,12 +238,7 @@ pub(crate) async fn garbage() {
         },
     ] {
         for status in [200, 403, 503] {
-            all_ways(&Quoting {
-                status,
-                answer,
-                code: "",
-            })
-            .await;
+            all_ways(&Quoting::new(status, answer, "")).await;
         }
     }
 }

@@ -13,12 +13,8 @@ use crate::no_secrets::world::{Order, World, id, order, record};
 
 pub(crate) async fn not_json() {
     let world = World::new();
-    world
-        .invoke(
-            &world.recording(),
-            ["canary", "{\"id\": canary}", "{\"canary\": \"", "\"canary"],
-        )
-        .await;
+    let bodies = ["canary", "{\"id\": canary}", "{\"canary\": \"", "\"canary"];
+    world.invoke(&world.recording(), bodies).await;
 }
 
 /// A payload whose error quotes the rejected value.
@@ -70,18 +66,16 @@ pub(crate) async fn not_base64() {
     let bytes = consumer_with(Bytes)
         .key(MessageAttribute::new("card"))
         .handler(async |_: Vec<u8>| {});
-    world
-        .invoke(&world.consumer(bytes), ["canary!", "Y2FuYXJ5"])
-        .await;
+    let bodies = ["canary!", "Y2FuYXJ5"];
+    world.invoke(&world.consumer(bytes), bodies).await;
 }
 
-fn envelope_bench(world: &World) -> [Consumer; 4] {
-    let keyed = || world.recording();
+fn enveloped(world: &World) -> [Consumer; 4] {
     [
-        keyed().envelope(Sns),
-        keyed().envelope(EventBridge),
-        keyed().envelope(S3),
-        keyed().envelope(Auto),
+        world.recording().envelope(Sns),
+        world.recording().envelope(EventBridge),
+        world.recording().envelope(S3),
+        world.recording().envelope(Auto),
     ]
 }
 
@@ -98,17 +92,16 @@ pub(crate) async fn unusable_envelopes() {
         json!({ "Records": [{ "eventSource": "aws:s3", "s3": { "bucket": { "name": "canary" }, "object": { "key": "%ff" } } }] }),
         json!({ "Records": [{ "eventSource": "aws:s3" }, { "eventSource": "aws:s3", "s3": "canary" }] }),
     ];
-    for consumer in envelope_bench(&world) {
-        world
-            .invoke(&consumer, bodies.iter().map(ToString::to_string))
-            .await;
+    let bodies = bodies.map(|body| body.to_string());
+    for consumer in enveloped(&world) {
+        world.invoke(&consumer, &bodies).await;
     }
 }
 
 pub(crate) async fn ignored() {
     let world = World::new();
     let test = json!({ "Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "canary", "RequestId": "canary" });
-    for consumer in envelope_bench(&world) {
+    for consumer in enveloped(&world) {
         world.invoke(&consumer, [test.to_string()]).await;
     }
 }
@@ -122,7 +115,7 @@ pub(crate) async fn missing_key() {
     let world = World::new();
     for missing in [MissingKey::Terminal, MissingKey::Retry] {
         world
-            .invoke(&keyless(&world).missing_key(missing), [order("a")])
+            .orders(&keyless(&world).missing_key(missing), ["a"])
             .await;
     }
 }
@@ -130,7 +123,7 @@ pub(crate) async fn missing_key() {
 pub(crate) async fn unprotected() {
     let world = World::new();
     let consumer = keyless(&world).missing_key(MissingKey::ProcessUnprotected);
-    world.invoke(&consumer, [order("a")]).await;
+    world.orders(&consumer, ["a"]).await;
 }
 
 pub(crate) async fn unusable_keys() {
@@ -140,26 +133,21 @@ pub(crate) async fn unusable_keys() {
     let panicking = |order: &Order| -> String { panic!("no key in {order:?}") };
     let blank = |_: &Order| ("canary", " ");
     let keyed = || consumer::<Order>();
+    let handler = async |_: Order| {};
     for consumer in [
-        keyed().key(long).handler(async |_: Order| {}),
-        keyed().key(failing).handler(async |_: Order| {}),
-        keyed().key(panicking).handler(async |_: Order| {}),
-        keyed().key(blank).handler(async |_: Order| {}),
-        keyed()
-            .key(JsonPointer::new(""))
-            .handler(async |_: Order| {}),
-        keyed()
-            .key(JmesPath::new("[id, card]"))
-            .handler(async |_: Order| {}),
-        keyed()
-            .key(JmesPath::new("abs(id)"))
-            .handler(async |_: Order| {}),
+        keyed().key(long).handler(handler),
+        keyed().key(failing).handler(handler),
+        keyed().key(panicking).handler(handler),
+        keyed().key(blank).handler(handler),
+        keyed().key(JsonPointer::new("")).handler(handler),
+        keyed().key(JmesPath::new("[id, card]")).handler(handler),
+        keyed().key(JmesPath::new("abs(id)")).handler(handler),
         keyed()
             .key(id)
             .fingerprint(|_: &Order| Err::<String, _>("canary-fingerprint"))
-            .handler(async |_: Order| {}),
+            .handler(handler),
     ] {
-        world.invoke(&world.consumer(consumer), [order("a")]).await;
+        world.orders(&world.consumer(consumer), ["a"]).await;
     }
     crate::no_secrets::world::show(&KeyError::Extractor("canary".to_owned()));
 }
@@ -168,22 +156,18 @@ pub(crate) async fn mismatch() {
     for mismatch in [PayloadMismatch::Warn, PayloadMismatch::Reject] {
         let world = World::new();
         let consumer = world.recording().payload_mismatch(mismatch);
-        world.invoke(&consumer, [order("a")]).await;
+        world.orders(&consumer, ["a"]).await;
         let other = order("a").replace("card\":\"canary-card", "card\":\"canary-other");
         world.invoke(&consumer, [&other, &order("a")]).await;
     }
 }
 
 pub(crate) async fn invalid_events() {
-    let world = World::new();
+    let mut world = World::new();
     let mut unnamed = record(0, &order("a"));
     unnamed["messageId"] = json!(null);
-    let timeout = Duration::from_secs(30);
-    world
-        .invoke_with(&world.recording(), json!({ "Records": [unnamed] }), timeout)
-        .await;
-    let event = json!({ "Records": [record(0, &order("a"))] });
-    world
-        .invoke_with(&world.recording(), event, Duration::ZERO)
-        .await;
+    let event = json!({ "Records": [unnamed] });
+    world.invoke_with(&world.recording(), event).await;
+    world.timeout = Duration::ZERO;
+    world.orders(&world.recording(), ["a"]).await;
 }

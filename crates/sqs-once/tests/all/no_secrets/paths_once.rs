@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqs_once::store::{Status, Store, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::Clock;
-use sqs_once::{HandlerError, Idempotency, Once, RunError};
+use sqs_once::{HandlerError, Idempotency, Once};
 
 use crate::no_secrets::paths_dynamodb::{self, Quoting};
 use crate::no_secrets::paths_store::foreign;
@@ -31,13 +31,8 @@ async fn work<T, W: Future<Output = Result<T, HandlerError>>>(
     let invocation = idempotency.until(world.clock.now() + Duration::from_secs(30));
     match invocation.run(KEY, work).await {
         Ok(once) => println!("duplicate: {}", once.is_duplicate()),
-        Err(error) => told(&error),
+        Err(error) => show(&error),
     }
-}
-
-/// Also prints the error as `lambda_runtime` logs it when a function returns it.
-fn told(error: &RunError) {
-    show(error);
 }
 
 pub(crate) async fn done() {
@@ -68,7 +63,7 @@ pub(crate) async fn refused() {
         let ran: Result<Once<u8>, _> = invocation
             .run(&key, || ready(Ok::<_, HandlerError>(7)))
             .await;
-        told(&ran.unwrap_err());
+        show(&ran.unwrap_err());
     }
 }
 

@@ -7,9 +7,9 @@ use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::policy::{Disposition, InProgress, Mode};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
 use sqs_once::time::Clock;
-use sqs_once::{HandlerError, Recorded, ResultExt, Writes, consumer};
+use sqs_once::{HandlerError, Recorded, ResultExt, Writes};
 
-use crate::no_secrets::world::{Order, World, id, order, own_words};
+use crate::no_secrets::world::{Order, World, own_words};
 use crate::support::database::{Database, Ledger};
 use crate::support::item_id;
 
@@ -17,26 +17,21 @@ use crate::support::item_id;
 pub(crate) fn foreign(world: &World, status: Status) {
     let key = sqs_once::BusinessKey::new("canary-key-a").unwrap();
     let now = world.clock.now();
-    world.store.inner.put({
-        let mut item = Item::new(item_id(&key), status);
-        item.lease_until = Some(now + Duration::from_secs(600));
-        item.expiration = Some(now + Duration::from_secs(600));
-        item.data = Some("canary-data".into());
-        item.owner = Some(Owner::from_bits(7));
-        item
-    });
+    let mut item = Item::new(item_id(&key), status);
+    item.lease_until = Some(now + Duration::from_secs(600));
+    item.expiration = Some(now + Duration::from_secs(600));
+    item.data = Some("canary-data".into());
+    item.owner = Some(Owner::from_bits(7));
+    world.store.inner.put(item);
 }
 
 pub(crate) async fn in_progress() {
     let world = World::new();
     foreign(&world, Status::InProgress);
-    world
-        .invoke(&world.recording(), [order("a"), order("a")])
-        .await;
-    let waiting = world
-        .recording()
-        .in_progress(InProgress::Wait(Duration::from_secs(1)));
-    world.invoke(&waiting, [order("a")]).await;
+    world.orders(&world.recording(), ["a", "a"]).await;
+    let wait = InProgress::Wait(Duration::from_secs(1));
+    let waiting = world.recording().in_progress(wait);
+    world.orders(&waiting, ["a"]).await;
 }
 
 pub(crate) async fn lease_lost() {
@@ -51,14 +46,13 @@ pub(crate) async fn lease_lost() {
         foreign(&world, Status::InProgress);
         async { Recorded("canary-data") }
     };
-    let consumer = world.consumer(consumer::<Order>().key(id).handler(losing));
-    world.invoke(&consumer, [order("a")]).await;
+    world.orders(&world.handling(losing), ["a"]).await;
 }
 
 pub(crate) async fn unknown_status() {
     let world = World::new();
     foreign(&world, Status::Unknown("PAUSED\n".to_owned()));
-    world.invoke(&world.recording(), [order("a")]).await;
+    world.orders(&world.recording(), ["a"]).await;
 }
 
 const KINDS: [StoreErrorKind; 8] = [
@@ -77,10 +71,8 @@ pub(crate) async fn store_fails() {
         for call in ["claim", "settle"] {
             let world = World::new();
             world.store.fail(call, kind, usize::MAX);
-            world
-                .invoke(&world.recording(), [order("a"), order("b")])
-                .await;
-            world.invoke(&world.failing(own_words), [order("c")]).await;
+            world.orders(&world.recording(), ["a", "b"]).await;
+            world.orders(&world.failing(own_words), ["c"]).await;
         }
     }
 }
@@ -127,12 +119,10 @@ pub(crate) async fn writes() {
                 println!("{writes:?}");
                 writes
             };
-            let consumer = world
-                .consumer(consumer::<Order>().key(id).handler(writing))
-                .mode(mode);
+            let consumer = world.handling(writing).mode(mode);
             world.store.fail_condition(0, 1);
             for _ in 0..3 {
-                world.invoke(&consumer, [order("a"), order("a")]).await;
+                world.orders(&consumer, ["a", "a"]).await;
             }
         }
     }
@@ -147,11 +137,8 @@ pub(crate) async fn writes_that_cannot_be() {
             .terminal()
     };
     let twice = async |_: Order| Writes::new().update(update()).update(update());
-    for consumer in [
-        consumer::<Order>().key(id).handler(not_an_item),
-        consumer::<Order>().key(id).handler(twice),
-    ] {
-        world.invoke(&world.consumer(consumer), [order("a")]).await;
+    for consumer in [world.handling(not_an_item), world.handling(twice)] {
+        world.orders(&consumer, ["a"]).await;
     }
 }
 
@@ -163,11 +150,9 @@ pub(crate) async fn transaction() {
         database.begins([turn.clone()]);
         database.commits([turn]);
         let working = async |_: Order, ledger: Ledger| ledger.write("canary-effect");
-        let consumer = world
-            .consumer(consumer::<Order>().key(id).handler(working))
-            .store(database);
+        let consumer = world.handling(working).store(database);
         for _ in 0..3 {
-            world.invoke(&consumer, [order("a"), order("b")]).await;
+            world.orders(&consumer, ["a", "b"]).await;
         }
     }
 }
@@ -176,6 +161,6 @@ pub(crate) async fn recorded_after() {
     let world = World::new();
     let consumer = world.recording().mode(Mode::RecordAfter);
     for _ in 0..2 {
-        world.invoke(&consumer, [order("a")]).await;
+        world.orders(&consumer, ["a"]).await;
     }
 }

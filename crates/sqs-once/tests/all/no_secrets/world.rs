@@ -3,19 +3,18 @@
 use std::error::Error;
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::{Context, LambdaEvent};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
+use sqs_once::handler::Handler;
 use sqs_once::hook::RecordEnd;
-use sqs_once::testing::TestClock;
-use sqs_once::testing::TestSettings;
+use sqs_once::testing::{TestClock, TestSettings};
 use sqs_once::time::Clock;
-use sqs_once::{Consumer, HandlerError, Recorded};
+use sqs_once::{Consumer, HandlerError, Recorded, consumer};
 use tower_service::Service;
 
 use crate::support::sqs::Sqs;
-use crate::support::{FIFO, STANDARD, TestStore};
+use crate::support::{DLQ, FIFO, SECOND, STANDARD, TestStore};
 
 /// The payload.
 #[derive(Debug, Deserialize)]
@@ -72,6 +71,7 @@ pub(crate) struct World {
     pub(crate) clock: TestClock,
     pub(crate) sqs: Sqs,
     pub(crate) is_fifo: bool,
+    pub(crate) timeout: Duration,
 }
 
 impl World {
@@ -85,6 +85,7 @@ impl World {
             clock: TestClock::new(),
             sqs,
             is_fifo: false,
+            timeout: 30 * SECOND,
         }
     }
 
@@ -95,28 +96,30 @@ impl World {
             .store(self.store.clone())
             .clock(self.clock.clone())
             .sqs_client(self.sqs.client())
-            .dead_letter_queue("https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq")
+            .dead_letter_queue(DLQ)
             .on_success(shown)
             .on_duplicate(shown)
             .on_failure(shown)
     }
 
+    /// A consumer with this handler of orders.
+    pub(crate) fn handling<X: 'static>(&self, handler: impl Handler<Order, (), X>) -> Consumer {
+        self.consumer(consumer().key(id).handler(handler))
+    }
+
     /// A consumer whose handler succeeds and records data.
     pub(crate) fn recording(&self) -> Consumer {
-        self.consumer(
-            sqs_once::consumer::<Order>()
-                .key(id)
-                .handler(async |_: Order| Recorded("canary-data")),
-        )
+        self.handling(async |_: Order| Recorded("canary-data"))
     }
 
     /// A consumer whose handler returns this error.
     pub(crate) fn failing(&self, error: fn() -> HandlerError) -> Consumer {
-        self.consumer(
-            sqs_once::consumer::<Order>()
-                .key(id)
-                .handler(move |_: Order| async move { Err::<(), _>(error()) }),
-        )
+        self.handling(move |_: Order| async move { Err::<(), _>(error()) })
+    }
+
+    /// Invokes a consumer with an order for each name, and prints the answer.
+    pub(crate) async fn orders<const N: usize>(&self, consumer: &Consumer, names: [&str; N]) {
+        self.invoke(consumer, names.map(order)).await;
     }
 
     /// Invokes a consumer with a record for each body, and prints the answer.
@@ -132,25 +135,18 @@ impl World {
                 record["eventSourceARN"] = FIFO.into();
             }
         }
-        self.invoke_with(
-            consumer,
-            json!({ "Records": records }),
-            Duration::from_secs(30),
-        )
-        .await;
+        self.invoke_with(consumer, json!({ "Records": records }))
+            .await;
     }
 
-    pub(crate) async fn invoke_with(&self, consumer: &Consumer, event: Value, timeout: Duration) {
-        let event: SqsEvent = serde_json::from_value(event).unwrap();
+    pub(crate) async fn invoke_with(&self, consumer: &Consumer, event: Value) {
+        let event = serde_json::from_value(event).unwrap();
         let mut context = Context::default();
-        if !timeout.is_zero() {
-            context.deadline = (self.clock.now() + timeout).as_millis();
+        if !self.timeout.is_zero() {
+            context.deadline = (self.clock.now() + self.timeout).as_millis();
         }
-        match consumer
-            .clone()
-            .call(LambdaEvent::new(event, context))
-            .await
-        {
+        let invocation = LambdaEvent::new(event, context);
+        match consumer.clone().call(invocation).await {
             Ok(answer) => println!("answered: {answer:?}"),
             Err(error) => show(&error),
         }

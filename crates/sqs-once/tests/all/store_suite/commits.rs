@@ -1,41 +1,39 @@
 //! A handler's writes and the record of its key: both or neither, through the real SDK.
 
-use std::collections::HashMap;
+use std::ops::Deref;
 
 use aws_sdk_dynamodb::types::{
     AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, Update,
 };
+use serde_json::{Value, json};
 use sqs_once::conformance::Fixture;
-use sqs_once::idempotency::{Commitment, Refusal, on_committed};
 use sqs_once::policy::Disposition;
-use sqs_once::store::{Committed, Conflict, DynamoDbStore, Settlement, Settling, Store, Writes};
+use sqs_once::store::{Committed, Conflict, Settlement, Store, StoreError, Writes};
 use sqs_once_local::{KeyAttribute, TableDescription};
 
-use crate::store_suite::support::{
-    OnDynamoDb, commit, completion, new_claims, rivals, settlements,
-};
-use crate::support::wire::Wire;
+use crate::store_suite::support::{Networked, commit_of, new_claims, new_commit, rivals};
 
 /// The store's table and two tables of the handler, in the same DynamoDB.
-pub(crate) struct Shop {
-    pub(crate) table: OnDynamoDb,
-    pub(crate) wire: Wire,
-    pub(crate) store: DynamoDbStore,
+pub(crate) struct Shop(Networked);
+
+impl Deref for Shop {
+    type Target = Networked;
+
+    fn deref(&self) -> &Networked {
+        &self.0
+    }
 }
 
 pub(crate) async fn shop() -> Shop {
-    on(OnDynamoDb::start().await).await
+    on(Networked::with([]).await)
 }
 
 /// A shop with the default layout and one with another.
 async fn shops() -> [Shop; 2] {
-    [
-        shop().await,
-        on(OnDynamoDb::with_other_layout().await).await,
-    ]
+    Networked::both().await.map(on)
 }
 
-async fn on(table: OnDynamoDb) -> Shop {
+fn on(networked: Networked) -> Shop {
     for name in ["orders", "stock"] {
         let description = TableDescription {
             name: name.to_owned(),
@@ -43,39 +41,49 @@ async fn on(table: OnDynamoDb) -> Shop {
             sort_key: None,
             ttl_attribute: None,
         };
-        table.local.create_table(&description).unwrap();
+        networked.table.local.create_table(&description).unwrap();
     }
-    let wire = Wire::to(&table.local.endpoint(), []).await;
-    let store = table.store_at(&wire.endpoint());
-    Shop { table, wire, store }
+    Shop(networked)
 }
 
 impl Shop {
     pub(crate) async fn commit(&self, settlement: &Settlement, writes: &Writes) -> Committed {
+        self.try_commit(settlement, writes).await.unwrap()
+    }
+
+    pub(crate) async fn fails(&self, settlement: &Settlement, writes: &Writes) -> StoreError {
+        self.try_commit(settlement, writes).await.unwrap_err()
+    }
+
+    async fn try_commit(
+        &self,
+        settlement: &Settlement,
+        writes: &Writes,
+    ) -> Result<Committed, StoreError> {
         let atomic = self.store.atomic_writes().unwrap();
-        atomic.commit(settlement, writes).await.unwrap()
+        atomic.commit(settlement, writes).await
+    }
+
+    /// The item of a settlement's key is as it left it.
+    pub(crate) async fn assert_written(&self, settlement: &Settlement) {
+        let item = self.table.peek(&settlement.id).await;
+        assert_eq!(item, Some(settlement.write(None)));
     }
 
     /// The pieces of `article` in stock.
-    pub(crate) async fn stock(&self, article: &str) -> Option<u32> {
-        let item = self.get("stock", article).await?;
-        Some(item["pieces"].as_n().unwrap().parse().unwrap())
+    pub(crate) fn stock(&self, article: &str) -> Option<u64> {
+        let item = self.get("stock", article)?;
+        Some(item["pieces"]["N"].as_str().unwrap().parse().unwrap())
     }
 
-    pub(crate) async fn get(
-        &self,
-        table: &str,
-        id: &str,
-    ) -> Option<HashMap<String, AttributeValue>> {
-        let get = self.table.client.get_item().table_name(table);
-        let get = get.key("id", text(id)).consistent_read(true);
-        get.send().await.unwrap().item
+    pub(crate) fn get(&self, table: &str, id: &str) -> Option<Value> {
+        let key = json!({ "id": { "S": id } });
+        self.table.local.item(table, key).unwrap()
     }
 
-    pub(crate) async fn put_stock(&self, article: &str, pieces: u32) {
-        let put = self.table.client.put_item().table_name("stock");
-        let put = put.item("id", text(article)).item("pieces", number(pieces));
-        put.send().await.unwrap();
+    pub(crate) fn put_stock(&self, article: &str, pieces: u64) {
+        let item = json!({ "id": { "S": article }, "pieces": { "N": pieces.to_string() } });
+        self.table.local.put_item("stock", item).unwrap();
     }
 }
 
@@ -83,7 +91,7 @@ pub(crate) fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
 }
 
-pub(crate) fn number(value: u32) -> AttributeValue {
+pub(crate) fn number(value: u64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
@@ -117,147 +125,67 @@ fn conflict(committed: Committed) -> Conflict {
 #[tokio::test]
 async fn the_writes_and_the_record_of_the_key_happen_in_one_request() {
     for shop in shops().await {
-        shop.put_stock("a-7", 3).await;
-        shop.put_stock("old", 1).await;
-        let settlement = settlements(&new_claims(1), &commit()).remove(0);
-        let delete = Delete::builder()
-            .table_name("stock")
-            .key("id", text("old"))
-            .build()
-            .unwrap();
-        let check = ConditionCheck::builder()
-            .table_name("orders")
-            .key("id", text("o-2"))
-            .condition_expression("attribute_not_exists(id)")
-            .build()
-            .unwrap();
+        shop.put_stock("a-7", 3);
+        shop.put_stock("old", 1);
+        let settlement = new_commit();
+        let delete = Delete::builder().table_name("stock").key("id", text("old"));
+        let check = ConditionCheck::builder().table_name("orders");
+        let check = check.key("id", text("o-2"));
+        let check = check.condition_expression("attribute_not_exists(id)");
         let writes = Writes::new()
             .put_item(order("o-1"))
             .update(taken("a-7"))
-            .delete(delete)
-            .check(check);
+            .delete(delete.build().unwrap())
+            .check(check.build().unwrap());
         assert_eq!(shop.commit(&settlement, &writes).await, Committed::Written);
         assert_eq!(shop.wire.seen(), ["TransactWriteItems"]);
-        assert!(shop.get("orders", "o-1").await.is_some());
-        assert_eq!(shop.stock("a-7").await, Some(2));
-        assert_eq!(shop.stock("old").await, None);
-        let item = shop.table.peek(&settlement.id).await;
-        assert_eq!(item, Some(settlement.write(None)));
+        assert!(shop.get("orders", "o-1").is_some());
+        assert_eq!(shop.stock("a-7"), Some(2));
+        assert_eq!(shop.stock("old"), None);
+        shop.assert_written(&settlement).await;
     }
 }
 
+/// The second order's own condition fails too, since the first delivery made it.
 #[tokio::test]
-async fn no_writes_at_all_still_record_the_key() {
+async fn a_duplicate_writes_nothing_and_takes_one_request_whatever_its_own_conditions_say() {
     for shop in shops().await {
-        let settlement = settlements(&new_claims(1), &commit()).remove(0);
-        let committed = shop.commit(&settlement, &Writes::new()).await;
-        assert_eq!(committed, Committed::Written);
-        let item = shop.table.peek(&settlement.id).await;
-        assert_eq!(item, Some(settlement.write(None)));
-    }
-}
-
-#[tokio::test]
-async fn a_duplicate_writes_nothing_and_takes_one_request() {
-    for shop in shops().await {
-        shop.put_stock("a-7", 3).await;
-        let claims = new_claims(1);
-        let first = settlements(&claims, &commit()).remove(0);
-        let again = settlements(&rivals(&claims), &commit()).remove(0);
-        let writes = Writes::new().update(taken("a-7"));
-        shop.commit(&first, &writes).await;
-        let kept = Box::new(shop.table.peek(&first.id).await.unwrap());
-        shop.wire.seen();
-        let committed = shop.commit(&again, &writes).await;
-        assert_eq!(committed, Committed::Refused(kept));
-        assert_eq!(shop.wire.seen(), ["TransactWriteItems"]);
-        assert_eq!(shop.stock("a-7").await, Some(2));
-    }
-}
-
-#[tokio::test]
-async fn a_duplicate_whose_own_condition_fails_is_a_duplicate_and_no_conflict() {
-    for shop in shops().await {
-        let claims = new_claims(1);
-        let first = settlements(&claims, &commit()).remove(0);
-        let again = settlements(&rivals(&claims), &commit()).remove(0);
-        let writes = Writes::new().put_item(order("o-1"));
-        shop.commit(&first, &writes).await;
-        let kept = Box::new(shop.table.peek(&first.id).await.unwrap());
-        let committed = shop.commit(&again, &writes).await;
-        assert_eq!(committed, Committed::Refused(kept));
-    }
-}
-
-#[tokio::test]
-async fn a_key_that_another_worker_has_is_left_to_it() {
-    for shop in shops().await {
-        shop.put_stock("a-7", 3).await;
-        let claims = new_claims(1);
-        shop.table.store().claim(&rivals(&claims)).await;
-        let settlement = settlements(&claims, &commit()).remove(0);
-        let writes = Writes::new().update(taken("a-7"));
-        let Committed::Refused(item) = shop.commit(&settlement, &writes).await else {
-            panic!("committed over a live claim");
-        };
-        let commitment = on_committed(settlement.owner, None, Some(&item));
-        let lease_until = Some(claims[0].lease_until);
-        assert_eq!(
-            commitment,
-            Commitment::Refused(Refusal::InProgress { lease_until })
-        );
-        assert_eq!(shop.stock("a-7").await, Some(3));
-    }
-}
-
-#[tokio::test]
-async fn a_claim_of_its_own_is_committed_over() {
-    for shop in shops().await {
-        let claims = new_claims(1);
-        shop.table.store().claim(&claims).await;
-        let settlement = settlements(&claims, &commit()).remove(0);
-        let writes = Writes::new().put_item(order("o-1"));
-        assert_eq!(shop.commit(&settlement, &writes).await, Committed::Written);
-        assert!(shop.get("orders", "o-1").await.is_some());
+        shop.put_stock("a-7", 3);
+        for writes in [
+            Writes::new().update(taken("a-7")),
+            Writes::new().put_item(order("o-1")),
+        ] {
+            let claims = new_claims(1);
+            let first = commit_of(&claims);
+            shop.commit(&first, &writes).await;
+            let kept = Box::new(shop.table.peek(&first.id).await.unwrap());
+            shop.wire.seen();
+            let again = commit_of(&rivals(&claims));
+            let committed = shop.commit(&again, &writes).await;
+            assert_eq!(committed, Committed::Refused(kept));
+            assert_eq!(shop.wire.seen(), ["TransactWriteItems"]);
+        }
+        assert_eq!(shop.stock("a-7"), Some(2));
     }
 }
 
 #[tokio::test]
 async fn a_condition_that_is_not_met_writes_nothing_and_shows_the_item_it_asked_for() {
     for shop in shops().await {
-        shop.put_stock("a-7", 0).await;
-        let settlement = settlements(&new_claims(1), &commit()).remove(0);
+        shop.put_stock("a-7", 0);
+        let settlement = new_commit();
         let writes = Writes::new().put_item(order("o-1")).update(taken("a-7"));
         let conflict = conflict(shop.commit(&settlement, &writes).await);
-        assert_eq!(
-            shop.wire.seen(),
-            ["TransactWriteItems", "BatchGetItem"],
-            "a duplicate's own conditions fail too: the key has the last word"
-        );
+        // A duplicate's own conditions fail too: the key has the last word.
+        assert_eq!(shop.wire.seen(), ["TransactWriteItems", "BatchGetItem"]);
         assert_eq!(conflict.index(), 1);
+        let write = (conflict.write().operation(), conflict.write().table());
+        assert_eq!(write, ("update", "stock"));
         assert_eq!(conflict.item().unwrap()["pieces"], number(0));
-        assert_eq!(
-            conflict.to_string(),
-            "write 1 (update of table `stock`): its condition was not met"
-        );
-        assert!(shop.get("orders", "o-1").await.is_none());
+        let said = "write 1 (update of table `stock`): its condition was not met";
+        assert_eq!(conflict.to_string(), said);
+        assert!(shop.get("orders", "o-1").is_none());
         assert_eq!(shop.table.peek(&settlement.id).await, None);
-    }
-}
-
-#[tokio::test]
-async fn a_conflict_leaves_the_claim_as_it_was() {
-    for shop in shops().await {
-        let claims = new_claims(1);
-        shop.table.store().claim(&claims).await;
-        let settlement = settlements(&claims, &commit()).remove(0);
-        let writes = Writes::new().update(taken("none"));
-        let conflict = conflict(shop.commit(&settlement, &writes).await);
-        assert!(conflict.item().is_none());
-        let item = shop.table.peek(&settlement.id).await;
-        assert_eq!(item, Some(claims[0].write(None)));
-        let released = settlements(&claims, &Settling::Release);
-        assert!(shop.table.store().settle(&released).await[0].is_ok());
     }
 }
 
@@ -278,7 +206,7 @@ async fn of_several_conditions_that_are_not_met_the_first_with_a_rule_decides() 
         ),
         (writes().on_conflict(2, terminal), 0),
     ] {
-        let settlement = settlements(&new_claims(1), &commit()).remove(0);
+        let settlement = new_commit();
         let conflict = conflict(shop.commit(&settlement, &writes).await);
         assert_eq!(conflict.index(), decides, "{writes:?}");
     }
@@ -293,21 +221,26 @@ fn absent(id: &str) -> ConditionCheck {
     check.build().unwrap()
 }
 
+/// The write units are those that DynamoDB reports.
 #[tokio::test]
-async fn a_key_whose_completion_is_expired_is_committed_again_with_a_larger_fence() {
-    for shop in shops().await {
-        let claims = new_claims(1);
-        shop.table.store().claim(&claims).await;
-        let done = settlements(&claims, &completion());
-        shop.table.store().settle(&done).await;
-        let before = shop.table.peek(&claims[0].id).await;
-        let mut later = settlements(&rivals(&claims), &commit()).remove(0);
-        if let Settling::Commit(recording) = &mut later.settling {
-            recording.now = claims[0].expiration + std::time::Duration::from_secs(1);
+async fn a_commit_takes_two_units_for_the_record_of_its_key_and_for_each_write() {
+    let shop = shop().await;
+    for n in [0, 1, 2, 7] {
+        for is_claimed in [false, true] {
+            let claims = new_claims(1);
+            if is_claimed {
+                shop.taken(&claims).await;
+            }
+            let orders = (0..n).map(|i| order(&format!("o-{is_claimed}-{n}-{i}")));
+            let writes = orders.fold(Writes::new(), Writes::put_item);
+            let committed = shop.commit(&commit_of(&claims), &writes).await;
+            assert_eq!(committed, Committed::Written);
+            let units = f64::from(2 + 2 * n);
+            assert_eq!(
+                shop.wire.units(),
+                units,
+                "{n} writes, claimed: {is_claimed}"
+            );
         }
-        let writes = Writes::new().put_item(order("o-1"));
-        assert_eq!(shop.commit(&later, &writes).await, Committed::Written);
-        let item = shop.table.peek(&later.id).await;
-        assert_eq!(item, Some(later.write(before.as_ref())));
     }
 }

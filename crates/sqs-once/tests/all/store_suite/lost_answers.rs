@@ -1,38 +1,12 @@
 //! Requests without an answer, executed or not.
 
-use sqs_once::conformance::Fixture;
 use sqs_once::idempotency::{Admission, Completion, claim, on_claimed, on_completed};
-use sqs_once::store::{
-    Claim, DynamoDbStore, Fence, Item, Settled, Settling, Store, StoreErrorKind,
-};
+use sqs_once::store::{Claim, Fence, Settled, Settling, Store, StoreErrorKind};
 
 use crate::store_suite::support::{
-    NOW, OnDynamoDb, completion, new_claims, recording, rivals, settlements, store_at,
+    NOW, Networked, completion, new_claims, recording, rivals, settlements,
 };
-use crate::support::wire::{Turn, Wire};
-
-struct Unreliable {
-    table: OnDynamoDb,
-    wire: Wire,
-    store: DynamoDbStore,
-}
-
-async fn unreliable(turns: impl IntoIterator<Item = Turn>) -> Unreliable {
-    let table = OnDynamoDb::start().await;
-    let wire = Wire::to(&table.local.endpoint(), turns).await;
-    let store = store_at(&wire.endpoint());
-    Unreliable { table, wire, store }
-}
-
-impl Unreliable {
-    async fn items(&self, claims: &[Claim]) -> Vec<Option<Item>> {
-        let mut items = Vec::new();
-        for claim in claims {
-            items.push(self.table.peek(&claim.id).await);
-        }
-        items
-    }
-}
+use crate::support::wire::Turn;
 
 /// The ways to lose a write's answer after DynamoDB executed the write.
 fn losses() -> [Turn; 3] {
@@ -48,66 +22,49 @@ const OWN: Admission = Admission::Run {
     fence: Fence::first(NOW),
 };
 
-#[tokio::test]
-async fn a_lone_claim_whose_answer_was_lost_is_sent_again_and_recognised_as_own() {
-    for loss in losses() {
-        let network = unreliable([loss]).await;
-        let claims = new_claims(1);
-        let claimed = network.store.claim(&claims).await;
-        assert_eq!(on_claimed(&claims[0], claimed[0].as_ref().unwrap()), OWN);
-        assert_eq!(network.items(&claims).await, [Some(claims[0].write(None))]);
-        assert_eq!(network.wire.seen(), ["UpdateItem", "UpdateItem"]);
+/// Sends claims of new keys, which the store must recognise as its own.
+async fn assert_own(network: &Networked, claims: &[Claim]) {
+    for (claim, claimed) in claims.iter().zip(network.store.claim(claims).await) {
+        assert_eq!(on_claimed(claim, &claimed.unwrap()), OWN);
     }
+    let written = claims.iter().map(|claim| Some(claim.write(None)));
+    assert_eq!(network.items(claims).await, written.collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn claims_in_a_batch_whose_answer_was_lost_are_sent_again_and_recognised_as_own() {
+async fn claims_whose_answer_was_lost_are_sent_again_and_recognised_as_own() {
+    let [update, batch, read] = ["UpdateItem", "BatchExecuteStatement", "BatchGetItem"];
     for loss in losses() {
-        let network = unreliable([loss]).await;
-        let claims = new_claims(3);
-        let claimed = network.store.claim(&claims).await;
-        for (claim, claimed) in claims.iter().zip(claimed) {
-            assert_eq!(on_claimed(claim, &claimed.unwrap()), OWN);
+        for (count, requests) in [(1, &[update, update][..]), (3, &[batch, batch, read])] {
+            let network = Networked::with([loss.clone()]).await;
+            let claims = new_claims(count);
+            assert_own(&network, &claims).await;
+            assert_eq!(network.wire.seen(), requests, "{loss:?}");
         }
-        let written: Vec<_> = claims.iter().map(|claim| Some(claim.write(None))).collect();
-        assert_eq!(network.items(&claims).await, written);
-        assert_eq!(
-            network.wire.seen(),
-            [
-                "BatchExecuteStatement",
-                "BatchExecuteStatement",
-                "BatchGetItem"
-            ]
-        );
     }
 }
 
 #[tokio::test]
 async fn a_claim_that_never_arrived_is_sent_again_and_granted() {
     for count in [1, 2] {
-        let network = unreliable([Turn::LoseRequest]).await;
-        let claims = new_claims(count);
-        for (claim, claimed) in claims.iter().zip(network.store.claim(&claims).await) {
-            assert_eq!(on_claimed(claim, &claimed.unwrap()), OWN);
-        }
+        let network = Networked::with([Turn::LoseRequest]).await;
+        assert_own(&network, &new_claims(count)).await;
     }
 }
 
 #[tokio::test]
 async fn a_settlement_whose_answer_was_lost_is_sent_again_and_counts_once() {
     for loss in losses() {
-        for (settling, count) in [completion(), Settling::Release, recording()]
-            .into_iter()
-            .flat_map(|settling| [(settling.clone(), 1), (settling, 2)])
-        {
-            let network = unreliable([]).await;
+        let kinds = [completion(), Settling::Release, recording()];
+        for (settling, count) in kinds.iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
+            let network = Networked::with([]).await;
             let claims = new_claims(count);
             let claimed = !matches!(settling, Settling::Record { .. });
             if claimed {
                 network.store.claim(&claims).await;
             }
             network.wire.next([loss.clone()]);
-            let sent = settlements(&claims, &settling);
+            let sent = settlements(&claims, settling);
             let settled = network.store.settle(&sent).await;
             for settled in settled {
                 let settled = settled.unwrap();
@@ -116,14 +73,11 @@ async fn a_settlement_whose_answer_was_lost_is_sent_again_and_counts_once() {
                     _ => assert_eq!(on_completed(&settled), Completion::Recorded),
                 }
             }
-            let written: Vec<_> = claims
-                .iter()
-                .zip(&sent)
-                .map(|(claim, settlement)| {
-                    let before = claimed.then(|| claim.write(None));
-                    Some(settlement.write(before.as_ref()))
-                })
-                .collect();
+            let written = claims.iter().zip(&sent).map(|(claim, settlement)| {
+                let before = claimed.then(|| claim.write(None));
+                Some(settlement.write(before.as_ref()))
+            });
+            let written: Vec<_> = written.collect();
             assert_eq!(network.items(&claims).await, written, "{settling:?}");
         }
     }
@@ -132,7 +86,7 @@ async fn a_settlement_whose_answer_was_lost_is_sent_again_and_counts_once() {
 #[tokio::test]
 async fn a_claim_that_is_never_answered_is_unknown_and_recognised_when_it_is_sent_later() {
     for count in [1, 3] {
-        let network = unreliable(vec![Turn::LoseAnswer; 3]).await;
+        let network = Networked::with(vec![Turn::LoseAnswer; 3]).await;
         let claims = new_claims(count);
         for claimed in network.store.claim(&claims).await {
             let error = claimed.unwrap_err();
@@ -141,32 +95,13 @@ async fn a_claim_that_is_never_answered_is_unknown_and_recognised_when_it_is_sen
         }
         let written: Vec<_> = claims.iter().map(|claim| Some(claim.write(None))).collect();
         assert_eq!(network.items(&claims).await, written);
-        for (claim, claimed) in claims.iter().zip(network.store.claim(&claims).await) {
-            assert_eq!(on_claimed(claim, &claimed.unwrap()), OWN);
-        }
-        assert_eq!(network.items(&claims).await, written);
+        assert_own(&network, &claims).await;
     }
 }
 
 #[tokio::test]
-async fn a_batch_whose_answer_was_lost_knows_its_own_claims_from_those_of_others() {
-    let network = unreliable([]).await;
-    let claims = new_claims(4);
-    let rivals = rivals(&claims[1..3]);
-    network.store.claim(&rivals).await;
-    network.wire.next([Turn::LoseAnswer]);
-    let claimed = network.store.claim(&claims).await;
-    let own: Vec<bool> = claims
-        .iter()
-        .zip(claimed)
-        .map(|(claim, claimed)| on_claimed(claim, &claimed.unwrap()) == OWN)
-        .collect();
-    assert_eq!(own, [true, false, false, true]);
-}
-
-#[tokio::test]
 async fn a_key_that_had_an_item_is_claimed_with_one_attempt_since_others_wait_for_it() {
-    let network = unreliable([]).await;
+    let network = Networked::with([]).await;
     let given_back = new_claims(1);
     network.store.claim(&given_back).await;
     let releases = settlements(&given_back, &Settling::Release);

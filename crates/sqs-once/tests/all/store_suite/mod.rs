@@ -4,7 +4,6 @@
 mod commits;
 mod commits_refused;
 mod commits_unanswered;
-mod commits_units;
 mod conformance;
 mod errors;
 mod layout;

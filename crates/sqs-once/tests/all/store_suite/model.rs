@@ -1,374 +1,198 @@
-//! Runs random histories on a store and on the reference, and compares them.
+//! Runs random histories on the DynamoDB store and on the store in memory, which decides by the protocol's own
+//! functions, and compares them.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
+use proptest::sample::subsequence;
 use sqs_once::MemoryStore;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
+    Claim, Fence, Item, Owner, Recording, Seen, Settlement, Settling, Status, Store, StoreError,
 };
 use sqs_once::time::Timestamp;
 
-use crate::store_suite::support::{InMemory, NOW, OnDynamoDb};
+use crate::store_suite::support::{NOW, OnDynamoDb};
 
-/// A step of a history. Keys and owners are numbers; times are milliseconds after `NOW`.
+/// A step of a history.
 #[derive(Clone, Debug)]
 enum Step {
-    Claim(Vec<(u8, ClaimOf)>),
-    Settle(Vec<(u8, SettlementOf)>),
-    Read(Vec<u8>),
+    /// Claims, each with the item that it saw, or `None` for the current item.
+    Claim(Vec<(Claim, Option<Seen>)>),
+    Settle(Vec<Settlement>),
+    Read(Vec<ItemId>),
     /// Another program writes an item.
-    Plant(u8, ItemOf),
-    Delete(u8),
-}
-
-#[derive(Clone, Debug)]
-struct ClaimOf {
-    owner: u8,
-    now: u64,
-    lease: u64,
-    retention: u64,
-    fingerprint: Option<u8>,
-    seen: SeenOf,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum SeenOf {
-    Nothing,
-    /// The current item.
-    It,
-    Another(Option<u64>),
-}
-
-#[derive(Clone, Debug)]
-enum SettlementOf {
-    Complete(u8, u64, Option<u8>),
-    Release(u8),
-    Record(RecordingOf),
-    Commit(RecordingOf),
-}
-
-#[derive(Clone, Debug)]
-struct RecordingOf {
-    owner: u8,
-    now: u64,
-    retention: u64,
-    fingerprint: Option<u8>,
-    data: Option<u8>,
-}
-
-#[derive(Clone, Debug)]
-struct ItemOf {
-    status: u8,
-    lease: Option<u64>,
-    expiration: Option<u64>,
-    fingerprint: Option<u8>,
-    owner: Option<u8>,
-    fence: Option<u64>,
+    Plant(Item),
+    Delete(ItemId),
 }
 
 const KEYS: u8 = 4;
-const OWNERS: u8 = 3;
+
+fn id(key: u8) -> ItemId {
+    ItemId::from_stored(format!("model#{key:064x}"))
+}
 
 /// A few times that are close together or equal, since stores differ at boundaries.
-fn time() -> impl Strategy<Value = u64> {
-    prop_oneof![0_u64..5, 995_u64..1005, 0_u64..4000]
+fn time() -> impl Strategy<Value = Duration> {
+    prop_oneof![0_u64..5, 995_u64..1005, 0_u64..4000].prop_map(Duration::from_millis)
 }
 
-fn claim() -> impl Strategy<Value = ClaimOf> {
-    let seen = prop_oneof![
-        2 => Just(SeenOf::Nothing),
-        4 => Just(SeenOf::It),
-        1 => option::of(1_u64..9).prop_map(SeenOf::Another),
-    ];
-    let fingerprint = option::of(0_u8..2);
-    (0..OWNERS, time(), time(), time(), fingerprint, seen).prop_map(
-        |(owner, now, lease, retention, fingerprint, seen)| ClaimOf {
-            owner,
-            now,
-            lease,
-            retention,
-            fingerprint,
-            seen,
+fn owner() -> impl Strategy<Value = Owner> {
+    (0_u128..3).prop_map(Owner::from_bits)
+}
+
+fn fingerprint() -> impl Strategy<Value = Option<Fingerprint>> {
+    option::of("[ab]".prop_map(|body| Fingerprint::of_body(&body)))
+}
+
+fn fence() -> impl Strategy<Value = Option<Fence>> {
+    option::of((1_u64..9).prop_map(Fence::from_stored))
+}
+
+/// A claim of the first key.
+fn claim() -> impl Strategy<Value = (Claim, Option<Seen>)> {
+    let seen = prop_oneof![2 => Just(Seen::Nothing), 1 => fence().prop_map(Seen::Item)];
+    let seen = option::weighted(0.4, seen);
+    (owner(), time(), time(), time(), fingerprint(), seen).prop_map(
+        |(owner, now, lease, retention, fingerprint, seen)| {
+            let now = NOW + now;
+            let mut claim = Claim::new(id(0), owner, now, now + lease, now + retention);
+            claim.fingerprint = fingerprint;
+            (claim, seen)
         },
     )
 }
 
-fn recording() -> impl Strategy<Value = RecordingOf> {
-    let (fingerprint, data) = (option::of(0_u8..2), option::of(0_u8..2));
-    (0..OWNERS, time(), time(), fingerprint, data).prop_map(
-        |(owner, now, retention, fingerprint, data)| RecordingOf {
-            owner,
-            now,
-            retention,
-            fingerprint,
-            data,
-        },
-    )
-}
-
-fn settlement() -> impl Strategy<Value = SettlementOf> {
-    let data = || option::of(0_u8..2);
+fn settling() -> impl Strategy<Value = Settling> {
+    let data = || option::of("data [01]");
+    let recording = || {
+        let parts = (time(), time(), fingerprint(), data());
+        parts.prop_map(|(now, retention, fingerprint, data)| {
+            let mut recording = Recording::new(NOW + now, NOW + now + retention);
+            recording.fingerprint = fingerprint;
+            recording.data = data.map(Into::into);
+            recording
+        })
+    };
     prop_oneof![
-        (0..OWNERS, time(), data())
-            .prop_map(|(owner, at, data)| SettlementOf::Complete(owner, at, data)),
-        (0..OWNERS).prop_map(SettlementOf::Release),
-        recording().prop_map(SettlementOf::Record),
-        recording().prop_map(SettlementOf::Commit),
+        (time(), data()).prop_map(|(at, data)| Settling::complete(NOW + at, data.map(Into::into))),
+        Just(Settling::Release),
+        recording().prop_map(Settling::Record),
+        recording().prop_map(Settling::Commit),
     ]
 }
 
-fn item() -> impl Strategy<Value = ItemOf> {
-    (
-        0_u8..3,
-        option::of(time()),
-        option::of(time()),
-        option::of(0_u8..2),
-        option::of(0..OWNERS),
-        option::of(1_u64..9),
+/// An item of the first key.
+fn item() -> impl Strategy<Value = Item> {
+    let statuses = vec![
+        Status::InProgress,
+        Status::Completed,
+        Status::Unknown("PAUSED".to_owned()),
+    ];
+    let at = || option::of(time().prop_map(|at| NOW + at));
+    let status = prop::sample::select(statuses);
+    let owner = option::of(owner());
+    (status, at(), at(), fingerprint(), owner, fence()).prop_map(
+        |(status, lease_until, expiration, fingerprint, owner, fence)| {
+            let mut item = Item::new(id(0), status);
+            item.lease_until = lease_until;
+            item.expiration = expiration.map(|at| Timestamp::from_secs(at.as_secs()));
+            item.fingerprint = fingerprint;
+            item.owner = owner;
+            item.fence = fence;
+            item
+        },
     )
-        .prop_map(
-            |(status, lease, expiration, fingerprint, owner, fence)| ItemOf {
-                status,
-                lease,
-                expiration,
-                fingerprint,
-                owner,
-                fence,
-            },
-        )
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    let keys = usize::from(KEYS);
     prop_oneof![
-        4 => btree_map(0..KEYS, claim(), 1..=usize::from(KEYS))
-            .prop_map(|claims| Step::Claim(claims.into_iter().collect())),
-        4 => btree_map(0..KEYS, settlement(), 1..=usize::from(KEYS))
-            .prop_map(|settlements| Step::Settle(settlements.into_iter().collect())),
-        1 => proptest::sample::subsequence((0..KEYS).collect::<Vec<_>>(), 0..=usize::from(KEYS))
-            .prop_map(Step::Read),
-        1 => (0..KEYS, item()).prop_map(|(key, item)| Step::Plant(key, item)),
-        1 => (0..KEYS).prop_map(Step::Delete),
+        4 => btree_map(0..KEYS, claim(), 1..=keys).prop_map(|claims| {
+            let claims = claims.into_iter().map(|(key, (mut claim, seen))| {
+                claim.id = id(key);
+                (claim, seen)
+            });
+            Step::Claim(claims.collect())
+        }),
+        4 => btree_map(0..KEYS, (owner(), settling()), 1..=keys).prop_map(|settlements| {
+            let settlements = settlements.into_iter();
+            let new = |(key, (owner, settling))| Settlement::new(id(key), owner, settling);
+            Step::Settle(settlements.map(new).collect())
+        }),
+        1 => subsequence((0..KEYS).map(id).collect::<Vec<_>>(), 0..=keys).prop_map(Step::Read),
+        1 => (0..KEYS, item()).prop_map(|(key, mut item)| {
+            item.id = id(key);
+            Step::Plant(item)
+        }),
+        1 => (0..KEYS).prop_map(|key| Step::Delete(id(key))),
     ]
 }
 
-/// Converts a history's numbers to keys, owners and times.
-struct History {
-    nonce: u128,
+/// Each answer, none of which may be an error.
+fn all<T>(answers: Vec<Result<T, StoreError>>) -> Vec<T> {
+    let answers: Result<_, _> = answers.into_iter().collect();
+    answers.unwrap()
 }
 
-impl History {
-    fn id(&self, key: u8) -> ItemId {
-        ItemId::from_stored(format!("model#{:032x}{key:032x}", self.nonce))
+/// Runs the same history on both stores. Compares every answer, and after each step every item.
+async fn compare(table: &OnDynamoDb, steps: Vec<Step>) {
+    let memory = MemoryStore::new();
+    for key in 0..KEYS {
+        table.delete(&id(key)).await;
     }
-
-    fn claim(&self, (key, claim): (u8, ClaimOf), reference: &Reference) -> Claim {
-        let (id, now) = (self.id(key), at(claim.now));
-        let standing = reference.0.get(&id);
-        let mut new = Claim::new(
-            id,
-            owner(claim.owner),
-            now,
-            now + Duration::from_millis(claim.lease),
-            now + Duration::from_millis(claim.retention),
-        );
-        new.seen = match claim.seen {
-            SeenOf::Nothing => Seen::Nothing,
-            SeenOf::It => standing.map_or(Seen::Nothing, |item| Seen::Item(item.fence)),
-            SeenOf::Another(fence) => Seen::Item(fence.map(Fence::from_stored)),
-        };
-        new.fingerprint = claim.fingerprint.map(fingerprint);
-        new
-    }
-
-    fn settlement(&self, (key, settlement): (u8, SettlementOf)) -> Settlement {
-        let (by, settling) = match settlement {
-            SettlementOf::Complete(by, expiration, data) => (
-                by,
-                Settling::complete(
-                    at(expiration),
-                    data.map(|data| format!("data {data}").into()),
-                ),
-            ),
-            SettlementOf::Release(by) => (by, Settling::Release),
-            SettlementOf::Record(one) => (one.owner, Settling::Record(recorded(&one))),
-            SettlementOf::Commit(one) => (one.owner, Settling::Commit(recorded(&one))),
-        };
-        Settlement::new(self.id(key), owner(by), settling)
-    }
-
-    fn item(&self, key: u8, item: ItemOf) -> Item {
-        let mut new = Item::new(
-            self.id(key),
-            match item.status {
-                0 => Status::InProgress,
-                1 => Status::Completed,
-                _ => Status::Unknown("PAUSED".to_owned()),
-            },
-        );
-        new.lease_until = item.lease.map(at);
-        new.expiration = item
-            .expiration
-            .map(|secs| Timestamp::from_secs(at(secs).as_secs()));
-        new.fingerprint = item.fingerprint.map(fingerprint);
-        new.owner = item.owner.map(owner);
-        new.fence = item.fence.map(Fence::from_stored);
-        new
-    }
-}
-
-fn recorded(one: &RecordingOf) -> Recording {
-    let mut recording = Recording::new(at(one.now), at(one.now + one.retention));
-    recording.fingerprint = one.fingerprint.map(fingerprint);
-    recording.data = one.data.map(|data| format!("data {data}").into());
-    recording
-}
-
-fn at(millis: u64) -> Timestamp {
-    NOW + Duration::from_millis(millis)
-}
-
-fn owner(number: u8) -> Owner {
-    Owner::from_bits(number.into())
-}
-
-fn fingerprint(number: u8) -> Fingerprint {
-    Fingerprint::of_body(&number.to_string())
-}
-
-/// The reference: a minimal store.
-#[derive(Default)]
-struct Reference(HashMap<ItemId, Item>);
-
-impl Reference {
-    fn claim(&mut self, claim: &Claim) -> Claimed {
-        let existing = self.0.get(&claim.id);
-        match existing {
-            Some(item) if !claim.admitted_by(existing) => Claimed::Refused(Box::new(item.clone())),
-            _ => {
-                let item = claim.write(existing);
-                let fence = item.fence.unwrap();
-                self.0.insert(claim.id.clone(), item);
-                Claimed::Written { fence }
-            }
-        }
-    }
-
-    fn settle(&mut self, settlement: &Settlement) -> Settled {
-        let existing = self.0.get(&settlement.id);
-        if !settlement.admitted_by(existing) {
-            return Settled::Refused(existing.cloned().map(Box::new));
-        }
-        let item = settlement.write(existing);
-        self.0.insert(settlement.id.clone(), item);
-        Settled::Written
-    }
-}
-
-/// Runs the same history on the store and the reference. Compares every answer, and after each step every item.
-async fn compare<F: Fixture>(fixture: &F, steps: Vec<Step>) {
-    let nonce = OsRandom.bits();
-    let history = History { nonce };
-    let mut reference = Reference::default();
     for step in steps {
         match step.clone() {
             Step::Claim(claims) => {
-                let claims: Vec<_> = claims
-                    .into_iter()
-                    .map(|claim| history.claim(claim, &reference))
-                    .collect();
-                let found: Result<Vec<_>, _> =
-                    fixture.store().claim(&claims).await.into_iter().collect();
-                let expected: Vec<_> = claims.iter().map(|claim| reference.claim(claim)).collect();
-                assert_eq!(found.unwrap(), expected, "{step:?}");
+                let current = |id: &ItemId| match memory.get(id) {
+                    Some(item) => Seen::Item(item.fence),
+                    None => Seen::Nothing,
+                };
+                let claims = claims.into_iter().map(|(mut claim, seen)| {
+                    claim.seen = seen.unwrap_or_else(|| current(&claim.id));
+                    claim
+                });
+                let claims: Vec<_> = claims.collect();
+                let expected = all(memory.claim(&claims).await);
+                assert_eq!(all(table.store().claim(&claims).await), expected);
             }
             Step::Settle(settlements) => {
-                let settlements: Vec<_> = settlements
-                    .into_iter()
-                    .map(|one| history.settlement(one))
-                    .collect();
-                let found: Result<Vec<_>, _> = fixture
-                    .store()
-                    .settle(&settlements)
-                    .await
-                    .into_iter()
-                    .collect();
-                let expected: Vec<_> = settlements
-                    .iter()
-                    .map(|one| reference.settle(one))
-                    .collect();
-                assert_eq!(found.unwrap(), expected, "{step:?}");
+                let expected = all(memory.settle(&settlements).await);
+                assert_eq!(all(table.store().settle(&settlements).await), expected);
             }
-            Step::Read(keys) => {
-                let ids: Vec<_> = keys.into_iter().map(|key| history.id(key)).collect();
-                let found: Result<Vec<_>, _> =
-                    fixture.store().read(&ids).await.into_iter().collect();
-                let expected: Vec<_> = ids.iter().map(|id| reference.0.get(id).cloned()).collect();
-                assert_eq!(found.unwrap(), expected, "{step:?}");
+            Step::Read(ids) => {
+                let expected = all(memory.read(&ids).await);
+                assert_eq!(all(table.store().read(&ids).await), expected);
             }
-            Step::Plant(key, item) => {
-                let item = history.item(key, item);
-                fixture.plant(item.clone()).await;
-                reference.0.insert(item.id.clone(), item);
+            Step::Plant(item) => {
+                table.plant(item.clone()).await;
+                memory.put(item);
             }
-            Step::Delete(key) => {
-                fixture.delete(&history.id(key)).await;
-                reference.0.remove(&history.id(key));
+            Step::Delete(id) => {
+                table.delete(&id).await;
+                memory.remove(&id);
             }
         }
         for key in 0..KEYS {
-            let id = history.id(key);
-            assert_eq!(
-                fixture.peek(&id).await.as_ref(),
-                reference.0.get(&id),
-                "after {step:?}"
-            );
+            let found = table.peek(&id(key)).await;
+            assert_eq!(found, memory.get(&id(key)), "after {step:?}");
         }
     }
 }
 
-/// Runs random histories. Reports a failure in its shortest form with the seed that reproduces it
-/// (`PROPTEST_RNG_SEED`).
-fn check(cases: u32, steps: usize, compared: impl Fn(Vec<Step>)) {
-    let mut config = Config {
-        cases,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    if config.rng_seed == RngSeed::Random {
-        config.rng_seed = RngSeed::Fixed(u64::try_from(OsRandom.bits() >> 64).unwrap());
-    }
-    let seed = config.rng_seed;
-    let outcome = TestRunner::new(config).run(&vec(step(), 1..steps), |steps| {
-        compared(steps);
-        Ok(())
-    });
-    if let Err(failure) = outcome {
-        panic!("PROPTEST_RNG_SEED={seed}: {failure}");
-    }
-}
-
 #[test]
-fn the_store_in_memory_agrees_with_the_reference_on_random_histories() {
-    let fixture = InMemory(MemoryStore::new());
-    check(500, 40, |steps| {
-        compare(&fixture, steps)
-            .now_or_never()
-            .expect("memory answers at once");
-    });
-}
-
-#[test]
-fn the_store_on_dynamodb_agrees_with_the_reference_on_random_histories() {
+fn the_store_on_dynamodb_agrees_with_the_store_in_memory_on_random_histories() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let fixture = runtime.block_on(OnDynamoDb::start());
-    check(40, 25, |steps| runtime.block_on(compare(&fixture, steps)));
+    let table = runtime.block_on(OnDynamoDb::start());
+    let config = ProptestConfig {
+        cases: 40,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(steps in vec(step(), 1..25))| {
+        runtime.block_on(compare(&table, steps));
+    });
 }

@@ -1,58 +1,46 @@
 //! The stores under test and their raw items.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition};
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::{Value, json};
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::TableLayout;
 use sqs_once::store::{
     Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Recording, Settlement, Settling, Status,
-    Store,
+    Store, TableLayout,
 };
 use sqs_once::time::Timestamp;
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 
-type Attributes = HashMap<String, AttributeValue>;
+use crate::support::dynamodb;
+use crate::support::wire::{Turn, Wire};
 
 pub(crate) const TABLE: &str = "sqs-once";
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 
 /// The SDK's client, with pauses so short that a retry does not slow a test.
 pub(crate) fn client(endpoint: &str, attempt_timeout: Duration) -> Client {
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .endpoint_url(endpoint)
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(attempt_timeout);
+    let retries = RetryConfig::standard().with_max_attempts(3);
+    let config = dynamodb::config(endpoint)
         .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .timeout_config(
-            TimeoutConfig::builder()
-                .operation_attempt_timeout(attempt_timeout)
-                .build(),
-        )
-        .retry_config(
-            RetryConfig::standard()
-                .with_max_attempts(3)
-                .with_initial_backoff(Duration::from_millis(1)),
-        )
+        .timeout_config(timeouts.build())
+        .retry_config(retries.with_initial_backoff(Duration::from_millis(1)))
         // Tests that fail on purpose must not use up the retries of other tests.
-        .retry_partition(RetryPartition::new(endpoint.to_owned()))
-        .build();
-    Client::from_conf(config)
+        .retry_partition(RetryPartition::new(endpoint.to_owned()));
+    Client::from_conf(config.build())
 }
 
 pub(crate) fn store_at(endpoint: &str) -> DynamoDbStore {
     DynamoDbStore::new(client(endpoint, Duration::from_secs(30)), TABLE)
 }
 
-pub(crate) async fn dynamodb(table: &TableDescription) -> LocalDynamoDb {
+pub(crate) async fn local(table: &TableDescription) -> LocalDynamoDb {
     let local = LocalDynamoDb::memory().await.unwrap();
     local.create_table(table).unwrap();
     local
@@ -87,38 +75,33 @@ pub(crate) struct OnDynamoDb {
     other: bool,
 }
 
+type Set = fn(TableLayout, &str) -> TableLayout;
+
 /// The attributes' names in [`other_layout`]. Each is another attribute's default name, so a name used by mistake
 /// exists and has the wrong content.
-const OTHER_NAMES: [(&str, &str); 8] = [
-    ("id", "owner"),
-    ("status", "fence"),
-    ("in_progress_expiration", "expiration"),
-    ("expiration", "in_progress_expiration"),
-    ("validation", "data"),
-    ("data", "status"),
-    ("owner", "validation"),
-    ("fence", "id"),
+const OTHER_NAMES: [(&str, &str, Set); 8] = [
+    ("id", "owner", |it, name| it.sort_key(name)),
+    ("status", "fence", |it, name| it.status(name)),
+    ("in_progress_expiration", "expiration", |it, name| {
+        it.in_progress_expiration(name)
+    }),
+    ("expiration", "in_progress_expiration", |it, name| {
+        it.expiration(name)
+    }),
+    ("validation", "data", |it, name| it.validation(name)),
+    ("data", "status", |it, name| it.data(name)),
+    ("owner", "validation", |it, name| it.owner(name)),
+    ("fence", "id", |it, name| it.fence(name)),
 ];
 const PARTITION_KEY: &str = "1-p.K_";
 const PARTITION_VALUE: &str = "all \"of\" 'them'";
 
 /// A table with a sort key in which every attribute has another name.
 pub(crate) fn other_layout() -> TableLayout {
-    let name = |documented| {
-        let found = OTHER_NAMES.iter().find(|(name, _)| *name == documented);
-        found.unwrap().1
-    };
-    TableLayout::default()
-        .partition_key(PARTITION_KEY)
-        .partition_value(PARTITION_VALUE)
-        .sort_key(name("id"))
-        .status(name("status"))
-        .in_progress_expiration(name("in_progress_expiration"))
-        .expiration(name("expiration"))
-        .validation(name("validation"))
-        .data(name("data"))
-        .owner(name("owner"))
-        .fence(name("fence"))
+    let layout = TableLayout::default().partition_key(PARTITION_KEY);
+    let layout = layout.partition_value(PARTITION_VALUE);
+    let names = OTHER_NAMES.iter();
+    names.fold(layout, |layout, (_, name, set)| set(layout, name))
 }
 
 pub(crate) fn other_table() -> TableDescription {
@@ -140,7 +123,7 @@ impl OnDynamoDb {
     }
 
     async fn on(table: &TableDescription, other: bool) -> Self {
-        let local = dynamodb(table).await;
+        let local = local(table).await;
         let mut started = Self {
             client: client(&local.endpoint(), Duration::from_secs(30)),
             store: store_at(&local.endpoint()),
@@ -161,50 +144,47 @@ impl OnDynamoDb {
         }
     }
 
-    /// Renames attributes from their documented names to the table's names.
-    fn laid_out(&self, mut attributes: Attributes) -> Attributes {
+    /// Renames an item's attributes from their documented names to the table's names.
+    fn laid_out(&self, mut item: Value) -> Value {
         if !self.other {
-            return attributes;
+            return item;
         }
-        let renamed = OTHER_NAMES.iter().filter_map(|(documented, name)| {
-            Some(((*name).to_owned(), attributes.remove(*documented)?))
-        });
-        let mut renamed: Attributes = renamed.collect();
-        let value = AttributeValue::S(PARTITION_VALUE.to_owned());
-        renamed.insert(PARTITION_KEY.to_owned(), value);
+        let attributes = item.as_object_mut().unwrap();
+        let renamed = OTHER_NAMES.iter();
+        let renamed = renamed
+            .filter_map(|(documented, name, _)| Some((*name, attributes.remove(*documented)?)));
+        let mut renamed: Value = renamed.collect();
+        renamed[PARTITION_KEY] = json!({ "S": PARTITION_VALUE });
         renamed
     }
 
-    /// Renames attributes back to their documented names.
-    fn documented(&self, mut attributes: Attributes) -> Attributes {
+    /// Renames an item's attributes back to their documented names.
+    fn documented(&self, mut item: Value) -> Value {
         if !self.other {
-            return attributes;
+            return item;
         }
-        let value = AttributeValue::S(PARTITION_VALUE.to_owned());
-        assert_eq!(attributes.remove(PARTITION_KEY), Some(value));
-        let renamed = OTHER_NAMES.iter().filter_map(|(documented, name)| {
-            Some(((*documented).to_owned(), attributes.remove(*name)?))
-        });
+        let attributes = item.as_object_mut().unwrap();
+        let partition = attributes.remove(PARTITION_KEY);
+        assert_eq!(partition, Some(json!({ "S": PARTITION_VALUE })));
+        let renamed = OTHER_NAMES.iter();
+        let renamed = renamed
+            .filter_map(|(documented, name, _)| Some((*documented, attributes.remove(*name)?)));
         let renamed = renamed.collect();
         assert!(attributes.is_empty(), "unknown attributes: {attributes:?}");
         renamed
     }
 
-    fn key(&self, id: &ItemId) -> Attributes {
-        let id = AttributeValue::S(id.as_str().to_owned());
-        self.laid_out(HashMap::from([("id".to_owned(), id)]))
+    fn key(&self, id: &ItemId) -> Value {
+        self.laid_out(json!({ "id": { "S": id.as_str() } }))
     }
 
-    pub(crate) async fn put(&self, attributes: Attributes) {
-        let put = self.client.put_item().table_name(TABLE);
-        let attributes = self.laid_out(attributes);
-        put.set_item(Some(attributes)).send().await.unwrap();
+    /// Puts an item in DynamoDB's JSON without a request, which takes a fraction of the time.
+    pub(crate) fn put(&self, item: Value) {
+        self.local.put_item(TABLE, self.laid_out(item)).unwrap();
     }
 
-    pub(crate) async fn get(&self, id: &ItemId) -> Option<Attributes> {
-        let get = self.client.get_item().table_name(TABLE);
-        let get = get.set_key(Some(self.key(id))).consistent_read(true);
-        let item = get.send().await.unwrap().item?;
+    pub(crate) fn get(&self, id: &ItemId) -> Option<Value> {
+        let item = self.local.item(TABLE, self.key(id)).unwrap()?;
         Some(self.documented(item))
     }
 }
@@ -215,80 +195,69 @@ impl Fixture for OnDynamoDb {
     }
 
     async fn plant(&self, item: Item) {
-        self.put(attributes(item)).await;
+        self.put(attributes(item));
     }
 
     async fn peek(&self, id: &ItemId) -> Option<Item> {
-        self.get(id).await.map(item)
+        self.get(id).map(item)
     }
 
     async fn delete(&self, id: &ItemId) {
+        let key = self.key(id);
+        let key = key.as_object().unwrap().iter().map(|(name, value)| {
+            let value = value["S"].as_str().unwrap().to_owned();
+            (name.clone(), AttributeValue::S(value))
+        });
         let delete = self.client.delete_item().table_name(TABLE);
-        let delete = delete.set_key(Some(self.key(id)));
-        delete.send().await.unwrap();
+        delete.set_key(Some(key.collect())).send().await.unwrap();
     }
 }
 
-fn attributes(item: Item) -> Attributes {
-    let text = |value: &str| AttributeValue::S(value.to_owned());
-    let number = |value: u64| AttributeValue::N(value.to_string());
+fn attributes(item: Item) -> Value {
+    let text = |value: &str| json!({ "S": value });
+    let number = |value: u64| json!({ "N": value.to_string() });
     let status = match &item.status {
         Status::InProgress => "INPROGRESS",
         Status::Completed => "COMPLETED",
         Status::Unknown(status) => status,
     };
+    let lease = item.lease_until.map(|at| number(at.as_millis()));
     [
         ("id", Some(text(item.id.as_str()))),
         ("status", Some(text(status))),
-        (
-            "in_progress_expiration",
-            item.lease_until.map(|at| number(at.as_millis())),
-        ),
+        ("in_progress_expiration", lease),
         ("expiration", item.expiration.map(|at| number(at.as_secs()))),
-        (
-            "validation",
-            item.fingerprint
-                .map(|fingerprint| text(fingerprint.as_str())),
-        ),
+        ("validation", item.fingerprint.map(|it| text(it.as_str()))),
         ("data", item.data.map(|data| text(&data))),
         ("owner", item.owner.map(|owner| text(&owner.to_string()))),
         ("fence", item.fence.map(|fence| number(fence.get()))),
     ]
     .into_iter()
-    .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+    .filter_map(|(name, value)| Some((name, value?)))
     .collect()
 }
 
-fn item(mut attributes: Attributes) -> Item {
-    let mut text = |name: &str| match attributes.remove(name) {
-        Some(AttributeValue::S(text)) => Some(text),
-        None => None,
-        other => panic!("`{name}` is not a text: {other:?}"),
+fn item(mut attributes: Value) -> Item {
+    let attributes = attributes.as_object_mut().unwrap();
+    let mut text_of = |name: &str, kind: &str| {
+        let value = attributes.remove(name)?;
+        let text = value[kind].as_str().map(str::to_owned);
+        Some(text.unwrap_or_else(|| panic!("`{name}` is not of type {kind}: {value}")))
     };
-    let (id, status) = (text("id").unwrap(), text("status").unwrap());
-    let (fingerprint, data, owner) = (text("validation"), text("data"), text("owner"));
-    let mut number = |name: &str| match attributes.remove(name) {
-        Some(AttributeValue::N(number)) => Some(number.parse::<u64>().unwrap()),
-        None => None,
-        other => panic!("`{name}` is not a number: {other:?}"),
+    let [id, status] = ["id", "status"].map(|name| text_of(name, "S").unwrap());
+    let status = match status.as_str() {
+        "INPROGRESS" => Status::InProgress,
+        "COMPLETED" => Status::Completed,
+        _ => Status::Unknown(status),
     };
-    let item = {
-        let mut item = Item::new(
-            ItemId::from_stored(id),
-            match status.as_str() {
-                "INPROGRESS" => Status::InProgress,
-                "COMPLETED" => Status::Completed,
-                _ => Status::Unknown(status),
-            },
-        );
-        item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
-        item.expiration = number("expiration").map(Timestamp::from_secs);
-        item.fingerprint = fingerprint.map(Fingerprint::from_stored);
-        item.data = data.map(Into::into);
-        item.owner = owner.map(|owner| Owner::from_stored(&owner).unwrap());
-        item.fence = number("fence").map(Fence::from_stored);
-        item
-    };
+    let mut item = Item::new(ItemId::from_stored(id), status);
+    item.fingerprint = text_of("validation", "S").map(Fingerprint::from_stored);
+    item.data = text_of("data", "S").map(Into::into);
+    item.owner = text_of("owner", "S").map(|owner| Owner::from_stored(&owner).unwrap());
+    let mut number = |name: &str| Some(text_of(name, "N")?.parse::<u64>().unwrap());
+    item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
+    item.expiration = number("expiration").map(Timestamp::from_secs);
+    item.fence = number("fence").map(Fence::from_stored);
     assert!(
         attributes.is_empty(),
         "undocumented attributes: {attributes:?}"
@@ -296,41 +265,101 @@ fn item(mut attributes: Attributes) -> Item {
     item
 }
 
+/// A table behind a network, and a store that uses it.
+pub(crate) struct Networked {
+    pub(crate) table: OnDynamoDb,
+    pub(crate) wire: Wire,
+    pub(crate) store: DynamoDbStore,
+}
+
+impl Networked {
+    /// Sets a turn for each of the first requests.
+    pub(crate) async fn with(turns: impl IntoIterator<Item = Turn>) -> Self {
+        let networked = Self::on(OnDynamoDb::start().await).await;
+        networked.wire.next(turns);
+        networked
+    }
+
+    /// A table with the default layout, and one with another.
+    pub(crate) async fn both() -> [Self; 2] {
+        let other = OnDynamoDb::with_other_layout().await;
+        [Self::with([]).await, Self::on(other).await]
+    }
+
+    async fn on(table: OnDynamoDb) -> Self {
+        let wire = Wire::to(&table.local.endpoint(), []).await;
+        let store = table.store_at(&wire.endpoint());
+        Self { table, wire, store }
+    }
+
+    pub(crate) async fn items(&self, claims: &[Claim]) -> Vec<Option<Item>> {
+        let mut items = Vec::new();
+        for claim in claims {
+            items.push(self.table.peek(&claim.id).await);
+        }
+        items
+    }
+
+    /// Writes claims without the network and returns their items.
+    pub(crate) async fn taken(&self, claims: &[Claim]) -> Vec<Item> {
+        self.table.store().claim(claims).await;
+        let items = self.items(claims).await.into_iter();
+        items.map(Option::unwrap).collect()
+    }
+
+    /// Completes claims without the network.
+    pub(crate) async fn complete(&self, claims: &[Claim]) {
+        let done = settlements(claims, &completion());
+        self.table.store().settle(&done).await;
+    }
+}
+
+/// An error of DynamoDB, with these fields in addition.
+pub(crate) fn refused(code: &str, mut with: Value) -> Turn {
+    with["__type"] = format!("com.amazonaws.dynamodb.v20120810#{code}").into();
+    Turn::Answer(400, with.to_string())
+}
+
 /// Claims of keys that no other test uses.
 pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    (0..count)
-        .map(|_| {
-            let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            Claim::new(
-                ItemId::from_stored(format!("tests#{n:064x}")),
-                Owner::from_bits(n.into()),
-                NOW,
-                NOW + Duration::from_secs(60),
-                NOW + Duration::from_secs(3600),
-            )
-        })
-        .collect()
+    let claims = (0..count).map(|_| {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let id = ItemId::from_stored(format!("tests#{n:064x}"));
+        let [lease, retention] = [60, 3600].map(Duration::from_secs);
+        Claim::new(
+            id,
+            Owner::from_bits(n.into()),
+            NOW,
+            NOW + lease,
+            NOW + retention,
+        )
+    });
+    claims.collect()
 }
 
 /// Claims of the same keys by another worker, a moment later.
 pub(crate) fn rivals(claims: &[Claim]) -> Vec<Claim> {
-    new_claims(claims.len())
-        .into_iter()
-        .zip(claims)
-        .map(|(rival, claim)| {
-            let mut changed = rival;
-            changed.id = claim.id.clone();
-            changed
-        })
-        .collect()
+    let mut rivals = new_claims(claims.len());
+    for (rival, claim) in rivals.iter_mut().zip(claims) {
+        rival.id = claim.id.clone();
+    }
+    rivals
 }
 
 pub(crate) fn settlements(claims: &[Claim], settling: &Settling) -> Vec<Settlement> {
-    claims
-        .iter()
-        .map(|claim| Settlement::new(claim.id.clone(), claim.owner, settling.clone()))
-        .collect()
+    let settled = |claim: &Claim| Settlement::new(claim.id.clone(), claim.owner, settling.clone());
+    claims.iter().map(settled).collect()
+}
+
+/// A commit of the first key.
+pub(crate) fn commit_of(claims: &[Claim]) -> Settlement {
+    settlements(claims, &Settling::Commit(recorded())).remove(0)
+}
+
+/// A commit of a new key.
+pub(crate) fn new_commit() -> Settlement {
+    commit_of(&new_claims(1))
 }
 
 pub(crate) fn ids(claims: &[Claim]) -> Vec<ItemId> {
@@ -343,10 +372,6 @@ pub(crate) fn completion() -> Settling {
 
 pub(crate) fn recording() -> Settling {
     Settling::Record(recorded())
-}
-
-pub(crate) fn commit() -> Settling {
-    Settling::Commit(recorded())
 }
 
 fn recorded() -> Recording {

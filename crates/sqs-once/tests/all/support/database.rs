@@ -74,7 +74,7 @@ struct Connections {
 async fn take(turn: &Turn) -> Result<(), StoreError> {
     match turn {
         Turn::Do | Turn::LoseAnswer => {}
-        Turn::Fail(kind) => return Err(StoreError::new(*kind, "as the test wants it")),
+        Turn::Fail(kind) => return Err(StoreError::new(*kind, "injected by the test")),
         Turn::Hold(gate) => gate.notified().await,
         Turn::Delay(time) => sleep(*time).await,
         Turn::Hang => std::future::pending().await,

@@ -13,8 +13,24 @@ use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::http::StatusCode;
+use sqs_once::DynamoDbStore;
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::sync::oneshot;
+
+/// The settings of every client of the tests.
+pub(crate) fn config(endpoint: &str) -> aws_sdk_dynamodb::config::Builder {
+    Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::from_static("eu-central-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        .endpoint_url(endpoint)
+}
+
+/// A client over real HTTP.
+pub(crate) fn client(endpoint: &str) -> Client {
+    let http = aws_smithy_http_client::Builder::new().build_http();
+    Client::from_conf(config(endpoint).http_client(http).build())
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct DynamoDb {
@@ -25,16 +41,16 @@ pub(crate) struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// Starts a DynamoDB with one table. It runs on its own thread, since it must answer while the test's thread is
-    /// blocked.
-    pub(crate) fn start(table: TableDescription) -> Self {
+    /// Starts a DynamoDB with the default table. It runs on its own thread, since it must answer while the test's thread
+    /// is blocked.
+    pub(crate) fn start() -> Self {
         let (started, endpoint) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         thread::spawn(move || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             runtime.enable_all().build().unwrap().block_on(async {
                 let dynamodb = LocalDynamoDb::memory().await.unwrap();
-                dynamodb.create_table(&table).unwrap();
+                dynamodb.create_table(&TableDescription::default()).unwrap();
                 started.send(dynamodb.endpoint()).unwrap();
                 // An error means that the sender was dropped, which is the only way to end.
                 let _ = stopped.await;
@@ -50,14 +66,14 @@ impl DynamoDb {
 
     pub(crate) fn client(&self) -> Client {
         let connector = SharedHttpConnector::new(self.clone());
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::from_static("eu-central-1"))
-            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
-            .endpoint_url(format!("http://{}", self.address))
-            .http_client(http_client_fn(move |_, _| connector.clone()))
-            .build();
-        Client::from_conf(config)
+        let config = config(&format!("http://{}", self.address));
+        let config = config.http_client(http_client_fn(move |_, _| connector.clone()));
+        Client::from_conf(config.build())
+    }
+
+    /// The table's store.
+    pub(crate) fn store(&self) -> DynamoDbStore {
+        DynamoDbStore::new(self.client(), TableDescription::default().name)
     }
 
     /// The operations since the previous call, in order.

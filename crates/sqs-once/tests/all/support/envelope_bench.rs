@@ -1,19 +1,59 @@
 //! A consumer that opens envelopes and records its handler's arguments.
 
-use std::sync::{Arc, Mutex};
-
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqs_once::body::{Envelope, Text};
+use sqs_once::consumer_with;
 use sqs_once::extract::{EventBridgeMeta, S3Object, SnsMeta};
 use sqs_once::key::KeyExtractor;
-use sqs_once::{Consumer, consumer_with};
 
-use super::{Bench, Line, body, event};
+use super::{Bench, Notes, Tested, body, ends, names, with};
 
-/// A sample event from the repository.
-pub(crate) fn sample(name: &str) -> Value {
+/// The records of a sample event from the repository.
+pub(crate) fn sample(name: &str) -> Vec<Value> {
     let path = format!("{}/../../events/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    let event: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    event["Records"].as_array().unwrap().clone()
+}
+
+/// A message as SNS publishes it.
+pub(crate) fn sns(message_id: &str, message: &str) -> Value {
+    json!({
+        "Type": "Notification",
+        "MessageId": message_id,
+        "TopicArn": "arn:aws:sns:eu-central-1:123456789012:orders",
+        "Message": message,
+        "Timestamp": "2026-01-01T00:00:00.000Z",
+        "SignatureVersion": "1",
+    })
+}
+
+pub(crate) fn publication(message_id: &str, message: &str) -> String {
+    sns(message_id, message).to_string()
+}
+
+/// A publication with message attributes.
+pub(crate) fn attributed(message: &str, attributes: &[(&str, &str)]) -> Value {
+    let attributes = attributes.iter().map(|(name, value)| {
+        (
+            (*name).to_owned(),
+            json!({ "Type": "String", "Value": value }),
+        )
+    });
+    let attributes = Value::Object(attributes.collect());
+    with(
+        sns("n-1", message),
+        json!({ "MessageAttributes": attributes }),
+    )
+}
+
+/// An event as EventBridge sends it.
+pub(crate) fn event_bridge(id: &str, detail: &str) -> String {
+    let event = json!({
+        "version": "0", "id": id, "detail-type": "OrderPlaced", "source": "com.example.shop",
+        "account": "123456789012", "time": "2026-01-01T00:00:00Z", "region": "eu-central-1",
+        "resources": [], "detail": "DETAIL",
+    });
+    event.to_string().replace("\"DETAIL\"", detail)
 }
 
 /// The handler's arguments: the content and the envelopes' metadata.
@@ -25,29 +65,24 @@ pub(crate) type Given = (
 );
 
 pub(crate) struct EnvelopeBench {
-    pub(crate) bench: Bench,
-    pub(crate) consumer: Consumer,
-    given: Arc<Mutex<Vec<Given>>>,
+    pub(crate) bench: Tested,
+    given: Notes<Given>,
 }
 
 pub(crate) fn envelope_bench(
     envelope: impl Envelope,
     key: impl KeyExtractor<String>,
 ) -> EnvelopeBench {
-    let bench = Bench::new();
-    let given = Arc::new(Mutex::new(Vec::new()));
-    let noting = {
-        let given = Arc::clone(&given);
-        consumer_with(Text).key(key).envelope(envelope).handler(
-            move |text: String, sns, event, object| {
-                given.lock().unwrap().push((text, sns, event, object));
-                async {}
-            },
-        )
-    };
+    let given = Notes::default();
+    let notes = given.clone();
+    let noting = consumer_with(Text).key(key).envelope(envelope).handler(
+        move |text: String, sns, event, object| {
+            notes.add((text, sns, event, object));
+            async {}
+        },
+    );
     EnvelopeBench {
-        consumer: bench.consumer(noting),
-        bench,
+        bench: Bench::new().on(noting),
         given,
     }
 }
@@ -60,35 +95,31 @@ pub(crate) fn whole(text: &String) -> String {
 
 impl EnvelopeBench {
     /// The outcome and the reason of each record, in the batch's order.
-    pub(crate) async fn ends(&self, event: Value) -> Vec<(String, String)> {
-        let ids = event["Records"].as_array().unwrap().clone();
-        self.bench.invoke(&self.consumer, event).await;
-        let lines = self.bench.log.take("sqs_once::record");
-        let ends = ids.iter().map(|record| {
-            let of = |line: &&Line| line["message_id"] == record["messageId"];
-            let line = lines.iter().find(of).unwrap();
-            let reason = line.get("reason").cloned().unwrap_or_default();
-            (line["outcome"].clone(), reason)
+    pub(crate) async fn ends(&self, records: &[Value]) -> Vec<(String, String)> {
+        self.bench.run(records.to_vec()).await;
+        let mut lines = self.bench.lines();
+        // The records of a sample have their own message IDs.
+        lines.sort_by_key(|line| {
+            let is = |record: &Value| record["messageId"] == line["message_id"];
+            records.iter().position(is)
         });
-        ends.collect()
+        ends(lines)
+    }
+
+    /// The outcomes of these bodies, in their order.
+    pub(crate) async fn outcomes(&self, bodies: impl IntoIterator<Item: AsRef<str>>) -> String {
+        let records = bodies.into_iter().map(|text| body(text.as_ref()));
+        let ends = self.ends(&records.collect::<Vec<_>>()).await;
+        names(&ends).join(" ")
     }
 
     pub(crate) async fn reason(&self, content: &str) -> String {
-        let [(outcome, reason)] = self.ends(event([body(content)])).await.try_into().unwrap();
+        let [(outcome, reason)] = self.ends(&[body(content)]).await.try_into().unwrap();
         assert_eq!(outcome, "terminal", "{reason}");
         reason
     }
 
     pub(crate) fn given(&self) -> Vec<Given> {
-        std::mem::take(&mut self.given.lock().unwrap())
+        self.given.take()
     }
-
-    pub(crate) fn contents(&self) -> Vec<String> {
-        let given = self.given().into_iter();
-        given.map(|(text, ..)| text).collect()
-    }
-}
-
-pub(crate) fn names(ends: &[(String, String)]) -> Vec<&str> {
-    ends.iter().map(|(outcome, _)| outcome.as_str()).collect()
 }

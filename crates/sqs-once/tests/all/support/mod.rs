@@ -6,30 +6,37 @@ pub(crate) mod dynamodb;
 pub(crate) mod envelope_bench;
 pub(crate) mod process;
 pub(crate) mod sqs;
+pub(crate) mod stores;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures_util::future::BoxFuture;
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::key::ItemId;
-use sqs_once::key::KeyExtractor;
-use sqs_once::store::Store;
+use sqs_once::consumer::Keyed;
+use sqs_once::extract::{FromRecord, RecordParts};
+use sqs_once::handler::{BatchHandler, Handler};
+use sqs_once::key::{ItemId, KeyExtractor, Namespace};
 use sqs_once::store::{
-    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, StoreError, StoreErrorKind,
-    StoreFuture,
+    AtomicWrites, Claim, Claimed, Committed, Item, Owner, Settled, Settlement, Status, Store,
+    StoreError, StoreErrorKind, StoreFuture,
 };
-use sqs_once::testing::TestSettings;
-use sqs_once::testing::{self, Operation, TestClock};
-use sqs_once::time::Clock;
-use sqs_once::{Consumer, EventError, MemoryStore, Writes, consumer};
+use sqs_once::testing::{self, Event, Operation, TestClock, TestSettings};
+use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::{
+    Batch, BatchOutcome, BusinessKey, Consumer, EventError, HandlerError, Idempotency, MemoryStore,
+    ResultExt, Writes, consumer,
+};
+use tokio::sync::Notify;
+use tokio::time::sleep;
 use tower_service::Service;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
@@ -37,6 +44,8 @@ use tracing_subscriber::layer::SubscriberExt;
 
 pub(crate) const STANDARD: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 pub(crate) const FIFO: &str = "arn:aws:sqs:eu-central-1:123456789012:orders.fifo";
+pub(crate) const DLQ: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq";
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// The payload of most tests.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,22 +55,181 @@ pub(crate) struct Order {
     pub(crate) total: u64,
 }
 
-/// The orders that a handler received.
-pub(crate) type Seen = Arc<Mutex<Vec<String>>>;
+impl Order {
+    /// Ends as the order's ID requests: `bad…` fail, `hopeless…` are terminal, `panic…` panic, `slow…` never end, and
+    /// `brief…` take a second. The others succeed.
+    pub(crate) async fn obey(&self) -> Result<(), HandlerError> {
+        match self.id.split(|c: char| !c.is_ascii_alphabetic()).next() {
+            Some("bad") => Err("no luck")?,
+            Some("hopeless") => Err("no use").terminal()?,
+            Some("panic") => panic!("what a surprise"),
+            Some("slow") => sleep(Duration::MAX).await,
+            Some("brief") => sleep(SECOND).await,
+            _ => {}
+        }
+        Ok(())
+    }
+}
 
-/// A consumer that records its orders.
-pub(crate) fn noting(bench: &Bench) -> (Consumer, Seen) {
-    let seen = Seen::default();
-    let noting = {
-        let seen = Arc::clone(&seen);
-        sqs_once::consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .handler(move |order: Order| {
-                seen.lock().unwrap().push(order.id);
-                async {}
-            })
-    };
-    (bench.consumer(noting), seen)
+/// A function that takes a key from a payload.
+type Id<T, K> = fn(&T) -> K;
+
+/// Starts a consumer of orders by their ID.
+pub(crate) fn orders() -> Consumer<Keyed<Order, Id<Order, String>>> {
+    let id: Id<Order, String> = |order| order.id.clone();
+    consumer().key(id)
+}
+
+/// Starts a consumer of any JSON by its `id`.
+pub(crate) fn values() -> Consumer<Keyed<Value, Id<Value, Option<String>>>> {
+    let id: Id<Value, Option<String>> = |order| order["id"].as_str().map(str::to_owned);
+    consumer().key(id)
+}
+
+/// An event with one record, whose body has only this `id`.
+pub(crate) fn one(id: &str) -> Event {
+    Event::new([&json!({ "id": id })])
+}
+
+/// Notes in order. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Notes<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Default for Notes<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Notes<T> {
+    pub(crate) fn add(&self, note: T) {
+        self.0.lock().unwrap().push(note);
+    }
+
+    /// Removes and returns the notes.
+    pub(crate) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+impl<T: Clone> Notes<T> {
+    /// The notes so far.
+    pub(crate) fn all(&self) -> Vec<T> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// The IDs of the orders that a handler received.
+pub(crate) type Seen = Notes<String>;
+
+/// The number of futures that run at the same time. Clones count together.
+#[derive(Clone, Default)]
+pub(crate) struct AtOnce(Arc<Mutex<(usize, usize)>>);
+
+impl AtOnce {
+    pub(crate) async fn count<T>(&self, future: impl Future<Output = T>) -> T {
+        {
+            let mut count = self.0.lock().unwrap();
+            *count = (count.0 + 1, count.1.max(count.0 + 1));
+        }
+        let output = future.await;
+        self.0.lock().unwrap().0 -= 1;
+        output
+    }
+
+    /// The largest number so far.
+    pub(crate) fn most(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+}
+
+/// A consumer of [`values`] whose handler signals its start, and waits for a signal to continue.
+pub(crate) fn held() -> (Consumer, Arc<Notify>, Arc<Notify>) {
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (Arc::clone(&begun), Arc::clone(&go_on));
+    let consumer = values().handler(move |_: Value| {
+        signals.0.notify_one();
+        let go_on = Arc::clone(&signals.1);
+        async move { go_on.notified().await }
+    });
+    (consumer, begun, go_on)
+}
+
+/// Another store's transaction, as a handler's argument.
+pub(crate) struct Transaction;
+
+impl<S: Sync> FromRecord<S> for Transaction {
+    const TRANSACTION: bool = true;
+
+    async fn from_record(_: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self)
+    }
+}
+
+/// A consumer on a new bench with this handler of orders.
+pub(crate) fn handling<X: 'static>(handler: impl Handler<Order, (), X>) -> Tested {
+    Bench::new().on(orders().handler(handler))
+}
+
+/// A consumer on a new bench with this batch handler of orders.
+pub(crate) fn handling_batches<X: 'static>(handler: impl BatchHandler<Order, (), X>) -> Tested {
+    Bench::new().on(orders().batch_handler(handler))
+}
+
+/// A consumer that notes its orders, and ends as they request.
+pub(crate) fn noting() -> (Tested, Seen) {
+    let bench = Bench::new();
+    let (consumer, seen) = bench.noting();
+    (Tested { bench, consumer }, seen)
+}
+
+/// The start and the orders of each call of a batch handler.
+pub(crate) type Calls = Notes<(Duration, Vec<String>)>;
+
+impl Calls {
+    /// Removes and returns the orders of each call.
+    pub(crate) fn ids(&self) -> Vec<Vec<String>> {
+        self.take().into_iter().map(|(_, ids)| ids).collect()
+    }
+}
+
+/// Ends each record as its order requests: `bad…` fail, `hopeless…` are terminal, and `unsaid…` are not reported. The
+/// others succeed.
+pub(crate) fn outcome(orders: &Batch<Order>) -> BatchOutcome {
+    let mut outcome = orders.outcome();
+    for record in orders {
+        match record.payload().id.split('-').next() {
+            Some("bad") => outcome.failed(record, "no luck"),
+            Some("hopeless") => outcome.failed(record, HandlerError::terminal("no use")),
+            Some("unsaid") => {}
+            _ => outcome.succeeded(record),
+        }
+    }
+    outcome
+}
+
+/// A consumer whose batch handler notes its calls, each of which takes `time`, and ends each record as its order
+/// requests.
+pub(crate) fn noting_batches(time: Duration) -> (Tested, Calls) {
+    let bench = Bench::new();
+    let calls = Calls::default();
+    let (notes, clock) = (calls.clone(), bench.clock.clone());
+    let begun = clock.now();
+    let consumer = orders().batch_handler(move |orders: Batch<Order>| {
+        let ids = orders.payloads().map(|order| order.id.clone());
+        notes.add((clock.now().since(begun), ids.collect()));
+        async move {
+            if !time.is_zero() {
+                sleep(time).await;
+            }
+            outcome(&orders)
+        }
+    });
+    (bench.on(consumer), calls)
 }
 
 /// The outcome and the reason of each record, in the batch's order. The payload type has no fields, so only the message
@@ -70,18 +238,19 @@ pub(crate) async fn handled(
     key: impl KeyExtractor<IgnoredAny>,
     records: impl IntoIterator<Item = Value>,
 ) -> Vec<(String, String)> {
-    let bench = Bench::new();
-    let keyed = consumer::<IgnoredAny>()
-        .key(key)
-        .handler(async |_: IgnoredAny| {});
-    bench.invoke(&bench.consumer(keyed), event(records)).await;
-    let mut lines = bench.log.take("sqs_once::record");
-    lines.sort_by_key(|line| line["message_id"][2..].parse::<usize>().unwrap());
-    let told = lines.into_iter().map(|mut line| {
+    let keyed = consumer().key(key).handler(async |_: IgnoredAny| {});
+    let bench = Bench::new().on(keyed);
+    bench.run(records).await;
+    ends(bench.lines())
+}
+
+/// The outcome and the reason in each record's line.
+pub(crate) fn ends(lines: Vec<Line>) -> Vec<(String, String)> {
+    let ends = lines.into_iter().map(|mut line| {
         let reason = line.remove("reason").unwrap_or_default();
         (line.remove("outcome").unwrap(), reason)
     });
-    told.collect()
+    ends.collect()
 }
 
 /// The outcomes in a result of [`handled`].
@@ -89,37 +258,96 @@ pub(crate) fn names(told: &[(String, String)]) -> Vec<&str> {
     told.iter().map(|(outcome, _)| outcome.as_str()).collect()
 }
 
+/// A result of [`handled`], to be compared.
+pub(crate) fn told(ends: &[(String, String)]) -> Vec<(&str, &str)> {
+    ends.iter()
+        .map(|(outcome, reason)| (&**outcome, &**reason))
+        .collect()
+}
+
+/// A record, or the ID of an order.
+fn record(record: impl Into<Value>) -> Value {
+    match record.into() {
+        Value::String(id) => order(&id),
+        record => record,
+    }
+}
+
 /// A record whose message ID is `m-` and its index in the batch.
 pub(crate) fn order(id: &str) -> Value {
-    body(&json!({ "id": id }).to_string())
+    json_body(&json!({ "id": id }))
 }
 
 pub(crate) fn body(body: &str) -> Value {
     json!({ "body": body })
 }
 
+pub(crate) fn json_body(body: &Value) -> Value {
+    json!({ "body": body.to_string() })
+}
+
 /// A record of a FIFO queue.
 pub(crate) fn grouped(group: &str, id: &str) -> Value {
-    let mut record = order(id);
-    record["attributes"] = json!({ "MessageGroupId": group });
-    record["eventSourceARN"] = json!(FIFO);
+    in_group(group, order(id))
+}
+
+/// Records of a FIFO queue, each as its group and its order's ID: `a/o-1`. The body of the ID `x` is not JSON.
+pub(crate) fn in_groups(records: &str) -> Vec<Value> {
+    let records = records.split(' ').map(|record| {
+        let (group, id) = record.split_once('/').unwrap();
+        in_group(group, if id == "x" { body("{") } else { order(id) })
+    });
+    records.collect()
+}
+
+/// The record in a group of a FIFO queue.
+pub(crate) fn in_group(group: &str, record: Value) -> Value {
+    let attributes = json!({ "MessageGroupId": group });
+    with(
+        record,
+        json!({ "attributes": attributes, "eventSourceARN": FIFO }),
+    )
+}
+
+/// The record with other values of these fields.
+pub(crate) fn with(mut record: Value, fields: Value) -> Value {
+    let Value::Object(fields) = fields else {
+        panic!("{fields} are no fields")
+    };
+    record.as_object_mut().unwrap().extend(fields);
     record
 }
 
-pub(crate) fn event(records: impl IntoIterator<Item = Value>) -> Value {
-    let records = records.into_iter().enumerate().map(|(at, mut record)| {
-        let fields = record.as_object_mut().unwrap();
-        fields
-            .entry("messageId")
-            .or_insert(json!(format!("m-{at}")));
-        fields.entry("eventSourceARN").or_insert(json!(STANDARD));
-        fields.entry("receiptHandle").or_insert(json!("handle"));
-        record
+/// The record with a message attribute.
+pub(crate) fn with_attribute(mut record: Value, name: &str, value: &str) -> Value {
+    record["messageAttributes"][name] = json!({ "dataType": "String", "stringValue": value });
+    record
+}
+
+pub(crate) fn event(records: impl IntoIterator<Item: Into<Value>>) -> Value {
+    let records = records.into_iter().enumerate().map(|(at, one)| {
+        let defaults = json!({
+            "messageId": format!("m-{at}"), "eventSourceARN": STANDARD, "receiptHandle": "handle",
+        });
+        with(defaults, record(one))
     });
     json!({ "Records": records.collect::<Vec<_>>() })
 }
 
-/// A consumer under test with its own clock.
+/// Invokes a consumer as Lambda does, in real time. The default deadline is in a minute.
+pub(crate) async fn invoke(
+    consumer: &Consumer,
+    event: &Event,
+    mut context: Context,
+) -> SqsBatchResponse {
+    if context.deadline == 0 {
+        context.deadline = (SystemClock.now() + 60 * SECOND).as_millis();
+    }
+    let event = LambdaEvent::new(serde_json::from_str(event.as_json()).unwrap(), context);
+    consumer.clone().call(event).await.unwrap()
+}
+
+/// The surroundings of consumers under test, with their own clock.
 pub(crate) struct Bench {
     pub(crate) store: TestStore,
     pub(crate) clock: TestClock,
@@ -133,7 +361,14 @@ impl Bench {
             store: TestStore::default(),
             clock: TestClock::new(),
             log: Log::capture(),
-            timeout: Duration::from_secs(30),
+            timeout: 30 * SECOND,
+        }
+    }
+
+    pub(crate) fn with_timeout(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            ..Self::new()
         }
     }
 
@@ -145,48 +380,150 @@ impl Bench {
             .clock(self.clock.clone())
     }
 
-    /// Invokes the consumer as Lambda does. Returns the message IDs of the batch item failures.
-    pub(crate) async fn invoke(&self, consumer: &Consumer, event: Value) -> Vec<String> {
-        failures(&self.try_invoke(consumer, event).await.unwrap())
+    /// Idempotency without SQS on this bench.
+    pub(crate) fn idempotency(&self) -> Idempotency {
+        Idempotency::new()
+            .namespace("test")
+            .store(self.store.clone())
+            .clock(self.clock.clone())
+    }
+
+    pub(crate) fn on(self, consumer: Consumer) -> Tested {
+        Tested {
+            consumer: self.consumer(consumer),
+            bench: self,
+        }
+    }
+
+    pub(crate) fn handling<X: 'static>(&self, handler: impl Handler<Order, (), X>) -> Consumer {
+        self.consumer(orders().handler(handler))
+    }
+
+    /// A consumer that notes its orders, and ends as they request.
+    pub(crate) fn noting(&self) -> (Consumer, Seen) {
+        let seen = Seen::default();
+        let notes = seen.clone();
+        let consumer = self.handling(move |order: Order| {
+            notes.add(order.id.clone());
+            async move { order.obey().await }
+        });
+        (consumer, seen)
+    }
+
+    /// Delivers a batch to a consumer. Returns the message IDs of the batch item failures.
+    pub(crate) async fn deliver(
+        &self,
+        consumer: &Consumer,
+        records: impl IntoIterator<Item: Into<Value>>,
+    ) -> Vec<String> {
+        let response = self.try_deliver(consumer, records).await;
+        failures(&response.unwrap())
+    }
+
+    pub(crate) async fn try_deliver(
+        &self,
+        consumer: &Consumer,
+        records: impl IntoIterator<Item: Into<Value>>,
+    ) -> Result<SqsBatchResponse, EventError> {
+        let mut context = Context::default();
+        context.deadline = self.deadline().as_millis();
+        self.try_invoke(consumer, event(records), context).await
     }
 
     pub(crate) async fn try_invoke(
         &self,
         consumer: &Consumer,
         event: Value,
+        context: Context,
     ) -> Result<SqsBatchResponse, EventError> {
-        let event: SqsEvent = serde_json::from_value(event).unwrap();
-        let mut context = Context::default();
-        context.deadline = (self.clock.now() + self.timeout).as_millis();
+        let event = serde_json::from_value(event).unwrap();
         consumer
             .clone()
             .call(LambdaEvent::new(event, context))
             .await
     }
 
-    /// Removes and returns the outcomes of the last batches, by message ID.
-    pub(crate) fn outcomes(&self) -> Vec<(String, String)> {
-        let lines = self.log.take("sqs_once::record");
-        let pick = |line: &Line, name: &str| line.get(name).cloned().unwrap_or_default();
-        let outcomes = lines.iter();
-        let mut outcomes: Vec<_> = outcomes
-            .map(|line| (pick(line, "message_id"), pick(line, "outcome")))
-            .collect();
-        outcomes.sort();
-        outcomes
+    /// The deadline of an invocation that begins now.
+    pub(crate) fn deadline(&self) -> Timestamp {
+        self.clock.now() + self.timeout
+    }
+
+    /// The time since the first moment of the test.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.clock.now().since(Timestamp::from_secs(1_790_000_000))
+    }
+
+    /// Removes and returns the line of each record of the last batches, in the batch's order.
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        let mut lines = self.log.take("sqs_once::record");
+        lines.sort_by_key(|line| {
+            let id = &line["message_id"];
+            let number = id.strip_prefix("m-").and_then(|at| at.parse().ok());
+            (
+                number.unwrap_or(usize::MAX),
+                id.clone(),
+                line["outcome"].clone(),
+            )
+        });
+        lines
+    }
+
+    /// Removes and returns the only line of a record.
+    pub(crate) fn line(&self) -> Line {
+        let [line] = self.lines().try_into().unwrap();
+        line
+    }
+
+    /// Removes and returns the outcomes of the last batches, in the batch's order.
+    pub(crate) fn outcomes(&self) -> String {
+        let lines = self.lines();
+        let outcomes = lines.iter().map(|line| line["outcome"].as_str());
+        outcomes.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Replaces a key's item with another worker's, whose lease ends after this time.
+    pub(crate) fn foreign(&self, id: &str, status: Status, lease: Duration) {
+        let mut item = Item::new(item_id(&BusinessKey::new(id).unwrap()), status);
+        item.lease_until = Some(self.clock.now() + lease);
+        item.expiration = Some(self.clock.now() + 3600 * SECOND);
+        item.owner = Some(Owner::from_bits(7));
+        self.store.inner.put(item);
+    }
+}
+
+/// A consumer on its bench.
+pub(crate) struct Tested {
+    pub(crate) bench: Bench,
+    pub(crate) consumer: Consumer,
+}
+
+impl Deref for Tested {
+    type Target = Bench;
+
+    fn deref(&self) -> &Bench {
+        &self.bench
+    }
+}
+
+impl Tested {
+    /// Changes the consumer's settings.
+    pub(crate) fn with(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
+        Self {
+            consumer: settings(self.consumer),
+            ..self
+        }
+    }
+
+    /// Delivers a batch. Returns the message IDs of the batch item failures.
+    pub(crate) async fn run(&self, records: impl IntoIterator<Item: Into<Value>>) -> Vec<String> {
+        self.deliver(&self.consumer, records).await
     }
 }
 
 pub(crate) fn failures(response: &SqsBatchResponse) -> Vec<String> {
     let failures = response.batch_item_failures.iter();
-    failures
-        .map(|failure| failure.item_identifier.clone())
-        .collect()
-}
-
-pub(crate) fn outcomes<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
-    let expected = expected.map(|(id, outcome)| (id.to_owned(), outcome.to_owned()));
-    expected.to_vec()
+    let ids = failures.map(|failure| failure.item_identifier.clone());
+    ids.collect()
 }
 
 /// The test kit's store with a record of each request.
@@ -225,6 +562,11 @@ impl TestStore {
         }
     }
 
+    /// Makes all further calls fail.
+    pub(crate) fn always_fails(&self, call: &'static str, kind: StoreErrorKind) {
+        self.fail(call, kind, usize::MAX);
+    }
+
     /// Makes the condition of this write fail in the next `times` commits.
     pub(crate) fn fail_condition(&self, write: usize, times: usize) {
         self.kit.fail_condition(write, times);
@@ -243,8 +585,20 @@ impl TestStore {
     }
 
     pub(crate) fn item(&self, id: &str) -> Option<Item> {
-        let key = sqs_once::BusinessKey::new(id).unwrap();
-        self.inner.get(&item_id(&key))
+        self.inner.get(&item_id(&BusinessKey::new(id).unwrap()))
+    }
+
+    /// Changes a key's item.
+    pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut Item)) {
+        let mut item = self.item(id).unwrap();
+        change(&mut item);
+        self.inner.put(item);
+    }
+
+    /// Whether a key's claim was released.
+    pub(crate) fn is_released(&self, id: &str) -> bool {
+        let item = self.item(id).unwrap();
+        item.status == Status::InProgress && item.lease_until == Some(Timestamp::default())
     }
 
     /// The requests since the previous call, as (call, entries).
@@ -266,8 +620,8 @@ fn operations(call: &str) -> &'static [Operation] {
     }
 }
 
-pub(crate) fn item_id(key: &sqs_once::BusinessKey) -> ItemId {
-    sqs_once::key::Namespace::new("test").unwrap().item_id(key)
+pub(crate) fn item_id(key: &BusinessKey) -> ItemId {
+    Namespace::new("test").unwrap().item_id(key)
 }
 
 impl Store for TestStore {

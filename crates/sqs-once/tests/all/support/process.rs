@@ -21,6 +21,14 @@ pub(crate) fn this_program(module: &str, test: &str) -> Command {
     command
 }
 
+/// Runs one test of the module in another process with these variables. The test must pass.
+pub(crate) fn passes(module: &str, test: &str, variables: &[(&str, &str)]) {
+    let mut process = this_program(module, test);
+    let output = process.envs(variables.iter().copied()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("1 passed"), "{said}");
+}
+
 /// Another process of this program that runs one of its tests.
 pub(crate) struct Process {
     pub(crate) child: Child,

@@ -10,6 +10,8 @@ use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, HandlerError, Recorded, Remaining, State,
 };
 
+use super::options::App;
+
 #[derive(Deserialize, BusinessKey)]
 struct OrderPlaced {
     #[key]
@@ -18,11 +20,6 @@ struct OrderPlaced {
     order_id: String,
     amount_cents: u64,
     items: Vec<String>,
-}
-
-#[derive(Clone)]
-struct App {
-    name: Arc<str>,
 }
 
 /// An extractor that needs the application's state.
@@ -124,18 +121,8 @@ batch_handlers! {
     from_a_macro: OrderPlaced, sqs_once::key::MessageGroup;
 }
 
-pub(super) fn run() {
+fn states() {
     let _: Consumer = by_a_field::consumer();
-    let _: Consumer = by_several_parts::consumer();
-    let _: Consumer = by_a_closure::consumer();
-    let _: Consumer = by_a_pattern::consumer();
-    let _: Consumer = by_a_typed_closure::consumer();
-    let _: Consumer = by_the_payload::consumer();
-    let _: Consumer = by_a_function::consumer();
-    let _: Consumer = by_extractors::consumer();
-    let _: Consumer = options::consumer();
     let _: Consumer<Ready<App>> = extractors::consumer();
-    let app = App { name: "app".into() };
-    let _: Consumer = state_of_an_option::consumer().state(app);
-    let _: Consumer = from_a_macro::consumer();
+    let _: Consumer<Ready<App>> = state_of_an_option::consumer();
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::extract::MessageMeta;
-use sqs_once::key::{JsonPointer, KeyError, MessageAttribute, MessageGroup};
+use sqs_once::key::{JsonPointer, KeyError, MessageGroup};
 use sqs_once::{BusinessKey, HandlerError};
 
 #[derive(Deserialize)]
@@ -31,30 +31,16 @@ mod order {
     }
 }
 
-#[sqs_once::handler(key = order.order_id)]
-async fn field(order: OrderPlaced) {
-    drop(order);
-}
-
 #[sqs_once::handler(key = order.tenant.name)]
 async fn mutable(mut order: OrderPlaced) {
     order.order_id.clear();
 }
 
-#[sqs_once::handler(key = order.number)]
-async fn optional(order: OrderPlaced) {
-    drop(order);
-}
-
 #[sqs_once::handler(key = order.tags.iter().map(String::as_str).collect::<Vec<_>>().join("/"))]
-async fn computed(order: OrderPlaced) {
-    drop(order);
-}
+async fn computed(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = format!("{}-{}", order.tenant.name, order.order_id))]
-async fn formatted(order: OrderPlaced) {
-    drop(order);
-}
+async fn formatted(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = format!("{order_id}-{number:?}"))]
 async fn captured(
@@ -62,28 +48,13 @@ async fn captured(
         order_id, number, ..
     }: OrderPlaced,
 ) {
-    drop((order_id, number));
 }
 
 #[sqs_once::handler(key = if order.tags[..order.tags.len()].is_empty() { "none" } else { &order.order_id })]
-async fn branching(order: OrderPlaced) {
-    drop(order);
-}
-
-#[sqs_once::handler(key = (order.tenant.name, order.order_id))]
-async fn composed(order: OrderPlaced) {
-    drop(order);
-}
+async fn branching(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = ((order.tenant.region, order.tenant.name), order.order_id, 1))]
-async fn nested(order: OrderPlaced) {
-    drop(order);
-}
-
-#[sqs_once::handler(key = order_id)]
-async fn destructured(OrderPlaced { order_id, .. }: OrderPlaced) {
-    drop(order_id);
-}
+async fn nested(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = (name, id))]
 async fn deeply_destructured(
@@ -99,9 +70,7 @@ async fn deeply_destructured(
 }
 
 #[sqs_once::handler(key = order::key)]
-async fn function_in_a_module_with_the_payloads_name(order: OrderPlaced) {
-    drop(order);
-}
+async fn function_in_a_module_with_the_payloads_name(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = OrderPlaced::business_key)]
 async fn fallible_function(order: OrderPlaced) -> Result<(), HandlerError> {
@@ -110,39 +79,10 @@ async fn fallible_function(order: OrderPlaced) -> Result<(), HandlerError> {
 }
 
 #[sqs_once::handler(key = |order: &OrderPlaced| order.order_id.clone())]
-async fn closure(order: OrderPlaced) {
-    drop(order);
-}
-
-#[sqs_once::handler(key = MessageAttribute::new("order"))]
-async fn attribute(order: OrderPlaced) {
-    drop(order);
-}
+async fn closure(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = MessageGroup)]
 async fn group(_: OrderPlaced, _meta: MessageMeta) {}
 
 #[sqs_once::handler(key = (MessageGroup, JsonPointer::new("/order_id"), OrderPlaced::business_key))]
-async fn several_extractors(order: OrderPlaced) {
-    drop(order);
-}
-
-pub(super) fn run() {
-    let _ = field::consumer();
-    let _ = mutable::consumer();
-    let _ = optional::consumer();
-    let _ = computed::consumer();
-    let _ = formatted::consumer();
-    let _ = captured::consumer();
-    let _ = branching::consumer();
-    let _ = composed::consumer();
-    let _ = nested::consumer();
-    let _ = destructured::consumer();
-    let _ = deeply_destructured::consumer();
-    let _ = function_in_a_module_with_the_payloads_name::consumer();
-    let _ = fallible_function::consumer();
-    let _ = closure::consumer();
-    let _ = attribute::consumer();
-    let _ = group::consumer();
-    let _ = several_extractors::consumer();
-}
+async fn several_extractors(order: OrderPlaced) {}

@@ -16,8 +16,8 @@ struct OrderPlaced {
 }
 
 #[derive(Clone)]
-struct App {
-    name: Arc<str>,
+pub(super) struct App {
+    pub(super) name: Arc<str>,
 }
 
 /// An extractor that needs the application's state.
@@ -38,24 +38,10 @@ impl FromRecord<App> for Name {
     envelope = (Sns, EventBridge),
     state = (),
 )]
-async fn all(order: OrderPlaced) {
-    drop(order);
-}
-
-#[sqs_once::handler(mode = claim_first, namespace = "payments", key = order.order_id)]
-async fn any_order(order: OrderPlaced) {
-    drop(order);
-}
-
-#[sqs_once::handler(key = order_id, fingerprint = note)]
-async fn destructured(OrderPlaced { order_id, note }: OrderPlaced) {
-    drop((order_id, note));
-}
+async fn all(order: OrderPlaced) {}
 
 #[sqs_once::handler(decode = Bytes, key = MessageAttribute::new("order-id"), envelope = Sns)]
-async fn bytes(image: Vec<u8>) {
-    drop(image);
-}
+async fn bytes(image: Vec<u8>) {}
 
 /// A decoder with a parameter.
 struct Prefixed<'a>(&'a str);
@@ -72,39 +58,23 @@ impl sqs_once::body::Decode<OrderPlaced> for Prefixed<'static> {
 }
 
 #[sqs_once::handler(key = order.order_id, decode = Prefixed("v1 "))]
-async fn own_decoder(order: OrderPlaced) {
-    drop(order);
-}
+async fn own_decoder(order: OrderPlaced) {}
 
 fn text(order: &OrderPlaced) -> String {
     order.order_id.to_lowercase()
 }
 
 #[sqs_once::handler(key = order.order_id, fingerprint = text)]
-async fn fingerprint_by_function(order: OrderPlaced) {
-    drop(order);
-}
+async fn fingerprint_by_function(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = order.order_id)]
-async fn state_of_an_argument(order: OrderPlaced, State(app): State<App>, _: Name) {
-    drop((order, app));
-}
+async fn state_of_an_argument(order: OrderPlaced, State(app): State<App>, _: Name) {}
 
 #[sqs_once::handler(key = order.order_id)]
-async fn state_by_its_path(order: OrderPlaced, app: sqs_once::State<Arc<App>>) {
-    drop((order, app));
-}
+async fn state_by_its_path(order: OrderPlaced, app: sqs_once::State<Arc<App>>) {}
 
 #[sqs_once::handler(key = order.order_id, state = App)]
-async fn state_of_an_option(order: OrderPlaced, name: Name) {
-    drop((order, name.0));
-}
-
-#[sqs_once::handler(key = order.order_id, mode = claim_first)]
-async fn claimed_first(order: OrderPlaced) -> Result<Writes, HandlerError> {
-    drop(order);
-    Ok(Writes::new())
-}
+async fn state_of_an_option(order: OrderPlaced, name: Name) {}
 
 #[sqs_once::handler(key = order.order_id, mode = transactional)]
 async fn transactional(order: OrderPlaced) -> Writes {
@@ -116,26 +86,15 @@ async fn transactional(order: OrderPlaced) -> Writes {
 macro_rules! filled_in {
     ($name:ident, $mode:expr, $decoder:expr, $envelope:expr) => {
         #[sqs_once::handler(key = order.order_id, mode = $mode, decode = $decoder, envelope = $envelope)]
-        async fn $name(order: OrderPlaced) {
-            drop(order);
-        }
+        async fn $name(order: OrderPlaced) {}
     };
 }
 
 filled_in!(by_macro, record_after, Prefixed("v1 "), (Sns, EventBridge));
 
-pub(super) fn run() {
-    let _: Consumer<Ready<()>> = by_macro::consumer();
+fn states() {
     let _: Consumer<Ready<()>> = all::consumer();
-    let _: Consumer<Ready<()>> = bytes::consumer();
-    let _: Consumer<Ready<()>> = own_decoder::consumer();
-    let _: Consumer<Ready<()>> = any_order::consumer();
-    let _: Consumer<Ready<()>> = claimed_first::consumer();
-    let _: Consumer<Ready<()>> = transactional::consumer();
-    let _: Consumer<Ready<()>> = destructured::consumer();
-    let _: Consumer<Ready<()>> = fingerprint_by_function::consumer();
     let _: Consumer<Ready<App>> = state_of_an_argument::consumer();
     let _: Consumer<Ready<Arc<App>>> = state_by_its_path::consumer();
-    let app = App { name: "app".into() };
-    let _: Consumer = state_of_an_option::consumer().state(app);
+    let _: Consumer<Ready<App>> = state_of_an_option::consumer();
 }

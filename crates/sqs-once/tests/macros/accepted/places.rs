@@ -11,19 +11,13 @@ pub mod orders {
     use super::OrderPlaced;
 
     #[sqs_once::handler(key = order.order_id)]
-    pub(crate) async fn charge(order: OrderPlaced) {
-        drop(order);
-    }
+    pub(crate) async fn charge(order: OrderPlaced) {}
 
     #[sqs_once::handler(key = order.order_id)]
-    pub async fn ship(order: OrderPlaced) {
-        drop(order);
-    }
+    pub async fn ship(order: OrderPlaced) {}
 
     #[sqs_once::handler(key = order.order_id)]
-    pub(super) async fn r#return(order: OrderPlaced) {
-        drop(order);
-    }
+    pub(super) async fn r#return(order: OrderPlaced) {}
 }
 
 #[cfg(any())]
@@ -37,9 +31,7 @@ async fn left_out(order: OrderPlaced) {}
 macro_rules! handlers {
     ($($name:ident: $payload:ty, $key:expr, $namespace:expr;)*) => {$(
         #[sqs_once::handler(key = $key, namespace = $namespace)]
-        async fn $name(order: $payload) {
-            drop(order);
-        }
+        async fn $name(order: $payload) {}
     )*};
 }
 
@@ -47,15 +39,9 @@ handlers! {
     from_a_macro: OrderPlaced, sqs_once::key::MessageGroup, "orders";
 }
 
-pub(super) fn run() {
+fn in_a_function() {
     #[sqs_once::handler(key = order.order_id)]
-    async fn local(order: OrderPlaced) {
-        drop(order);
-    }
+    async fn local(order: OrderPlaced) {}
 
-    let _ = orders::charge::consumer();
-    let _ = orders::ship::consumer();
-    let _ = orders::r#return::consumer();
-    let _ = from_a_macro::consumer();
-    let _ = local::consumer();
+    let _ = (local::consumer(), orders::r#return::consumer());
 }

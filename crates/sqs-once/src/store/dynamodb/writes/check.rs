@@ -1,13 +1,19 @@
-//! Finds writes that DynamoDB would refuse in any case, before a request is sent.
+//! Finds writes that DynamoDB would always refuse, before a request is sent.
 
-use super::size;
-use super::write::Write;
-use super::{WriteName, WritesError};
+use aws_sdk_dynamodb::types::AttributeValue;
 
-/// DynamoDB takes 100 in a transaction, and one is the record of the key.
+use crate::store::dynamodb::table::Attributes;
+
+use super::{Write, WriteName, WritesError};
+
+/// DynamoDB accepts 100 writes in a transaction, and one of them is the record of the key.
 pub(super) const MOST_WRITES: usize = 99;
-/// DynamoDB takes 4 MB in a transaction. What is left is for the record of the key, apart from its data.
+/// DynamoDB accepts 4 MB in a transaction. The 4 KiB are for the record of the key without its data.
 pub(super) const MOST_BYTES: usize = 4 * 1024 * 1024 - 4 * 1024;
+
+/// The overhead in bytes of a document and of each of its elements.
+const DOCUMENT: usize = 3;
+const ELEMENT: usize = 1;
 
 pub(super) fn rules<'a>(
     count: usize,
@@ -19,7 +25,7 @@ pub(super) fn rules<'a>(
     }
 }
 
-/// `data` is how many bytes are recorded with the key.
+/// Checks the writes. `data` is the size of the recorded data in bytes.
 pub(super) fn writes(writes: &[Write<'_>], data: usize) -> Result<(), WritesError> {
     if writes.len() > MOST_WRITES {
         let count = writes.len();
@@ -27,7 +33,7 @@ pub(super) fn writes(writes: &[Write<'_>], data: usize) -> Result<(), WritesErro
     }
     let sizes = writes.iter().map(|write| {
         let values = write.values.into_iter().flat_map(|values| values.values());
-        size::attributes(write.attributes) + values.map(size::value).sum::<usize>()
+        attributes_size(write.attributes) + values.map(value_size).sum::<usize>()
     });
     let bytes = sizes.sum::<usize>() + data;
     if bytes > MOST_BYTES {
@@ -68,8 +74,8 @@ fn same_item(writes: &[Write<'_>]) -> Option<(WriteName, WriteName)> {
         .map(|(first, second)| (first.name(), second.name()))
 }
 
-/// A put does not say which of its attributes are the key: another write of the table may, and so do two puts that are
-/// the same.
+/// Returns whether two puts write the same item. A put does not show which of its attributes are the key, but another
+/// write to the table may. Two equal puts always write the same item.
 fn are_put_to_one_item(first: &Write<'_>, second: &Write<'_>, writes: &[Write<'_>]) -> bool {
     if first.attributes == second.attributes {
         return true;
@@ -81,4 +87,38 @@ fn are_put_to_one_item(first: &Write<'_>, second: &Write<'_>, writes: &[Write<'_
             value.is_some() && value == second.attributes.get(name)
         })
     })
+}
+
+fn attributes_size(attributes: &Attributes) -> usize {
+    let sizes = attributes
+        .iter()
+        .map(|(name, of)| name.len().saturating_add(value_size(of)));
+    sizes.sum()
+}
+
+fn value_size(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(digits) => number_size(digits),
+        AttributeValue::B(bytes) => bytes.as_ref().len(),
+        AttributeValue::Ss(texts) => texts.iter().map(String::len).sum(),
+        AttributeValue::Ns(numbers) => numbers.iter().map(|digits| number_size(digits)).sum(),
+        AttributeValue::Bs(all) => all.iter().map(|bytes| bytes.as_ref().len()).sum(),
+        AttributeValue::L(list) => {
+            DOCUMENT
+                + list
+                    .iter()
+                    .map(|one| ELEMENT + value_size(one))
+                    .sum::<usize>()
+        }
+        AttributeValue::M(map) => DOCUMENT + ELEMENT * map.len() + attributes_size(map),
+        // A boolean, a null, or a future type.
+        _ => 1,
+    }
+}
+
+/// Returns the size of a number: a byte for every two digits, one byte more, and one for a sign.
+fn number_size(digits: &str) -> usize {
+    let sign = usize::from(digits.starts_with('-'));
+    digits.len().div_ceil(2) + 1 + sign
 }

@@ -1,37 +1,41 @@
-//! Writes that DynamoDB would refuse in any case.
+//! Errors of writes that DynamoDB would always refuse.
 
 use thiserror::Error;
 
 use super::WriteName;
 use super::check::{MOST_BYTES, MOST_WRITES};
 
-/// Why a handler's [`Writes`](super::Writes) can't be sent. Returned writes are checked before anything is sent,
-/// and the record is then terminal; [`Writes::put`](super::Writes::put) says at once what it has to say.
+/// The reason why a handler's [`Writes`](super::Writes) can't be sent. The consumer checks returned writes before it
+/// sends anything; an error makes the record terminal. [`Writes::put`](super::Writes::put) returns its error
+/// immediately.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WritesError {
-    /// There are more than fit into one transaction with the record of the key.
-    #[error("{count} writes: a transaction takes {MOST_WRITES} beside the record of its key")]
+    /// There are too many writes for one transaction with the record of the key.
+    #[error(
+        "{count} writes: a transaction accepts {MOST_WRITES} in addition to the record of its key"
+    )]
     TooMany {
         /// The number found.
         count: usize,
     },
-    /// They are larger than fits into one transaction with the record of the key.
+    /// The writes are too large for one transaction with the record of the key.
     #[error(
-        "the writes have {bytes} bytes together: a transaction takes {MOST_BYTES} beside the record of its key"
+        "the writes have {bytes} bytes together: a transaction accepts {MOST_BYTES} in addition to the record \
+         of its key"
     )]
     TooLarge {
         /// The size of the writes and of the recorded data, in bytes.
         bytes: usize,
     },
-    /// Two writes are of one item.
+    /// Two writes change the same item.
     #[error(
-        "{first} and {second} are of the same item: a transaction takes one write of each, so make one of the two"
+        "{first} and {second} change the same item: a transaction accepts one write for each item, so combine them"
     )]
     SameItem {
         /// The earlier of the two.
         first: WriteName,
-        /// The later.
+        /// The later of the two.
         second: WriteName,
     },
     /// A write names no table.
@@ -46,15 +50,15 @@ pub enum WritesError {
         /// The write.
         write: WriteName,
     },
-    /// [`on_conflict`](super::Writes::on_conflict) speaks of a write that there is not.
+    /// [`on_conflict`](super::Writes::on_conflict) names a write that does not exist.
     #[error("`on_conflict` is set for write {index}, but there are {count} writes, counted from 0")]
     NoSuchWrite {
-        /// The place named.
+        /// The index given to `on_conflict`.
         index: usize,
-        /// How many writes there are.
+        /// The number of writes.
         count: usize,
     },
-    /// A value can't be written as an item, because it has no fields for instance.
+    /// A value can't be written as an item, for example because it has no fields.
     #[cfg(feature = "serde_dynamo")]
     #[error("{write}: the value is not an item")]
     NotAnItem {

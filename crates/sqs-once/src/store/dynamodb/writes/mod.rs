@@ -1,10 +1,7 @@
-//! What a handler wants written together with the record of its key.
+//! The writes of a handler that commit together with the record of its key.
 
 mod check;
-mod conflict;
 mod error;
-mod size;
-mod texts;
 mod write;
 
 use std::collections::BTreeMap;
@@ -18,15 +15,14 @@ use crate::error::Disposition;
 use crate::guarded::{Guarded, caught};
 use crate::store::data::recordable;
 
-pub use conflict::Conflict;
 pub use error::WritesError;
 pub(super) use write::Write;
-pub use write::WriteName;
+pub use write::{Conflict, WriteName};
 
 type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 
-/// The DynamoDB writes that are a handler's whole effect: they commit together with the record of its key, in one
-/// `TransactWriteItems`, or nothing of it happens.
+/// The DynamoDB writes that are a handler's whole effect. They commit together with the record of its key in one
+/// `TransactWriteItems`, or nothing is written.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -39,7 +35,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String, article: String, pieces: u32 }
 ///
-/// /// Reserves what was ordered, once.
+/// /// Reserves the ordered pieces once.
 /// #[sqs_once::handler(key = order.order_id)]
 /// async fn reserve(order: OrderPlaced) -> Result<Writes, HandlerError> {
 ///     let text = |value: &str| AttributeValue::S(value.to_owned());
@@ -60,12 +56,12 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 ///     Ok(Writes::new()
 ///         .put_item(reservation)
 ///         .update(stock)
-///         .on_conflict(1, |_| Disposition::Terminal)) // not enough of it in stock: no retry can help
+///         .on_conflict(1, |_| Disposition::Terminal)) // not enough in stock: no retry can help
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// // Its test needs no DynamoDB: it is a function of its message.
+/// // Its test needs no DynamoDB: the handler only returns the writes.
 /// let order = OrderPlaced { order_id: "o-1001".into(), article: "a-7".into(), pieces: 2 };
 /// let writes = reserve(order).await.unwrap();
 /// assert_eq!(writes.len(), 2);
@@ -74,42 +70,42 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// # }
 /// ```
 ///
-/// With the feature `serde_dynamo` [`put`](Self::put) takes a value of your own: `.put("reservations", &reservation)?`.
-/// The SDK's types must be those of the version that this crate uses, which [`sqs_once::aws_sdk_dynamodb`](crate::aws_sdk_dynamodb)
-/// is.
+/// With the feature `serde_dynamo`, [`put`](Self::put) takes a value that implements `Serialize`:
+/// `.put("reservations", &reservation)?`. Use the SDK's types from
+/// [`sqs_once::aws_sdk_dynamodb`](crate::aws_sdk_dynamodb), so that the versions match.
 ///
 /// # Promise
 ///
-/// The writes happen exactly once for a key while its record is kept, wherever a process dies. The key's record refuses a
-/// duplicate's transaction. A request that is sent again after a lost answer is recognised by DynamoDB for ten minutes
-/// (`ClientRequestToken`), and after that by the owner in the record. The handler's computation may run for each
-/// delivery, unless the consumer's mode is [`ClaimFirst`](crate::policy::Mode::ClaimFirst). So the handler should have no
-/// other effects: return them as writes, for instance as a message in an outbox table.
+/// The writes happen exactly once for a key while its record is kept, no matter when a process dies. The key's record
+/// refuses a duplicate's transaction. If a request is sent again after a lost answer, DynamoDB recognises it for ten
+/// minutes (`ClientRequestToken`). After that, the owner in the record identifies it. The handler's computation may run
+/// for each delivery, unless the consumer's mode is [`ClaimFirst`](crate::policy::Mode::ClaimFirst). The handler should
+/// therefore have no other effects. Return them as writes, for example as a message in an outbox table.
 ///
 /// A [`Handler`](crate::handler::Handler) returns them. A [`BatchHandler`](crate::handler::BatchHandler) and
 /// [`Idempotency`](crate::Idempotency) can't.
 ///
 /// # When a condition is not met
 ///
-/// A duplicate stays a duplicate if its own conditions fail, as `attribute_not_exists(order_id)` does the second time. For a
-/// new key an unmet condition fails the record: nothing is written, and [`on_conflict`](Self::on_conflict) chooses what
-/// happens to the message. Conflicts with other transactions and throttling are retried until the deadline is near; the
-/// message then returns to the queue.
+/// A duplicate stays a duplicate even if its conditions are not met, such as `attribute_not_exists(order_id)` the
+/// second time. For a new key, an unmet condition fails the record: nothing is written, and
+/// [`on_conflict`](Self::on_conflict) chooses what happens to the message. Conflicts with other transactions and
+/// throttling are retried until the deadline is near; the message then returns to the queue.
 ///
 /// # Limits
 ///
-/// At most 99 writes and 4 MB, less 4 KiB for the record of the key, and one write for each item. The size is that of the
+/// At most 99 writes, one write for each item, and 4 MB less 4 KiB for the record of the key. The size includes the
 /// items of puts, the keys of other writes, the values of expressions, and the recorded data. The consumer checks the
-/// writes before it sends anything; a [`WritesError`] makes the record terminal. Only DynamoDB can detect two puts of one
-/// item, and refuses them.
+/// writes before it sends anything; a [`WritesError`] makes the record terminal. Only DynamoDB can detect two puts of
+/// one item, and refuses them.
 ///
 /// # What it costs
 ///
-/// One request, or two if a condition of the handler is not met. DynamoDB counts every write of a transaction twice: 2 write
-/// units for each KiB of each item, including the record of the key and the items of checks. A refused transaction costs
-/// units too. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each
-/// kind of write `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem` or `dynamodb:ConditionCheckItem` on
-/// the tables written. All tables are in the account and the region of the store's.
+/// A commit costs one request, or two if a condition of the handler is not met. DynamoDB counts every write of a
+/// transaction twice: 2 write units for each KiB of each item, including the record of the key and the items of checks.
+/// A refused transaction costs units too. The function's role needs `dynamodb:UpdateItem` on the store's table, and for
+/// each kind of write `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem` or `dynamodb:ConditionCheckItem`
+/// on the tables written. All tables must be in the account and region of the store's table.
 #[derive(Default)]
 #[must_use = "nothing is written unless the handler returns it"]
 pub struct Writes {
@@ -119,16 +115,16 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// No writes yet. Returned as it is, it records the key and nothing else.
+    /// Creates a list without writes. If the handler returns it empty, the commit records only the key.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts an item into `table` without a condition. Its attributes are the fields of `item`. A put with a
-    /// condition is a [`put_item`](Self::put_item).
+    /// Puts an item into `table` without a condition. Its attributes are the fields of `item`. For a condition, use
+    /// [`put_item`](Self::put_item).
     ///
     /// # Errors
-    /// [`WritesError::NotAnItem`] when `item` can't be written as one.
+    /// [`WritesError::NotAnItem`] if `item` can't be written as an item.
     #[cfg(feature = "serde_dynamo")]
     pub fn put<T: Serialize>(
         self,
@@ -163,7 +159,7 @@ impl Writes {
         self.with(TransactWriteItem::builder().delete(delete).build())
     }
 
-    /// Writes nothing, and lets the others happen only if its condition is met.
+    /// Writes nothing. The other writes happen only if this condition is met.
     pub fn check(self, check: ConditionCheck) -> Self {
         self.with(TransactWriteItem::builder().condition_check(check).build())
     }
@@ -171,8 +167,8 @@ impl Writes {
     /// Chooses what happens to the message if the condition of this write is not met. The first write has the index 0.
     /// Default: [`Disposition::Retry`].
     ///
-    /// If several conditions are not met, the first one with a rule decides. A rule that panics means `Retry`. A second rule
-    /// for a write replaces the first.
+    /// If several conditions are not met, the first one with a rule decides. A panic of the rule counts as `Retry`. A
+    /// second rule for a write replaces the first.
     pub fn on_conflict(
         mut self,
         index: usize,
@@ -184,13 +180,13 @@ impl Writes {
         self
     }
 
-    /// Records a result with the key, for the duplicates that come later, as [`Recorded`](crate::Recorded) does.
+    /// Records a result with the key for later duplicates, as [`Recorded`](crate::Recorded) does.
     pub fn recording<T: Serialize>(mut self, result: &T) -> Self {
         self.result = Some(recordable(result));
         self
     }
 
-    /// How many writes these are.
+    /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.items.len()
     }
@@ -200,17 +196,15 @@ impl Writes {
         self.items.is_empty()
     }
 
-    /// The writes in their order.
+    /// Returns the writes in order.
     pub fn items(&self) -> &[TransactWriteItem] {
         &self.items
     }
 
-    /// The value to record, or why it can't be recorded.
     pub(crate) fn result(&self) -> Option<&Result<Arc<str>, String>> {
         self.result.as_ref()
     }
 
-    /// Finds what DynamoDB would refuse in any case.
     pub(crate) fn check_all(&self) -> Result<(), WritesError> {
         let recorded = self.result.as_ref().and_then(|result| result.as_ref().ok());
         let rules = self.rules.get_ref().into_iter().flat_map(BTreeMap::keys);
@@ -218,8 +212,8 @@ impl Writes {
         check::writes(&self.all(), recorded.map_or(0, |data| data.len()))
     }
 
-    /// What a conflict means for the message, and why in one line.
-    pub(crate) fn judge(&self, conflict: &Conflict) -> (Disposition, String) {
+    /// Returns what a conflict means for the message, and a one-line reason.
+    pub(crate) fn disposition_of(&self, conflict: &Conflict) -> (Disposition, String) {
         let rule = self.rule(conflict.index());
         match rule.map(|rule| caught(|| rule(conflict))) {
             None => (Disposition::default(), conflict.to_string()),
@@ -231,14 +225,14 @@ impl Writes {
         }
     }
 
-    /// Which of the writes whose conditions are not met decides.
+    /// Returns the conflict that decides: the first with a rule, or else the first.
     pub(super) fn decisive(&self, conflicts: Vec<Conflict>) -> Option<Conflict> {
         let has_rule = |conflict: &Conflict| self.rule(conflict.index()).is_some();
         let at = conflicts.iter().position(has_rule).unwrap_or_default();
         conflicts.into_iter().nth(at)
     }
 
-    /// The conflict where the conditions of the writes at these places are not met.
+    /// Returns the decisive conflict if the conditions of the writes with these indices are not met.
     #[cfg(feature = "testing")]
     pub(crate) fn conflict(&self, unmet: &[usize]) -> Option<Conflict> {
         let unmet = self
@@ -249,9 +243,9 @@ impl Writes {
         self.decisive(unmet.collect())
     }
 
-    /// What DynamoDB may quote of them.
+    /// Returns the values of the writes that DynamoDB may quote in errors.
     pub(super) fn texts(&self) -> Vec<&str> {
-        self.all().iter().flat_map(texts::of).collect()
+        self.all().iter().flat_map(Write::texts).collect()
     }
 
     pub(super) fn all(&self) -> Vec<Write<'_>> {
@@ -271,7 +265,7 @@ impl Writes {
     }
 }
 
-/// Shows what is written where, and nothing of what is in it.
+/// Shows the kind and the table of each write, and omits their contents.
 impl fmt::Debug for Writes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let writes = self.all().into_iter().map(|write| write.name().to_string());

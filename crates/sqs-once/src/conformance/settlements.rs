@@ -1,0 +1,220 @@
+//! Settlements: completions and releases of claims, recordings without a claim, and look-ups.
+
+use crate::idempotency::{Admission, Completion, Refusal, on_found};
+use crate::store::{Claim, Fence, Settling};
+use crate::time::Timestamp;
+
+use super::Fixture;
+use super::case::{
+    Case, LEASE, NOW, RETENTION, SECOND, Suite, claim_by_another, completion, recording,
+    recording_of,
+};
+
+impl<F: Fixture> Case<'_, F> {
+    async fn look_up(&self, claim: &Claim) -> Admission {
+        on_found(claim, self.item().await.as_ref())
+    }
+}
+
+pub(super) async fn completions<F: Fixture>(suite: &Suite<'_, F>) {
+    let case = suite.case("the owner of a claim completes it, and the recorded data stays");
+    let claim = case.claim(NOW);
+    let fence = case.runs(&claim).await;
+    let data = Some("{\"receipt\": \"ü\u{0}\\\"\"}".into());
+    let completes = Settling::complete(NOW + RETENTION, data);
+    case.settles(&claim, completes).await;
+    let kept = case.fence().await;
+    case.same("the fence", &kept, &Some(fence));
+
+    let case =
+        suite.case("a completion after the lease counts unless another worker took the key over");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, completion(NOW + LEASE + SECOND)).await;
+    case.is_duplicate(&case.claim(NOW + LEASE + SECOND), None)
+        .await;
+
+    let case =
+        suite.case("a completion that is sent again after its answer was lost changes nothing");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, completion(NOW)).await;
+    case.settles_again(&claim, completion(NOW)).await;
+
+    let case =
+        suite.case("a completion that comes after a new claim is refused by the new owner's item");
+    let first = case.granted(NOW).await;
+    let second = case.granted(NOW + LEASE + SECOND).await;
+    let completed = case.does_not_settle(&first, completion(second.now)).await;
+    case.same("the claim is lost", &completed, &Completion::LeaseLost);
+    case.settles(&second, Settling::Release).await;
+    let completed = case.does_not_settle(&first, completion(second.now)).await;
+    let lost = Completion::LeaseLost;
+    case.same("a release does not bring it back", &completed, &lost);
+
+    let case = suite
+        .case("a completion that comes after another worker's is refused, and the effect counts");
+    let first = case.granted(NOW).await;
+    let second = case.granted(NOW + LEASE + SECOND).await;
+    case.settles(&second, completion(second.now)).await;
+    let completed = case
+        .does_not_settle(&first, completion(second.now + SECOND))
+        .await;
+    case.same("it is recorded", &completed, &Completion::Recorded);
+
+    let case = suite.case("only its owner completes a claim");
+    let claim = case.granted(NOW).await;
+    let stranger = claim_by_another(claim);
+    let completed = case.does_not_settle(&stranger, completion(NOW)).await;
+    case.same("not its owner", &completed, &Completion::LeaseLost);
+
+    let case = suite.case("a completion of a key without an item is refused and creates no item");
+    let never_sent = case.claim(NOW);
+    let completed = case.does_not_settle(&never_sent, completion(NOW)).await;
+    case.same("nothing is recorded", &completed, &Completion::LeaseLost);
+}
+
+pub(super) async fn releases<F: Fixture>(suite: &Suite<'_, F>) {
+    let case = suite.case("a released claim is free for others immediately");
+    let first = case.granted(NOW).await;
+    case.settles(&first, Settling::Release).await;
+    case.runs(&case.claim(NOW)).await;
+
+    let case =
+        suite.case("a release ends the lease and keeps the rest, so that the fence keeps growing");
+    let claim = case.granted(NOW).await;
+    let mut expected = claim.write(None);
+    expected.lease_until = Some(Timestamp::default());
+    case.settles(&claim, Settling::Release).await;
+    case.same("the item", &case.item().await, &Some(expected));
+
+    let case = suite.case("a release that is sent again after its answer was lost changes nothing");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, Settling::Release).await;
+    let item = case.item().await;
+    case.settles(&claim, Settling::Release).await;
+    case.same("the item", &case.item().await, &item);
+
+    let case = suite.case("a late copy of a released claim does not bring the claim back");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, Settling::Release).await;
+    case.is_in_progress(&claim).await;
+    case.runs(&case.claim(NOW)).await;
+
+    let case = suite.case("a release that comes after a new claim changes nothing");
+    let first = case.granted(NOW).await;
+    let second = case.granted(NOW + LEASE + SECOND).await;
+    case.does_not_settle(&first, Settling::Release).await;
+    case.settles(&second, completion(second.now)).await;
+    case.does_not_settle(&first, Settling::Release).await;
+
+    let case = suite.case("a release that comes after the claim's own completion changes nothing");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, completion(NOW)).await;
+    case.does_not_settle(&claim, Settling::Release).await;
+    case.is_duplicate(&case.claim(NOW), None).await;
+
+    let case = suite.case("only its owner releases a claim");
+    let claim = case.granted(NOW).await;
+    let stranger = claim_by_another(claim);
+    case.does_not_settle(&stranger, Settling::Release).await;
+
+    let case = suite.case("a release of a key without an item is refused and creates no item");
+    case.does_not_settle(&case.claim(NOW), Settling::Release)
+        .await;
+}
+
+pub(super) async fn recordings<F: Fixture>(suite: &Suite<'_, F>) {
+    let case = suite.case("an effect is recorded for a new key");
+    let claim = case.claim(NOW);
+    case.settles(&claim, recording(&claim)).await;
+    let fence = case.fence().await;
+    case.same("the first fence", &fence, &Some(Fence::first(NOW)));
+    case.is_duplicate(&case.claim(NOW), None).await;
+
+    let case =
+        suite.case("a recording that is sent again after its answer was lost changes nothing");
+    let claim = case.claim(NOW);
+    case.settles(&claim, recording(&claim)).await;
+    case.settles_again(&claim, recording(&claim)).await;
+
+    let case = suite.case("a recording leaves its own fingerprint, or none if it has none");
+    let first = case.claim_without_fingerprint(NOW);
+    case.settles(&first, recording(&first)).await;
+    for second in [case.claim(NOW), case.claim_without_fingerprint(NOW)] {
+        case.delete().await;
+        case.runs(&case.claim(NOW)).await;
+        case.settles(&second, recording(&second)).await;
+    }
+
+    let case = suite.case("a recording leaves its own data, or none if it has none");
+    let with = |claim, data| Settling::Record(recording_of(claim, data));
+    let first = case.claim(NOW);
+    case.settles(&first, with(&first, Some("first"))).await;
+    case.is_duplicate(&case.claim(NOW), Some("first")).await;
+    let second = case.claim(NOW + RETENTION + SECOND);
+    case.settles(&second, with(&second, Some("second"))).await;
+    let third = case.claim(NOW + (RETENTION + SECOND) * 2);
+    case.settles(&third, with(&third, None)).await;
+    case.is_duplicate(&case.claim(third.now), None).await;
+
+    let case =
+        suite.case("an effect is recorded over a claim, live or lapsed, with a larger fence");
+    for now in [NOW, NOW + LEASE + SECOND] {
+        case.delete().await;
+        let owner = case.claim(NOW);
+        let earlier = case.runs(&owner).await;
+        let claim = case.claim(now);
+        case.settles(&claim, recording(&claim)).await;
+        case.has_grown(earlier).await;
+        let completed = case.does_not_settle(&owner, completion(now)).await;
+        case.same(
+            "the owner finds it recorded",
+            &completed,
+            &Completion::Recorded,
+        );
+    }
+
+    let case = suite.case("a valid completion refuses another's recording, and the effect counts");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, completion(NOW)).await;
+    let other = case.claim(NOW);
+    let completed = case.does_not_settle(&other, recording(&other)).await;
+    case.same("it is recorded", &completed, &Completion::Recorded);
+
+    let case = suite.case("an expired completion is replaced by a recording, with a larger fence");
+    let claim = case.claim(NOW);
+    let earlier = case.runs(&claim).await;
+    let completes = Settling::complete(NOW, Some("old".into()));
+    case.settles(&claim, completes).await;
+    let early = case.claim(NOW);
+    case.does_not_settle(&early, recording(&early)).await;
+    let late = case.claim(NOW + SECOND);
+    case.settles(&late, recording(&late)).await;
+    case.has_grown(earlier).await;
+
+    let case = suite.case("a look-up is refused only by a valid completion");
+    let runs = |admission| matches!(admission, Admission::Run { .. });
+    let claim = case.claim(NOW);
+    case.same("a new key", &runs(case.look_up(&claim).await), &true);
+    case.runs(&claim).await;
+    case.same(
+        "a live claim",
+        &runs(case.look_up(&case.claim(NOW)).await),
+        &true,
+    );
+    case.settles(&claim, completion(NOW)).await;
+    let duplicate = Admission::Refused(Refusal::Duplicate { data: None });
+    case.same(
+        "a completion",
+        &case.look_up(&case.claim(NOW)).await,
+        &duplicate,
+    );
+    let other = case.claim_of_another_message(NOW);
+    let mismatch = Admission::Refused(Refusal::PayloadMismatch);
+    case.same("another message", &case.look_up(&other).await, &mismatch);
+    let late = case.claim(claim.expiration + SECOND);
+    case.same(
+        "an expired completion",
+        &runs(case.look_up(&late).await),
+        &true,
+    );
+}

@@ -1,0 +1,45 @@
+#![allow(unused_mut, unused_variables)]
+
+use serde::Deserialize;
+use sqs_once::IdempotencyToken;
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+    amount: f64,
+}
+
+#[sqs_once::handler]
+async fn missing(payment: OrderPlaced) {}
+
+#[sqs_once::handler()]
+async fn missing_too(mut order: OrderPlaced) {}
+
+#[sqs_once::handler(namespace = "orders")]
+async fn missing_beside_another(OrderPlaced { order_id, .. }: OrderPlaced) {}
+
+#[sqs_once::handler]
+async fn ignoring_its_payload(_: OrderPlaced) {}
+
+#[sqs_once::handler(key = "order")]
+async fn constant(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = token.to_string())]
+async fn of_another_argument(order: OrderPlaced, token: IdempotencyToken) {}
+
+#[sqs_once::handler(key = order.amount)]
+async fn charge(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = (order.order_id, order.amount))]
+async fn ship(order: OrderPlaced) {}
+
+fn main() {
+    let _ = missing::consumer();
+    let _ = missing_too::consumer();
+    let _ = missing_beside_another::consumer();
+    let _ = ignoring_its_payload::consumer();
+    let _ = constant::consumer();
+    let _ = of_another_argument::consumer();
+    let _ = charge::consumer();
+    let _ = ship::consumer();
+}

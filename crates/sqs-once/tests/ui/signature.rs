@@ -1,0 +1,51 @@
+#![allow(unused_mut, unused_variables)]
+
+use serde::Deserialize;
+use sqs_once::{IdempotencyToken, State};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn without_payload() {}
+
+#[sqs_once::handler(key = order.order_id)]
+fn blocking(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn by_reference(order: &OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn generic<T: Send>(order: OrderPlaced, state: State<T>) {}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn implied(order: OrderPlaced, state: State<impl Send>) {}
+
+struct App;
+
+impl App {
+    #[sqs_once::handler(key = order.order_id)]
+    async fn method(&self, order: OrderPlaced) {}
+}
+
+#[sqs_once::handler(key = order.order_id)]
+struct Charge;
+
+#[sqs_once::handler(key = order.order_id)]
+mod orders {}
+
+#[sqs_once::handler(key = order.order_id)]
+const CHARGE: fn(OrderPlaced) = |_| {};
+
+#[sqs_once::handler(key = order.order_id)]
+async fn charge(State(app): State<String>, order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn ship(token: IdempotencyToken, order: OrderPlaced) {}
+
+#[sqs_once::handler(key = meta.id)]
+async fn notify(meta: sqs_once::extract::MessageMeta) {}
+
+fn main() {}

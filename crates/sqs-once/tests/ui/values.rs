@@ -1,0 +1,62 @@
+#![allow(unused_mut, unused_variables)]
+
+use serde::Deserialize;
+use sqs_once::body::{Sns, Text};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[sqs_once::handler(key = order.order_id, mode = exactly_once)]
+async fn unsupported(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, mode = record_afterwards)]
+async fn misspelt(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, mode = "record_after")]
+async fn quoted(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, mode = "fast")]
+async fn quoted_unknown(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, fingerprint = 7)]
+async fn constant_fingerprint(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, namespace = "pay#ments")]
+async fn hash(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, namespace = "")]
+async fn empty(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, namespace = " ")]
+async fn blank(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, namespace = 7)]
+async fn number(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, namespace = "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn")]
+async fn too_long(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, decode = Text)]
+async fn decoder_of_another_payload(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, decode = "Text")]
+async fn quoted_decoder(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, decode)]
+async fn no_decoder(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, decoder = Text)]
+async fn misspelt_decode(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, envelope = (Sns, OrderPlaced { order_id: String::new() }))]
+async fn no_envelope(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, envelope = "SNS and EventBridge")]
+async fn quoted_envelopes(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, envelope = Sns, envelope = Sns)]
+async fn two_envelopes(order: OrderPlaced) {}
+
+fn main() {}

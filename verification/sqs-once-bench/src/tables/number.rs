@@ -1,0 +1,82 @@
+//! Numbers, as exact as the contenders' numbers are: times and counts, with fractions of a second.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The decimal places of a number, and their unit.
+const PLACES: usize = 9;
+const ONE: i128 = 1_000_000_000;
+/// The most digits before the point: those of `u64`.
+const DIGITS: usize = 20;
+
+/// A number, in billionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Number(i128);
+
+impl Number {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The size in bytes: two digits a byte, one byte for itself, and one for a sign.
+    pub(super) fn size(self) -> usize {
+        let mut digits = self.0.unsigned_abs();
+        while digits > 0 && digits.is_multiple_of(10) {
+            digits /= 10;
+        }
+        let count = digits.checked_ilog10().map_or(1, |log| log as usize + 1);
+        count.div_ceil(2) + 1 + usize::from(self.0 < 0)
+    }
+}
+
+impl FromStr for Number {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let fits = (1..=DIGITS).contains(&whole.len()) && fraction.len() <= PLACES;
+        let mut digits = whole.bytes().chain(fraction.bytes());
+        if !fits || !digits.all(|digit| digit.is_ascii_digit()) {
+            return Err(format!("not a number that the stand-in reads: {text:?}"));
+        }
+        let zeros = std::iter::repeat_n(b'0', PLACES - fraction.len());
+        let digits = whole.bytes().chain(fraction.bytes()).chain(zeros);
+        let number = digits.fold(0, |number: i128, digit| {
+            number * 10 + i128::from(digit - b'0')
+        });
+        Ok(Self(if unsigned == text { number } else { -number }))
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (whole, fraction) = (self.0.abs() / ONE, self.0.abs() % ONE);
+        write!(f, "{sign}{whole}")?;
+        match fraction {
+            0 => Ok(()),
+            _ => write!(
+                f,
+                ".{}",
+                format!("{fraction:0PLACES$}").trim_end_matches('0')
+            ),
+        }
+    }
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
