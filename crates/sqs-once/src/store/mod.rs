@@ -19,6 +19,7 @@ mod no_dynamodb;
 
 use std::pin::Pin;
 
+#[cfg(any(feature = "dynamodb", feature = "testing"))]
 use futures_util::future::BoxFuture;
 
 use crate::key::ItemId;
@@ -44,6 +45,7 @@ pub(crate) use no_dynamodb::TransactWriteItem;
 #[cfg(not(feature = "dynamodb"))]
 pub(crate) use no_dynamodb::{Conflict, Writes};
 
+#[cfg(any(feature = "dynamodb", feature = "testing"))]
 pub(crate) type CommitFuture<'a> = BoxFuture<'a, Result<Committed, StoreError>>;
 pub(crate) type Answers<T> = Vec<Result<T, StoreError>>;
 
