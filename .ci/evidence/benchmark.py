@@ -9,7 +9,7 @@ from .run import OUT, ROOT, Run, Unit, release
 DOCS = ROOT / "docs"
 WRITTEN = ("performance.json", "performance.svg", "performance-growth.svg")
 MEASURED = re.compile(r"<!-- measured: begin -->.*<!-- measured: end -->", re.DOTALL)
-MODULES = ("batch", "disposition", "idempotency", "key", "lambda", "record", "report.rs", "store", "telemetry")
+MODULES = ("batch", "failed", "idempotency", "key", "lambda", "record", "report.rs", "store", "telemetry")
 
 
 def digest(text):

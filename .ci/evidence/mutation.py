@@ -13,7 +13,7 @@ from .run import OUT, ROOT, Run, Unit, commit, installed, output, table, worktre
 VERSION = "27.1.0"
 # The number of mutants in a part, which takes a few minutes.
 SLICE = 25
-MODULES = ("batch", "disposition", "handler", "idempotency", "key", "once", "record", "store")
+MODULES = ("batch", "failed", "handler", "idempotency", "key", "once", "record", "store")
 SOURCES = "crates/sqs-once/src"
 POSTGRES = "crates/sqs-once-postgres/src"
 # The survivors that are accepted, each with a reason.
@@ -25,14 +25,14 @@ PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 # The closest modules of `tests/all` for a file or a module. They catch most of its mutants, and build in seconds without
 # the other test modules.
 NEXT_TO = {
-    "disposition/attributes.rs": "dead_letters",
-    "disposition/backoff.rs": "visibility",
-    "disposition/dead_letters.rs": "dead_letters",
-    "disposition/isolated.rs": "testing_kit",
-    "disposition/mod.rs": "dead_letters visibility",
-    "disposition/settings.rs": "dead_letters visibility",
-    "disposition/sqs.rs": "dead_letters visibility",
-    "disposition/visibility.rs": "visibility",
+    "failed/attributes.rs": "dead_letters",
+    "failed/backoff.rs": "visibility",
+    "failed/dead_letters.rs": "dead_letters",
+    "failed/isolated.rs": "testing_kit",
+    "failed/mod.rs": "dead_letters visibility",
+    "failed/settings.rs": "dead_letters visibility",
+    "failed/sqs.rs": "dead_letters visibility",
+    "failed/visibility.rs": "visibility",
     "idempotency": "also_read batch cache idempotency_run metrics recorded start store_trouble transactional"
     " transactional_effects transactional_settings transactions writes",
     "idempotency/cache.rs": "cache",

@@ -10,7 +10,7 @@ from .run import OUT, ROOT, Run, Unit, bounds, commit, output, release, slices, 
 THREADS = os.cpu_count()
 LIBRARY = "crates/sqs-once/src"
 DECISIONS = [f"{LIBRARY}/{module}" for module in ("idempotency", "store")]
-CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "disposition", "handler", "key", "record", "report.rs")]
+CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "failed", "handler", "key", "record", "report.rs")]
 WAYS = "verification/sqs-once-sim/src/way.rs"
 WORLD = [*DECISIONS, *CONSUMER, WAYS, "verification/sqs-once-sim/src/simulation"]
 BENEATH = [*WORLD, f"{LIBRARY}/aws.rs"]

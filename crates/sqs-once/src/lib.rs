@@ -100,10 +100,10 @@ mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod consumer;
-mod disposition;
 mod env;
 mod error;
 pub mod extract;
+mod failed;
 mod guarded;
 #[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/README.md"))]
 #[cfg_attr(doc, doc = include_str!("../docs/README.md"))]
@@ -151,7 +151,3 @@ pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::MemoryStore;
 #[cfg(feature = "dynamodb")]
 pub use store::{DynamoDbStore, Writes};
-
-#[cfg(feature = "jmespath")]
-#[doc(hidden)]
-pub use key::JmesPath;

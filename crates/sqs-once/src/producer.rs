@@ -9,8 +9,8 @@ use aws_sdk_sqs::types::{
 };
 use thiserror::Error;
 
-use crate::disposition::{MAX_ATTRIBUTES, accepted};
 use crate::env::process_env;
+use crate::failed::{MAX_ATTRIBUTES, accepted};
 use crate::key::{BusinessKey, KeyError, KeyPart, ProducerKey};
 use crate::record::CorrelationId;
 #[cfg(feature = "opentelemetry")]

@@ -44,7 +44,7 @@ fn hash_key(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn fingerprint(bencher: Bencher<'_, '_>) {
     let body = r#"{"order_id":"o-000000001234","customer_id":"c-234","amount_cents":1334,"currency":"EUR"}"#;
-    bencher.bench(|| Fingerprint::of_body(black_box(body)));
+    bencher.bench(|| Fingerprint::from_body(black_box(body)));
 }
 
 /// Handles a batch with the memory store: scheduling, keys, handlers, answer.

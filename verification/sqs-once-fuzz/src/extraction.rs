@@ -57,7 +57,10 @@ pub fn extraction(bytes: &[u8]) {
     });
     if json.is_some() {
         let padded = format!(" \n{body}\t");
-        assert_eq!(Fingerprint::of_body(body), Fingerprint::of_body(&padded));
+        assert_eq!(
+            Fingerprint::from_body(body),
+            Fingerprint::from_body(&padded)
+        );
     }
 }
 

@@ -7,7 +7,7 @@ mod drop;
 #[cfg(feature = "aws")]
 mod interrupt;
 #[cfg(feature = "aws")]
-mod look;
+mod list;
 #[cfg(feature = "aws")]
 mod redrive;
 #[cfg(feature = "aws")]
@@ -275,8 +275,8 @@ pub(crate) async fn dlq(_: DlqArgs) -> Result<(), crate::error::Error> {
 pub(crate) async fn dlq(args: DlqArgs) -> Result<(), crate::error::Error> {
     let interrupt = interrupt::Interrupt::listen();
     match args.command {
-        DlqCommand::List(args) => look::list(args, &interrupt).await,
-        DlqCommand::Show(args) => look::show(args, &interrupt).await,
+        DlqCommand::List(args) => list::list(args, &interrupt).await,
+        DlqCommand::Show(args) => list::show(args, &interrupt).await,
         DlqCommand::Redrive(args) => redrive::redrive(args, &interrupt).await,
         DlqCommand::Drop(args) => drop::drop(args, &interrupt).await,
     }

@@ -1,9 +1,9 @@
 //! Delivers a batch: invokes an execution environment and applies the response to the messages.
 
 use super::environment::{Environment, with_causes};
+use super::environments::Environments;
 use super::faults::FaultSource;
 use super::settings::PollerSettings;
-use super::warm::Warm;
 use crate::local_event::{Answer, LocalEvent, Observers};
 use crate::queue::{Received, Source, event, queue_name};
 use crate::response::BatchResponse;
@@ -20,7 +20,7 @@ pub(super) struct Shared<S> {
     pub(super) settings: PollerSettings,
     pub(super) observers: Observers,
     pub(super) faults: FaultSource,
-    pub(super) warm: Warm,
+    pub(super) environments: Environments,
     /// Copies of messages to deliver while their first delivery is still in flight.
     pub(super) copies: Mutex<VecDeque<Vec<Received>>>,
 }
@@ -74,7 +74,7 @@ impl<S: Source> Shared<S> {
         if let Some(environment) = environment
             && let Some(environment) = environment.for_next_event().await
         {
-            self.warm.put(environment);
+            self.environments.put(environment);
         }
         Ok(())
     }

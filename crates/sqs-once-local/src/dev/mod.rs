@@ -2,10 +2,10 @@
 
 mod delivery;
 mod environment;
+mod environments;
 mod faults;
 mod poller;
 mod settings;
-mod warm;
 
 pub use faults::{Faults, Percent, PercentError};
 pub use poller::{Poller, PollerControls, PollerError};

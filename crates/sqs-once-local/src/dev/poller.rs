@@ -1,9 +1,9 @@
 //! The poller, which gathers batches and hands them to execution environments.
 
 use super::delivery::{Item, Shared, copy};
+use super::environments::{Build, Environments};
 use super::faults::{FaultSource, Faults};
 use super::settings::PollerSettings;
-use super::warm::{Build, Warm};
 use crate::launch::Launch;
 use crate::local_event::{Observer, Observers};
 use crate::lock;
@@ -93,7 +93,7 @@ impl<S: Source> Poller<S> {
             settings,
             observers: Observers::default(),
             faults: FaultSource::new(Faults::default()),
-            warm: Warm::new(launch),
+            environments: Environments::new(launch),
             copies: Mutex::default(),
         };
         Self {
@@ -120,7 +120,7 @@ impl<S: Source> Poller<S> {
     /// Returns a handle that controls the poller while it runs.
     pub fn controls(&self) -> PollerControls {
         PollerControls {
-            build: self.shared.warm.build.clone(),
+            build: self.shared.environments.build.clone(),
             stop: self.stop.clone(),
         }
     }
@@ -154,15 +154,20 @@ impl<S: Source> Running<S> {
         while let Some(delivered) = self.deliveries.join_next().await {
             ended = ended.and(settled(delivered));
         }
-        self.shared.warm.end_all().await;
+        self.shared.environments.end_all().await;
         ended
     }
 
     async fn poll(&mut self) -> Result<(), PollerError<S::Error>> {
         let mut failed_starts = 0;
         while self.may_deliver().await? {
-            let build = self.shared.warm.build.subscribe();
-            let environment = match self.shared.warm.environment(&self.shared.observers).await {
+            let build = self.shared.environments.build.subscribe();
+            let environment = match self
+                .shared
+                .environments
+                .environment(&self.shared.observers)
+                .await
+            {
                 Ok(environment) => environment,
                 Err(reason) if self.shared.settings.until_empty => {
                     return Err(PollerError::Start { reason });
@@ -181,7 +186,7 @@ impl<S: Source> Running<S> {
                 self.deliveries.spawn(delivery);
                 continue;
             }
-            self.shared.warm.put(environment);
+            self.shared.environments.put(environment);
             if self.shared.settings.until_empty && self.is_done().await? {
                 break;
             }

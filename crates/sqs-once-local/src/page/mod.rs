@@ -1,8 +1,8 @@
 //! A web page on loopback that shows what happened to messages, and a file that shows the same.
 
-mod act;
 mod apply;
 mod apply_queue;
+mod buttons;
 mod html;
 mod kept;
 mod message;

@@ -2,7 +2,7 @@
 
 use super::story::Story;
 use super::view::{Detail, Overview};
-use super::{act, html};
+use super::{buttons, html};
 use crate::guard::{Port, Server};
 use crate::millis;
 use crate::queue::LocalSqs;
@@ -98,7 +98,7 @@ impl Page {
             .route("/story", get(story_since))
             .route("/message/{number}", get(message))
             .route("/report", get(report))
-            .merge(act::routes())
+            .merge(buttons::routes())
             .layer(middleware::from_fn_with_state(Arc::clone(&shared), may_act))
             .with_state(shared);
         let server = taken.serve(routes, LARGEST_REQUEST);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
-use sqs_once::idempotency;
+use sqs_once::conformance;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::dynamodb::Listing;
@@ -84,7 +84,7 @@ impl Table {
             now + Duration::from_secs(30),
             now + 28 * DAY,
         );
-        let mut claimed = idempotency::claim(&self.store, &[claim]).await;
+        let mut claimed = conformance::claim(&self.store, &[claim]).await;
         claimed.remove(0).unwrap()
     }
 

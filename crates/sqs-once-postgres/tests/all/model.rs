@@ -41,7 +41,7 @@ fn owner() -> impl Strategy<Value = Owner> {
 }
 
 fn fingerprint() -> impl Strategy<Value = Option<Fingerprint>> {
-    option::of((0_u8..2).prop_map(|number| Fingerprint::of_body(&number.to_string())))
+    option::of((0_u8..2).prop_map(|number| Fingerprint::from_body(&number.to_string())))
 }
 
 fn data() -> impl Strategy<Value = Option<std::sync::Arc<str>>> {

@@ -14,7 +14,7 @@ fn claims(count: usize) -> Vec<Claim> {
     let mut claims = new_claims(count);
     for (n, claim) in claims.iter_mut().enumerate() {
         claim.id = namespace.item_id(&BusinessKey::new(&n).unwrap());
-        claim.fingerprint = Some(Fingerprint::of_body(&n.to_string()));
+        claim.fingerprint = Some(Fingerprint::from_body(&n.to_string()));
         claim.expiration = claim.now + Duration::from_secs(28 * 24 * 60 * 60);
     }
     claims

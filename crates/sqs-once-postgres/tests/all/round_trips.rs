@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqs_once::idempotency::claim;
+use sqs_once::conformance::claim;
 use sqs_once::store::{Begun, Claimed, Settled, Settling, Status, Store, Transactions};
 use sqs_once_postgres::PostgresStore;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sqs_once::conformance::Fixture;
-use sqs_once::idempotency::claim;
+use sqs_once::conformance::claim;
 use sqs_once::store::{Claim, Claimed, Owner, Settled, Settling, Store, StoreError};
 
 use crate::support::{

@@ -26,7 +26,7 @@ use super::visibility_warning;
 const CANCELLED: Duration = Duration::from_millis(1);
 
 /// Runs a batch. Returns the report of every record, in the batch's order, before the deadline.
-pub(crate) async fn run(
+pub(crate) async fn answer(
     engine: Arc<Engine>,
     messages: Vec<Message>,
     deadline: Deadline,

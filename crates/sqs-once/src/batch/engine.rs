@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::disposition::FailedRecords;
+use crate::failed::FailedRecords;
 use crate::handler::WithEnvelope;
 use crate::idempotency::Driver;
 use crate::report::RecordLevels;

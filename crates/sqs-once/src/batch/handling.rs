@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::disposition::Cause;
+use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{CallFuture, HandlerError, Running};
 

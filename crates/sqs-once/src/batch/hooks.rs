@@ -126,11 +126,11 @@ impl RecordEnd {
     }
 }
 
-/// The recorded value has another type. The error has no source, because serde's error quotes the value and a hook's error
+/// The recorded value does not fit the type. The error has no source, because serde's error quotes the value and a hook's error
 /// is logged with its sources.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "what is recorded for the key has another type than asked for: read older results as they were written"
+    "the value recorded for the key does not fit the type that the hook reads: an earlier version may have recorded another type"
 )]
 pub struct InvalidRecord(());
 

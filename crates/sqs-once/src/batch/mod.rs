@@ -13,7 +13,7 @@ mod run;
 mod settling;
 mod visibility_warning;
 
-pub(crate) use answer::run;
+pub(crate) use answer::answer;
 pub(crate) use engine::Engine;
 pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub(crate) use hooks::{Hooks, hook};

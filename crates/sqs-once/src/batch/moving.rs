@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::disposition::{Cause, DeadLetters};
 use crate::error::chain;
+use crate::failed::{Cause, DeadLetters};
 use crate::record::{CorrelationId, Message};
 use crate::report::{Outcome, Report};
 

@@ -13,7 +13,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, debug_span};
 
-use crate::disposition::Cause;
+use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{Done, PrepareError, RecordParts, Running, Work};
 use crate::idempotency::{Admission, Deadline};

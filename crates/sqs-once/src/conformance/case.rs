@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::idempotency::{self, Admission, Completion, Refusal, on_claimed, on_completed};
+use crate::idempotency::{Admission, Completion, Refusal, on_claimed, on_completed};
 use crate::key::{Fingerprint, ItemId};
 use crate::random::{OsRandom, Random};
 use crate::store::{
@@ -254,7 +254,7 @@ impl<F: Fixture> Case<'_, F> {
     /// Sends a claim, and again over the item that refused it, as consumers do.
     pub(super) async fn send(&self, claim: &Claim) -> Claimed {
         let claims = self.grouped(claim, || claim_of(new_id(), claim.now));
-        self.last(idempotency::claim(self.suite.fixture.store(), &claims).await)
+        self.last(super::claim(self.suite.fixture.store(), &claims).await)
     }
 
     async fn send_once(&self, claim: &Claim) -> Claimed {
@@ -358,5 +358,5 @@ pub(super) fn recording_of(claim: &Claim, data: Option<&str>) -> Recording {
 }
 
 pub(super) fn fingerprint(body: &str) -> Fingerprint {
-    Fingerprint::of_body(body)
+    Fingerprint::from_body(body)
 }

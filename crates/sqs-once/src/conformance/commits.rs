@@ -2,7 +2,7 @@
 //! [`Store::settle`](crate::store::Store::settle), and through [`AtomicWrites`](crate::store::AtomicWrites) if the
 //! store has it.
 
-use crate::idempotency::{Commitment, Refusal, on_committed};
+use crate::idempotency::{Refusal, on_committed};
 use crate::store::{Claim, Fence, Item, Settling, Status};
 use crate::time::Timestamp;
 
@@ -12,7 +12,7 @@ use super::case::{
 };
 
 impl<F: Fixture> Case<'_, F> {
-    async fn does_not_commit(&self, claim: &Claim) -> Commitment {
+    async fn does_not_commit(&self, claim: &Claim) -> Result<(), Refusal> {
         self.does_not_settle(claim, commit(claim)).await;
         let item = self.item().await;
         on_committed(claim.owner, claim.fingerprint.as_ref(), item.as_ref())
@@ -45,7 +45,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     case.settles(&claim, commit(&claim)).await;
     case.settles_again(&claim, commit(&claim)).await;
     let commitment = on_committed(claim.owner, None, case.item().await.as_ref());
-    case.same("it is recorded", &commitment, &Commitment::Recorded);
+    case.same("it is recorded", &commitment, &Ok(()));
 
     let case = suite.case("a commit leaves its own fingerprint and data, or none if it has none");
     let first = case.claim_without_fingerprint(NOW);
@@ -63,7 +63,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
         .case("another worker's claim refuses a commit up to the last millisecond of its lease");
     let owner = case.granted(NOW).await;
     let lease_until = Some(owner.lease_until);
-    let in_progress = Commitment::Refused(Refusal::InProgress { lease_until });
+    let in_progress = Err(Refusal::InProgress { lease_until });
     for now in [NOW, NOW + (LEASE - MILLISECOND), NOW + LEASE] {
         let commitment = case.does_not_commit(&case.claim(now)).await;
         case.same("in progress", &commitment, &in_progress);
@@ -110,14 +110,14 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     case.settles(&owner, with_data(&owner, Some("receipt")))
         .await;
     let data = Some("receipt".into());
-    let duplicate = Commitment::Refused(Refusal::Duplicate { data });
+    let duplicate = Err(Refusal::Duplicate { data });
     for now in [NOW, NOW + LEASE + SECOND, NOW + RETENTION] {
         let commitment = case.does_not_commit(&case.claim(now)).await;
         case.same("a duplicate", &commitment, &duplicate);
     }
     let other = case.claim_of_another_message(NOW);
     let commitment = case.does_not_commit(&other).await;
-    let mismatch = Commitment::Refused(Refusal::PayloadMismatch);
+    let mismatch = Err(Refusal::PayloadMismatch);
     case.same("another message", &commitment, &mismatch);
 
     let case =
@@ -129,7 +129,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
         ..claim
     };
     let commitment = case.does_not_commit(&later).await;
-    case.same("it is recorded", &commitment, &Commitment::Recorded);
+    case.same("it is recorded", &commitment, &Ok(()));
 
     let case = suite.case("an expired completion is replaced by a commit, with a larger fence");
     let owner = case.claim(NOW);
@@ -163,7 +163,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let case = suite
         .case("a completion without an owner refuses a commit, forever if it has no expiration");
     let for_ever = case.foreign_item(Status::Completed, None, None);
-    let duplicate = Commitment::Refused(Refusal::Duplicate { data: None });
+    let duplicate = Err(Refusal::Duplicate { data: None });
     case.plant(for_ever).await;
     let late = case.claim(NOW + RETENTION * 100);
     let commitment = case.does_not_commit(&late).await;
@@ -184,7 +184,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
         };
         case.plant(item).await;
         let commitment = case.does_not_commit(&late).await;
-        let unknown = Commitment::Refused(Refusal::UnknownStatus(status.to_owned()));
+        let unknown = Err(Refusal::UnknownStatus(status.to_owned()));
         case.same("a commit", &commitment, &unknown);
     }
 }

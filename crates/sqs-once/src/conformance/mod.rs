@@ -43,8 +43,9 @@ mod seen;
 mod settlements;
 mod slices;
 
+use crate::idempotency::{TRIES, on_refused};
 use crate::key::ItemId;
-use crate::store::{Item, Store};
+use crate::store::{Claim, Claimed, Item, Store, StoreError};
 use case::{Grouping, Suite};
 
 /// A store under test, with direct access to its items. `plant`, `peek` and `delete` should not use the [`Store`],
@@ -85,4 +86,25 @@ pub async fn run<F: Fixture>(fixture: &F) {
         commits::all(&Suite { fixture, grouping }).await;
     }
     slices::all(fixture).await;
+}
+
+/// Claims keys as a consumer does: first as new keys, then by replacing items whose keys are free. Returns the store's
+/// last answer to each claim, in order.
+pub async fn claim(store: &dyn Store, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
+    let mut answers = store.claim(claims).await;
+    for _ in 1..TRIES {
+        let refused = claims.iter().zip(&answers).enumerate();
+        let over_free_items = refused.filter_map(|(place, (claim, answer))| match answer {
+            Ok(Claimed::Refused(item)) => Some((place, on_refused(claim, item)?)),
+            _ => None,
+        });
+        let (places, again): (Vec<_>, Vec<_>) = over_free_items.unzip();
+        if again.is_empty() {
+            break;
+        }
+        for (place, answer) in places.into_iter().zip(store.claim(&again).await) {
+            answers[place] = answer;
+        }
+    }
+    answers
 }

@@ -282,7 +282,7 @@ impl Consumer {
                 .collect(),
             false => Vec::new(),
         };
-        let (reports, tally) = batch::run(Arc::clone(core), messages, deadline).await;
+        let (reports, tally) = batch::answer(Arc::clone(core), messages, deadline).await;
         if core.meter.is_on() {
             let ended = clock.now();
             let duration = ended.since(began);

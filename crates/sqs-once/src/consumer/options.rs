@@ -7,7 +7,7 @@ use crate::batch::{
     self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests,
 };
 #[cfg(feature = "sqs")]
-use crate::disposition::{AfterDeadLetter, Backoff};
+use crate::failed::{AfterDeadLetter, Backoff};
 use crate::handler::HandlerError;
 use crate::idempotency::{Mode, shared_settings};
 use crate::record::{Envelope, Message};
@@ -289,7 +289,7 @@ impl<Phase> Consumer<Phase> {
     /// can move it unchanged. A text that is not a URL fails at [`init`](Consumer::init).
     #[must_use]
     pub fn dead_letter_queue(self, url: &str) -> Self {
-        self.set(|settings| settings.disposition.dead_letter_queue = Some(url.to_owned()))
+        self.set(|settings| settings.failed.dead_letter_queue = Some(url.to_owned()))
     }
 
     /// Sets what happens to the rest of a FIFO message group after a terminal record was moved to the dead-letter queue.
@@ -298,7 +298,7 @@ impl<Phase> Consumer<Phase> {
     /// A terminal record that could not be moved always stops its group. So does one without a dead-letter queue.
     #[must_use]
     pub fn after_dead_letter(self, after: AfterDeadLetter) -> Self {
-        self.set(|settings| settings.disposition.after_dead_letter = after)
+        self.set(|settings| settings.failed.after_dead_letter = after)
     }
 
     /// Hides messages that return to the queue for a while, longer with every delivery, through
@@ -324,7 +324,7 @@ impl<Phase> Consumer<Phase> {
     /// without a receipt handle or a queue ARN, which occur only in hand-made events.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
-        self.set(|settings| settings.disposition.backoff = Some(backoff))
+        self.set(|settings| settings.failed.backoff = Some(backoff))
     }
 
     /// Sets the URL of the queue that the messages come from, for the [`backoff`](Consumer::backoff). Default:
@@ -332,14 +332,14 @@ impl<Phase> Consumer<Phase> {
     /// `AWS_ENDPOINT_URL` if one of them is set. A text that is not a URL fails at [`init`](Consumer::init).
     #[must_use]
     pub fn queue_url(self, url: &str) -> Self {
-        self.set(|settings| settings.disposition.queue = Some(url.to_owned()))
+        self.set(|settings| settings.failed.queue = Some(url.to_owned()))
     }
 
     /// Sets the SQS client, for your own credentials or endpoints. Default: a client with timeouts and the SDK's
     /// settings from the environment.
     #[must_use]
     pub fn sqs_client(self, client: aws_sdk_sqs::Client) -> Self {
-        self.set(|settings| settings.disposition.client = Some(client))
+        self.set(|settings| settings.failed.client = Some(client))
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::batch::{Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests};
 use crate::config::EnvSettings;
-use crate::disposition::DispositionSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
+use crate::failed::FailedSettings;
 use crate::handler::{PrepareRecord, WithEnvelope};
 use crate::idempotency::{DriverSettings, Effect};
 #[cfg(feature = "testing")]
@@ -34,7 +34,7 @@ pub(super) struct Settings {
     pub(super) fifo_failure: FifoFailure,
     pub(super) in_progress: InProgress,
     pub(super) requests: Requests,
-    pub(super) disposition: DispositionSettings,
+    pub(super) failed: FailedSettings,
     pub(super) visibility_timeout: Option<Duration>,
     pub(super) missing_key: MissingKey,
     pub(super) envelope: Option<Arc<dyn Envelope>>,
@@ -85,7 +85,7 @@ impl Settings {
             (false, _) => PayloadMismatch::Ignore,
         };
         let (clock, random) = (&idempotency.clock, &idempotency.random);
-        let failed = self.disposition.resolve(&env, clock, random).await?;
+        let failed = self.failed.resolve(&env, clock, random).await?;
         let handler = WithEnvelope {
             inner: handler,
             envelope: self.envelope.clone(),

@@ -27,7 +27,7 @@ impl Consumer {
             settings.idempotency.random = Some(Arc::new(random));
             #[cfg(feature = "sqs")]
             {
-                settings.disposition.is_isolated = true;
+                settings.failed.is_isolated = true;
             }
             // On a bench, two handlers share keys only if they would in a deployment.
             if !matches!(settings.idempotency.default_namespace, Some(Ok(_))) {

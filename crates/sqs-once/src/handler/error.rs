@@ -104,7 +104,7 @@ impl fmt::Display for HandlerError {
 impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HandlerError")
-            .field("disposition", &self.disposition)
+            .field("failed", &self.disposition)
             .field("source", &self.source)
             .finish()
     }

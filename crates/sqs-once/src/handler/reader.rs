@@ -53,7 +53,7 @@ impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
     fn fingerprint(&self, payload: &T, body: &str) -> Result<Fingerprint, KeyError> {
         match &self.fingerprint {
             Some(take) => taken(|| take(payload)),
-            None => Ok(Fingerprint::of_body(body)),
+            None => Ok(Fingerprint::from_body(body)),
         }
     }
 }

@@ -19,9 +19,12 @@ use super::also_read::OtherId;
 use super::cache::CompletedKeys;
 use super::deadline::{Deadline, Margins};
 use super::{
-    Admission, Commitment, Completion, Effect, Mode, Refusal, TRIES, contended, on_claimed,
-    on_committed, on_completed, on_found, on_refused,
+    Admission, Completion, Effect, Mode, Refusal, on_claimed, on_committed, on_completed, on_found,
+    on_refused,
 };
+
+/// The most attempts to claim a key that is free again after each refusal.
+pub(crate) const TRIES: usize = 3;
 
 /// The store and the settings that all records of a consumer share.
 pub(crate) struct Driver {
@@ -400,11 +403,11 @@ impl Driver {
             }
         };
         let (owner, fingerprint) = (ending.settlement.owner, ending.fingerprint.as_ref());
-        let commitment = on_committed(owner, fingerprint, refused_by.as_ref());
+        let recorded = on_committed(owner, fingerprint, refused_by.as_ref());
         self.keep(refused_by.unwrap_or_else(|| ending.item()));
-        Ok(match commitment {
-            Commitment::Recorded => Conclusion::Recorded,
-            Commitment::Refused(refusal) => Conclusion::Refused(refusal),
+        Ok(match recorded {
+            Ok(()) => Conclusion::Recorded,
+            Err(refusal) => Conclusion::Refused(refusal),
         })
     }
 }
@@ -414,8 +417,16 @@ fn incapable(what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Other, format!("this store can't {what}"))
 }
 
+/// The error for a key that was free again after each of [`TRIES`] attempts to claim it.
+pub(crate) fn contended() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Throttled,
+        "other workers claim and release this key faster than it can be claimed",
+    )
+}
+
 /// Extends the answers to `count` entries. Adds an error for each entry that the store did not answer.
-pub(super) fn all_of<T>(count: usize, mut answers: Answers<T>) -> Answers<T> {
+fn all_of<T>(count: usize, mut answers: Answers<T>) -> Answers<T> {
     let found = answers.len();
     answers.resize_with(count, || {
         let message = format!("{found} answers to {count} entries");

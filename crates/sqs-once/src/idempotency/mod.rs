@@ -4,7 +4,6 @@
 
 mod also_read;
 mod cache;
-mod claiming;
 mod connect;
 mod deadline;
 mod driver;
@@ -15,17 +14,15 @@ mod shared_settings;
 
 pub(crate) use also_read::OtherId;
 pub use cache::Cache;
-pub use claiming::claim;
-pub(crate) use claiming::{TRIES, contended};
 pub(crate) use deadline::Deadline;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
-pub(crate) use driver::{CommitsWith, Conclusion, Driver, Ending};
+pub(crate) use driver::{CommitsWith, Conclusion, Driver, Ending, TRIES, contended};
 #[doc(hidden)]
 pub use protocol::Effect;
 pub use protocol::{
-    Admission, Commitment, Completion, Mode, Refusal, on_claimed, on_committed, on_completed,
-    on_found, on_found_under_other_id, on_refused,
+    Admission, Completion, Mode, Refusal, on_claimed, on_committed, on_completed, on_found,
+    on_found_under_other_id, on_refused,
 };
 pub(crate) use retry::Retry;
 pub(crate) use settings::DriverSettings;

@@ -96,15 +96,6 @@ pub enum Completion {
     LeaseLost,
 }
 
-/// The decision on a commit of an effect together with the record of its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Commitment {
-    /// This attempt has committed it: acknowledge.
-    Recorded,
-    /// Nothing was committed, because of the existing item.
-    Refused(Refusal),
-}
-
 /// Decides on a claim from the store's answer.
 pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
     match claimed {
@@ -157,19 +148,21 @@ pub fn on_completed(settled: &Settled) -> Completion {
     }
 }
 
-/// Decides how a commit ended. `refused_by` is the item that refused it, or `None` if the commit was written.
+/// Decides how a commit of an effect together with the record of its key ended. `refused_by` is the item that refused it,
+/// or `None` if the commit was written.
+///
+/// # Errors
+/// Nothing was committed, because of the existing item.
 pub fn on_committed(
     owner: Owner,
     fingerprint: Option<&Fingerprint>,
     refused_by: Option<&Item>,
-) -> Commitment {
+) -> Result<(), Refusal> {
     match refused_by {
-        None => Commitment::Recorded,
+        None => Ok(()),
         // The first answer was lost, and the commit was sent again.
-        Some(item) if item.status == Status::Completed && item.owner == Some(owner) => {
-            Commitment::Recorded
-        }
-        Some(item) => Commitment::Refused(refusal(fingerprint, item)),
+        Some(item) if item.status == Status::Completed && item.owner == Some(owner) => Ok(()),
+        Some(item) => Err(refusal(fingerprint, item)),
     }
 }
 

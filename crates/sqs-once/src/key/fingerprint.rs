@@ -21,12 +21,12 @@ use super::{HexDigest, KeyError, KeyPart, KeyWriter};
 /// use sqs_once::key::Fingerprint;
 ///
 /// assert_eq!(
-///     Fingerprint::of_body(r#"{"id": 1, "total": 2}"#),
-///     Fingerprint::of_body(r#"{"total":2,"id":1}"#),
+///     Fingerprint::from_body(r#"{"id": 1, "total": 2}"#),
+///     Fingerprint::from_body(r#"{"total":2,"id":1}"#),
 /// );
 /// assert_ne!(
-///     Fingerprint::of_body(r#"{"id":18446744073709551616}"#),
-///     Fingerprint::of_body(r#"{"id":18446744073709551617}"#),
+///     Fingerprint::from_body(r#"{"id":18446744073709551616}"#),
+///     Fingerprint::from_body(r#"{"id":18446744073709551617}"#),
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub struct Fingerprint(Arc<str>);
 
 impl Fingerprint {
     /// Returns the fingerprint of a message body.
-    pub fn of_body(body: &str) -> Self {
+    pub fn from_body(body: &str) -> Self {
         let mut hash = Sha256::new();
         match serde_json::from_str::<&RawValue>(body) {
             Ok(json) => canonical(json.get(), 0, &mut hash),

@@ -68,7 +68,7 @@ impl<'a> Invocation<'a> {
     /// Sets the fingerprint that distinguishes two events with one key. Work is refused if its key was completed with
     /// another fingerprint. Default: no fingerprint.
     ///
-    /// A consumer uses the fingerprint of the whole body, [`Fingerprint::of_body`], unless it chooses a part.
+    /// A consumer uses the fingerprint of the whole body, [`Fingerprint::from_body`], unless it chooses a part.
     #[must_use]
     pub fn fingerprint(self, fingerprint: Fingerprint) -> Self {
         Self {
@@ -202,7 +202,7 @@ fn refused<T: DeserializeOwned>(refusal: Refusal) -> Result<Once<T>, RunError> {
             let value = serde_json::from_str(&data);
             if value.is_err() {
                 // serde's message may quote the value, which must not be logged.
-                warn!(target: "sqs_once::run", "what is recorded for the key has another type than asked for");
+                warn!(target: "sqs_once::run", "the value recorded for the key does not fit the type that the function returns");
             }
             value.ok()
         }))),

@@ -105,7 +105,7 @@ async fn a_key_that_another_worker_completed_meanwhile_is_remembered_as_that_wor
         store.change("a", |item| {
             item.status = Status::Completed;
             item.owner = Some(Owner::from_bits(7));
-            item.fingerprint = Some(Fingerprint::of_body(theirs));
+            item.fingerprint = Some(Fingerprint::from_body(theirs));
         });
         async {}
     });

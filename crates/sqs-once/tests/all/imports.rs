@@ -23,7 +23,7 @@ const ORDER: [&str; 23] = [
     "store",
     "idempotency",
     "handler",
-    "disposition",
+    "failed",
     "batch",
     "once",
     "consumer",

@@ -89,7 +89,7 @@ async fn the_table_holds_neither_the_hash_nor_the_fingerprint_that_anyone_can_co
     assert_eq!(item.id, namespace(Some(secret(7))).item_id(&key));
     let fingerprint = item.fingerprint.unwrap();
     let body = json!({ "id": "o-1" }).to_string();
-    assert_ne!(fingerprint, Fingerprint::of_body(&body));
+    assert_ne!(fingerprint, Fingerprint::from_body(&body));
     let guessed = namespace(None).item_id(&key);
     let found = bench.store().read(&[guessed]).await.remove(0);
     assert_eq!(found.unwrap(), None);

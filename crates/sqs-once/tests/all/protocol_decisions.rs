@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use sqs_once::idempotency::{
-    Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
-    on_refused,
+    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
 };
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
@@ -24,7 +23,7 @@ fn claim() -> Claim {
         NOW + Duration::from_secs(60),
         NOW + Duration::from_secs(3600),
     );
-    claim.fingerprint = Some(Fingerprint::of_body("mine"));
+    claim.fingerprint = Some(Fingerprint::from_body("mine"));
     claim
 }
 
@@ -68,7 +67,7 @@ fn items() -> Vec<Item> {
                             let mut item = Item::new(claim().id, status.clone());
                             item.lease_until = lease_until;
                             item.expiration = expiration;
-                            item.fingerprint = body.map(Fingerprint::of_body);
+                            item.fingerprint = body.map(Fingerprint::from_body);
                             item.data = Some("receipt".into());
                             item.owner = owner;
                             item.fence = fence;
@@ -158,7 +157,7 @@ fn a_refused_claim_runs_only_if_the_item_is_its_own() {
             Status::InProgress => Admission::Refused(Refusal::InProgress {
                 lease_until: item.lease_until,
             }),
-            Status::Completed if item.fingerprint == Some(Fingerprint::of_body("another")) => {
+            Status::Completed if item.fingerprint == Some(Fingerprint::from_body("another")) => {
                 Admission::Refused(Refusal::PayloadMismatch)
             }
             Status::Completed => Admission::Refused(Refusal::Duplicate { data: item.data }),
@@ -233,25 +232,23 @@ fn a_commit_is_admitted_where_a_claim_would_be_and_over_its_own_claim_and_never_
 
 #[test]
 fn a_refused_commit_is_acknowledged_only_if_the_effect_is_on_record() {
-    assert_eq!(on_committed(ME, None, None), Commitment::Recorded);
-    let mine = Fingerprint::of_body("mine");
+    assert_eq!(on_committed(ME, None, None), Ok(()));
+    let mine = Fingerprint::from_body("mine");
     for item in items() {
         for fingerprint in [None, Some(&mine)] {
-            let another = item.fingerprint == Some(Fingerprint::of_body("another"));
+            let another = item.fingerprint == Some(Fingerprint::from_body("another"));
             let expected = match &item.status {
-                Status::Completed if item.owner == Some(ME) => Commitment::Recorded,
+                Status::Completed if item.owner == Some(ME) => Ok(()),
                 Status::Completed if another && fingerprint.is_some() => {
-                    Commitment::Refused(Refusal::PayloadMismatch)
+                    Err(Refusal::PayloadMismatch)
                 }
-                Status::Completed => Commitment::Refused(Refusal::Duplicate {
+                Status::Completed => Err(Refusal::Duplicate {
                     data: item.data.clone(),
                 }),
-                Status::InProgress => Commitment::Refused(Refusal::InProgress {
+                Status::InProgress => Err(Refusal::InProgress {
                     lease_until: item.lease_until,
                 }),
-                Status::Unknown(status) => {
-                    Commitment::Refused(Refusal::UnknownStatus(status.clone()))
-                }
+                Status::Unknown(status) => Err(Refusal::UnknownStatus(status.clone())),
             };
             assert_eq!(on_committed(ME, fingerprint, Some(&item)), expected);
         }

@@ -98,7 +98,7 @@ fn fingerprints_stay_what_they_are() {
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         ),
     ] {
-        assert_eq!(Fingerprint::of_body(body).as_str(), fingerprint, "{body}");
+        assert_eq!(Fingerprint::from_body(body).as_str(), fingerprint, "{body}");
     }
 }
 

@@ -296,7 +296,7 @@ async fn a_call_that_fails_changes_nothing_and_is_one_line_without_receipt_handl
             .await;
         assert_eq!(failed.len(), 12, "{turn:?}");
         assert_eq!(bench.outcomes(), ["failed"; 12].join(" "));
-        let lines = bench.log.take("sqs_once::disposition::visibility");
+        let lines = bench.log.take("sqs_once::failed::visibility");
         assert_eq!(lines.len(), 1, "{turn:?}: {lines:?}");
         let line = format!("{lines:?}");
         assert!(!line.contains("handle-0"), "{line}");

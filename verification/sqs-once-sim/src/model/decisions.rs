@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use sqs_once::idempotency::{
-    Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
-    on_refused,
+    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
 };
 use sqs_once::key::ItemId;
 use sqs_once::store::{
@@ -175,8 +174,8 @@ pub(super) fn settle(
         Ending::Commit(_) => {
             let refused_by = existing.as_ref().filter(|_| !admitted);
             match on_committed(as_owner(owner), None, refused_by) {
-                Commitment::Recorded => Verdict::Done,
-                Commitment::Refused(refused) => refusal(refused),
+                Ok(()) => Verdict::Done,
+                Err(refused) => refusal(refused),
             }
         }
         _ => {

@@ -11,7 +11,7 @@ use tokio::task::block_in_place;
 use tokio_postgres::Client;
 
 use super::chance::Chance;
-use super::proxy::{ConnectionFault, Proxy, Sky, Weather};
+use super::proxy::{ConnectionFault, FaultSchedule, Faults, Proxy};
 use super::world::Place;
 
 /// Enough for a loaded machine. No test waits this long.
@@ -58,8 +58,8 @@ async fn delivered(place: &Place, order: &Event) {
     acknowledged.expect("an order that nobody disturbs is acknowledged");
 }
 
-fn once(step: usize, fault: ConnectionFault) -> Sky {
-    Sky::new(Weather::Once(step, fault), Chance::from_seed(0))
+fn once(step: usize, fault: ConnectionFault) -> Faults {
+    Faults::new(FaultSchedule::Once(step, fault), Chance::from_seed(0))
 }
 
 #[tokio::test]
@@ -72,8 +72,8 @@ async fn a_function_that_is_killed_at_any_message_reserves_once() {
         for step in 0..MOST_STEPS {
             let id = format!("{fault:?}-{step}");
             let order = order(&id);
-            let sky = once(step, fault);
-            let proxy = Proxy::to(place.port, &sky).await;
+            let faults = once(step, fault);
+            let proxy = Proxy::to(place.port, &faults).await;
             let function = start(&place, proxy.port).await;
             let survived = tokio::select! {
                 answer = function.invoke(order.payload(), TIMEOUT) => {
@@ -117,14 +117,14 @@ async fn server_is_killed(fault: ConnectionFault) {
     for step in 0..MOST_STEPS {
         let id = format!("{fault:?}-{step}");
         let order = order(&id);
-        let sky = once(step, fault);
-        let proxy = Proxy::to(place.port, &sky).await;
+        let faults = once(step, fault);
+        let proxy = Proxy::to(place.port, &faults).await;
         let function = start(&place, proxy.port).await;
         let mut invoked = pin!(function.invoke(order.payload(), TIMEOUT));
         let mut answer = None;
         tokio::select! {
             invoked = &mut invoked => answer = Some(invoked),
-            () = sky.struck() => {
+            () = faults.struck() => {
                 block_in_place(|| {
                     server.kill();
                     server.restart();

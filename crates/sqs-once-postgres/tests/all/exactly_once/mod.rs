@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use postgres_for_tests::Server;
 
-use proxy::{ConnectionFault, Weather};
+use proxy::{ConnectionFault, FaultSchedule};
 use world::{Place, Told, Way, tell};
 
 const SEEDS: u64 = 100;
@@ -34,13 +34,13 @@ fn number(variable: &str, default: u64) -> u64 {
 
 async fn tell_all(
     way: Way,
-    weathers: impl IntoIterator<Item = (String, Weather, u64)>,
+    scenarios: impl IntoIterator<Item = (String, FaultSchedule, u64)>,
 ) -> Vec<(String, Told)> {
     let place = Place::new(&SERVER, "").await;
     let client = place.connect().await;
     let (place, client) = (&place, &client);
-    let stories = weathers.into_iter().map(async |(name, weather, seed)| {
-        let told = tell(place, client, way, weather, seed, &name).await;
+    let stories = scenarios.into_iter().map(async |(name, schedule, seed)| {
+        let told = tell(place, client, way, schedule, seed, &name).await;
         (name, told)
     });
     stream::iter(stories)
@@ -50,25 +50,25 @@ async fn tell_all(
 }
 
 /// Every fault at every message, each in its own scenario.
-fn one_fault_each() -> Vec<(String, Weather, u64)> {
+fn one_fault_each() -> Vec<(String, FaultSchedule, u64)> {
     let steps = ConnectionFault::ALL
         .into_iter()
         .flat_map(|fault| (0..STEPS).map(move |step| (fault, step)));
     let named = steps.map(|(fault, step)| {
         let name = format!("{fault:?} at message {step}");
-        (name, Weather::Once(step, fault), step as u64)
+        (name, FaultSchedule::Once(step, fault), step as u64)
     });
     named.collect()
 }
 
-fn storms(count: u64) -> impl Iterator<Item = (String, Weather, u64)> {
+fn storms(count: u64) -> impl Iterator<Item = (String, FaultSchedule, u64)> {
     let first = number("SQS_ONCE_FIRST_SEED", 0);
     (first..first + count).map(|seed| {
-        let weather = Weather::Storm {
+        let schedule = FaultSchedule::Storm {
             once_in: 20,
             messages: 150,
         };
-        ("storm".to_owned(), weather, seed)
+        ("storm".to_owned(), schedule, seed)
     })
 }
 

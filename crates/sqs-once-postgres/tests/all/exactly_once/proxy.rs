@@ -40,7 +40,7 @@ impl ConnectionFault {
 
 /// When faults occur.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Weather {
+pub(crate) enum FaultSchedule {
     /// This fault at this message, counted from 0.
     Once(usize, ConnectionFault),
     /// A random fault at one in `once_in` messages, during the first `messages` messages.
@@ -49,20 +49,20 @@ pub(crate) enum Weather {
 
 /// The faults of one scenario, shared by all its processes.
 #[derive(Clone)]
-pub(crate) struct Sky(Arc<Shared>);
+pub(crate) struct Faults(Arc<Shared>);
 
 struct Shared {
-    weather: Weather,
+    schedule: FaultSchedule,
     chance: Chance,
     messages: AtomicUsize,
     log: Mutex<Vec<String>>,
     struck: watch::Sender<bool>,
 }
 
-impl Sky {
-    pub(crate) fn new(weather: Weather, chance: Chance) -> Self {
+impl Faults {
+    pub(crate) fn new(schedule: FaultSchedule, chance: Chance) -> Self {
         Self(Arc::new(Shared {
-            weather,
+            schedule,
             chance,
             messages: AtomicUsize::new(0),
             log: Mutex::default(),
@@ -93,9 +93,9 @@ impl Sky {
 
     fn fault(&self, kind: char) -> Option<ConnectionFault> {
         let at = self.0.messages.fetch_add(1, Ordering::Relaxed);
-        let fault = match self.0.weather {
-            Weather::Once(when, fault) => (at == when).then_some(fault),
-            Weather::Storm { once_in, messages } => {
+        let fault = match self.0.schedule {
+            FaultSchedule::Once(when, fault) => (at == when).then_some(fault),
+            FaultSchedule::Storm { once_in, messages } => {
                 let comes = at < messages && self.0.chance.below(once_in) == 0;
                 comes.then(|| {
                     ConnectionFault::ALL
@@ -119,13 +119,13 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// A proxy to the server on `port`.
-    pub(crate) async fn to(port: u16, sky: &Sky) -> Self {
+    pub(crate) async fn to(port: u16, faults: &Faults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Self {
             port: listener.local_addr().unwrap().port(),
             death: Arc::new(watch::Sender::new(false)),
         };
-        let (sky, death) = (sky.clone(), Arc::clone(&proxy.death));
+        let (faults, death) = (faults.clone(), Arc::clone(&proxy.death));
         tokio::spawn(async move {
             let mut dead = death.subscribe();
             loop {
@@ -135,7 +135,7 @@ impl Proxy {
                 };
                 let Ok((client, _)) = client else { return };
                 let way = Way {
-                    sky: sky.clone(),
+                    faults: faults.clone(),
                     death: Arc::clone(&death),
                 };
                 tokio::spawn(async move {
@@ -165,7 +165,7 @@ impl Proxy {
 }
 
 struct Way {
-    sky: Sky,
+    faults: Faults,
     death: Arc<watch::Sender<bool>>,
 }
 
@@ -197,7 +197,7 @@ impl Way {
             let kind = from.read_u8().await?;
             let mut message = vec![kind];
             message.extend(body(&mut from).await?);
-            match self.sky.fault(kind.into()) {
+            match self.faults.fault(kind.into()) {
                 None => to.write_all(&message).await?,
                 Some(ConnectionFault::LoseRequest) => return Ok(()),
                 Some(ConnectionFault::LoseAnswer) => return to.write_all(&message).await,
@@ -211,7 +211,7 @@ impl Way {
                     return Ok(());
                 }
                 Some(ConnectionFault::Delay) => {
-                    let late = self.sky.0.chance.millis(1..200);
+                    let late = self.faults.0.chance.millis(1..200);
                     tokio::spawn(async move {
                         sleep(late).await;
                         // Reads the data that the client sent along with this message.

@@ -13,7 +13,7 @@ use tokio_postgres::{Client, NoTls};
 use tower_service::Service;
 
 use super::chance::Chance;
-use super::proxy::{Proxy, Sky, Weather};
+use super::proxy::{FaultSchedule, Faults, Proxy};
 use crate::orders::{Order, event, failures};
 
 /// A message about the order that is its key.
@@ -139,7 +139,7 @@ pub(crate) async fn tell(
     place: &Place,
     client: &Client,
     way: Way,
-    weather: Weather,
+    schedule: FaultSchedule,
     seed: u64,
     story: &str,
 ) -> Told {
@@ -154,14 +154,14 @@ pub(crate) async fn tell(
             queue.push(Message { id, key });
         }
     }
-    let sky = Sky::new(weather, chance.clone());
+    let faults = Faults::new(schedule, chance.clone());
     let mut lost = Vec::new();
     for round in 0.. {
         assert!(
             round < MOST_ROUNDS,
             "{story}, seed {seed}: {} messages never end\n{}",
             queue.len(),
-            sky.story()
+            faults.story()
         );
         if queue.is_empty() {
             break;
@@ -178,12 +178,12 @@ pub(crate) async fn tell(
                 continue;
             }
             let skew = chance.millis(0..2000);
-            let (place, sky, chance) = (place.clone(), sky.clone(), chance.clone());
-            processes.spawn(async move { invoke(&place, &sky, way, skew, chance, batch).await });
+            let (place, faults, chance) = (place.clone(), faults.clone(), chance.clone());
+            processes.spawn(async move { invoke(&place, &faults, way, skew, chance, batch).await });
         }
         while let Some(acknowledged) = processes.join_next().await {
             for message in acknowledged.unwrap() {
-                sky.note(format!("{} is acknowledged", message.id));
+                faults.note(format!("{} is acknowledged", message.id));
                 if effects(client, &message.key).await == 0 {
                     lost.push(message.id.clone());
                 }
@@ -201,21 +201,21 @@ pub(crate) async fn tell(
     Told {
         effects: times,
         lost,
-        messages: sky.messages(),
-        story: sky.story(),
+        messages: faults.messages(),
+        story: faults.story(),
     }
 }
 
 /// Runs one process on one batch. Returns the messages that SQS may delete.
 async fn invoke(
     place: &Place,
-    sky: &Sky,
+    faults: &Faults,
     way: Way,
     skew: Duration,
     chance: Chance,
     mut batch: Vec<Message>,
 ) -> Vec<Message> {
-    let proxy = Proxy::to(place.port, sky).await;
+    let proxy = Proxy::to(place.port, faults).await;
     let url = place.through(proxy.port);
     let store = PostgresStore::from_url(&url).unwrap();
     let clock = SkewedClock(skew);

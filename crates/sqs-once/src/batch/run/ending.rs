@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disposition::{AfterDeadLetter, Cause};
+use crate::failed::{AfterDeadLetter, Cause};
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::{CommitsWith, Conclusion, Refusal};
 use crate::report::{Outcome, Report};

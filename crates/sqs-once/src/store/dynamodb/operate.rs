@@ -178,20 +178,23 @@ impl Replacement {
         let fence = |item: &Item| item.fence.map(|fence| number(fence.get()));
         let validation = |item: &Item| item.fingerprint.as_ref().map(|print| text(print.as_str()));
         let data = |item: &Item| item.data.as_deref().map(text);
-        // Every completion or claim changes at least one of the first five, so the others need no comparison.
-        let attributes: [(&str, &str, ValueOf); 7] = [
+        // Every completion or claim changes at least one of these, so the others need no comparison.
+        let compared: [(&str, &str, ValueOf); 5] = [
             ("status", &names.status, status),
             ("lease", &names.lease, lease),
             (EXPIRATION, &names.expiration, expires),
             ("owner", &names.owner, owner),
             ("fence", &names.fence, fence),
+        ];
+        let others: [(&str, &str, ValueOf); 2] = [
             ("validation", &names.fingerprint, validation),
             ("data", &names.data, data),
         ];
-        for (at, (placeholder, name, value)) in attributes.into_iter().enumerate() {
-            let (before, after) = (seen.and_then(value), value(new));
-            let is_compared = seen.is_some() && at < 5;
-            write.attribute(placeholder, name, before, after, is_compared);
+        for (attributes, is_compared) in [(&compared[..], seen.is_some()), (&others, false)] {
+            for (placeholder, name, value) in attributes {
+                let (before, after) = (seen.and_then(value), value(new));
+                write.attribute(placeholder, name, before, after, is_compared);
+            }
         }
         write
     }

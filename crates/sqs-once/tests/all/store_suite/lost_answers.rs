@@ -1,6 +1,7 @@
 //! Requests without an answer, executed or not.
 
-use sqs_once::idempotency::{Admission, Completion, claim, on_claimed, on_completed};
+use sqs_once::conformance::claim;
+use sqs_once::idempotency::{Admission, Completion, on_claimed, on_completed};
 use sqs_once::store::{Claim, Fence, Settled, Settling, Store, StoreErrorKind};
 
 use crate::store_suite::support::{

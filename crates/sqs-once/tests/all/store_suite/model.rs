@@ -45,7 +45,7 @@ fn owner() -> impl Strategy<Value = Owner> {
 }
 
 fn fingerprint() -> impl Strategy<Value = Option<Fingerprint>> {
-    option::of("[ab]".prop_map(|body| Fingerprint::of_body(&body)))
+    option::of("[ab]".prop_map(|body| Fingerprint::from_body(&body)))
 }
 
 fn fence() -> impl Strategy<Value = Option<Fence>> {

@@ -1,6 +1,6 @@
 //! The number of requests for a slice.
 
-use sqs_once::idempotency::claim;
+use sqs_once::conformance::claim;
 use sqs_once::store::{Claimed, Settled, Settling, Store};
 
 use crate::store_suite::support::{

@@ -22,7 +22,7 @@ use super::{
 
 /// The settings of the code; `None` leaves a setting to the environment.
 #[derive(Clone, Default)]
-pub(crate) struct DispositionSettings {
+pub(crate) struct FailedSettings {
     #[cfg(feature = "sqs")]
     pub(crate) client: Option<aws_sdk_sqs::Client>,
     #[cfg(feature = "sqs")]
@@ -46,7 +46,7 @@ pub(crate) struct FailedRecords {
     pub(crate) after_dead_letter: AfterDeadLetter,
 }
 
-impl DispositionSettings {
+impl FailedSettings {
     #[cfg(feature = "sqs")]
     pub(crate) async fn resolve(
         &self,

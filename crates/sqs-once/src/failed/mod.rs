@@ -27,7 +27,7 @@ use crate::record::Message;
 pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
 #[cfg(feature = "sqs")]
 pub use backoff::Backoff;
-pub(crate) use settings::{DispositionSettings, FailedRecords};
+pub(crate) use settings::{FailedRecords, FailedSettings};
 
 #[derive(Clone)]
 pub(crate) struct Cause {

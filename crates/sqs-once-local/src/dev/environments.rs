@@ -14,13 +14,13 @@ pub(super) struct Build {
     pub(super) launch: Launch,
 }
 
-pub(super) struct Warm {
+pub(super) struct Environments {
     pub(super) build: watch::Sender<Build>,
     started: AtomicU32,
     idle: Mutex<Vec<Environment>>,
 }
 
-impl Warm {
+impl Environments {
     pub(super) fn new(launch: Launch) -> Self {
         Self {
             build: watch::Sender::new(Build {
