@@ -12,10 +12,16 @@ use super::case::{
 };
 
 impl<F: Fixture> Case<'_, F> {
-    async fn does_not_commit(&self, claim: &Claim) -> Result<(), Refusal> {
+    async fn does_not_commit(&self, claim: &Claim) {
         self.does_not_settle(claim, commit(claim)).await;
+    }
+
+    /// Sends a commit, which must change nothing and end like this.
+    async fn commit_ends(&self, claim: &Claim, expected: &Result<(), Refusal>) {
+        self.does_not_commit(claim).await;
         let item = self.item().await;
-        on_committed(claim.owner, claim.fingerprint.as_ref(), item.as_ref())
+        let ended = on_committed(claim.owner, claim.fingerprint.as_ref(), item.as_ref());
+        self.same("the commit", &ended, expected);
     }
 }
 
@@ -65,8 +71,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let lease_until = Some(owner.lease_until);
     let in_progress = Err(Refusal::InProgress { lease_until });
     for now in [NOW, NOW + (LEASE - MILLISECOND), NOW + LEASE] {
-        let commitment = case.does_not_commit(&case.claim(now)).await;
-        case.same("in progress", &commitment, &in_progress);
+        case.commit_ends(&case.claim(now), &in_progress).await;
     }
     let late = case.claim(NOW + LEASE + MILLISECOND);
     case.settles(&late, commit(&late)).await;
@@ -112,13 +117,11 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let data = Some("receipt".into());
     let duplicate = Err(Refusal::Duplicate { data });
     for now in [NOW, NOW + LEASE + SECOND, NOW + RETENTION] {
-        let commitment = case.does_not_commit(&case.claim(now)).await;
-        case.same("a duplicate", &commitment, &duplicate);
+        case.commit_ends(&case.claim(now), &duplicate).await;
     }
     let other = case.claim_of_another_message(NOW);
-    let commitment = case.does_not_commit(&other).await;
     let mismatch = Err(Refusal::PayloadMismatch);
-    case.same("another message", &commitment, &mismatch);
+    case.commit_ends(&other, &mismatch).await;
 
     let case =
         suite.case("its own completion refuses a commit that comes later, and counts as recorded");
@@ -128,8 +131,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
         now: NOW + SECOND,
         ..claim
     };
-    let commitment = case.does_not_commit(&later).await;
-    case.same("it is recorded", &commitment, &Ok(()));
+    case.commit_ends(&later, &Ok(())).await;
 
     let case = suite.case("an expired completion is replaced by a commit, with a larger fence");
     let owner = case.claim(NOW);
@@ -166,12 +168,10 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let duplicate = Err(Refusal::Duplicate { data: None });
     case.plant(for_ever).await;
     let late = case.claim(NOW + RETENTION * 100);
-    let commitment = case.does_not_commit(&late).await;
-    case.same("a duplicate", &commitment, &duplicate);
+    case.commit_ends(&late, &duplicate).await;
     case.plant(case.foreign_item(Status::Completed, None, Some(NOW)))
         .await;
-    let commitment = case.does_not_commit(&case.claim(NOW)).await;
-    case.same("a duplicate", &commitment, &duplicate);
+    case.commit_ends(&case.claim(NOW), &duplicate).await;
     let late = case.claim(NOW + SECOND);
     case.settles(&late, commit(&late)).await;
 
@@ -183,8 +183,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
             ..case.foreign_item(Status::Unknown(status.to_owned()), Some(NOW), Some(NOW))
         };
         case.plant(item).await;
-        let commitment = case.does_not_commit(&late).await;
         let unknown = Err(Refusal::UnknownStatus(status.to_owned()));
-        case.same("a commit", &commitment, &unknown);
+        case.commit_ends(&late, &unknown).await;
     }
 }

@@ -34,8 +34,8 @@ pub(crate) use reader::Reader;
 /// [`Writes`](crate::Writes).
 ///
 /// ```
+/// use serde::Deserialize;
 /// use sqs_once::{HandlerError, IdempotencyToken, ResultExt, State};
-/// # use serde::Deserialize;
 ///
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String, amount_cents: u64 }
@@ -76,8 +76,9 @@ pub(crate) use reader::Reader;
 /// ```
 /// use std::time::Instant;
 ///
+/// use serde_json::Value;
 /// use sqs_once::{HandlerError, IdempotencyToken, Remaining};
-/// # use serde_json::{Value, json};
+/// # use serde_json::json;
 /// # use sqs_once::testing::{Bench, Event};
 ///
 /// #[sqs_once::handler(key = order["order_id"].as_str())]

@@ -426,7 +426,7 @@ pub(crate) fn contended() -> StoreError {
 }
 
 /// Extends the answers to `count` entries. Adds an error for each entry that the store did not answer.
-fn all_of<T>(count: usize, mut answers: Answers<T>) -> Answers<T> {
+pub(super) fn all_of<T>(count: usize, mut answers: Answers<T>) -> Answers<T> {
     let found = answers.len();
     answers.resize_with(count, || {
         let message = format!("{found} answers to {count} entries");

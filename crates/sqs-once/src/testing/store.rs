@@ -31,15 +31,15 @@ pub enum Operation {
 /// count as met, except after [`fail_condition`](Self::fail_condition).
 ///
 /// ```
+/// use serde_json::json;
 /// use sqs_once::store::StoreErrorKind;
 /// use sqs_once::testing::{Bench, Event, Operation};
-/// # use serde_json::{Value, json};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// # let consumer = sqs_once::consumer::<Value>()
-/// #     .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
-/// #     .handler(async |_: Value| {});
+/// # let consumer = sqs_once::consumer::<serde_json::Value>()
+/// #     .key(|order: &serde_json::Value| order["order_id"].as_str().map(str::to_owned))
+/// #     .handler(async |_: serde_json::Value| {});
 /// let bench = Bench::new(consumer);
 /// let event = Event::new([&json!({ "order_id": "o-1001" })]);
 ///

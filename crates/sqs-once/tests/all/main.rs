@@ -36,6 +36,7 @@ mod logs;
 mod metrics;
 mod missing_key;
 mod namesakes;
+mod next_event;
 mod no_secrets;
 mod own_envelopes;
 mod powertools_items;

@@ -79,14 +79,7 @@ pub(crate) async fn drive(process: std::process::Command) -> Output {
     );
 
     let asked = tokio::time::timeout(TIMEOUT, asked_to_end(function, answers));
-    let output = asked.await.expect("it ends");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("\"StillRunning\":1"), "{said}");
-    assert!(
-        said.contains("no_secrets::lambda::serve"),
-        "the warning names the handler: {said}"
-    );
-    output
+    asked.await.expect("it ends")
 }
 
 /// Asks a process to end while it handles an event, and again.

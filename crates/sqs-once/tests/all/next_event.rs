@@ -1,0 +1,98 @@
+//! When a function asks for its next event, with real threads and a Runtime API.
+
+use std::env;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+use sqs_once::{HandlerError, spawn_blocking};
+use sqs_once_local::{InvokeError, RuntimeApi};
+use tokio::process::Command;
+
+use crate::support::process::this_program;
+use crate::support::values;
+
+/// The variable that chooses the thread that the handler blocks.
+const BLOCKS: &str = "SQS_ONCE_TEST_BLOCKS";
+/// Enough for a loaded machine. No test waits this long.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Serves a consumer whose handler blocks until the process's standard input is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_function_whose_handler_blocks() {
+    let Ok(thread) = env::var(BLOCKS) else {
+        return;
+    };
+    let blocks = || {
+        let _ = std::io::stdin().read_line(&mut String::new());
+    };
+    let consumer = values()
+        .namespace("test")
+        .handler(move |_: serde_json::Value| {
+            let is_own = thread == "its own";
+            async move {
+                match is_own {
+                    true => blocks(),
+                    false => spawn_blocking(blocks).await?,
+                }
+                Ok::<_, HandlerError>(())
+            }
+        });
+    sqs_once::run(consumer).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_function_asks_for_no_event_until_the_code_of_its_handlers_has_ended() {
+    for thread in ["its own", "one of spawn_blocking"] {
+        let lambda = RuntimeApi::start("orders").await.unwrap().init_limit(LIMIT);
+        let function = this_program(module_path!(), "a_function_whose_handler_blocks");
+        let mut function = Command::from(function)
+            .arg("--nocapture")
+            .env(BLOCKS, thread)
+            .env("AWS_LAMBDA_RUNTIME_API", lambda.address().to_string())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
+            .env("AWS_REGION", "eu-central-1")
+            .env("SQS_ONCE_DISABLED", "true")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        lambda.ready().await.unwrap();
+        let event = json!({ "Records": [{ "messageId": "m-1", "body": "{\"id\": \"o-1\"}" }] });
+        let answer = lambda.invoke(event.to_string(), Duration::from_secs(2));
+        let returned = json!({ "batchItemFailures": [{ "itemIdentifier": "m-1" }] });
+        assert_eq!(answer.await.unwrap(), returned.to_string(), "{thread}");
+
+        let lambda = lambda.init_limit(Duration::from_secs(1));
+        let asks = lambda.ready().await;
+        assert!(
+            matches!(asks, Err(InvokeError::NotTaken { .. })),
+            "{thread}: {asks:?}"
+        );
+
+        // The handler's code ends.
+        drop(function.stdin.take());
+        let lambda = lambda.init_limit(LIMIT);
+        lambda.ready().await.unwrap();
+        let answer = lambda.invoke(event.to_string(), LIMIT).await.unwrap();
+        assert_eq!(
+            answer,
+            json!({ "batchItemFailures": [] }).to_string(),
+            "{thread}"
+        );
+
+        function.start_kill().unwrap();
+        let output = function.wait_with_output().await.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("\"StillRunning\":1"), "{thread}: {said}");
+        let is_warning =
+            |line: &str| line.contains("WARN") && line.contains("next_event::a_function_whose");
+        assert!(
+            said.lines().any(is_warning),
+            "{thread}: no warning names the handler: {said}"
+        );
+    }
+}
