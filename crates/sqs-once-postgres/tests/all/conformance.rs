@@ -6,11 +6,17 @@ use sqs_once_postgres::deadpool_postgres::{Manager, Pool};
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
 use tokio_postgres::NoTls;
 
+use crate::histories;
 use crate::support::{Database, NOW, completion, connect, new_claims, server, settlement};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_keeps_every_promise() {
     conformance::run(&Database::new().await).await;
+}
+
+#[test]
+fn the_store_agrees_with_the_reference_on_random_histories() {
+    histories::agree(Database::new(), 150);
 }
 
 #[tokio::test]

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod abandoned;
+#[path = "../../../sqs-once/tests/all/store_suite/claims.rs"]
+mod claims;
 mod conformance;
 mod crashes;
 mod errors;
 mod exactly_once;
 mod expired;
-mod model;
+#[path = "../../../sqs-once/tests/all/store_suite/histories.rs"]
+mod histories;
 mod orders;
 mod pgbouncer;
 mod relay;

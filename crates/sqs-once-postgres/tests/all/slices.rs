@@ -5,16 +5,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqs_once::conformance::Fixture;
 use sqs_once::conformance::claim;
-use sqs_once::store::{Claim, Claimed, Owner, Settled, Settling, Store, StoreError};
+use sqs_once::store::{Claimed, Owner, Settled, Settling, Store, StoreError};
 
 use crate::support::{
-    Database, NOW, completion, is_written, new_claims, rival, settlement, settlements,
+    Database, NOW, completion, is_written, new_claims, rival, rivals, settlement, settlements,
 };
-
-/// Claims of the same keys by another worker.
-fn rivals(claims: &[Claim]) -> Vec<Claim> {
-    claims.iter().map(rival).collect()
-}
 
 /// The number of granted claims. Every claim must have an answer.
 fn granted(answers: &[Vec<Result<Claimed, StoreError>>]) -> usize {

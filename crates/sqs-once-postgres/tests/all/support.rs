@@ -1,22 +1,21 @@
 //! Databases with the table, and their items.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use postgres_for_tests::Server;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
-    Begun, Claim, Claimed, Fence, Item, OpenTransaction, Owner, Settlement, Settling, Status,
-    Store, StoreError, Transactions,
+    Begun, Claim, Fence, Item, OpenTransaction, Owner, Settlement, Settling, Status, Store,
+    Transactions,
 };
 use sqs_once::time::Timestamp;
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls};
 
-pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
+pub(crate) use crate::claims::{NOW, completion, is_written, new_claims, rivals, settlements};
 
 /// The server of the tests that do not kill it.
 pub(crate) fn server() -> &'static Server {
@@ -154,32 +153,9 @@ pub(crate) async fn until_waiting(client: &Client, sessions: usize) -> Vec<i32> 
     ended.unwrap_or_else(|_| panic!("there are never {sessions} sessions that wait for a lock"))
 }
 
-/// Claims of keys that no other test uses.
-pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    (0..count)
-        .map(|_| {
-            let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            Claim::new(
-                ItemId::from_stored(format!("tests#{n:064x}")),
-                Owner::from_bits(n.into()),
-                NOW,
-                NOW + Duration::from_secs(60),
-                NOW + Duration::from_secs(3600),
-            )
-        })
-        .collect()
-}
-
 /// A claim of the same key by another worker.
 pub(crate) fn rival(claim: &Claim) -> Claim {
-    let mut rival = new_claims(1).remove(0);
-    rival.id = claim.id.clone();
-    rival
-}
-
-pub(crate) fn is_written(claimed: &Result<Claimed, StoreError>) -> bool {
-    matches!(claimed, Ok(Claimed::Written { .. }))
+    rivals(std::slice::from_ref(claim)).remove(0)
 }
 
 /// Begins a transaction that contains a claim, which must be granted.
@@ -190,15 +166,6 @@ pub(crate) async fn open(store: &PostgresStore, claim: &Claim) -> Box<dyn OpenTr
     }
 }
 
-pub(crate) fn completion() -> Settling {
-    Settling::complete(NOW + Duration::from_secs(3600), None)
-}
-
 pub(crate) fn settlement(claim: &Claim, settling: Settling) -> Settlement {
     Settlement::new(claim.id.clone(), claim.owner, settling)
-}
-
-pub(crate) fn settlements(claims: &[Claim], settling: &Settling) -> Vec<Settlement> {
-    let settle = |claim| settlement(claim, settling.clone());
-    claims.iter().map(settle).collect()
 }

@@ -1,6 +1,6 @@
 //! Bad input causes an error for its record, or a normal run. It never causes a panic, a stall or a shared key.
 
-use crate::support::{Bench, Order, body, json_body, noting, order, values};
+use crate::support::{Bench, Order, assert_contains, body, json_body, noting, order, values};
 use serde_json::{Value, json};
 use sqs_once::{BusinessKey, consumer};
 
@@ -22,16 +22,11 @@ async fn a_body_that_is_not_the_payload_fails_alone_with_a_reason_and_touches_no
     assert_eq!(seen.take(), ["a", "b"]);
     assert_eq!(bench.store.take_calls(), [("claim", 2), ("settle", 2)]);
     let lines = bench.lines();
-    for (at, reason) in [
-        (1, "not JSON"),
-        (2, "invalid type: integer, expected a string"),
-        (3, "missing field `id`"),
-        (4, ""),
-        (5, "no body"),
-        (6, ""),
-    ] {
-        assert_eq!(lines[at]["outcome"], "terminal");
-        assert!(lines[at]["reason"].contains(reason), "{:?}", lines[at]);
+    let integer = "invalid type: integer, expected a string";
+    let reasons = ["not JSON", integer, "missing field `id`", "", "no body", ""];
+    for (line, reason) in lines[1..].iter().zip(reasons) {
+        assert_eq!(line["outcome"], "terminal");
+        assert_contains!(line["reason"], reason);
     }
 }
 
@@ -47,10 +42,8 @@ async fn a_missing_empty_or_oversized_key_is_terminal_and_never_shared() {
         json_body(&json!({ "id": long })),
         order("a"),
     ];
-    assert_eq!(
-        bench.run(records).await,
-        ["m-0", "m-1", "m-2", "m-3", "m-4"]
-    );
+    let failed = bench.run(records).await;
+    assert_eq!(failed, ["m-0", "m-1", "m-2", "m-3", "m-4"]);
     assert_eq!(bench.store.take_calls(), [("claim", 1), ("settle", 1)]);
 }
 

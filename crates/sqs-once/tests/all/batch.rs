@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::support::{
-    AtOnce, Bench, Notes, Order, SECOND, ends, handling, held, json_body, noting, order, orders,
-    told, values, with,
+    AtOnce, Bench, Notes, Order, SECOND, assert_contains, body, ends, handling, held, json_body,
+    noting, one, order, orders, set, told, values, with,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::Status;
-use sqs_once::testing;
 use sqs_once::time::Clock;
+use sqs_once::{Consumer, testing};
 use tokio::time::sleep;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -82,10 +82,7 @@ async fn a_completed_key_is_a_duplicate_for_28_days_by_default_and_then_runs_tho
  {
     for retention in [None, Some(60 * SECOND)] {
         let (bench, seen) = noting();
-        let bench = bench.with(|it| match retention {
-            Some(retention) => it.retention(retention),
-            None => it,
-        });
+        let bench = bench.with(|it| set(it, retention, Consumer::retention));
         bench.run(["a"]).await;
         sleep(retention.unwrap_or(28 * DAY) - SECOND).await;
         bench.run(["a"]).await;
@@ -115,12 +112,8 @@ const MANY: usize = 300;
 
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_in_a_batch_ends_as_the_record_it_repeats_did_however_far_behind() {
-    for (id, failed) in [
-        ("a", vec![]),
-        ("bad-1", vec!["m-0", "m-299"]),
-        ("hopeless-1", vec!["m-0", "m-299"]),
-        ("panic-1", vec!["m-0", "m-299"]),
-    ] {
+    for id in ["a", "bad-1", "hopeless-1", "panic-1"] {
+        let failed: &[&str] = if id == "a" { &[] } else { &["m-0", "m-299"] };
         let (bench, seen) = noting();
         let others = (1..MANY - 1).map(|other| format!("o-{other}"));
         let ids = std::iter::once(id.to_owned()).chain(others);
@@ -134,11 +127,8 @@ async fn a_batch_in_which_nothing_was_tried_did_not_fail_as_a_whole() {
     let raising = orders().raise_on_total_failure(true);
     let bench = testing::Bench::new(raising.handler(async |_: Order| {}));
     bench.another_worker_claims("a").await;
-    bench
-        .run(testing::Event::new([&json!({ "id": "a" })]))
-        .await
-        .assert_in_progress("m-1")
-        .assert_retried(["m-1"]);
+    let answer = bench.run(one("a")).await;
+    answer.assert_in_progress("m-1").assert_retried(["m-1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,9 +140,8 @@ async fn another_payload_under_a_completed_key_is_a_warning_or_a_failure_by_poli
     bench.run([paid(3)]).await;
     assert_eq!(seen.take(), ["a"]);
     let mut lines = bench.lines();
-    let warned: Vec<_> = lines
-        .extract_if(.., |line| line["level"] == "WARN")
-        .collect();
+    let warned = lines.extract_if(.., |line| line["level"] == "WARN");
+    let warned: Vec<_> = warned.collect();
     assert_eq!((warned.len(), lines.len()), (2, 1));
     for line in warned {
         assert_eq!(line["outcome"], "duplicate");
@@ -161,14 +150,12 @@ async fn another_payload_under_a_completed_key_is_a_warning_or_a_failure_by_poli
 
     let strict = bench.with(|it| it.payload_mismatch(PayloadMismatch::Reject));
     assert_eq!(strict.run([paid(1), paid(3)]).await, ["m-1"]);
-    let reason = &strict.lines()[1]["reason"];
-    assert!(
-        reason.contains("two different messages share it"),
-        "{reason}"
+    assert_contains!(
+        strict.lines()[1]["reason"],
+        "two different messages share it"
     );
     let unordered = r#"{ "card": { "limit": { "cents": 1 } }, "id": "a" }"#;
-    let unordered = json!({ "body": unordered });
-    assert_eq!(strict.run([unordered]).await, [""; 0]);
+    assert_eq!(strict.run([body(unordered)]).await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,8 +211,7 @@ async fn consumers_that_share_a_store_never_touch_each_others_keys() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parallel_deliveries_of_many_keys_run_each_key_once() {
-    let effects = Notes::default();
-    let notes = effects.clone();
+    let (effects, notes) = Notes::pair();
     let consumer = values().handler(move |order: Value| {
         notes.add(order["id"].as_str().unwrap().to_owned());
         async {}

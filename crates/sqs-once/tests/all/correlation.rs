@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::support::envelope_bench::{attributed, event_bridge, publication};
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, DLQ, body, grouped, order, with_attribute};
+use crate::support::{Bench, DLQ, assert_contains, body, grouped, order, with_attribute};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
@@ -183,10 +183,7 @@ async fn a_handler_may_ask_for_it() {
     assert_eq!(bench.deliver(&asking, [record, order("b")]).await, ["m-1"]);
     let line = &bench.lines()[1];
     assert_eq!(line["outcome"], "terminal");
-    assert!(
-        line["reason"].contains("asks for a CorrelationId"),
-        "{line:?}"
-    );
+    assert_contains!(line["reason"], "asks for a CorrelationId");
 
     let optional = consumer::<IgnoredAny>()
         .key(|_: &IgnoredAny| "optional")
@@ -232,10 +229,8 @@ async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
     bench.deliver(&bench.consumer(talkative), [record]).await;
     let mut bytes = vec![0; 65536];
     let written = output.read(&mut bytes).unwrap();
-    let lines: Vec<Value> = serde_json::Deserializer::from_slice(&bytes[..written])
-        .into_iter::<Value>()
-        .collect::<Result<_, _>>()
-        .unwrap();
+    let lines = serde_json::Deserializer::from_slice(&bytes[..written]).into_iter::<Value>();
+    let lines: Vec<_> = lines.map(Result::unwrap).collect();
     // The spans around the line with this message, outermost first.
     let spans_of = |message: &str| {
         let line = lines.iter().find(|line| line["message"] == message);
@@ -246,9 +241,8 @@ async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
         "the handler speaks",
         "a failure hook failed, which changes nothing",
     ] {
-        let spans = spans_of(line);
-        let [invocation, record] = &spans[..] else {
-            panic!("{line}: {spans:?}");
+        let [invocation, record] = &spans_of(line)[..] else {
+            panic!("{line}: {lines:?}");
         };
         assert_eq!(invocation["name"], "invocation");
         assert_eq!(record["name"], "record");

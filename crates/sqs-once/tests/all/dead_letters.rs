@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Notes, Order, Tested, failures, grouped, json_body, order, orders, with,
+    Bench, DLQ, Notes, Order, Tested, failures, grouped, json_body, one, order, orders, set, with,
 };
 use serde_json::{Value, json};
 use sqs_once::policy::AfterDeadLetter;
-use sqs_once::{EventError, HandlerError, ResultExt};
+use sqs_once::{Consumer, EventError, HandlerError, ResultExt};
 use tokio::sync::Notify;
 
 const OWN: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
@@ -36,7 +36,7 @@ fn refusing_with(
 }
 
 fn refusing(sqs: &Sqs) -> Tested {
-    refusing_with(sqs, DLQ, || "no such card".into())
+    refusing_with(sqs, DLQ, no_such_card)
 }
 
 /// Sends one record to the dead-letter queue.
@@ -140,9 +140,8 @@ async fn a_standard_dead_letter_queue_gets_no_group_for_a_message_without_one() 
 #[tokio::test(start_paused = true)]
 async fn on_the_testing_kits_bench_too_the_client_of_the_code_sends_dead_letters() {
     let sqs = Sqs::default();
-    let event = sqs_once::testing::Event::new([&json!({ "id": "o-1" })]);
     let bench = sqs_once::testing::Bench::new(refusing(&sqs).consumer);
-    bench.run(event).await.assert_terminal("m-1");
+    bench.run(one("o-1")).await.assert_terminal("m-1");
     assert_eq!(sqs.asked("SendMessage").len(), 1);
 }
 
@@ -151,10 +150,9 @@ async fn a_fifo_dead_letter_queue_gets_the_group_and_the_message_id_to_deduplica
     let sqs = Sqs::default();
     let bench = refusing_with(&sqs, &format!("{DLQ}.fifo"), no_such_card);
     bench.run([grouped("a", "o-1"), order("o-2")]).await;
-    let sent = sqs.asked("SendMessage");
+    let sent = sqs.asked("SendMessage").into_iter();
     let ids = ["MessageGroupId", "MessageDeduplicationId"];
     let mut ids: Vec<_> = sent
-        .iter()
         .map(|sent| ids.map(|id| sent[id].to_string()))
         .collect();
     ids.sort();
@@ -191,8 +189,7 @@ async fn without_a_confirmation_it_is_not_acknowledged() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_hook_hears_whether_the_message_has_left_its_queue() {
     for (sqs, has_left) in [(Sqs::default(), true), (Sqs::always(Turn::Hang), false)] {
-        let heard = Notes::default();
-        let notes = heard.clone();
+        let (heard, notes) = Notes::pair();
         let bench = refusing(&sqs).with(|it| {
             it.on_failure(move |end| {
                 notes.add(end.is_acknowledged());
@@ -216,18 +213,18 @@ async fn a_lost_answer_is_asked_for_again_and_a_fifo_queue_recognises_it() {
 
 #[tokio::test(start_paused = true)]
 async fn denied_access_and_a_missing_queue_are_named_by_json_and_by_query_protocol() {
-    for (turn, said) in [
-        (DENIED, "sqs:SendMessage"),
+    for (code, said) in [
+        ("com.amazonaws.sqs#AccessDeniedException", "sqs:SendMessage"),
         (
-            Turn::Refuse("com.amazonaws.sqs#QueueDoesNotExist"),
+            "com.amazonaws.sqs#QueueDoesNotExist",
             "no queue has that URL",
         ),
         (
-            Turn::Refuse("AWS.SimpleQueueService.NonExistentQueue"),
+            "AWS.SimpleQueueService.NonExistentQueue",
             "no queue has that URL",
         ),
     ] {
-        let bench = refusing(&Sqs::always(turn));
+        let bench = refusing(&Sqs::always(Turn::Refuse(code)));
         bench.run(["o-1"]).await;
         let log = bench.log.all();
         assert!(log.contains(said), "{log}");
@@ -237,17 +234,20 @@ async fn denied_access_and_a_missing_queue_are_named_by_json_and_by_query_protoc
 #[tokio::test(start_paused = true)]
 async fn a_message_with_ten_attributes_is_moved_as_it_is_and_one_with_nine_gets_the_reason() {
     for (own, added) in [
-        (10, vec![]),
-        (9, vec!["sqs-once-reason"]),
-        (8, vec!["sqs-once-key", "sqs-once-reason"]),
+        (10, ""),
+        (9, "sqs-once-reason"),
+        (8, "sqs-once-key sqs-once-reason"),
     ] {
         let sent = moved(with_own(own), no_such_card).await;
         let attributes = sent["MessageAttributes"].as_object().unwrap();
         assert_eq!(attributes.len(), 10);
         let names = attributes.keys();
-        let mut ours: Vec<_> = names.filter(|name| name.starts_with("sqs-once")).collect();
-        ours.sort();
-        assert_eq!(ours, added);
+        let ours = names
+            .map(String::as_str)
+            .filter(|name| name.starts_with("sqs-once"));
+        let mut ours: Vec<_> = ours.collect();
+        ours.sort_unstable();
+        assert_eq!(ours.join(" "), added);
     }
 }
 
@@ -281,31 +281,19 @@ async fn a_message_that_its_dead_letter_queue_never_takes_stays_in_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_never_sent_to_the_queue_that_it_came_from() {
-    for (url, is_refused) in [
-        (OWN, true),
-        (
-            "https://eu-central-1.queue.amazonaws.com/123456789012/orders/",
-            true,
-        ),
-        ("http://localhost:4566/123456789012/orders", true),
+    let refused = [
+        OWN,
+        "https://eu-central-1.queue.amazonaws.com/123456789012/orders/",
+        "http://localhost:4566/123456789012/orders",
         // The SDK uses the function's own region, whatever the host name contains.
-        (
-            "https://sqs.us-east-1.amazonaws.com/123456789012/orders",
-            true,
-        ),
-        (
-            "https://sqs.eu-central-1.amazonaws.com/999999999999/orders",
-            false,
-        ),
-        (DLQ, false),
-    ] {
+        "https://sqs.us-east-1.amazonaws.com/123456789012/orders",
+    ];
+    let others = "https://sqs.eu-central-1.amazonaws.com/999999999999/orders";
+    for url in refused.into_iter().chain([others, DLQ]) {
+        let is_refused = refused.contains(&url);
         let sqs = Sqs::default();
         let bench = refusing_with(&sqs, url, no_such_card);
-        assert_eq!(
-            bench.run(["o-1"]).await.len(),
-            usize::from(is_refused),
-            "{url}"
-        );
+        assert_eq!(!bench.run(["o-1"]).await.is_empty(), is_refused, "{url}");
         assert_eq!(sqs.requests().is_empty(), is_refused, "{url}");
         let said = "names the queue that the message came from";
         assert_eq!(bench.log.all().contains(said), is_refused, "{url}");
@@ -321,17 +309,11 @@ fn order_of(size: usize) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_message_of_any_size_is_moved_with_as_much_as_there_is_room_for() {
     const REASON: usize = "sqs-once-reason".len() + "String".len();
-    for room in [
-        0,
-        REASON,
-        REASON + 3,
-        REASON + 4,
-        40,
-        100,
-        200,
-        2000,
-        40_000,
-    ] {
+    let around_the_reason = [0, REASON, REASON + 3, REASON + 4];
+    for room in around_the_reason
+        .into_iter()
+        .chain([40, 100, 200, 2000, 40_000])
+    {
         let sent = moved(order_of(LIMIT - room), || "x".repeat(20_000).into()).await;
         assert!(size(&sent) <= LIMIT, "{room}: {}", size(&sent));
         let reason = text(&sent, "sqs-once-reason");
@@ -355,10 +337,8 @@ async fn binary_attributes_count_towards_what_there_is_room_for() {
     let names = "picture".len() + "Binary".len();
     for (room, has_reason) in [(PICTURE + names + 40, true), (PICTURE + names, false)] {
         let attribute = json!({ "picture": { "dataType": "Binary", "binaryValue": picture } });
-        let record = with(
-            order_of(LIMIT - room),
-            json!({ "messageAttributes": attribute }),
-        );
+        let mut record = order_of(LIMIT - room);
+        record["messageAttributes"] = attribute;
         let sent = moved(record, || "x".repeat(20_000).into()).await;
         let attributes = &sent["MessageAttributes"];
         assert_eq!(attributes["picture"]["BinaryValue"], json!(picture));
@@ -410,26 +390,23 @@ async fn a_message_without_a_body_is_left_to_redrive() {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_was_moved() {
+    let go_on = Some(AfterDeadLetter::GoOn);
     for (after, turn, failed) in [
         (None, Turn::Do, vec!["m-2"]),
         (Some(AfterDeadLetter::Stop), Turn::Do, vec!["m-2"]),
-        (Some(AfterDeadLetter::GoOn), Turn::Do, vec![]),
-        (
-            Some(AfterDeadLetter::GoOn),
-            Turn::LoseAnswer,
-            vec!["m-1", "m-2"],
-        ),
-        (Some(AfterDeadLetter::GoOn), DENIED, vec!["m-1", "m-2"]),
+        (go_on, Turn::Do, vec![]),
+        (go_on, Turn::LoseAnswer, vec!["m-1", "m-2"]),
+        (go_on, DENIED, vec!["m-1", "m-2"]),
     ] {
         let sqs = Sqs::always(turn);
         let (bench, _) = crate::support::noting();
         let bench = bench.with(|it| {
             let it = it.dead_letter_queue(&format!("{DLQ}.fifo"));
-            let it = it.sqs_client(sqs.client());
-            match after {
-                Some(after) => it.after_dead_letter(after),
-                None => it,
-            }
+            set(
+                it.sqs_client(sqs.client()),
+                after,
+                Consumer::after_dead_letter,
+            )
         });
         let records = ["a1", "hopeless", "a2"].map(|id| grouped("a", id));
         assert_eq!(bench.run(records).await, failed);
@@ -446,10 +423,10 @@ async fn an_invocation_fails_when_every_record_did_only_by_request() {
 
     let raising = |sqs: &Sqs| refusing(sqs).with(|it| it.raise_on_total_failure(true));
     let bench = raising(&nowhere);
-    let error = bench.try_deliver(&bench.consumer, two).await.unwrap_err();
+    let ended = bench.try_deliver(&bench.consumer, two).await;
     assert!(matches!(
-        error,
-        EventError::EveryRecordFailed { records: 2 }
+        ended,
+        Err(EventError::EveryRecordFailed { records: 2 })
     ));
     // An empty batch has no failures, and neither does a batch whose record is in the dead-letter queue.
     assert_eq!(bench.run([""; 0]).await, [""; 0]);

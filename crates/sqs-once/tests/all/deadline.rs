@@ -3,13 +3,15 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use crate::support::{Bench, Notes, Order, SECOND, event, failures, handling, noting, orders};
+use crate::support::{
+    Bench, Notes, Order, SECOND, event, failures, handling, noting, one, orders, set,
+};
 use lambda_runtime::Context;
-use serde_json::json;
+
 use sqs_once::store::Status;
-use sqs_once::testing::{self, Event};
+use sqs_once::testing;
 use sqs_once::time::Clock;
-use sqs_once::{EventError, Remaining};
+use sqs_once::{Consumer, EventError, Remaining};
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
@@ -19,10 +21,8 @@ async fn a_slow_record_is_cancelled_and_the_others_are_acknowledged_in_time() {
     {
         let bench = Bench::with_timeout(timeout * SECOND);
         let (consumer, _) = bench.noting();
-        let bench = bench.on(match margin {
-            Some(seconds) => consumer.deadline_margin(seconds * SECOND),
-            None => consumer,
-        });
+        let margin = margin.map(|seconds: u32| seconds * SECOND);
+        let bench = bench.on(set(consumer, margin, Consumer::deadline_margin));
         assert_eq!(bench.run(["a", "slow-1", "b"]).await, ["m-1"]);
         assert_eq!(bench.elapsed(), Duration::from_millis(ends_at));
     }
@@ -72,8 +72,7 @@ async fn without_time_left_nothing_starts() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_told_how_long_it_may_run() {
     for (margin, record_timeout, told) in [(1, 60, 29), (5, 60, 25), (1, 2, 2)] {
-        let notes = Notes::default();
-        let noted = notes.clone();
+        let (notes, noted) = Notes::pair();
         let bench = handling(move |_: Order, remaining: Remaining| {
             noted.add(remaining.duration());
             async {}
@@ -102,8 +101,7 @@ async fn an_invocation_without_a_deadline_is_refused() {
 fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() {
     let (answered, blocked) = mpsc::channel::<()>();
     let blocked = Arc::new(Mutex::new(blocked));
-    let was_late = Notes::default();
-    let notes = was_late.clone();
+    let (was_late, notes) = Notes::pair();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -116,7 +114,7 @@ fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() 
             }
         });
         let bench = testing::Bench::new(blocking).timeout(Duration::from_millis(300));
-        let answer = bench.run(Event::new([&json!({ "id": "a" })])).await;
+        let answer = bench.run(one("a")).await;
         let _ = answered.send(());
         answer.assert_failed("m-1");
     });

@@ -114,8 +114,7 @@ fn a_broken_record_stops_its_own_group_and_no_other() {
 
 #[tokio::test]
 async fn a_message_says_what_its_record_says() {
-    let seen = Notes::default();
-    let notes = seen.clone();
+    let (seen, notes) = Notes::pair();
     let consumer = values().handler(move |_: Value, meta: MessageMeta| {
         notes.add(meta);
         async {}
@@ -137,10 +136,11 @@ async fn a_message_says_what_its_record_says() {
         r#"{ "messageId": "3", "body": "{\"id\": \"3\"}", "eventSourceARN": "arn:b", "messageAttributes": null }"#,
         r#"{ "messageId": "4", "body": "{\"id\": \"4\"}" }"#,
     ];
-    let answer = Bench::new(consumer)
-        .run(event(&records.map(str::to_owned)))
-        .await;
-    answer.assert_all_acknowledged();
+    let event = event(&records.map(str::to_owned));
+    Bench::new(consumer)
+        .run(event)
+        .await
+        .assert_all_acknowledged();
 
     let seen = seen.all();
     let queues: Vec<_> = seen.iter().map(|message| message.queue_arn()).collect();
@@ -155,9 +155,6 @@ async fn a_message_says_what_its_record_says() {
     assert_eq!(message.system_attribute("last"), None);
     assert_eq!(message.attribute("t"), Some("seven\t7"));
     assert_eq!(message.attribute("b"), None);
-    assert!(
-        seen[1..]
-            .iter()
-            .all(|message| message.system_attribute("SenderId").is_none())
-    );
+    let mut others = seen[1..].iter();
+    assert!(others.all(|message| message.system_attribute("SenderId").is_none()));
 }

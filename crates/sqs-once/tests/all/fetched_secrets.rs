@@ -51,10 +51,10 @@ async fn run(secrets: Secrets, variables: &[(&str, &str)]) -> Output {
 fn said(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     let output = String::from_utf8_lossy(&output.stdout);
-    let mut lines = output
+    let mut said = output
         .lines()
         .filter_map(|line| line.strip_prefix("said: "));
-    lines.next().unwrap().to_owned()
+    said.next().unwrap().to_owned()
 }
 
 /// Prints the ID under which its key is completed, out of three, and whether it knows each of them. If it does not
@@ -111,56 +111,37 @@ async fn in_a_process_that_handles_a_key() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_variables_choose_the_secret_and_what_is_read_besides() {
-    const SECRET: &str = "SQS_ONCE_KEY_SECRET_ARN";
-    const ALSO: &str = "SQS_ONCE_ALSO_READ";
-    for (variables, expected) in [
-        (&[][..], "none, knows none"),
-        (&[(ALSO, ARN)], "none, knows none string"),
-        (&[(SECRET, ARN)], "string, knows none string"),
-        (
-            &[(SECRET, ARN), (ALSO, "no-secret")],
-            "string, knows none string",
-        ),
-        (&[(SECRET, ARN), (ALSO, "nothing")], "string, knows string"),
-        (
-            &[(SECRET, ARN), (ALSO, OTHER)],
-            "string, knows string binary",
-        ),
-        (
-            &[(SECRET, OTHER), (ALSO, ARN)],
-            "binary, knows string binary",
-        ),
+    for (secret, also, expected) in [
+        (None, None, "none, knows none"),
+        (None, Some(ARN), "none, knows none string"),
+        (Some(ARN), None, "string, knows none string"),
+        (Some(ARN), Some("no-secret"), "string, knows none string"),
+        (Some(ARN), Some("nothing"), "string, knows string"),
+        (Some(ARN), Some(OTHER), "string, knows string binary"),
+        (Some(OTHER), Some(ARN), "binary, knows string binary"),
     ] {
-        assert_eq!(
-            said(&run(secrets, variables).await),
-            expected,
-            "{variables:?}"
-        );
+        let secret = secret.map(|arn| ("SQS_ONCE_KEY_SECRET_ARN", arn));
+        let also = also.map(|arn| ("SQS_ONCE_ALSO_READ", arn));
+        let variables: Vec<_> = secret.into_iter().chain(also).collect();
+        let said = said(&run(secrets, &variables).await);
+        assert_eq!(said, expected, "{variables:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_secret_that_is_missing_denied_empty_or_short_keeps_the_function_from_starting() {
     let unknown = ARN.replace("keys", "unknown");
+    let denied: Secrets = |_| error("AccessDeniedException");
+    let empty: Secrets = |_| (200, json!({}));
+    let short: Secrets = |_| (200, json!({ "SecretString": "hunter2" }));
+    // A proxy has wrapped the answer.
+    let wrapped: Secrets = |_| (200, json!([{ "SecretString": "hunter2 hunter2 hunter2" }]));
     for (secrets, arn, why) in [
         (secrets as Secrets, &*unknown, "ResourceNotFoundException"),
-        (
-            |_| error("AccessDeniedException"),
-            ARN,
-            "AccessDeniedException",
-        ),
-        (|_| (200, json!({})), ARN, "is a secret of 0 bytes"),
-        (
-            |_| (200, json!({ "SecretString": "hunter2" })),
-            ARN,
-            "is a secret of 7 bytes",
-        ),
-        // A proxy has wrapped the answer.
-        (
-            |_| (200, json!([{ "SecretString": "hunter2 hunter2 hunter2" }])),
-            ARN,
-            "could not be fetched",
-        ),
+        (denied, ARN, "AccessDeniedException"),
+        (empty, ARN, "is a secret of 0 bytes"),
+        (short, ARN, "is a secret of 7 bytes"),
+        (wrapped, ARN, "could not be fetched"),
         (secrets, "hunter2-is-no-arn", "the ARN of a secret"),
     ] {
         for variable in ["SQS_ONCE_KEY_SECRET_ARN", "SQS_ONCE_ALSO_READ"] {

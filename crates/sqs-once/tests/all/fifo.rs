@@ -7,8 +7,7 @@ use sqs_once::store::StoreErrorKind;
 
 /// Notes when each order starts and ends. The orders end as they request.
 fn slow() -> (Tested, Seen) {
-    let steps = Notes::default();
-    let notes = steps.clone();
+    let (steps, notes) = Notes::pair();
     let bench = Bench::new();
     let consumer = bench.handling(move |order: Order| {
         let notes = notes.clone();

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::support::{
-    AtOnce, Notes, Order, SECOND, Tested, handling, in_groups, json_body, noting, order,
+    AtOnce, Notes, Order, SECOND, Tested, assert_contains, assert_lacks, ends, handling, in_groups,
+    json_body, noting, order, told,
 };
 use serde_json::json;
 use sqs_once::hook::RecordEnd;
@@ -18,13 +19,10 @@ type Ends = Notes<String>;
 fn note(ends: &Ends) -> impl Fn(RecordEnd) -> std::future::Ready<Result<(), HandlerError>> + use<> {
     let ends = ends.clone();
     move |end| {
-        let recorded = end.recorded::<String>().unwrap();
+        let recorded = end.recorded().unwrap();
         let recorded = recorded.unwrap_or_else(|| "nothing".to_owned());
-        ends.add(format!(
-            "{} {} {recorded}",
-            end.message().id(),
-            end.outcome()
-        ));
+        let (id, outcome) = (end.message().id(), end.outcome());
+        ends.add(format!("{id} {outcome} {recorded}"));
         std::future::ready(Ok(()))
     }
 }
@@ -71,8 +69,7 @@ async fn a_duplicate_hook_is_called_on_replay_only_and_though_nothing_was_record
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_gets_the_token_of_its_events_handler() {
-    let tokens = Notes::default();
-    let notes = tokens.clone();
+    let (tokens, notes) = Notes::pair();
     let bench = handling(async |_: Order, token: IdempotencyToken| Recorded(token.to_string()));
     let bench = bench.with(|it| {
         it.on_duplicate(move |end| {
@@ -119,11 +116,8 @@ async fn a_failing_success_hook_fails_its_record_alone_and_never_repeats_the_eff
             })
     });
     assert_eq!(bench.run(["o-1", "o-2"]).await, ["m-0"]);
-    let reason = &bench.lines()[0]["reason"];
-    assert_eq!(
-        reason,
-        "processed, but its hook failed: the mail server is away"
-    );
+    let said = "processed, but its hook failed: the mail server is away";
+    assert_eq!(bench.lines()[0]["reason"], said);
     // The next delivery is a duplicate.
     assert_eq!(bench.run(["o-1"]).await, [""; 0]);
     assert_eq!(duplicates.take(), ["m-0 duplicate r-o-1"]);
@@ -191,12 +185,8 @@ async fn a_failing_failure_hook_changes_nothing() {
             })
         });
         assert_eq!(bench.run(["bad-1", "o-1"]).await, ["m-0"]);
-        let lines = bench.lines();
-        assert_eq!(
-            (&*lines[0]["outcome"], &*lines[0]["reason"]),
-            ("failed", "no luck")
-        );
-        assert_eq!(lines[1]["outcome"], "processed");
+        let expected = [("failed", "no luck"), ("processed", "")];
+        assert_eq!(told(&ends(bench.lines())), expected);
         assert_eq!(bench.store.item("o-1").unwrap().status, Status::Completed);
         assert!(bench.log.all().contains("a failure hook failed"), "{hook}");
     }
@@ -234,11 +224,8 @@ async fn no_failure_hook_is_called_for_records_that_return_untried() {
     assert_eq!(strict.run(batch).await, ["m-0", "m-1", "m-2"]);
     assert_eq!(failures.take(), ["m-0 failed nothing"]);
     let lines = strict.lines();
-    let last = |id: &str| lines.iter().rfind(|line| line["message_id"] == id);
-    assert_eq!(
-        last("m-2").unwrap()["reason"],
-        last("m-1").unwrap()["reason"]
-    );
+    let last = |id: &str| lines.iter().rfind(|line| line["message_id"] == id).unwrap();
+    assert_eq!(last("m-2")["reason"], last("m-1")["reason"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +303,6 @@ async fn what_is_recorded_is_not_logged_when_a_hook_asks_for_another_type() {
         })
     });
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
-    let all = bench.log.all();
-    assert!(all.contains("does not fit the type"), "{all}");
-    assert!(!all.contains("o-1"), "{all}");
+    assert_contains!(bench.log.all(), "does not fit the type that the hook reads");
+    assert_lacks!(bench.log.all(), "o-1");
 }

@@ -109,8 +109,7 @@ impl Drop for Guard {
 }
 
 fn guarded() -> (Tested, Notes<String>) {
-    let drops = Notes::default();
-    let notes = drops.clone();
+    let (drops, notes) = Notes::pair();
     let bench = handling(move |order: Order| {
         let drops = notes.clone();
         async move {
@@ -153,8 +152,7 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     let (answered, is_answered) = mpsc::channel::<()>();
     let is_answered = Arc::new(Mutex::new(is_answered));
-    let starts = Notes::default();
-    let notes = starts.clone();
+    let (starts, notes) = Notes::pair();
     let before = runtime.block_on(async {
         let blocking = orders().handler(move |order: Order| {
             notes.add(order.id);
@@ -269,8 +267,7 @@ async fn hold_the_thread() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_that_holds_its_thread_past_the_deadline_is_not_polled_once_more() {
-    let steps = Notes::default();
-    let notes = steps.clone();
+    let (steps, notes) = Notes::pair();
     let bench = handling_batches(move |orders: Batch<Order>| {
         let notes = notes.clone();
         async move {
@@ -288,8 +285,7 @@ async fn a_batch_handler_that_holds_its_thread_past_the_deadline_is_not_polled_o
 async fn work_whose_thread_was_held_until_after_the_deadline_is_not_polled_once_more() {
     let bench = Bench::new();
     let (idempotency, ends_at) = (bench.idempotency(), bench.deadline());
-    let steps = Notes::default();
-    let notes = steps.clone();
+    let (steps, notes) = Notes::pair();
     // A separate task, which the runtime polls again before its timers.
     let task = tokio::spawn(async move {
         let work = || async {
@@ -317,8 +313,7 @@ impl Serialize for Unwritable {
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_panics_when_it_is_written_never_makes_the_effect_happen_again() {
-    let effects = Notes::default();
-    let notes = effects.clone();
+    let (effects, notes) = Notes::pair();
     let alone = orders().handler(move |order: Order| {
         notes.add(order.id);
         async { Recorded(Unwritable) }

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use crate::support::stores::Altered;
-use crate::support::{Bench, Notes, Order, SECOND, orders};
+use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
 use serde::{Deserialize, Serialize};
 use sqs_once::key::{Fingerprint, KeyCodec, KeyError, KeySecret};
 use sqs_once::policy::Cache;
@@ -100,10 +100,8 @@ async fn work_is_done_once_and_a_duplicate_brings_its_value() {
     assert!(second.is_duplicate());
     assert_eq!(second.into_value(), Some(receipt("r-1")));
     assert_eq!(bench.store.take_calls(), [("claim", 1)]);
-    let invocation = invocation(&bench, &idempotency);
-    let other = invocation
-        .run("b", || ready(Ok::<_, HandlerError>(7)))
-        .await;
+    let seven = || ready(Ok::<_, HandlerError>(7));
+    let other = invocation(&bench, &idempotency).run("b", seven).await;
     assert_eq!(other.unwrap().into_value(), Some(7));
 }
 
@@ -128,8 +126,7 @@ async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_token
     ];
     for (of_consumer, of_work) in settings {
         let (bench, idempotency) = setup();
-        let tokens = Notes::default();
-        let notes = tokens.clone();
+        let (tokens, notes) = Notes::pair();
         let charging = orders().handler(move |order: Order, token: IdempotencyToken| {
             notes.add(token);
             ready(match order.id.as_str() {
@@ -248,8 +245,7 @@ async fn a_completion_that_fails_is_reported_with_its_cause_and_the_work_comes_a
     bench.store.fail("settle", AccessDenied, 1);
     let ran = bench.once(&idempotency, ok).await;
     let text = ran.as_ref().unwrap_err().to_string();
-    assert!(text.contains("the work succeeded"), "{text}");
-    assert!(text.contains("grant the function's role"), "{text}");
+    assert_contains!(text, "the work succeeded", "grant the function's role");
     assert_eq!(store_error(ran), (AccessDenied, true));
     sleep(bench.timeout + 4 * SECOND).await;
     assert_eq!(bench.once(&idempotency, ok).await.unwrap(), processed());
@@ -324,15 +320,13 @@ async fn a_key_in_progress_elsewhere_is_refused_until_its_lease_has_lapsed() {
 
 #[tokio::test(start_paused = true)]
 async fn work_that_is_too_slow_is_cancelled_in_time_and_its_claim_left_to_lapse() {
-    for (deadline_margin, lease_margin) in [(1, 3), (7, 9)] {
-        let (bench, idempotency) = setup();
-        let idempotency = match deadline_margin {
-            // The default margins.
-            1 => idempotency,
-            seconds => idempotency
-                .deadline_margin(seconds * SECOND)
-                .lease_margin(lease_margin * SECOND),
-        };
+    // The default margins, and others.
+    for (is_default, deadline_margin, lease_margin) in [(true, 1, 3), (false, 7, 9)] {
+        let (bench, mut idempotency) = setup();
+        if !is_default {
+            idempotency = idempotency.deadline_margin(deadline_margin * SECOND);
+            idempotency = idempotency.lease_margin(lease_margin * SECOND);
+        }
         let lease_until = bench.deadline() + lease_margin * SECOND;
         let cancelled = bench.once(&idempotency, endless).await;
         assert!(matches!(cancelled, Err(RunError::Cancelled)));
@@ -403,8 +397,7 @@ async fn a_worker_that_another_overtook_and_completed_has_its_own_value() {
     assert_eq!(done.await.unwrap(), processed());
     let lines = bench.log.take("sqs_once::run");
     assert_eq!(lines[0]["level"], "WARN");
-    let message = &lines[0]["message"];
-    assert!(message.contains("may have happened twice"), "{message}");
+    assert_contains!(lines[0]["message"], "may have happened twice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -478,11 +471,11 @@ async fn every_run_is_one_line_in_the_log_without_its_key() {
     let lines = bench.log.take("sqs_once::run");
     let told = lines
         .iter()
-        .map(|line| (line["level"].as_str(), line["outcome"].as_str()));
+        .map(|line| ["level", "outcome"].map(|field| &*line[field]));
     let expected = [
-        ("INFO", "processed"),
-        ("INFO", "duplicate"),
-        ("WARN", "failed"),
+        ["INFO", "processed"],
+        ["INFO", "duplicate"],
+        ["WARN", "failed"],
     ];
     assert!(told.eq(expected), "{lines:?}");
     assert_eq!(lines[2]["reason"], "card refused");

@@ -84,8 +84,7 @@ async fn a_request_leaves_before_the_records_of_the_next_are_read() {
         })
         .handler(async |_: Order| ());
     // The number of records that had been read at each claim request.
-    let claims = Notes::default();
-    let notes = claims.clone();
+    let (claims, notes) = Notes::pair();
     let store = Altered::new(MemoryStore::new()).claims_take(move |_| {
         notes.add(read.load(SeqCst));
         ROUND_TRIP

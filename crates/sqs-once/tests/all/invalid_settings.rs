@@ -37,84 +37,72 @@ fn secret() -> KeySecret {
 
 #[tokio::test(start_paused = true)]
 async fn init_names_each_setting_that_the_code_sets_wrongly() {
-    let long = "p".repeat(992);
-    let rising = Backoff::exponential(Duration::ZERO, SECOND);
+    let long = KeyCodec::powertools_java(&"p".repeat(992));
+    let zero = Duration::ZERO;
+    let rising = Backoff::exponential(zero, SECOND);
     let falling = Backoff::exponential(2 * SECOND, SECOND);
     let function = JmesPath::new("powertools_json(body).id");
-    let tilde = "the JSON pointer of the key is \"/a~\": expected `~0` for a `~`";
+    let own = Namespace::new("test").unwrap();
+    let strict = reading("fn").payload_mismatch(PayloadMismatch::Reject);
     let commits = "`also_read` is set, but the handler's effect commits with the record";
-    for (consumer, says) in [
+    let slash = "the JSON pointer of the key is \"id\": expected a `/` at its beginning";
+    let tilde = "the JSON pointer of the key is \"/a~\": expected `~0` for a `~`";
+    let inner_tilde = "the JSON pointer of the key is \"/a~2b\": expected `~0` for a `~`";
+    let parse = "the JMESPath expression of the key is \"order.\" (Parse error";
+    let hash = "`key_secret` is set, but its key codec has a hash of its own";
+    let unread = "SQS_ONCE_ALSO_READ is not set, but a secret hashes the keys";
+    let no_url = "`dead_letter_queue` is \"orders-dlq\": expected the URL of an SQS queue";
+    for (says, consumer) in [
         (
-            plain().namespace("pay#ments"),
             "`namespace` is \"pay#ments\": expected 1 to 255 bytes",
+            plain().namespace("pay#ments"),
         ),
-        (plain().namespace(" "), "`namespace` is \" \": expected 1"),
-        (plain().service(" "), "`service` is blank"),
-        (plain().concurrency(0), "`concurrency` is 0: expected 1"),
-        (plain().retention(SECOND / 2), "`retention` is 500ms"),
+        ("`namespace` is \" \": expected 1", plain().namespace(" ")),
+        ("`service` is blank", plain().service(" ")),
+        ("`concurrency` is 0: expected 1", plain().concurrency(0)),
+        ("`retention` is 500ms", plain().retention(SECOND / 2)),
         (
-            plain().deadline_margin(Duration::ZERO),
             "`deadline_margin` is 0: expected more than zero",
+            plain().deadline_margin(zero),
         ),
         (
-            plain().record_timeout(Duration::ZERO),
             "`record_timeout` is 0, so that every handler",
+            plain().record_timeout(zero),
         ),
-        (plain().cache(Cache::new(0)), "`cache` has no room"),
+        ("`cache` has no room", plain().cache(Cache::new(0))),
+        ("`payload_mismatch` is `Reject`, but", strict),
+        ("the key codec has a prefix of 1 bytes", reading(" ")),
         (
-            reading("fn").payload_mismatch(PayloadMismatch::Reject),
-            "`payload_mismatch` is `Reject`, but",
-        ),
-        (reading(" "), "the key codec has a prefix of 1 bytes"),
-        (
-            plain().also_read(KeyCodec::powertools_java(&long)),
             "the key codec has a prefix of 992 bytes",
+            plain().also_read(long),
         ),
         (
-            plain().also_read(Namespace::new("test").unwrap()),
             "`also_read` is where its keys are already",
+            plain().also_read(own),
         ),
-        (writing(Mode::Transactional).also_read(other()), commits),
-        (writing(Mode::ClaimFirst).also_read(other()), commits),
+        (commits, writing(Mode::Transactional).also_read(other())),
+        (commits, writing(Mode::ClaimFirst).also_read(other())),
         (
-            plain().key_secret(secret()).readable_keys(true),
             "`key_secret` is set, but its keys are readable",
+            plain().key_secret(secret()).readable_keys(true),
         ),
+        (hash, reading("fn").key_secret(secret())),
+        (unread, writing(Mode::Transactional).key_secret(secret())),
+        (no_url, plain().dead_letter_queue("orders-dlq")),
         (
-            reading("fn").key_secret(secret()),
-            "`key_secret` is set, but its key codec has a hash of its own",
-        ),
-        (
-            writing(Mode::Transactional).key_secret(secret()),
-            "SQS_ONCE_ALSO_READ is not set, but a secret hashes the keys",
-        ),
-        (
-            plain().dead_letter_queue("orders-dlq"),
-            "`dead_letter_queue` is \"orders-dlq\": expected the URL of an SQS queue",
-        ),
-        (
-            plain().dead_letter_queue(DLQ).queue_url(DLQ),
             "`dead_letter_queue` is the consumer's own queue",
+            plain().dead_letter_queue(DLQ).queue_url(DLQ),
         ),
-        (plain().queue_url("orders"), "`queue_url` is \"orders\""),
-        (plain().backoff(rising), "`backoff` grows from 0ns to 1s"),
-        (plain().backoff(falling), "`backoff` grows from 2s to 1s"),
+        ("`queue_url` is \"orders\"", plain().queue_url("orders")),
+        ("`backoff` grows from 0ns to 1s", plain().backoff(rising)),
+        ("`backoff` grows from 2s to 1s", plain().backoff(falling)),
+        (slash, with_key(JsonPointer::new("id"))),
+        (tilde, with_key(JsonPointer::new("/a~"))),
+        (inner_tilde, with_key(JsonPointer::new("/a~2b"))),
+        (parse, with_key(JmesPath::new("order."))),
         (
-            with_key(JsonPointer::new("id")),
-            "the JSON pointer of the key is \"id\": expected a `/` at its beginning",
-        ),
-        (with_key(JsonPointer::new("/a~")), tilde),
-        (
-            with_key(JsonPointer::new("/a~2b")),
-            "the JSON pointer of the key is \"/a~2b\": expected `~0` for a `~`",
-        ),
-        (
-            with_key(JmesPath::new("order.")),
-            "the JMESPath expression of the key is \"order.\" (Parse error",
-        ),
-        (
-            with_key((JsonPointer::new("/id"), function)),
             "Call to undefined function powertools_json",
+            with_key((JsonPointer::new("/id"), function)),
         ),
     ] {
         let error = consumer.init().await.unwrap_err().to_string();
@@ -128,14 +116,12 @@ async fn an_idempotency_refuses_what_a_consumer_refuses() {
         .namespace("receipts")
         .store(MemoryStore::new());
     sound.init().await.unwrap();
+    let sound = || sound.clone();
     for (idempotency, setting) in [
-        (sound.clone().namespace("a#b"), "namespace"),
-        (sound.clone().retention(Duration::ZERO), "retention"),
-        (
-            sound.clone().deadline_margin(Duration::ZERO),
-            "deadline_margin",
-        ),
-        (sound.clone().cache(Cache::new(0)), "cache"),
+        (sound().namespace("a#b"), "namespace"),
+        (sound().retention(Duration::ZERO), "retention"),
+        (sound().deadline_margin(Duration::ZERO), "deadline_margin"),
+        (sound().cache(Cache::new(0)), "cache"),
     ] {
         let error = idempotency.init().await.unwrap_err();
         assert_eq!(error.variable(), format!("the setting `{setting}`"));

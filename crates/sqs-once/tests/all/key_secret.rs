@@ -1,6 +1,6 @@
 //! Keys and fingerprints hashed with a secret, and the rotation of secrets.
 
-use crate::support::{Seen, one, values};
+use crate::support::{Seen, assert_contains, assert_lacks, one, values};
 use serde_json::{Value, json};
 use sqs_once::key::{Fingerprint, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::PayloadMismatch;
@@ -54,22 +54,18 @@ fn an_id_is_the_hmac_of_the_key() {
 #[test]
 fn a_secret_is_in_no_debug_output_and_in_no_error() {
     let secret = KeySecret::new("correct horse battery").unwrap();
-    let namespace = Namespace::new("payments")
-        .unwrap()
-        .key_secret(secret.clone());
-    let shown = format!(
-        "{secret:?} {namespace:?} {:?}",
-        KeyCodec::from(namespace.clone())
-    );
+    let namespace = namespace(Some(secret.clone()));
+    let codec = KeyCodec::from(namespace.clone());
     let bytes = format!("{:?}", b"correct horse battery");
-    assert!(
-        !shown.contains("horse") && !shown.contains(&bytes),
-        "{shown}"
+    assert_lacks!(
+        format!("{secret:?} {namespace:?} {codec:?}"),
+        "horse",
+        &bytes
     );
     let error = KeySecret::new("battery staple").unwrap_err();
     let shown = format!("{error} {error:?}");
-    assert!(!shown.contains("staple"), "{shown}");
-    assert!(shown.contains("14 bytes"), "{shown}");
+    assert_lacks!(shown, "staple");
+    assert_contains!(shown, "14 bytes");
 }
 
 #[test]
@@ -115,11 +111,8 @@ async fn a_consumer_that_is_given_a_secret_knows_what_it_did_without() {
 
     let fresh = before.beside(noting(&tokens).key_secret(secret(7)).also_read_nothing());
     fresh.run(one("o-2")).await.assert_processed("m-1");
-    let tokens = tokens.all();
-    assert_eq!(
-        tokens[1], tokens[2],
-        "an event has one token, whatever its hash"
-    );
+    let [_, before, now] = tokens.take().try_into().unwrap();
+    assert_eq!(before, now, "an event has one token, whatever its hash");
 }
 
 #[test]

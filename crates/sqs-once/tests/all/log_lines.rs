@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::no_secrets::sites::files;
+use crate::guides::files;
 use crate::support::process::{Process, is_logging};
-use crate::support::{invoke, values};
+use crate::support::{assert_contains, invoke, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::telemetry::Outcome;
@@ -44,11 +44,10 @@ async fn in_a_process_that_handles_two_batches() {
             Record::json(&json!({ "id": "o-2", "fails": true }))
                 .attribute("correlation-id", "checkout-7"),
         ]);
+        let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
         let mut context = Context::default();
         context.request_id = request_id.to_owned();
-        context.xray_trace_id = Some(
-            "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1".to_owned(),
-        );
+        context.xray_trace_id = Some(trace.to_owned());
         invoke(&consumer, &event, context).await;
     }
     std::process::exit(0);
@@ -58,17 +57,13 @@ async fn in_a_process_that_handles_two_batches() {
 fn lines(variables: &[(&str, &str)]) -> Vec<Value> {
     let variables: Vec<_> = variables.iter().copied().chain([JSON]).collect();
     let lines = Process::with(module_path!(), RUN, &variables).rest();
-    lines
-        .iter()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
 }
 
 fn said<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
-    lines
-        .iter()
-        .filter(|line| line["message"] == message)
-        .collect()
+    let said = lines.iter().filter(|line| line["message"] == message);
+    said.collect()
 }
 
 #[test]
@@ -150,10 +145,8 @@ fn a_setting_that_cant_be_read_is_named() {
         let mut process = Process::with(module_path!(), RUN, &[JSON, (variable, value)]);
         let line: Value = serde_json::from_str(&process.line()).unwrap();
         let error = line["error"].as_str().unwrap();
-        assert!(
-            error.starts_with(variable) && error.contains(value),
-            "{error}"
-        );
+        assert!(error.starts_with(variable), "{error}");
+        assert_contains!(error, value);
     }
 }
 
@@ -166,9 +159,8 @@ fn documented(guide: &str, heading: &str) -> BTreeSet<String> {
     let (_, rows) = guide.split_once(&format!("| {heading} |")).unwrap();
     let rows = rows.lines().skip(2).take_while(|row| row.starts_with('|'));
     let names = rows.flat_map(|row| row.split('|').nth(1).unwrap().split(','));
-    names
-        .map(|name| name.trim().trim_matches('`').to_owned())
-        .collect()
+    let names = names.map(|name| name.trim().trim_matches('`').to_owned());
+    names.collect()
 }
 
 #[test]
@@ -177,10 +169,11 @@ fn a_records_line_has_the_fields_that_the_guide_names_and_no_others() {
     let ends = lines
         .iter()
         .filter(|line| line["target"] == "sqs_once::record");
-    let fields: BTreeSet<_> = ends
-        .flat_map(|line| line.as_object().unwrap().keys().cloned())
-        .collect();
-    assert_eq!(fields, documented(OBSERVABILITY, "field"));
+    let fields = ends.flat_map(|line| line.as_object().unwrap().keys().cloned());
+    assert_eq!(
+        fields.collect::<BTreeSet<_>>(),
+        documented(OBSERVABILITY, "field")
+    );
 }
 
 #[test]
@@ -191,7 +184,7 @@ fn the_queries_ask_for_fields_and_words_that_there_are() {
     known.extend(documented(METRICS, "metric"));
     // Fields of the warning about the visibility timeout.
     known.extend(["records", "visibility_timeout_ms"].map(str::to_owned));
-    let sources = files("src".as_ref()).into_iter();
+    let sources = files("src".as_ref(), "rs").into_iter();
     let sources: String = sources
         .map(|file| fs::read_to_string(file).unwrap())
         .collect();
@@ -207,22 +200,14 @@ fn the_queries_ask_for_fields_and_words_that_there_are() {
             assert!(sources.contains(text), "nobody says {text:?}");
         }
         let code: String = query.split('"').step_by(2).collect();
-        let names: Vec<_> = code
-            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .map(|name| name.trim_start_matches(char::is_numeric))
-            .filter(|name| !name.is_empty())
-            .collect();
-        let named_here: Vec<_> = names
-            .windows(2)
-            .filter(|pair| pair[0] == "as")
-            .map(|pair| pair[1])
-            .collect();
-        for name in names {
-            let is_word = WORDS.split(' ').any(|word| word == name);
-            assert!(
-                is_word || named_here.contains(&name) || known.contains(name),
-                "{name} in {query}"
-            );
+        let names = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names = names.map(|name| name.trim_start_matches(char::is_numeric));
+        let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+        for name in &names {
+            let is_word = WORDS.split(' ').any(|word| word == *name);
+            let is_named_here = names.windows(2).any(|pair| pair == ["as", name]);
+            let is_known = is_word || is_named_here || known.contains(*name);
+            assert!(is_known, "{name} in {query}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::support::process::{Process, is_logging};
 use crate::support::stores::Altered;
-use crate::support::{invoke, values};
+use crate::support::{assert_contains, invoke, values};
 use lambda_runtime::Context;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -97,13 +97,8 @@ async fn in_a_process_that_logs_all_there_is() {
     info!(error = &refused as &(dyn Error + 'static), "refused");
 
     let outer = info_span!("outer", requestId = "r-1", shared = "outer", own = "outer");
-    let inner = error_span!(
-        parent: &outer,
-        "inner",
-        later = Empty,
-        shared = "inner",
-        own = "inner"
-    );
+    let inner =
+        outer.in_scope(|| error_span!("inner", later = Empty, shared = "inner", own = "inner"));
     outer.in_scope(|| {
         inner.in_scope(|| {
             info!(own = "event", "in both");
@@ -138,12 +133,7 @@ fn a_line_is_one_json_object_with_all_fields_at_its_top() {
     let refusal = without_timestamp(refusal);
     assert_eq!(refusal["level"], "ERROR");
     assert_eq!(refusal["message"], "the function can't start");
-    assert!(
-        refusal["error"]
-            .as_str()
-            .unwrap()
-            .contains("SQS_ONCE_TABLE")
-    );
+    assert_contains!(refusal["error"].as_str().unwrap(), "SQS_ONCE_TABLE");
 
     assert_eq!(lines[1], "the user's own line");
     let log = lines.iter().filter(|line| **line != "the user's own line");
@@ -237,15 +227,9 @@ struct Line {
 
 impl Told {
     fn log(&self) {
-        let outer = info_span!(
-            "outer",
-            plain = self.spanned,
-            text = "hidden",
-            later = Empty
-        );
-        outer
-            .record("later", "not yet")
-            .record("later", &self.spanned);
+        let plain = &self.spanned;
+        let outer = info_span!("outer", plain, text = "hidden", later = Empty);
+        outer.record("later", "not yet").record("later", plain);
         let _outer = outer.entered();
         let _inner = info_span!("inner", debugged = ?self.spanned).entered();
         info!(
@@ -263,24 +247,9 @@ impl Told {
     fn check(&self, line: &str) {
         let line: Line = serde_json::from_str(line.strip_suffix('\n').unwrap())
             .unwrap_or_else(|error| panic!("{error}: {line}"));
-        let debugged = format!("{:?}", self.spanned);
-        assert_eq!(
-            [
-                line.message,
-                line.text,
-                line.plain,
-                line.later,
-                line.debugged
-            ],
-            [
-                &self.message,
-                &self.text,
-                &self.spanned,
-                &self.spanned,
-                &debugged
-            ]
-            .map(String::clone)
-        );
+        assert_eq!([&line.message, &line.text], [&self.message, &self.text]);
+        assert_eq!([&line.plain, &line.later], [&self.spanned; 2]);
+        assert_eq!(line.debugged, format!("{:?}", self.spanned));
         let float = f64::from_bits(self.float);
         match float.is_finite() {
             true => assert_eq!(line.float.get().parse::<f64>(), Ok(float)),
@@ -403,25 +372,16 @@ async fn in_a_process_whose_messages_forge_lines() {
 #[test]
 fn nothing_that_comes_from_outside_forges_a_line() {
     for format in ["JSON", "Text"] {
-        let process = Process::with(
-            module_path!(),
-            "in_a_process_whose_messages_forge_lines",
-            &[("AWS_LAMBDA_LOG_FORMAT", format)],
-        );
-        let lines = process.rest();
-        assert!(
-            lines.iter().any(|line| line.contains("forged")),
-            "{lines:#?}"
-        );
+        let test = "in_a_process_whose_messages_forge_lines";
+        let variables = [("AWS_LAMBDA_LOG_FORMAT", format)];
+        let lines = Process::with(module_path!(), test, &variables).rest();
+        assert_contains!(lines.concat(), "forged");
         for line in lines {
-            match format {
-                "JSON" => assert!(line.starts_with("{\"timestamp\":\"2"), "{line}"),
-                _ => assert!(
-                    line.starts_with("20") && !line.starts_with("2030"),
-                    "{line}"
-                ),
-            }
-            assert!(!line.contains(['\u{1b}', '\r']), "{line:?}");
+            let is_ours = match format {
+                "JSON" => line.starts_with("{\"timestamp\":\"2"),
+                _ => line.starts_with("20") && !line.starts_with("2030"),
+            };
+            assert!(is_ours && !line.contains(['\u{1b}', '\r']), "{line:?}");
         }
     }
 }

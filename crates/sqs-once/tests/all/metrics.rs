@@ -68,18 +68,15 @@ async fn in_a_process_that_handles_batches() {
 fn documents(variables: &[(&str, &str)]) -> Vec<Value> {
     let lines = Process::with(module_path!(), RUN, variables).rest();
     let documents = lines.iter().filter(|line| line.contains("\"_aws\""));
-    documents
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    let documents = documents.map(|line| serde_json::from_str(line).unwrap());
+    documents.collect()
 }
 
 /// Checks a document against CloudWatch's specification.
 fn check(document: &Value) {
     let about = &document["_aws"];
-    assert!(
-        about["Timestamp"].as_u64().unwrap() > 1_600_000_000_000,
-        "milliseconds: {about}"
-    );
+    let milliseconds = about["Timestamp"].as_u64().unwrap();
+    assert!(milliseconds > 1_600_000_000_000, "{about}");
     for directive in about["CloudWatchMetrics"].as_array().unwrap() {
         assert!((1..=1024).contains(&directive["Namespace"].as_str().unwrap().len()));
         let dimensions = directive["Dimensions"].as_array().unwrap();
@@ -168,18 +165,14 @@ fn more_values_than_a_document_takes_go_into_further_ones_and_counts_into_the_fi
 
 #[test]
 fn the_service_is_the_only_dimension() {
-    let named = [
-        EMF,
-        ("POWERTOOLS_METRICS_NAMESPACE", "Shop"),
-        ("POWERTOOLS_SERVICE_NAME", "checkout"),
-    ];
-    for document in documents(&named) {
+    let shop = ("POWERTOOLS_METRICS_NAMESPACE", "Shop");
+    for document in documents(&[EMF, shop, ("POWERTOOLS_SERVICE_NAME", "checkout")]) {
         let directive = &document["_aws"]["CloudWatchMetrics"][0];
         assert_eq!(directive["Dimensions"], json!([["service"]]));
         assert_eq!(directive["Namespace"], "Shop");
         assert_eq!(document["service"], "checkout");
     }
-    let ours = documents(&[EMF, ("SQS_ONCE_METRICS_NAMESPACE", "Ours"), named[1]]);
+    let ours = documents(&[EMF, ("SQS_ONCE_METRICS_NAMESPACE", "Ours"), shop]);
     assert_eq!(ours[0]["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Ours");
 }
 
@@ -195,11 +188,8 @@ fn metrics_are_written_on_lambda_unless_they_are_switched_off() {
         assert_eq!(documents(variables).len(), 0, "{variables:?}");
     }
     assert_ne!(documents(&[EMF]).len(), 0);
-    let both = [
-        ("SQS_ONCE_METRICS", "emf"),
-        ("POWERTOOLS_METRICS_DISABLED", "true"),
-    ];
-    assert_ne!(documents(&both).len(), 0, "ours wins");
+    let disabled = ("POWERTOOLS_METRICS_DISABLED", "true");
+    assert_ne!(documents(&[EMF, disabled]).len(), 0, "ours wins");
     // Only of the consumers that do not switch them off.
     let by_code = documents(&[LAMBDA, ("OFF_BY_CODE", "1")]);
     assert_eq!(by_code.len(), 2);

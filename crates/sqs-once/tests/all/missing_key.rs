@@ -1,6 +1,6 @@
 //! Records without a business key.
 
-use crate::support::{Bench, Notes, Tested, body, in_group, json_body, with};
+use crate::support::{Bench, Notes, Tested, body, in_group, json_body, set, with};
 use serde::Deserialize;
 use serde_json::json;
 use sqs_once::extract::{Attempt, Key};
@@ -60,10 +60,7 @@ async fn a_record_without_a_key_is_terminal_by_default_or_returns_and_the_store_
         (Some(MissingKey::Retry), "failed"),
     ] {
         let bench = Bench::new().on(keyed(|order: &Order| order.id.clone()));
-        let bench = bench.with(|it| match policy {
-            Some(policy) => it.missing_key(policy),
-            None => it,
-        });
+        let bench = bench.with(|it| set(it, policy, Consumer::missing_key));
         assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
         assert_eq!(bench.outcomes(), outcome);
         assert_eq!(bench.store.take_calls(), []);

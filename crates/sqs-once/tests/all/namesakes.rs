@@ -1,5 +1,6 @@
 //! Two handlers with one namespace in one process.
 
+use crate::support::assert_contains;
 use crate::support::process::passes;
 use sqs_once::key::ItemId;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
@@ -64,14 +65,13 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
     let refusal = start(refunding(), "orders").await.unwrap_err();
     assert_eq!(refusal.variable(), "the setting `namespace`");
     let refusal = refusal.to_string();
-    for part in [
+    assert_contains!(
+        refusal,
         "\"orders\"",
         "::charge`",
         "::refund`",
-        "a namespace for each",
-    ] {
-        assert!(refusal.contains(part), "{refusal}");
-    }
+        "a namespace for each"
+    );
     // The first consumer continues, and can start again.
     start(charging(), "orders").await.unwrap();
 }

@@ -68,31 +68,23 @@ async fn a_function_asks_for_no_event_until_the_code_of_its_handlers_has_ended()
 
         let lambda = lambda.init_limit(Duration::from_secs(1));
         let asks = lambda.ready().await;
-        assert!(
-            matches!(asks, Err(InvokeError::NotTaken { .. })),
-            "{thread}: {asks:?}"
-        );
+        let asks_not = matches!(asks, Err(InvokeError::NotTaken { .. }));
+        assert!(asks_not, "{thread}: {asks:?}");
 
         // The handler's code ends.
         drop(function.stdin.take());
         let lambda = lambda.init_limit(LIMIT);
         lambda.ready().await.unwrap();
         let answer = lambda.invoke(event.to_string(), LIMIT).await.unwrap();
-        assert_eq!(
-            answer,
-            json!({ "batchItemFailures": [] }).to_string(),
-            "{thread}"
-        );
+        let acknowledged = json!({ "batchItemFailures": [] });
+        assert_eq!(answer, acknowledged.to_string(), "{thread}");
 
         function.start_kill().unwrap();
         let output = function.wait_with_output().await.unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("\"StillRunning\":1"), "{thread}: {said}");
-        let is_warning =
-            |line: &str| line.contains("WARN") && line.contains("next_event::a_function_whose");
-        assert!(
-            said.lines().any(is_warning),
-            "{thread}: no warning names the handler: {said}"
-        );
+        let mut warnings = said.lines().filter(|line| line.contains("WARN"));
+        let is_named = warnings.any(|line| line.contains("next_event::a_function_whose"));
+        assert!(is_named, "{thread}: no warning names the handler: {said}");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sqs_once::DynamoDbStore;
+
 use sqs_once::key::KeyCodec;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
@@ -68,14 +68,8 @@ struct Table {
 
 impl Table {
     async fn new(recorded: Recorded) -> Self {
-        let dynamodb = LocalDynamoDb::memory().await.unwrap();
-        dynamodb.create_table(&TableDescription::default()).unwrap();
+        let dynamodb = dynamodb::local(&TableDescription::default()).await;
         Self { dynamodb, recorded }
-    }
-
-    fn store(&self) -> DynamoDbStore {
-        let client = dynamodb::client(&self.dynamodb.endpoint());
-        DynamoDbStore::new(client, TableDescription::default().name)
     }
 
     fn codec(&self) -> KeyCodec {
@@ -89,13 +83,12 @@ impl Table {
 
     /// The outcome at time `now` of a message with the item's key, alone or in a batch with others.
     async fn end(&self, now: u64, others: &[&str]) -> End {
-        let ran = Seen::default();
-        let notes = ran.clone();
+        let (ran, notes) = Seen::pair();
         let mut consumer = sqs_once::consumer::<String>()
             .key(|key: &String| key.clone())
             .namespace("orders")
             .key_codec(self.codec())
-            .store(self.store())
+            .store(dynamodb::store(&self.dynamodb.endpoint()))
             .clock(At(now))
             .handler(move |key: String| {
                 notes.add(key);

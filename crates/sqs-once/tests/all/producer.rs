@@ -1,10 +1,11 @@
 //! A producer's attributes, through a queue to the consumer.
 
-use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use crate::support::Notes;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
+use aws_sdk_sqs::types::builders::SendMessageBatchRequestEntryBuilder;
 use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
     SendMessageBatchRequestEntry,
@@ -25,7 +26,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
 /// What the handler received of each record: key, correlation ID and trace header.
-type Seen = Arc<Mutex<Vec<(BusinessKey, Option<String>, Option<String>)>>>;
+type Seen = Notes<(BusinessKey, Option<String>, Option<String>)>;
 
 #[sqs_once::handler(key = ProducerKey)]
 async fn note(
@@ -37,13 +38,11 @@ async fn note(
 ) {
     let trace = meta.system_attribute("AWSTraceHeader").map(str::to_owned);
     let correlation = correlation.map(|id| id.as_str().to_owned());
-    seen.lock()
-        .unwrap()
-        .push(((*key).clone(), correlation, trace));
+    seen.add(((*key).clone(), correlation, trace));
 }
 
 fn consumer(seen: &Seen) -> Consumer {
-    note::consumer().state(Arc::clone(seen)).namespace("orders")
+    note::consumer().state(seen.clone()).namespace("orders")
 }
 
 /// A real queue on loopback, the SDK's client, and the queue's consumer.
@@ -94,10 +93,6 @@ impl Way {
         let event = String::from_utf8(batch.event().to_vec()).unwrap();
         self.bench.run(Event::from_json(event)).await
     }
-
-    fn seen(&self) -> Vec<(BusinessKey, Option<String>, Option<String>)> {
-        self.seen.lock().unwrap().clone()
-    }
 }
 
 #[tokio::test]
@@ -120,12 +115,19 @@ async fn two_messages_with_equal_keys_are_one_event_and_others_are_others() {
         way.send(&Outgoing::new(&again).unwrap()).await;
     }
     way.receive().await;
-    let mut seen: Vec<_> = way.seen().into_iter().map(|(key, ..)| key).collect();
+    let mut seen: Vec<_> = way.seen.all().into_iter().map(|(key, ..)| key).collect();
     assert_eq!(seen.len(), keys.len());
     for key in keys {
         let at = seen.iter().position(|other| *other == key);
         seen.remove(at.unwrap_or_else(|| panic!("{key:?} is missing")));
     }
+}
+
+/// An entry of a batch.
+fn entry() -> SendMessageBatchRequestEntryBuilder {
+    SendMessageBatchRequestEntry::builder()
+        .id("e-1")
+        .message_body("{}")
 }
 
 /// Gives this thread's spans OpenTelemetry contexts.
@@ -145,15 +147,8 @@ async fn correlation_id_and_trace_arrive_with_the_message_and_with_entries_of_a_
     };
 
     let span = tracing::info_span!("send");
-    let (message, entry) = span.in_scope(|| {
-        let entry = SendMessageBatchRequestEntry::builder()
-            .id("e-1")
-            .message_body("{}");
-        (
-            outgoing(1).onto(way.message()).unwrap(),
-            outgoing(2).onto(entry).unwrap(),
-        )
-    });
+    let message = span.in_scope(|| outgoing(1).onto(way.message()).unwrap());
+    let entry = span.in_scope(|| outgoing(2).onto(entry()).unwrap());
     message.send().await.unwrap();
     way.client
         .send_message_batch()
@@ -172,7 +167,7 @@ async fn correlation_id_and_trace_arrive_with_the_message_and_with_entries_of_a_
         &trace[8..],
         context.span_id()
     );
-    let seen = way.seen();
+    let seen = way.seen.all();
     assert_eq!(seen.len(), 2);
     for (_, correlation, trace) in seen {
         assert_eq!(correlation.as_deref(), Some("c-7\u{fffd}"));
@@ -200,7 +195,12 @@ async fn without_a_span_no_trace_is_made_up_and_one_that_is_set_stays() {
     way.receive().await;
     way.send(&Outgoing::new("o-2").unwrap()).await;
     way.receive().await;
-    let traces: Vec<_> = way.seen().into_iter().map(|(_, _, trace)| trace).collect();
+    let traces: Vec<_> = way
+        .seen
+        .all()
+        .into_iter()
+        .map(|(_, _, trace)| trace)
+        .collect();
     assert_eq!(traces, [Some(header.to_owned()), None]);
 }
 
@@ -220,10 +220,8 @@ async fn a_message_keeps_its_own_attributes_and_says_when_there_is_no_room() {
     let full = outgoing.onto(with(9)).unwrap();
     assert_eq!(full.get_message_attributes().as_ref().unwrap().len(), 10);
     full.send().await.unwrap();
-    assert!(matches!(
-        outgoing.onto(with(10)),
-        Err(OutgoingError::TooMany { count: 11 })
-    ));
+    let refused = outgoing.onto(with(10));
+    assert!(matches!(refused, Err(OutgoingError::TooMany { count: 11 })));
     let taken = way
         .message()
         .message_attributes("business-key", attribute());
@@ -241,9 +239,8 @@ async fn a_key_that_nobody_wrote_makes_its_record_terminal() {
         answer.assert_terminal("m-1");
     }
     let answer = bench.run(Event::new([Record::text("{}")])).await;
-    answer
-        .assert_terminal("m-1")
-        .assert_reason("m-1", "the business key is missing");
+    answer.assert_terminal("m-1");
+    answer.assert_reason("m-1", "the business key is missing");
 }
 
 #[test]
@@ -277,10 +274,7 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 1..20),
     ) {
         let key = BusinessKey::new(&(text, number, large, yes, bytes)).unwrap();
-        let entry = SendMessageBatchRequestEntry::builder()
-            .id("e-1")
-            .message_body("{}");
-        let entry = Outgoing::new(&key).unwrap().onto(entry).unwrap();
+                let entry = Outgoing::new(&key).unwrap().onto(entry()).unwrap();
         let attributes = entry.get_message_attributes().as_ref().unwrap();
         let sent = attributes["business-key"].string_value().unwrap();
         prop_assert!(sent.bytes().all(|byte| byte.is_ascii_graphic()), "{sent}");
@@ -296,7 +290,7 @@ proptest! {
             .unwrap()
             .block_on(Bench::new(consumer(&seen)).run(Event::new([record])))
             .assert_processed("m-1");
-        let (arrived, ..) = seen.lock().unwrap().remove(0);
+        let (arrived, ..) = seen.take().remove(0);
         prop_assert_eq!(arrived, key);
     }
 }

@@ -45,21 +45,20 @@ fn items() -> Vec<Item> {
     let before = Timestamp::from_millis(NOW.as_millis() - 1);
     let after = Timestamp::from_millis(NOW.as_millis() + 1);
     let leases = [
-        None,
-        Some(Timestamp::default()),
-        Some(before),
-        Some(NOW),
-        Some(after),
-        Some(claim().lease_until),
+        Timestamp::default(),
+        before,
+        NOW,
+        after,
+        claim().lease_until,
     ];
-    let expirations = [-1, 0, 1].map(|secs| {
-        let at = NOW.as_secs().checked_add_signed(secs).unwrap();
-        Some(Timestamp::from_secs(at))
-    });
-    let expirations = [None].into_iter().chain(expirations);
+    let leases = leases.map(Some).into_iter().chain([None]);
+    let seconds = NOW.as_secs() - 1..=NOW.as_secs() + 1;
+    let expirations = seconds
+        .map(|at| Some(Timestamp::from_secs(at)))
+        .chain([None]);
     let mut items = Vec::new();
     for expiration in expirations {
-        for lease_until in leases {
+        for lease_until in leases.clone() {
             for status in &statuses {
                 for owner in [None, Some(ME), Some(OTHER)] {
                     for body in [None, Some("mine"), Some("another")] {
@@ -132,11 +131,8 @@ fn a_claim_over_an_item_is_admitted_by_no_item_with_another_fence_or_that_is_not
         };
         for found in items() {
             let expected = found.fence == seen.fence && claim().finds_free(&found);
-            assert_eq!(
-                over.admitted_by(Some(&found)),
-                expected,
-                "{seen:?}, {found:?}"
-            );
+            let is_admitted = over.admitted_by(Some(&found));
+            assert_eq!(is_admitted, expected, "{seen:?}, {found:?}");
         }
         let left = over.write(Some(&seen));
         assert!(!over.admitted_by(Some(&left)), "a late copy: {left:?}");

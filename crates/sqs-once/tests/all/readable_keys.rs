@@ -26,10 +26,8 @@ fn an_id_shows_its_keys_parts_and_their_kinds() {
     assert_eq!(readable_id("a,s:bc"), "n#s:a%2Cs:bc");
     assert_eq!(readable_id("100 %\n"), "n#s:100%20%25%0A");
     assert_eq!(readable_id("Müller"), "n#s:M%C3%BCller");
-    assert_eq!(
-        readable_id(&(true, -7, [0_u8, 255])),
-        "n#b:true,i:-7,x:00ff"
-    );
+    let several = readable_id(&(true, -7, [0_u8, 255]));
+    assert_eq!(several, "n#b:true,i:-7,x:00ff");
     let digest = "ab".repeat(32);
     // Not a hash.
     assert_eq!(readable_id(&*digest), format!("n#s:{digest}"));
@@ -74,8 +72,7 @@ async fn keys_are_readable_by_request_only_and_recognised_as_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn no_log_line_and_no_debug_form_shows_a_readable_key() {
-    let shown = Notes::default();
-    let notes = shown.clone();
+    let (shown, notes) = Notes::pair();
     let bench = handling(move |_: Order, key: Key| {
         notes.add(format!("{key:?}"));
         std::future::ready(Err::<(), _>("no luck"))
@@ -91,8 +88,7 @@ async fn no_log_line_and_no_debug_form_shows_a_readable_key() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_keeps_its_token_when_its_key_becomes_readable() {
-    let tokens = Notes::default();
-    let notes = tokens.clone();
+    let (tokens, notes) = Notes::pair();
     let bench = handling(move |_: Order, token: IdempotencyToken| {
         notes.add(token.to_string());
         std::future::ready(())

@@ -2,60 +2,60 @@
 
 use std::ops::Range;
 
-use crate::support::dynamodb::DynamoDb;
-use crate::support::{Tested, noting};
+use crate::support::wire::Wire;
+use crate::support::{Tested, dynamodb, noting};
 use sqs_once::policy::Requests;
+use sqs_once_local::{LocalDynamoDb, TableDescription};
 
-/// A consumer of a real table.
-fn counted() -> (Tested, DynamoDb) {
-    let dynamodb = DynamoDb::start();
-    let bench = noting().0.with(|it| it.store(dynamodb.store()));
-    (bench, dynamodb)
+/// A consumer of a real table, and the network between them.
+async fn counted() -> (Tested, Wire, LocalDynamoDb) {
+    let local = dynamodb::local(&TableDescription::default()).await;
+    let wire = Wire::to(&local.endpoint()).await;
+    let store = dynamodb::store(&wire.endpoint());
+    (noting().0.with(|it| it.store(store)), wire, local)
 }
 
 fn numbers(range: Range<usize>) -> impl Iterator<Item = String> {
     range.map(|at| at.to_string())
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_hundred_new_keys_take_eight_requests_and_ten_take_two() {
-    let (bench, dynamodb) = counted();
+    let (bench, wire, _local) = counted().await;
     for (keys, expected) in [(0..100, 8), (100..110, 2), (110..111, 2), (111..136, 2)] {
         assert_eq!(bench.run(numbers(keys.clone())).await, [""; 0]);
-        let requests = dynamodb.take_operations().len();
+        let requests = wire.seen().len();
         assert_eq!(requests, expected, "{} keys", keys.len());
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn duplicates_take_one_read_together_and_no_completion() {
-    let (bench, dynamodb) = counted();
+    let (bench, wire, _local) = counted().await;
     bench.run(numbers(0..10)).await;
-    dynamodb.take_operations();
+    wire.seen();
     assert_eq!(bench.run(numbers(5..15)).await, [""; 0]);
-    let mut requests = dynamodb.take_operations();
+    let mut requests = wire.seen();
     requests.sort();
     let [write, read] = ["BatchExecuteStatement", "BatchGetItem"];
     assert_eq!(requests, [write, write, read]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn failures_are_released_together_with_the_completions() {
-    let (bench, dynamodb) = counted();
-    assert_eq!(
-        bench.run(["a", "bad-1", "b", "bad-2"]).await,
-        ["m-1", "m-3"]
-    );
-    assert_eq!(dynamodb.take_operations(), ["BatchExecuteStatement"; 2]);
+    let (bench, wire, _local) = counted().await;
+    let failed = bench.run(["a", "bad-1", "b", "bad-2"]).await;
+    assert_eq!(failed, ["m-1", "m-3"]);
+    assert_eq!(wire.seen(), ["BatchExecuteStatement"; 2]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_key_takes_two_requests_of_its_own_where_requests_are_single() {
-    let (bench, dynamodb) = counted();
+    let (bench, wire, _local) = counted().await;
     let bench = bench.with(|it| it.requests(Requests::Single));
     assert_eq!(bench.run(numbers(0..40)).await, [""; 0]);
-    assert_eq!(dynamodb.take_operations().len(), 80);
+    assert_eq!(wire.seen().len(), 80);
     // A duplicate takes one request.
     assert_eq!(bench.run(numbers(0..40)).await, [""; 0]);
-    assert_eq!(dynamodb.take_operations(), ["UpdateItem"; 40]);
+    assert_eq!(wire.seen(), ["UpdateItem"; 40]);
 }

@@ -17,6 +17,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 const PRODUCER: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 const UNSAMPLED: &str =
     "Root=1-5759e988-aaaaaaaaaaaaaaaaaaaaaaaa;Parent=bbbbbbbbbbbbbbbb;Sampled=0";
+const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:payments";
 const LAMBDA: &str = "Root=1-66666666-cccccccccccccccccccccccc;Parent=dddddddddddddddd;Sampled=1";
 
 /// A user's own subscriber for this thread.
@@ -77,8 +78,7 @@ fn order(id: &str, does: &str) -> Record {
 async fn handle(consumer: &Consumer, records: impl IntoIterator<Item = Record>) {
     let mut context = Context::default();
     context.request_id = "r-1".to_owned();
-    context.invoked_function_arn =
-        "arn:aws:lambda:eu-central-1:123456789012:function:payments".to_owned();
+    context.invoked_function_arn = FUNCTION.to_owned();
     context.xray_trace_id = Some(LAMBDA.to_owned());
     invoke(consumer, &Event::new(records), context).await;
 }
@@ -90,13 +90,13 @@ async fn handled(records: Vec<Record>) -> Vec<SpanData> {
 }
 
 fn attribute<'a>(span: &'a SpanData, name: &str) -> Option<&'a Attribute> {
-    let found: Vec<_> = span
+    let mut found = span
         .attributes
         .iter()
-        .filter(|attribute| attribute.key.as_str() == name)
-        .collect();
-    assert!(found.len() <= 1, "{name} is set twice");
-    found.first().map(|attribute| &attribute.value)
+        .filter(|one| one.key.as_str() == name);
+    let first = found.next();
+    assert!(found.next().is_none(), "{name} is set twice");
+    first.map(|attribute| &attribute.value)
 }
 
 /// Asserts that a span has an attribute.
@@ -123,9 +123,8 @@ fn only<'a>(spans: &'a [SpanData], is_it: impl Fn(&&'a SpanData) -> bool) -> &'a
 }
 
 fn batch(spans: &[SpanData]) -> &SpanData {
-    only(spans, |span| {
-        attribute(span, "faas.invocation_id").is_some()
-    })
+    let is_batch = |span: &&SpanData| attribute(span, "faas.invocation_id").is_some();
+    only(spans, is_batch)
 }
 
 fn record<'a>(spans: &'a [SpanData], id: &str) -> &'a SpanData {
@@ -155,11 +154,7 @@ async fn a_batch_has_the_span_that_the_conventions_ask_for() {
     says(batch, "faas.invocation_id", "r-1");
     says(batch, "faas.coldstart", true);
     says(batch, "cloud.account.id", "123456789012");
-    says(
-        batch,
-        "aws.lambda.invoked_arn",
-        "arn:aws:lambda:eu-central-1:123456789012:function:payments",
-    );
+    says(batch, "aws.lambda.invoked_arn", FUNCTION);
     says(batch, "sqs_once.batch_item_failures", 1);
     // Without the setting that sends spans to X-Ray, the parent span would not exist.
     assert_eq!(batch.parent_span_id, SpanId::INVALID);
@@ -200,13 +195,11 @@ async fn every_record_has_a_span_that_says_how_it_ended() {
             (_, status) => panic!("{id}: {status:?}"),
         }
     }
+    let paid = record(&spans, "paid");
     let body = json!({ "id": "o-1", "does": "pay" }).to_string();
-    says(record(&spans, "paid"), "sqs_once.receive_count", 3);
-    says(
-        record(&spans, "paid"),
-        "messaging.message.body.size",
-        i64::try_from(body.len()).unwrap(),
-    );
+    says(paid, "sqs_once.receive_count", 3);
+    let size = i64::try_from(body.len()).unwrap();
+    says(paid, "messaging.message.body.size", size);
 }
 
 #[tokio::test]
@@ -322,12 +315,8 @@ async fn in_a_process_that_traces_a_batch() {
     }
     let spans = handled(vec![order("o-1", "pay")]).await;
     let batch = batch(&spans);
-    let context = &batch.span_context;
-    tracing::info!(
-        trace = context.trace_id().to_string(),
-        parent = batch.parent_span_id.to_string(),
-        "traced"
-    );
+    let trace = batch.span_context.trace_id().to_string();
+    tracing::info!(trace, parent = batch.parent_span_id.to_string(), "traced");
     std::process::exit(0);
 }
 

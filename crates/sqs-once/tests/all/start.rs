@@ -1,23 +1,18 @@
 //! The store's first request at the start: its benefits, and that its failure does not prevent the start.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::dynamodb;
 use crate::support::stores::Altered;
-use crate::support::{SECOND, Tested, invoke, noting, values};
+use crate::support::wire::Wire;
+use crate::support::{SECOND, Tested, dynamodb, invoke, noting, one, values};
 use lambda_runtime::Context;
 use serde_json::Value;
+use sqs_once::Idempotency;
 use sqs_once::policy::Mode;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, NoCredentials, Other, TableNotFound, Throttled, Unanswered,
 };
-use sqs_once::testing::Event;
-use sqs_once::{DynamoDbStore, Idempotency};
-use sqs_once_local::{LocalDynamoDb, TableDescription};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
+use sqs_once_local::TableDescription;
 
 /// The consumer handles a batch normally.
 async fn assert_works(bench: &Tested) {
@@ -101,38 +96,18 @@ async fn a_start_survives_a_store_that_panics() {
     assert_works(&bench).await;
 }
 
-/// A proxy to `endpoint` that counts its connections.
-async fn counted(endpoint: &str) -> (String, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = endpoint.strip_prefix("http://").unwrap().to_owned();
-    let count = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&count);
-    tokio::spawn(async move {
-        loop {
-            let (mut near, _) = listener.accept().await.unwrap();
-            counter.fetch_add(1, Ordering::SeqCst);
-            let mut far = TcpStream::connect(&server).await.unwrap();
-            tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
-        }
-    });
-    (format!("http://{address}"), count)
-}
-
 #[tokio::test]
 async fn the_first_batch_uses_the_connection_that_the_start_has_opened() {
-    let local = LocalDynamoDb::memory().await.unwrap();
-    let table = TableDescription::default();
-    local.create_table(&table).unwrap();
-    let (endpoint, connections) = counted(&local.endpoint()).await;
-    let store = DynamoDbStore::new(dynamodb::client(&endpoint), &table.name);
+    let local = dynamodb::local(&TableDescription::default()).await;
+    let wire = Wire::to(&local.endpoint()).await;
     let consumer = values().handler(async |_: Value| {});
-    let consumer = consumer.namespace("test").store(store);
+    let consumer = consumer
+        .namespace("test")
+        .store(dynamodb::store(&wire.endpoint()));
     consumer.init().await.unwrap();
-    assert_eq!(connections.load(Ordering::SeqCst), 1);
+    assert_eq!(wire.connections(), 1);
 
-    let event = Event::new([&serde_json::json!({ "id": "o-1" })]);
-    let answer = invoke(&consumer, &event, Context::default()).await;
+    let answer = invoke(&consumer, &one("o-1"), Context::default()).await;
     assert!(answer.batch_item_failures.is_empty());
-    assert_eq!(connections.load(Ordering::SeqCst), 1);
+    assert_eq!(wire.connections(), 1);
 }

@@ -126,8 +126,7 @@ fn a_record_says_what_sqs_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plain_function_gets_the_extractors_that_the_bench_would_give() {
-    let tokens = Notes::default();
-    let notes = tokens.clone();
+    let (tokens, notes) = Notes::pair();
     let noting = values().handler(move |_: Value, token: IdempotencyToken| {
         notes.add(token);
         async {}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::Transaction;
+use crate::support::{Transaction, assert_contains};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde::{Deserialize, Serialize};
 use sqs_once::policy::Disposition;
@@ -80,9 +80,5 @@ async fn a_handler_that_takes_a_transaction_is_told_that_the_kit_has_none() {
         .handler(async |_: Order, _: Transaction| {});
     let (_, event) = setup();
     let error = Bench::new(consumer).try_run(&event).await.unwrap_err();
-    let error = error.to_string();
-    assert!(
-        error.contains("has no transaction for the handler"),
-        "{error}"
-    );
+    assert_contains!(error.to_string(), "has no transaction for the handler");
 }

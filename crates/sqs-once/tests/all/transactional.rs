@@ -1,7 +1,7 @@
 //! Handlers that return `Writes`: the writes commit with the record of their key, or not at all.
 
 use crate::support::sqs::Sqs;
-use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, grouped};
+use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, assert_contains, grouped};
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::policy::{Cache, Disposition, Mode};
 use sqs_once::store::Status;
@@ -22,8 +22,7 @@ fn update(id: &str) -> Update {
 /// A consumer whose handler returns an update, and the orders of its calls. A conflict is terminal for orders named
 /// `sold-out…`, and the others end as they request.
 fn reserving(bench: &Bench) -> (Consumer, Seen) {
-    let seen = Seen::default();
-    let notes = seen.clone();
+    let (seen, notes) = Seen::pair();
     let consumer = bench.handling(move |order: Order| {
         notes.add(order.id.clone());
         async move {
@@ -87,18 +86,14 @@ async fn a_conflict_writes_nothing_and_its_record_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn a_terminal_conflict_goes_to_the_dead_letter_queue() {
     let sqs = Sqs::default();
-    let bench = setup()
-        .0
-        .with(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
+    let (bench, _) = setup();
+    let bench = bench.with(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
     bench.store.fail_condition(0, 1);
     assert_eq!(bench.run(["sold-out"]).await, [""; 0]);
     assert_eq!(bench.outcomes(), "terminal");
     let [sent] = sqs.asked("SendMessage").try_into().unwrap();
     let reason = sent["MessageAttributes"]["sqs-once-reason"]["StringValue"].as_str();
-    assert!(
-        reason.unwrap().contains("its condition was not met"),
-        "{sent}"
-    );
+    assert_contains!(reason.unwrap(), "its condition was not met");
     assert_eq!(bench.store.item("sold-out"), None);
 }
 
@@ -152,10 +147,8 @@ async fn when_no_answer_comes_before_the_deadline_the_next_delivery_is_a_duplica
 async fn the_next_of_a_fifo_group_waits_for_the_commit_before_it() {
     let (bench, _) = setup();
     bench.store.fail("commit", Throttled, 2);
-    assert_eq!(
-        bench.run(["a", "b"].map(|id| grouped("g", id))).await,
-        [""; 0]
-    );
+    let batch = ["a", "b"].map(|id| grouped("g", id));
+    assert_eq!(bench.run(batch).await, [""; 0]);
     assert_eq!(bench.store.written(), ["a", "b"]);
     let commits = bench.store.take_commits();
     let ids: Vec<_> = commits.iter().map(|commit| &commit.id).collect();
@@ -204,9 +197,8 @@ async fn with_claim_first_a_failure_and_a_conflict_release_the_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn with_claim_first_a_cancelled_handlers_claim_is_left_to_lapse() {
-    let bench = setup()
-        .0
-        .with(|it| it.mode(Mode::ClaimFirst).record_timeout(SECOND));
+    let (bench, _) = setup();
+    let bench = bench.with(|it| it.mode(Mode::ClaimFirst).record_timeout(SECOND));
     assert_eq!(bench.outcome("slow").await, "failed");
     assert_eq!(bench.outcome("slow").await, "in_progress");
     assert_eq!(bench.store.written(), [""; 0]);

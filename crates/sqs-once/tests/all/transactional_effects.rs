@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::support::database::Turn;
-use crate::support::{Notes, SECOND, Seen, Tested, body};
+use crate::support::{Notes, SECOND, Seen, Tested, body, set};
 use crate::transactions::Booking;
 use sqs_once::Consumer;
 use sqs_once::hook::RecordEnd;
@@ -157,10 +157,7 @@ async fn what_fails_has_no_effect_and_its_key_is_free_at_once() {
     for new in BOTH {
         for id in ["bad", "hopeless", "panic", "slow"] {
             for record_timeout in [None, Some(SECOND)] {
-                let it = new().with(|it| match record_timeout {
-                    Some(limit) => it.record_timeout(limit),
-                    None => it,
-                });
+                let it = new().with(|it| set(it, record_timeout, Consumer::record_timeout));
                 let without_commit = &it.requests[..it.requests.len() - 1];
                 for delivery in 1..=2 {
                     assert_eq!(it.run([id]).await, ["m-0"], "{id}");

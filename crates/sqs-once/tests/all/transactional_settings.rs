@@ -2,7 +2,7 @@
 
 use crate::support::database::{Database, Ledger};
 use crate::support::process::passes;
-use crate::support::{Bench, Order, orders};
+use crate::support::{Bench, Order, assert_contains, orders, set};
 use sqs_once::policy::{MissingKey, Mode};
 use sqs_once::{Consumer, HandlerError, MemoryStore, Writes};
 
@@ -46,15 +46,10 @@ async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
         (both(), None, APART),
         (both(), CLAIM_FIRST, APART),
     ] {
-        let consumer = on_all(consumer);
-        let consumer = match mode {
-            Some(mode) => consumer.mode(mode),
-            None => consumer,
-        };
+        let consumer = set(on_all(consumer), mode, Consumer::mode);
         let refusal = refusal(&consumer).await;
         assert!(refusal.starts_with("the setting `mode` "), "{refusal}");
-        assert!(refusal.contains(says), "{refusal}");
-        assert!(refusal.contains("expected `Transactional`"), "{refusal}");
+        assert_contains!(refusal, says, "expected `Transactional`");
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::database::{Database, Ledger, Turn};
-use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, grouped};
+use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped};
 use sqs_once::extract::Attempt;
 use sqs_once::policy::{Cache, FifoFailure, InProgress};
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
@@ -84,10 +84,8 @@ async fn who_waits_for_another_transaction_holds_up_no_other_record_and_waits_un
     assert_eq!(booking.elapsed(), booking.timeout - SECOND);
     assert_eq!(booking.database.effects(), ["b", "c", "d"]);
     for line in &booking.lines()[1..] {
-        assert_eq!(
-            (&*line["outcome"], &*line["duration_ms"]),
-            ("processed", "0.0")
-        );
+        let ended = ["outcome", "duration_ms"].map(|field| &*line[field]);
+        assert_eq!(ended, ["processed", "0.0"]);
     }
     drop(held);
     assert_eq!(booking.run(["a"]).await, [""; 0]);
@@ -98,9 +96,8 @@ async fn who_waits_for_another_transaction_holds_up_no_other_record_and_waits_un
 async fn no_more_transactions_are_open_than_handlers_may_run_commits_included() {
     let booking = Booking::with(|it| it.concurrency(3));
     booking.database.begins_always(Turn::Delay(SECOND / 50));
-    booking
-        .database
-        .commits_always(Turn::Delay(SECOND * 7 / 10));
+    let slow = Turn::Delay(SECOND * 7 / 10);
+    booking.database.commits_always(slow);
     let begun = Instant::now();
     let ids = (0..20).map(|at| format!("brief-{at}"));
     assert_eq!(booking.run(ids).await, [""; 0]);
@@ -118,9 +115,8 @@ async fn a_claim_without_a_transaction_is_not_waited_for_whatever_the_policy() {
     for id in claimed {
         booking.foreign(id, Status::InProgress, 3 * SECOND);
     }
-    let batch = claimed
-        .into_iter()
-        .chain(["brief-0", "brief-1", "brief-2", "brief-3"]);
+    let others = ["brief-0", "brief-1", "brief-2", "brief-3"];
+    let batch = claimed.into_iter().chain(others);
     assert_eq!(booking.run(batch).await, ["m-0", "m-1", "m-2", "m-3"]);
     assert_eq!(booking.database.effects().len(), 4);
     assert_eq!(booking.database.most_open(), 2);
@@ -130,9 +126,8 @@ async fn a_claim_without_a_transaction_is_not_waited_for_whatever_the_policy() {
 async fn a_begin_that_fails_for_the_moment_is_tried_again_until_the_deadline() {
     let booking = Booking::new();
     let busy = || Turn::Fail(Throttled);
-    booking
-        .database
-        .begins([busy(), busy(), Turn::Fail(Unanswered)]);
+    let turns = [busy(), busy(), Turn::Fail(Unanswered)];
+    booking.database.begins(turns);
     assert_eq!(booking.run(["a"]).await, [""; 0]);
     assert_eq!(booking.database.effects(), ["a"]);
 
@@ -147,10 +142,8 @@ async fn a_begin_that_fails_for_the_moment_is_tried_again_until_the_deadline() {
 async fn a_begin_that_is_denied_fails_its_record_with_one_line_that_names_the_fix() {
     let booking = Booking::new();
     booking.database.begins_always(Turn::Fail(AccessDenied));
-    assert_eq!(
-        booking.run((0..30).map(|at| at.to_string())).await.len(),
-        30
-    );
+    let ids = (0..30).map(|at| at.to_string());
+    assert_eq!(booking.run(ids).await.len(), 30);
     assert_eq!(booking.seen.take(), [""; 0]);
     assert_eq!(booking.log.take("sqs_once::store").len(), 1);
 }
@@ -177,9 +170,8 @@ async fn a_commit_whose_answer_was_lost_fails_its_record_which_comes_back_as_a_d
     assert_eq!(booking.run(["a"]).await, ["m-0"]);
     // The consumer does not repeat the commit, since the transaction is gone.
     assert_eq!(booking.elapsed(), Duration::ZERO);
-    let reason = &booking.line()["reason"];
     let expected = "its next delivery will find whether its effect committed";
-    assert!(reason.contains(expected), "{reason}");
+    assert_contains!(booking.line()["reason"], expected);
     assert_eq!(booking.run(["a"]).await, [""; 0]);
     assert_eq!(booking.outcomes(), "duplicate");
     assert_eq!(booking.database.effects(), ["a"]);
@@ -225,9 +217,8 @@ async fn the_next_of_a_fifo_group_begins_when_the_commit_before_it_is_answered()
 async fn a_transaction_that_opens_when_nothing_is_started_any_more_is_dropped() {
     let booking = Booking::with(|it| it.fifo(FifoFailure::ReturnBatch));
     let gate = Arc::new(Notify::new());
-    booking
-        .database
-        .begins([Turn::Do, Turn::Hold(Arc::clone(&gate))]);
+    let held = Turn::Hold(Arc::clone(&gate));
+    booking.database.begins([Turn::Do, held]);
     let batch = [grouped("g", "bad"), grouped("h", "b")];
     let (failed, ()) = tokio::join!(booking.run(batch), async {
         sleep(SECOND).await;
@@ -255,8 +246,7 @@ async fn a_key_that_is_known_to_be_completed_opens_no_transaction() {
 
 #[tokio::test(start_paused = true)]
 async fn the_handlers_fence_is_that_of_its_claim() {
-    let fences = Notes::default();
-    let notes = fences.clone();
+    let (fences, notes) = Notes::pair();
     let bench = crate::support::handling(move |_: Order, _: Ledger, attempt: Attempt| {
         notes.add(attempt.fence());
         async {}

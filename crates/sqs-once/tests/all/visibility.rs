@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, Order, SECOND, Tested, grouped, order, orders, with};
+use crate::support::{Bench, Order, SECOND, Tested, grouped, order, orders, set, with};
 use serde_json::{Value, json};
 use sqs_once::policy::Backoff;
 use sqs_once::random::Random;
@@ -70,7 +70,7 @@ fn asked(sqs: &Sqs) -> BTreeMap<String, u64> {
     let requests = sqs.asked("ChangeMessageVisibilityBatch");
     let entries = requests
         .iter()
-        .flat_map(|request| request["Entries"].as_array().unwrap());
+        .flat_map(|one| one["Entries"].as_array().unwrap());
     let asked = entries.map(|entry| {
         let handle = entry["ReceiptHandle"].as_str().unwrap().to_owned();
         (handle, entry["VisibilityTimeout"].as_u64().unwrap())
@@ -79,9 +79,8 @@ fn asked(sqs: &Sqs) -> BTreeMap<String, u64> {
 }
 
 fn expected<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
-    expected
-        .map(|(handle, secs)| (handle.to_owned(), secs))
-        .into()
+    let expected = expected.map(|(handle, secs)| (handle.to_owned(), secs));
+    expected.into()
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,13 +91,10 @@ async fn a_failed_record_stays_away_longer_with_every_delivery() {
         delivered(order(&id), &format!("h{count}"), count)
     });
     let good = delivered(order("good"), "h0", 1);
-    assert_eq!(
-        backing_off(&sqs)
-            .run(records.into_iter().chain([good]))
-            .await
-            .len(),
-        5
-    );
+    let failed = backing_off(&sqs)
+        .run(records.into_iter().chain([good]))
+        .await;
+    assert_eq!(failed.len(), 5);
     let waits = [("h1", 5), ("h2", 10), ("h3", 20), ("h4", 30), ("h9", 30)];
     assert_eq!(asked(&sqs), expected(waits));
 }
@@ -106,13 +102,10 @@ async fn a_failed_record_stays_away_longer_with_every_delivery() {
 #[tokio::test(start_paused = true)]
 async fn the_queues_url_is_known_from_its_arn_and_can_be_set() {
     let by_arn = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
-    let set = "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/orders";
-    for (setting, url) in [(None, by_arn), (Some(set), set)] {
+    let own = "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/orders";
+    for (setting, url) in [(None, by_arn), (Some(own), own)] {
         let sqs = Sqs::default();
-        let bench = backing_off(&sqs).with(|it| match setting {
-            Some(url) => it.queue_url(url),
-            None => it,
-        });
+        let bench = backing_off(&sqs).with(|it| set(it, setting, |it, url| it.queue_url(url)));
         bench.run(failing(1)).await;
         let requests = sqs.asked("ChangeMessageVisibilityBatch");
         assert_eq!(requests.len(), 1);
@@ -269,7 +262,7 @@ async fn ten_records_travel_in_a_request() {
     let requests = sqs.asked("ChangeMessageVisibilityBatch");
     let entries = requests
         .iter()
-        .map(|request| request["Entries"].as_array().unwrap());
+        .map(|one| one["Entries"].as_array().unwrap());
     let sizes: Vec<_> = entries.clone().map(Vec::len).collect();
     assert_eq!(sizes, [10, 10, 5]);
     assert_eq!(asked(&sqs).len(), 25);
@@ -291,10 +284,8 @@ async fn a_call_that_fails_changes_nothing_and_is_one_line_without_receipt_handl
     ] {
         let bench = backing_off(&Sqs::always(turn.clone()));
         let handle = json!({ "receiptHandle": "handle-0" });
-        let failed = bench
-            .run(failing(12).map(|it| with(it, handle.clone())))
-            .await;
-        assert_eq!(failed.len(), 12, "{turn:?}");
+        let records = failing(12).map(|it| with(it, handle.clone()));
+        assert_eq!(bench.run(records).await.len(), 12, "{turn:?}");
         assert_eq!(bench.outcomes(), ["failed"; 12].join(" "));
         let lines = bench.log.take("sqs_once::failed::visibility");
         assert_eq!(lines.len(), 1, "{turn:?}: {lines:?}");
@@ -321,9 +312,7 @@ async fn records_without_receipt_handle_or_queue_are_left_alone() {
     let handleless = delivered(order("bad-1"), "", 1);
     let nowhere = json!({ "eventSourceARN": "nowhere" });
     let nowhere = with(delivered(order("bad-2"), "h", 1), nowhere);
-    assert_eq!(
-        backing_off(&sqs).run([handleless, nowhere]).await,
-        ["m-0", "m-1"]
-    );
+    let failed = backing_off(&sqs).run([handleless, nowhere]).await;
+    assert_eq!(failed, ["m-0", "m-1"]);
     assert!(sqs.requests().is_empty());
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, TableDescription};
 
+use crate::support::dynamodb;
+
 /// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -18,11 +20,9 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Self {
-        let dynamodb = LocalDynamoDb::memory().await.unwrap();
         let table = TableDescription::default();
-        dynamodb.create_table(&table).unwrap();
         Self {
-            dynamodb,
+            dynamodb: dynamodb::local(&table).await,
             table,
             lines: Arc::default(),
         }

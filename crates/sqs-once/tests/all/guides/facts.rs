@@ -44,12 +44,8 @@ fn every_test_that_a_guide_names_exists() {
     let code = folders.map(|folder| sources(&root().join(folder), "rs"));
     let code = code.concat();
     let tests = tests_in(&code);
-    let is_test = |word: &&str| {
-        let is_name = word
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-        is_name && word.matches('_').count() >= 4
-    };
+    let of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_test = |word: &&str| word.chars().all(of_name) && word.matches('_').count() >= 4;
     let mut missing = Vec::new();
     let mut named = 0;
     for path in guides() {
@@ -110,10 +106,10 @@ fn actions(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != ':');
     let services = ["dynamodb:", "sqs:", "logs:", "xray:", "kms:"];
     let is_action = |word: &&str| {
-        services.iter().any(|service| {
-            word.strip_prefix(service)
-                .is_some_and(|action| action.starts_with(|c: char| c.is_ascii_uppercase()))
-        })
+        let mut actions = services
+            .iter()
+            .filter_map(|service| word.strip_prefix(service));
+        actions.any(|action| action.starts_with(|c: char| c.is_ascii_uppercase()))
     };
     words.filter(is_action).map(str::to_owned).collect()
 }
@@ -123,35 +119,22 @@ fn the_permissions_are_those_of_the_templates() {
     let orders = actions(&template("template.yaml").join("\n"));
     let inventory = actions(&template("examples/inventory/template.yaml").join("\n"));
     let guide = read(&root().join("docs/iam.md"));
-    let granted: BTreeSet<_> = orders.union(&inventory).cloned().collect();
-    let only_for_some = [
-        "dynamodb:DeleteItem",
-        "dynamodb:ConditionCheckItem",
-        "kms:Decrypt",
-        "kms:GenerateDataKey",
-    ];
-    let explained: BTreeSet<_> = actions(&guide)
-        .into_iter()
-        .filter(|action| !only_for_some.contains(&&**action))
-        .collect();
+    let granted = &orders | &inventory;
+    let only_for_some =
+        "dynamodb:DeleteItem dynamodb:ConditionCheckItem kms:Decrypt kms:GenerateDataKey";
+    let explained = &actions(&guide) - &actions(only_for_some);
     assert_eq!(explained, granted);
 
-    let policies: Vec<_> = blocks("iam.md", "json")
-        .iter()
-        .map(|policy| actions(policy))
-        .collect();
-    let without = |all: &BTreeSet<String>, service: &str| -> BTreeSet<_> {
-        all.iter()
-            .filter(|action| !action.starts_with(service))
-            .cloned()
-            .collect()
-    };
-    assert_eq!(policies[0], without(&orders, "xray:"));
-    let tables: BTreeSet<_> = policies[1].union(&policies[2]).cloned().collect();
+    let policies = blocks("iam.md", "json");
+    let policies: Vec<_> = policies.iter().map(|policy| actions(policy)).collect();
+    let of_orders = orders
+        .into_iter()
+        .filter(|action| !action.starts_with("xray:"));
+    assert_eq!(policies[0], of_orders.collect());
     let of_tables = inventory
         .into_iter()
         .filter(|action| action.starts_with("dynamodb:"));
-    assert_eq!(tables, of_tables.collect());
+    assert_eq!(&policies[1] | &policies[2], of_tables.collect());
 }
 
 /// An integer of the template. Its name must be unique there.
@@ -160,10 +143,11 @@ fn number(template: &[String], name: &str) -> u32 {
     let mut values = template
         .iter()
         .filter_map(|line| line.trim().strip_prefix(&named));
-    let value = values
-        .next()
-        .unwrap_or_else(|| panic!("{name} is not in the template"));
-    value.parse().unwrap()
+    let value = values.next();
+    value
+        .unwrap_or_else(|| panic!("{name} is not in the template"))
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -177,6 +161,7 @@ fn the_times_are_those_of_the_template() {
     let guide = read(&root().join("docs/timeouts.md"));
     let last = deliveries - 1;
     let outage = last * visibility;
+    let minutes = outage / 60;
     let times = [
         format!("= {window} + {timeout} + 3 |"),
         format!("| {} s | the lease has lapsed", window + timeout + 3),
@@ -189,14 +174,10 @@ fn the_times_are_those_of_the_template() {
         format!("| {outage} s | the fifth and last"),
         format!("| {} s | after the fifth delivery", deliveries * visibility),
         format!("| {deliveries} × {visibility} |"),
-        format!(
-            "{last} × {visibility} s = {outage} s, {} minutes",
-            outage / 60
-        ),
+        format!("{last} × {visibility} s = {outage} s, {minutes} minutes"),
     ];
     says("docs/timeouts.md", &guide, times);
     let modes = plain(&read(&root().join("docs/failure-modes.md")));
-    let minutes = outage / 60;
     let buried = format!("after {last} × {visibility} s: an outage of less than {minutes} minutes");
     says("docs/failure-modes.md", &modes, [buried]);
     let drawing = read(&root().join("docs/diagrams/one-delivery.svg"));
@@ -268,10 +249,8 @@ fn every_message_is_one_that_the_sources_say() {
     let entries = entries(listed);
     let messages: Vec<_> = entries.iter().flat_map(|entry| messages(entry)).collect();
     assert!(messages.len() > 100, "only {} were found", messages.len());
-    let unknown: Vec<_> = messages
-        .into_iter()
-        .filter(|words| !code.contains(words))
-        .collect();
+    let unknown = messages.into_iter().filter(|words| !code.contains(words));
+    let unknown: Vec<_> = unknown.collect();
     assert!(unknown.is_empty(), "no source has:\n{}", unknown.join("\n"));
 }
 
@@ -319,15 +298,12 @@ fn every_error_of_the_library_is_in_troubleshooting() {
         let Some(text) = error.trim_start().strip_prefix('"') else {
             continue;
         };
-        let ends = ["\"\n", "\",", "\")"]
-            .iter()
-            .filter_map(|end| text.find(end));
+        let ends = ["\"\n", "\",", "\")"];
+        let ends = ends.iter().filter_map(|end| text.find(end));
         let text = plain(&text[..ends.min().unwrap()]);
         // Uses the longest constant part without back quotes. The start of it is enough.
-        let parts = text
-            .split('{')
-            .flat_map(|part| part.rsplit('}').next())
-            .flat_map(|part| part.split('`'));
+        let parts = text.split('{').flat_map(|part| part.rsplit('}').next());
+        let parts = parts.flat_map(|part| part.split('`'));
         let longest = parts.max_by_key(|part| part.len()).unwrap_or_default();
         let is_sign = |c: char| !c.is_alphanumeric();
         let words: Vec<_> = longest.trim_matches(is_sign).split(' ').take(5).collect();
@@ -339,8 +315,7 @@ fn every_error_of_the_library_is_in_troubleshooting() {
     }
     assert!(
         missing.is_empty(),
-        "docs/troubleshooting.md does not have:\n{}",
-        missing.join("\n")
+        "not in docs/troubleshooting.md: {missing:#?}"
     );
 }
 
@@ -359,8 +334,9 @@ fn the_path_of_a_record_names_files_and_functions_that_exist() {
             continue;
         }
         let (owner, function) = name.rsplit_once("::").unwrap_or(("", name));
+        let mut starts = ["(", "<"].iter().map(|end| format!("fn {function}{end}"));
         assert!(
-            file.contains(&format!("fn {function}(")) || file.contains(&format!("fn {function}<")),
+            starts.any(|start| file.contains(&start)),
             "no function {name}"
         );
         let owner = owner.rsplit("::").next().unwrap();

@@ -53,20 +53,14 @@ impl Page {
 
     /// Definitions `[label]: destination`, each on its own line.
     pub(crate) fn definitions(&self) -> Vec<Definition<'_>> {
-        let definition = |line: &'_ String| -> Option<(usize, usize)> {
-            let end = line.strip_prefix('[')?.find("]: ")? + 1;
-            Some((end, end + 3))
-        };
-        self.lines
-            .iter()
-            .filter_map(|line| {
-                let (end, to) = definition(line)?;
-                Some(Definition {
-                    label: &line[1..end],
-                    to: line[to..].trim(),
-                })
+        let definitions = self.lines.iter().filter_map(|line| {
+            let (label, to) = line.strip_prefix('[')?.split_once("]: ")?;
+            Some(Definition {
+                label,
+                to: to.trim(),
             })
-            .collect()
+        });
+        definitions.collect()
     }
 
     /// The destinations of inline links and images: `[words](destination)`.
@@ -87,9 +81,8 @@ impl Page {
 
     fn between(&self, open: &str, close: &str) -> Vec<&str> {
         let parts = self.text.split(open).skip(1);
-        parts
-            .filter_map(|part| Some(part.split_once(close)?.0))
-            .collect()
+        let between = parts.filter_map(|part| Some(part.split_once(close)?.0));
+        between.collect()
     }
 }
 

@@ -51,11 +51,8 @@ fn hold(path: &Path, generated: &str) {
         fs::write(path, generated).unwrap();
     }
     let is = fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        is == generated,
-        "{} is out of date: GUIDES=overwrite cargo test -p sqs-once --test all guides",
-        path.display()
-    );
+    let fix = "GUIDES=overwrite cargo test -p sqs-once --test all guides";
+    assert!(is == generated, "{} is out of date: {fix}", path.display());
 }
 
 /// Whether a link's destination is in the repository.
@@ -81,8 +78,7 @@ fn wrong(path: &Path, to: &str) -> Option<String> {
 #[test]
 fn every_link_leads_to_a_file_and_a_heading_that_exist() {
     let mut pages = guides();
-    pages.push(root().join("README.md"));
-    pages.push(root().join("CONTRIBUTING.md"));
+    pages.extend(["README.md", "CONTRIBUTING.md"].map(|page| root().join(page)));
     let mut problems = Vec::new();
     for path in pages {
         let page = Page::read(&read(&path));
@@ -156,16 +152,13 @@ fn in_rustdoc(to: &str) -> Result<String, String> {
         "performance.json" => return Ok(packaged("sqs-once", "docs/performance.json")),
         _ => {}
     }
-    let (package, rest) = file
-        .strip_prefix("../crates/")
-        .and_then(|path| path.split_once('/'))
-        .ok_or("is in no package, so rustdoc can't lead there: name it without a link")?;
+    const WHY: &str =
+        "is in no published package, so rustdoc can't lead there: name it without a link";
+    let inside = file.strip_prefix("../crates/");
+    let (package, rest) = inside.and_then(|path| path.split_once('/')).ok_or(WHY)?;
     let manifest = read(&root().join("crates").join(package).join("Cargo.toml"));
     match manifest.contains("publish = false") {
-        true => Err(
-            "is in no published package, so rustdoc can't lead there: name it without a link"
-                .to_owned(),
-        ),
+        true => Err(WHY.to_owned()),
         false => Ok(packaged(package, rest)),
     }
 }
@@ -187,9 +180,7 @@ fn every_guide_is_in_rustdoc_and_in_the_index() {
         let module = file.trim_end_matches(".md").replace('-', "_");
         let line = format!("{module} = \"{file}\"");
         assert!(modules.contains(&line), "guide.rs lacks `{line}`");
-        assert!(
-            index.contains(&format!("]: {file}")),
-            "docs/README.md does not link {file}"
-        );
+        let is_linked = index.contains(&format!("]: {file}"));
+        assert!(is_linked, "docs/README.md does not link {file}");
     }
 }

@@ -14,7 +14,7 @@ mod paths_dynamodb;
 mod paths_input;
 mod paths_once;
 mod paths_store;
-pub(crate) mod sites;
+mod sites;
 mod world;
 
 use std::collections::BTreeSet;
@@ -112,44 +112,32 @@ async fn no_way_of_a_message_says_what_it_holds_and_every_line_of_the_log_is_on_
 
     for (name, words) in paths::expected() {
         let path = format!("{PATH}{name}\n");
-        let (_, said) = ways_said
-            .split_once(&path)
-            .unwrap_or_else(|| panic!("{name} is no path"));
+        let said = ways_said.split_once(&path);
+        let (_, said) = said.unwrap_or_else(|| panic!("{name} is no path"));
         let said = said.split(PATH).next().unwrap();
         assert!(
             said.contains(words),
-            "the path {name:?} did not say {words:?}:\n{said}"
+            "{name:?} did not say {words:?}:\n{said}"
         );
     }
     let found = [secrets_in(&ways_said), secrets_in(&by_lambda)].concat();
-    assert!(
-        found.is_empty(),
-        "{} lines show a secret: {:#?}",
-        found.len(),
-        &found[..found.len().min(20)]
-    );
+    let (count, first) = (found.len(), &found[..found.len().min(20)]);
+    assert!(found.is_empty(), "{count} lines show a secret: {first:#?}");
 
-    let reached: BTreeSet<Site> = sites::said(&ways_said)
-        .chain(sites::said(&by_lambda))
-        .collect();
+    let reached = sites::said(&ways_said).chain(sites::said(&by_lambda));
+    let reached: BTreeSet<Site> = reached.collect();
     let in_source = sites::in_source();
-    let strange: Vec<_> = reached
-        .difference(&in_source.keys().cloned().collect())
-        .cloned()
-        .collect();
+    let strange = &reached - &in_source.keys().cloned().collect();
     assert!(strange.is_empty(), "not found in the source: {strange:?}");
     let unreached = in_source.iter().filter(|(site, _)| !reached.contains(site));
     let mut excused = 0;
     for (site, text) in unreached {
-        let is_excused = UNREACHED
-            .iter()
-            .any(|(file, words)| site.0 == *file && text.contains(words));
-        assert!(is_excused, "no path comes to {site:?}: {text}");
+        let is_it = |(file, words): &(&str, &str)| site.0 == *file && text.contains(words);
+        assert!(
+            UNREACHED.iter().any(is_it),
+            "no path comes to {site:?}: {text}"
+        );
         excused += 1;
     }
-    assert_eq!(
-        excused,
-        UNREACHED.len(),
-        "what is excused must be unreached"
-    );
+    assert_eq!(excused, UNREACHED.len(), "what is excused is unreached");
 }

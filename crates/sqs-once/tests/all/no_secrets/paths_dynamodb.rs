@@ -33,11 +33,7 @@ type Answer = fn(&str, &Value, &str) -> String;
 
 /// A DynamoDB with the same kind of answer to every request.
 #[derive(Clone, Debug)]
-pub(crate) struct Quoting {
-    status: u16,
-    answer: Answer,
-    code: &'static str,
-}
+pub(crate) struct Quoting(u16, Answer, &'static str);
 
 impl Quoting {
     /// Returns an error that quotes each value of the request in its message.
@@ -46,15 +42,7 @@ impl Quoting {
             let type_of = format!("com.amazonaws.dynamodb.v20120810#{code}");
             json!({ "__type": type_of, "message": quoting(request) }).to_string()
         };
-        Self::new(status, answer, code)
-    }
-
-    fn new(status: u16, answer: Answer, code: &'static str) -> Self {
-        Self {
-            status,
-            answer,
-            code,
-        }
+        Self(status, answer, code)
     }
 
     pub(crate) fn store(self) -> DynamoDbStore {
@@ -72,8 +60,9 @@ impl HttpConnector for Quoting {
         let target = request.headers().get("x-amz-target").unwrap();
         let operation = target.rsplit('.').next().unwrap().to_owned();
         let asked: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
-        let answer = (self.answer)(&operation, &asked, self.code);
-        let status = StatusCode::try_from(self.status).unwrap();
+        let Self(status, answer, code) = self;
+        let answer = answer(&operation, &asked, code);
+        let status = StatusCode::try_from(*status).unwrap();
         HttpConnectorFuture::new(async move { Ok(HttpResponse::new(status, answer.into())) })
     }
 }
@@ -82,9 +71,9 @@ impl HttpConnector for Quoting {
 fn quoting(request: &Value) -> String {
     let mut values = Vec::new();
     texts(request, &mut values);
+    let values = values.join(", ");
     format!(
-        "One or more parameter values were invalid: Input collection [{}] contains duplicates",
-        values.join(", ")
+        "One or more parameter values were invalid: Input collection [{values}] contains duplicates"
     )
 }
 
@@ -93,12 +82,9 @@ fn texts(json: &Value, into: &mut Vec<String>) {
     match json {
         Value::Object(fields) => {
             into.extend(fields.get("S").and_then(Value::as_str).map(str::to_owned));
-            let set = fields
-                .get("SS")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten();
-            into.extend(set.filter_map(Value::as_str).map(str::to_owned));
+            let set = fields.get("SS").and_then(Value::as_array);
+            let set = set.into_iter().flatten().filter_map(Value::as_str);
+            into.extend(set.map(str::to_owned));
             fields.values().for_each(|value| texts(value, into));
         }
         Value::Array(values) => values.iter().for_each(|value| texts(value, into)),
@@ -149,17 +135,17 @@ pub(crate) async fn errors() {
         "ThrottlingError",
         "SomethingNew",
     ] {
-        all_ways(&Quoting::new(200, each, code)).await;
+        all_ways(&Quoting(200, each, code)).await;
     }
 }
 
 /// An answer that refuses each part of its request.
 fn each(operation: &str, request: &Value, code: &str) -> String {
     match operation {
-        "BatchExecuteStatement" => statements(
-            request,
-            |one| json!({ "Code": code, "Message": quoting(one) }),
-        ),
+        "BatchExecuteStatement" => {
+            let error = |one: &Value| json!({ "Code": code, "Message": quoting(one) });
+            statements(request, error)
+        }
         _ => json!({ "__type": code, "message": quoting(request) }).to_string(),
     }
 }
@@ -207,7 +193,7 @@ fn shown(operation: &str, request: &Value, status: &str) -> String {
 /// The HTTP status of a refusal depends on the operation, and the SDK depends on the status.
 async fn refusing(status: &'static str) {
     for http in [200, 400] {
-        all_ways(&Quoting::new(http, shown, status)).await;
+        all_ways(&Quoting(http, shown, status)).await;
     }
 }
 
@@ -223,7 +209,7 @@ pub(crate) async fn unreadable_items() {
             .replace("\"N\":\"99999999999\"", "\"S\":\"canary-expiration\"")
     };
     for status in [200, 400] {
-        all_ways(&Quoting::new(status, answer, "")).await;
+        all_ways(&Quoting(status, answer, "")).await;
     }
 }
 
@@ -238,7 +224,7 @@ pub(crate) async fn garbage() {
         },
     ] {
         for status in [200, 403, 503] {
-            all_ways(&Quoting::new(status, answer, "")).await;
+            all_ways(&Quoting(status, answer, "")).await;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -14,6 +14,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::guides::files;
 
 /// A file under `src` and a line number.
 pub(crate) type Site = (String, u32);
@@ -55,21 +57,14 @@ impl<S: Subscriber> Layer<S> for Watch {
 fn print(metadata: &Metadata<'_>, record: impl FnOnce(&mut Fields)) {
     let mut fields = Fields(String::new());
     record(&mut fields);
-    let (file, line) = (
-        metadata.file().unwrap_or_default(),
-        metadata.line().unwrap_or_default(),
-    );
+    let file = metadata.file().unwrap_or_default();
+    let line = metadata.line().unwrap_or_default();
     // Events of other crates have other paths, which do not matter.
     if let Some((_, file)) = file.replace('\\', "/").split_once(SOURCE) {
         println!("{SAID_AT}{file}:{line}");
     }
-    println!(
-        "{} {} {}{}",
-        metadata.level(),
-        metadata.target(),
-        metadata.name(),
-        fields.0
-    );
+    let (level, target, name) = (metadata.level(), metadata.target(), metadata.name());
+    println!("{level} {target} {name}{}", fields.0);
 }
 
 struct Fields(String);
@@ -97,24 +92,17 @@ pub(crate) fn said(output: &str) -> impl Iterator<Item = Site> {
 pub(crate) fn in_source() -> BTreeMap<Site, String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut sites = BTreeMap::new();
-    for path in files(&source) {
+    for path in files(&source, "rs") {
         let text = fs::read_to_string(&path).unwrap();
         let lines: Vec<_> = text.lines().collect();
-        let file = path
-            .strip_prefix(&source)
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .replace('\\', "/");
+        let file = path.strip_prefix(&source).unwrap();
+        let file = file.to_str().unwrap().replace('\\', "/");
         for (at, _) in lines.iter().enumerate().filter(|(_, line)| logs(line)) {
             let text = lines[at..lines.len().min(at + 6)].join(" ");
             sites.insert((file.clone(), u32::try_from(at + 1).unwrap()), text);
         }
     }
-    assert!(
-        sites.len() > 20,
-        "the source must have more places than {sites:?}"
-    );
+    assert!(sites.len() > 20, "there are more places than {sites:?}");
     sites
 }
 
@@ -132,17 +120,4 @@ fn logs(line: &str) -> bool {
     };
     // A function with its own span.
     MACROS.split(' ').any(calls) || line.contains("#[instrument") || line.contains("::instrument]")
-}
-
-/// The files in a folder and in its subfolders.
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files.extend(self::files(&path)),
-            false => files.push(path),
-        }
-    }
-    files
 }

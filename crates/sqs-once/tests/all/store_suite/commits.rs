@@ -215,9 +215,8 @@ async fn of_several_conditions_that_are_not_met_the_first_with_a_rule_decides() 
 /// Requires that an order does not exist.
 fn absent(id: &str) -> ConditionCheck {
     let check = ConditionCheck::builder().table_name("orders");
-    let check = check
-        .key("id", text(id))
-        .condition_expression("attribute_exists(id)");
+    let check = check.key("id", text(id));
+    let check = check.condition_expression("attribute_exists(id)");
     check.build().unwrap()
 }
 
@@ -235,12 +234,9 @@ async fn a_commit_takes_two_units_for_the_record_of_its_key_and_for_each_write()
             let writes = orders.fold(Writes::new(), Writes::put_item);
             let committed = shop.commit(&commit_of(&claims), &writes).await;
             assert_eq!(committed, Committed::Written);
-            let units = f64::from(2 + 2 * n);
-            assert_eq!(
-                shop.wire.units(),
-                units,
-                "{n} writes, claimed: {is_claimed}"
-            );
+            let expected = f64::from(2 + 2 * n);
+            let units = shop.wire.units();
+            assert_eq!(units, expected, "{n} writes, claimed: {is_claimed}");
         }
     }
 }

@@ -9,6 +9,7 @@ use sqs_once::store::{Committed, Item, Settlement, StoreErrorKind, Writes};
 use crate::store_suite::commits::{Shop, number, order, shop, taken, text};
 use crate::store_suite::support::{TABLE, new_commit, refused};
 use crate::support::wire::Turn;
+use crate::support::{assert_contains, assert_lacks};
 
 const UNMET: &str = "ConditionalCheckFailed";
 const INVALID: &str = "ValidationError";
@@ -22,10 +23,10 @@ fn writes() -> Writes {
 fn cancelled(reasons: [&str; 3]) -> Turn {
     let reasons = reasons.map(|code| match code {
         "None" => json!({"Code": code}),
-        "Validation of a key" => json!({
-            "Code": "ValidationError",
-            "Message": "The provided key element does not match the schema",
-        }),
+        "Validation of a key" => {
+            let said = "The provided key element does not match the schema";
+            json!({"Code": "ValidationError", "Message": said})
+        }
         _ => json!({"Code": code, "Message": "Details"}),
     });
     let reasons = json!({ "CancellationReasons": reasons });
@@ -61,8 +62,7 @@ async fn what_a_moment_may_change_is_tried_again_whatever_else_is_wrong() {
             let error = shop.fails(&new_commit(), &writes()).await;
             assert_eq!(error.kind(), Throttled, "{reasons:?}");
             assert!(error.is_transient());
-            assert!(error.to_string().contains(whose), "{error}");
-            assert!(error.to_string().contains(code), "{error}");
+            assert_contains!(error.to_string(), whose, code);
             assert_eq!(shop.wire.seen(), ["TransactWriteItems"]);
         }
     }
@@ -116,19 +116,14 @@ async fn a_commit_that_nothing_seems_to_refuse_is_unknown_after_two_tries() {
 #[tokio::test]
 async fn a_write_that_is_wrong_is_named_and_holds_up_no_other_message() {
     let shop = shop().await;
+    let [first, second] = [
+        "write 0 (put into table `orders`)",
+        "write 1 (update of table `stock`)",
+    ];
     for (reasons, named) in [
-        (
-            ["None", INVALID, "None"],
-            "write 1 (update of table `stock`)",
-        ),
-        (
-            ["Validation of a key", "None", "None"],
-            "write 0 (put into table `orders`)",
-        ),
-        (
-            ["ItemCollectionSizeLimitExceeded", "None", "None"],
-            "write 0",
-        ),
+        (["None", INVALID, "None"], second),
+        (["Validation of a key", "None", "None"], first),
+        (["ItemCollectionSizeLimitExceeded", "None", "None"], first),
     ] {
         let settlement = new_commit();
         shop.wire.next([cancelled(reasons)]);
@@ -152,7 +147,7 @@ async fn assert_fails(turns: &[Turn], kind: StoreErrorKind, parts: &[&str]) {
     assert_eq!(error.kind(), kind, "{turns:?}: {error}");
     assert_eq!(error.is_transient(), kind == Throttled, "{turns:?}");
     for part in parts {
-        assert!(error.to_string().contains(part), "{turns:?}: {error}");
+        assert_contains!(error.to_string(), part);
     }
 }
 
@@ -222,9 +217,8 @@ async fn puts_that_only_dynamodb_can_tell_to_be_of_one_item_are_named() {
     let error = shop.fails(&new_commit(), &of_one_item()).await;
     assert_eq!(error.kind(), Other);
     let names = "write 1 (put into table `orders`), write 2 (put into table `orders`)";
-    assert!(error.to_string().contains(names), "{error}");
-    assert!(!error.to_string().contains("o-1"), "{error}");
-    assert!(!error.to_string().contains("write 0"), "{error}");
+    assert_contains!(error.to_string(), names);
+    assert_lacks!(error.to_string(), "o-1", "write 0");
 }
 
 #[tokio::test]

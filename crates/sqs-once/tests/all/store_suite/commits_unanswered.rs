@@ -5,6 +5,7 @@ use sqs_once::idempotency::on_committed;
 use sqs_once::store::{Committed, Store, StoreErrorKind, Writes};
 
 use crate::store_suite::commits::{Shop, order, shop, taken};
+use crate::store_suite::lost_answers::losses;
 use crate::store_suite::support::{new_commit, refused};
 use crate::support::wire::Turn;
 
@@ -25,14 +26,8 @@ fn tokens(shop: &Shop) -> Vec<String> {
 
 #[tokio::test]
 async fn a_commit_whose_answer_was_lost_is_sent_again_and_happens_once() {
-    let failure = r#"{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError"}"#;
-    for loss in [
-        Turn::LoseRequest,
-        Turn::LoseAnswer,
-        Turn::Garble(500, failure.to_owned()),
-        Turn::Garble(503, String::new()),
-        refused("TransactionInProgressException", json!({})),
-    ] {
+    let in_progress = refused("TransactionInProgressException", json!({}));
+    for loss in losses().into_iter().chain([Turn::LoseRequest, in_progress]) {
         let (shop, writes) = three_in_stock().await;
         shop.wire.next([loss.clone()]);
         let settlement = new_commit();

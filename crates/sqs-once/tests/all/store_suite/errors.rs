@@ -7,12 +7,14 @@ use serde_json::json;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, Other, TableNotFound, Throttled, Unanswered,
 };
-use sqs_once::store::{Claimed, DynamoDbStore, Settled, Store, StoreError, StoreErrorKind, Writes};
+use sqs_once::store::{DynamoDbStore, Settled, Store, StoreError, StoreErrorKind, Writes};
 use sqs_once_local::{KeyAttribute, KeyType, TableDescription};
 
 use crate::store_suite::support::{
-    TABLE, client, completion, ids, local, new_claims, new_commit, recording, settlements, store_at,
+    TABLE, client, completion, ids, is_written, new_claims, new_commit, recording, settlements,
+    store_at,
 };
+use crate::support::dynamodb::local;
 use crate::support::wire::{Turn, Wire};
 
 const TYPE: &str = "com.amazonaws.dynamodb.v20120810#";
@@ -59,17 +61,14 @@ async fn a_refused_request_names_its_fix() {
         "RequestLimitExceeded",
         "ReplicatedWriteConflictException",
     ];
+    let missing = ["ResourceNotFoundException"];
     let wrong = [
         "ItemCollectionSizeLimitExceededException",
         "ValidationException",
     ];
     for (codes, kind, fix) in [
         (&denied[..], AccessDenied, "role"),
-        (
-            &["ResourceNotFoundException"],
-            TableNotFound,
-            TABLE_VARIABLE,
-        ),
+        (&missing, TableNotFound, TABLE_VARIABLE),
         (&throttled, Throttled, "capacity"),
         (&wrong, Other, SAID),
     ] {
@@ -130,8 +129,7 @@ async fn a_missing_table_is_recognised_on_every_way() {
         ..TableDescription::default()
     };
     let local = local(&table).await;
-    let store = store_at(&local.endpoint());
-    all_are(&store, TableNotFound, TABLE_VARIABLE).await;
+    all_are(&store_at(&local.endpoint()), TableNotFound, TABLE_VARIABLE).await;
 }
 
 #[tokio::test]
@@ -153,9 +151,8 @@ async fn a_table_with_other_keys_is_recognised_on_every_way() {
             ..TableDescription::default()
         };
         let local = local(&table).await;
-        let store = store_at(&local.endpoint());
         let fix = "partition key `id` of type S";
-        all_are(&store, KeySchema, fix).await;
+        all_are(&store_at(&local.endpoint()), KeySchema, fix).await;
     }
 }
 
@@ -170,8 +167,8 @@ async fn the_texts_of_dynamodb_about_keys_are_recognised() {
         "Key attribute's data type should match its data type in table's schema: Key id",
         "Provided list of item keys contains duplicates",
     ] {
-        let refusal =
-            json!({"__type": "com.amazon.coral.validate#ValidationException", "message": text});
+        let code = "com.amazon.coral.validate#ValidationException";
+        let refusal = json!({"__type": code, "message": text});
         let (_wire, store) = answering(400, &refusal.to_string()).await;
         all_are(&store, KeySchema, text).await;
 
@@ -211,10 +208,7 @@ async fn the_error_of_a_statement_concerns_its_own_entry_alone() {
     let settled = store.settle(&settlements(&claims, &completion())).await;
     for (n, (code, kind, fix)) in failed.into_iter().enumerate() {
         let at = 2 * n;
-        assert!(
-            matches!(claimed[at], Ok(Claimed::Written { .. })),
-            "before {code}"
-        );
+        assert!(is_written(&claimed[at]), "before {code}");
         assert!(matches!(settled[at], Ok(Settled::Written)), "before {code}");
         let claim = claimed[at + 1].as_ref().unwrap_err();
         let errors = [claim, settled[at + 1].as_ref().unwrap_err()];
@@ -231,11 +225,11 @@ async fn a_batch_with_too_few_or_too_many_results_is_unknown_for_all() {
         let answer = json!({"Responses": vec![json!({"TableName": TABLE}); results]});
         let (_wire, store) = answering(200, &answer.to_string()).await;
         let claims = new_claims(2);
-        for claimed in store.claim(&claims).await {
-            assert_eq!(claimed.unwrap_err().kind(), Other);
-        }
-        for settled in store.settle(&settlements(&claims, &completion())).await {
-            assert_eq!(settled.unwrap_err().kind(), Other);
+        let claimed = store.claim(&claims).await.into_iter();
+        let settled = store.settle(&settlements(&claims, &completion())).await;
+        let errors = claimed.map(Result::unwrap_err);
+        for error in errors.chain(settled.into_iter().map(Result::unwrap_err)) {
+            assert_eq!(error.kind(), Other);
         }
     }
 }

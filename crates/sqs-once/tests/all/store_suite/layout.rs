@@ -5,10 +5,11 @@ use serde_json::json;
 use sqs_once::DynamoDbStore;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::ItemId;
-use sqs_once::store::{Claimed, LayoutError, Store, StoreErrorKind, TableLayout};
+use sqs_once::store::{LayoutError, Store, StoreErrorKind, TableLayout};
 use sqs_once_local::{KeyAttribute, TableDescription};
 
-use crate::store_suite::support::{OnDynamoDb, local, new_claims, other_table, store_at};
+use crate::store_suite::support::{OnDynamoDb, is_written, new_claims, other_table, store_at};
+use crate::support::dynamodb::local;
 
 type Setting = (&'static str, fn(TableLayout, &str) -> TableLayout);
 
@@ -74,16 +75,10 @@ fn a_name_that_two_attributes_have_is_refused_whichever_they_are() {
             let layout = TableLayout::default().partition_value("p").sort_key("sk");
             let layout = set_second(set_first(layout, "same"), "same");
             let refusal = refusal(layout).map(|it| it.to_string());
-            let said = |one, other| {
-                format!(
-                    "the table layout's `{one}` and `{other}` are both \"same\": expected different names"
-                )
-            };
-            let expected = [said(first, second), said(second, first)];
-            assert!(
-                refusal.is_some_and(|it| expected.contains(&it)),
-                "{first}, {second}"
-            );
+            let both = [(first, second), (second, first)];
+            let expected = both.map(|(one, other)| format!("the table layout's `{one}` and `{other}` are both \"same\": expected different names"));
+            let is_said = refusal.is_some_and(|it| expected.contains(&it));
+            assert!(is_said, "{first}, {second}");
         }
     }
 }
@@ -137,7 +132,7 @@ async fn the_table_of_the_environment_is_laid_out_by_the_code() {
         let store = DynamoDbStore::from_env().await.unwrap();
         let store = store.layout(layout).unwrap();
         let claimed = store.claim(&new_claims(1)).await;
-        assert!(matches!(claimed[0], Ok(Claimed::Written { .. })));
+        assert!(is_written(&claimed[0]));
         return;
     }
     let table = TableDescription {

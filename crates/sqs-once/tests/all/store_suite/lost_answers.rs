@@ -10,7 +10,7 @@ use crate::store_suite::support::{
 use crate::support::wire::Turn;
 
 /// The ways to lose a write's answer after DynamoDB executed the write.
-fn losses() -> [Turn; 3] {
+pub(crate) fn losses() -> [Turn; 3] {
     let failure = r#"{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError"}"#;
     [
         Turn::LoseAnswer,
@@ -28,6 +28,11 @@ async fn assert_own(network: &Networked, claims: &[Claim]) {
     for (claim, claimed) in claims.iter().zip(network.store.claim(claims).await) {
         assert_eq!(on_claimed(claim, &claimed.unwrap()), OWN);
     }
+    assert_written(network, claims).await;
+}
+
+/// The table has the items of claims of new keys.
+async fn assert_written(network: &Networked, claims: &[Claim]) {
     let written = claims.iter().map(|claim| Some(claim.write(None)));
     assert_eq!(network.items(claims).await, written.collect::<Vec<_>>());
 }
@@ -66,8 +71,7 @@ async fn a_settlement_whose_answer_was_lost_is_sent_again_and_counts_once() {
             }
             network.wire.next([loss.clone()]);
             let sent = settlements(&claims, settling);
-            let settled = network.store.settle(&sent).await;
-            for settled in settled {
+            for settled in network.store.settle(&sent).await {
                 let settled = settled.unwrap();
                 match settling {
                     Settling::Release => assert_eq!(settled, Settled::Written),
@@ -94,8 +98,7 @@ async fn a_claim_that_is_never_answered_is_unknown_and_recognised_when_it_is_sen
             assert_eq!(error.kind(), StoreErrorKind::Unanswered);
             assert!(error.is_transient());
         }
-        let written: Vec<_> = claims.iter().map(|claim| Some(claim.write(None))).collect();
-        assert_eq!(network.items(&claims).await, written);
+        assert_written(&network, &claims).await;
         assert_own(&network, &claims).await;
     }
 }

@@ -1,14 +1,15 @@
 //! The promises of every store, tested on the in-memory store and on the DynamoDB store. The latter uses the real SDK
 //! over HTTP against an embedded DynamoDB.
 
+mod claims;
 mod commits;
 mod commits_refused;
 mod commits_unanswered;
 mod conformance;
 mod errors;
+mod histories;
 mod layout;
 mod lost_answers;
-mod model;
 mod mutants;
 mod refusals;
 mod requests;

@@ -6,7 +6,7 @@ use sqs_once::idempotency::{Completion, on_completed};
 use sqs_once::store::{Claimed, Settled, Settling, Store, StoreErrorKind};
 
 use crate::store_suite::support::{
-    Networked, completion, new_claims, recording, refused as error, rivals, settlements,
+    Networked, completion, is_written, new_claims, recording, refused as error, rivals, settlements,
 };
 use crate::support::wire::Turn;
 
@@ -42,8 +42,7 @@ async fn a_claim_is_refused_by_the_item_that_is_read() {
             let claimed = terse.store.claim(&claims).await;
             let refusal = Claimed::Refused(Box::new(theirs));
             assert_eq!(*claimed[0].as_ref().unwrap(), refusal);
-            let mut others = claimed[1..].iter();
-            assert!(others.all(|other| matches!(other, Ok(Claimed::Written { .. }))));
+            assert!(claimed[1..].iter().all(is_written));
             assert_eq!(terse.wire.seen(), [request, READ]);
         }
     }
@@ -55,7 +54,7 @@ async fn a_claim_whose_refusal_is_gone_is_sent_again_and_granted() {
         let claims = new_claims(1);
         terse.wire.next([refused()]);
         let claimed = terse.store.claim(&claims).await;
-        assert!(matches!(claimed[0], Ok(Claimed::Written { .. })));
+        assert!(is_written(&claimed[0]));
         assert_eq!(terse.items(&claims).await, [Some(claims[0].write(None))]);
         assert_eq!(terse.wire.seen(), [UPDATE, READ, UPDATE]);
     }

@@ -4,7 +4,7 @@ use sqs_once::conformance::claim;
 use sqs_once::store::{Claimed, Settled, Settling, Store};
 
 use crate::store_suite::support::{
-    Networked, completion, ids, new_claims, recording, rivals, settlements,
+    Networked, completion, ids, is_written, new_claims, recording, rivals, settlements,
 };
 
 const BATCH: &str = "BatchExecuteStatement";
@@ -31,8 +31,7 @@ async fn claims_and_settlements_take_one_request_for_every_twenty_five() {
                 if !matches!(settling, Settling::Record { .. }) {
                     let claimed = metered.store.claim(&claims).await;
                     assert_eq!(claimed.len(), keys);
-                    let written = |claimed: &_| matches!(claimed, Ok(Claimed::Written { .. }));
-                    assert!(claimed.iter().all(written));
+                    assert!(claimed.iter().all(is_written));
                     assert_eq!(metered.wire.seen(), requests, "claims of {keys} keys");
                 }
                 let settled = metered.store.settle(&settlements(&claims, &settling)).await;
@@ -54,7 +53,7 @@ async fn a_lone_key_that_was_given_back_takes_two_requests_and_every_other_one()
         metered.store.settle(&released).await;
         metered.wire.seen();
         let claimed = claim(&metered.store, &rivals(&claims)).await;
-        assert!(matches!(claimed[..], [Ok(Claimed::Written { .. })]));
+        assert!(is_written(&claimed[0]));
         assert_eq!(metered.wire.seen(), [UPDATE, UPDATE]);
         let duplicates = claim(&metered.store, &rivals(&claims)).await;
         assert!(matches!(duplicates[..], [Ok(Claimed::Refused(_))]));
@@ -97,11 +96,7 @@ async fn keys_that_have_an_item_take_one_request_more_and_each_that_may_be_claim
         metered.store.settle(&released).await;
         metered.wire.seen();
         let claimed = claim(&metered.store, &rivals(&taken)).await;
-        assert!(
-            claimed[..2]
-                .iter()
-                .all(|it| matches!(it, Ok(Claimed::Written { .. })))
-        );
+        assert!(claimed[..2].iter().all(is_written));
         assert!(matches!(claimed[2..], [Ok(Claimed::Refused(_))]));
         assert_eq!(metered.wire.seen(), [BATCH, READ, UPDATE, UPDATE]);
 

@@ -1,6 +1,5 @@
 //! The stores under test and their raw items.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -17,11 +16,13 @@ use sqs_once::store::{
 use sqs_once::time::Timestamp;
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 
-use crate::support::dynamodb;
+pub(crate) use crate::store_suite::claims::{
+    NOW, completion, is_written, new_claims, rivals, settlements,
+};
+use crate::support::dynamodb::{self, local};
 use crate::support::wire::{Turn, Wire};
 
 pub(crate) const TABLE: &str = "sqs-once";
-pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 
 /// The SDK's client, with pauses so short that a retry does not slow a test.
 pub(crate) fn client(endpoint: &str, attempt_timeout: Duration) -> Client {
@@ -38,12 +39,6 @@ pub(crate) fn client(endpoint: &str, attempt_timeout: Duration) -> Client {
 
 pub(crate) fn store_at(endpoint: &str) -> DynamoDbStore {
     DynamoDbStore::new(client(endpoint, Duration::from_secs(30)), TABLE)
-}
-
-pub(crate) async fn local(table: &TableDescription) -> LocalDynamoDb {
-    let local = LocalDynamoDb::memory().await.unwrap();
-    local.create_table(table).unwrap();
-    local
 }
 
 pub(crate) struct InMemory(pub(crate) MemoryStore);
@@ -104,6 +99,14 @@ pub(crate) fn other_layout() -> TableLayout {
     names.fold(layout, |layout, (_, name, set)| set(layout, name))
 }
 
+/// A store of a table with the default layout, or with [`other_layout`].
+fn laid_out_at(endpoint: &str, other: bool) -> DynamoDbStore {
+    match other {
+        true => store_at(endpoint).layout(other_layout()).unwrap(),
+        false => store_at(endpoint),
+    }
+}
+
 pub(crate) fn other_table() -> TableDescription {
     TableDescription {
         partition_key: KeyAttribute::string(PARTITION_KEY),
@@ -124,23 +127,11 @@ impl OnDynamoDb {
 
     async fn on(table: &TableDescription, other: bool) -> Self {
         let local = local(table).await;
-        let mut started = Self {
+        Self {
             client: client(&local.endpoint(), Duration::from_secs(30)),
-            store: store_at(&local.endpoint()),
+            store: laid_out_at(&local.endpoint(), other),
             local,
             other,
-        };
-        started.store = started.store_at(&started.local.endpoint());
-        started
-    }
-
-    /// A store for this table at another endpoint.
-    pub(crate) fn store_at(&self, endpoint: &str) -> DynamoDbStore {
-        let store = store_at(endpoint);
-        if self.other {
-            store.layout(other_layout()).unwrap()
-        } else {
-            store
         }
     }
 
@@ -150,9 +141,8 @@ impl OnDynamoDb {
             return item;
         }
         let attributes = item.as_object_mut().unwrap();
-        let renamed = OTHER_NAMES.iter();
-        let renamed = renamed
-            .filter_map(|(documented, name, _)| Some((*name, attributes.remove(*documented)?)));
+        let names = OTHER_NAMES.iter();
+        let renamed = names.filter_map(|(old, new, _)| Some((*new, attributes.remove(*old)?)));
         let mut renamed: Value = renamed.collect();
         renamed[PARTITION_KEY] = json!({ "S": PARTITION_VALUE });
         renamed
@@ -166,9 +156,8 @@ impl OnDynamoDb {
         let attributes = item.as_object_mut().unwrap();
         let partition = attributes.remove(PARTITION_KEY);
         assert_eq!(partition, Some(json!({ "S": PARTITION_VALUE })));
-        let renamed = OTHER_NAMES.iter();
-        let renamed = renamed
-            .filter_map(|(documented, name, _)| Some((*documented, attributes.remove(*name)?)));
+        let names = OTHER_NAMES.iter();
+        let renamed = names.filter_map(|(new, old, _)| Some((*new, attributes.remove(*old)?)));
         let renamed = renamed.collect();
         assert!(attributes.is_empty(), "unknown attributes: {attributes:?}");
         renamed
@@ -258,10 +247,7 @@ fn item(mut attributes: Value) -> Item {
     item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
     item.expiration = number("expiration").map(Timestamp::from_secs);
     item.fence = number("fence").map(Fence::from_stored);
-    assert!(
-        attributes.is_empty(),
-        "undocumented attributes: {attributes:?}"
-    );
+    assert!(attributes.is_empty(), "undocumented: {attributes:?}");
     item
 }
 
@@ -287,8 +273,8 @@ impl Networked {
     }
 
     async fn on(table: OnDynamoDb) -> Self {
-        let wire = Wire::to(&table.local.endpoint(), []).await;
-        let store = table.store_at(&wire.endpoint());
+        let wire = Wire::to(&table.local.endpoint()).await;
+        let store = laid_out_at(&wire.endpoint(), table.other);
         Self { table, wire, store }
     }
 
@@ -320,38 +306,6 @@ pub(crate) fn refused(code: &str, mut with: Value) -> Turn {
     Turn::Answer(400, with.to_string())
 }
 
-/// Claims of keys that no other test uses.
-pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let claims = (0..count).map(|_| {
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let id = ItemId::from_stored(format!("tests#{n:064x}"));
-        let [lease, retention] = [60, 3600].map(Duration::from_secs);
-        Claim::new(
-            id,
-            Owner::from_bits(n.into()),
-            NOW,
-            NOW + lease,
-            NOW + retention,
-        )
-    });
-    claims.collect()
-}
-
-/// Claims of the same keys by another worker, a moment later.
-pub(crate) fn rivals(claims: &[Claim]) -> Vec<Claim> {
-    let mut rivals = new_claims(claims.len());
-    for (rival, claim) in rivals.iter_mut().zip(claims) {
-        rival.id = claim.id.clone();
-    }
-    rivals
-}
-
-pub(crate) fn settlements(claims: &[Claim], settling: &Settling) -> Vec<Settlement> {
-    let settled = |claim: &Claim| Settlement::new(claim.id.clone(), claim.owner, settling.clone());
-    claims.iter().map(settled).collect()
-}
-
 /// A commit of the first key.
 pub(crate) fn commit_of(claims: &[Claim]) -> Settlement {
     settlements(claims, &Settling::Commit(recorded())).remove(0)
@@ -364,10 +318,6 @@ pub(crate) fn new_commit() -> Settlement {
 
 pub(crate) fn ids(claims: &[Claim]) -> Vec<ItemId> {
     claims.iter().map(|claim| claim.id.clone()).collect()
-}
-
-pub(crate) fn completion() -> Settling {
-    Settling::complete(NOW + Duration::from_secs(3600), None)
 }
 
 pub(crate) fn recording() -> Settling {

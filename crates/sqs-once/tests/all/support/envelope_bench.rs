@@ -73,8 +73,7 @@ pub(crate) fn envelope_bench(
     envelope: impl Envelope,
     key: impl KeyExtractor<String>,
 ) -> EnvelopeBench {
-    let given = Notes::default();
-    let notes = given.clone();
+    let (given, notes) = Notes::pair();
     let noting = consumer_with(Text).key(key).envelope(envelope).handler(
         move |text: String, sns, event, object| {
             notes.add((text, sns, event, object));

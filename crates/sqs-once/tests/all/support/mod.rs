@@ -71,6 +71,36 @@ impl Order {
     }
 }
 
+/// Asserts that a text contains these parts.
+macro_rules! assert_contains {
+    ($text:expr, $($part:expr),+) => {{
+        let text: &str = &$text;
+        $(assert!(text.contains($part), "{text}");)+
+    }};
+}
+
+/// Asserts that a text contains none of these parts.
+macro_rules! assert_lacks {
+    ($text:expr, $($part:expr),+) => {{
+        let text: &str = &$text;
+        $(assert!(!text.contains($part), "{text}");)+
+    }};
+}
+
+pub(crate) use {assert_contains, assert_lacks};
+
+/// The consumer with this setting, or with its default.
+pub(crate) fn set<V>(
+    consumer: Consumer,
+    value: Option<V>,
+    setter: fn(Consumer, V) -> Consumer,
+) -> Consumer {
+    match value {
+        Some(value) => setter(consumer, value),
+        None => consumer,
+    }
+}
+
 /// A function that takes a key from a payload.
 type Id<T, K> = fn(&T) -> K;
 
@@ -102,6 +132,12 @@ impl<T> Default for Notes<T> {
 }
 
 impl<T> Notes<T> {
+    /// The notes, for a test to read, and for its consumer to add to.
+    pub(crate) fn pair() -> (Self, Self) {
+        let notes = Arc::default();
+        (Self(Arc::clone(&notes)), Self(notes))
+    }
+
     pub(crate) fn add(&self, note: T) {
         self.0.lock().unwrap().push(note);
     }
@@ -260,9 +296,8 @@ pub(crate) fn names(told: &[(String, String)]) -> Vec<&str> {
 
 /// A result of [`handled`], to be compared.
 pub(crate) fn told(ends: &[(String, String)]) -> Vec<(&str, &str)> {
-    ends.iter()
-        .map(|(outcome, reason)| (&**outcome, &**reason))
-        .collect()
+    let told = ends.iter().map(|(outcome, reason)| (&**outcome, &**reason));
+    told.collect()
 }
 
 /// A record, or the ID of an order.
@@ -303,10 +338,8 @@ pub(crate) fn in_groups(records: &str) -> Vec<Value> {
 /// The record in a group of a FIFO queue.
 pub(crate) fn in_group(group: &str, record: Value) -> Value {
     let attributes = json!({ "MessageGroupId": group });
-    with(
-        record,
-        json!({ "attributes": attributes, "eventSourceARN": FIFO }),
-    )
+    let fields = json!({ "attributes": attributes, "eventSourceARN": FIFO });
+    with(record, fields)
 }
 
 /// The record with other values of these fields.
@@ -401,8 +434,7 @@ impl Bench {
 
     /// A consumer that notes its orders, and ends as they request.
     pub(crate) fn noting(&self) -> (Consumer, Seen) {
-        let seen = Seen::default();
-        let notes = seen.clone();
+        let (seen, notes) = Seen::pair();
         let consumer = self.handling(move |order: Order| {
             notes.add(order.id.clone());
             async move { order.obey().await }
@@ -436,11 +468,8 @@ impl Bench {
         event: Value,
         context: Context,
     ) -> Result<SqsBatchResponse, EventError> {
-        let event = serde_json::from_value(event).unwrap();
-        consumer
-            .clone()
-            .call(LambdaEvent::new(event, context))
-            .await
+        let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), context);
+        consumer.clone().call(event).await
     }
 
     /// The deadline of an invocation that begins now.
@@ -457,13 +486,9 @@ impl Bench {
     pub(crate) fn lines(&self) -> Vec<Line> {
         let mut lines = self.log.take("sqs_once::record");
         lines.sort_by_key(|line| {
-            let id = &line["message_id"];
+            let id = line["message_id"].clone();
             let number = id.strip_prefix("m-").and_then(|at| at.parse().ok());
-            (
-                number.unwrap_or(usize::MAX),
-                id.clone(),
-                line["outcome"].clone(),
-            )
+            (number.unwrap_or(usize::MAX), id, line["outcome"].clone())
         });
         lines
     }
@@ -685,9 +710,8 @@ impl Log {
     /// Removes and returns the lines of one target.
     pub(crate) fn take(&self, target: &str) -> Vec<Line> {
         let mut lines = self.lines.lock().unwrap();
-        lines
-            .extract_if(.., |line| line["target"] == target)
-            .collect()
+        let taken = lines.extract_if(.., |line| line["target"] == target);
+        taken.collect()
     }
 
     pub(crate) fn all(&self) -> String {

@@ -36,30 +36,32 @@ struct State {
     upstream: Option<String>,
     turns: VecDeque<Turn>,
     then: Turn,
+    connections: usize,
     seen: Vec<String>,
     bodies: Vec<String>,
     answers: Vec<String>,
 }
 
 impl Wire {
-    /// A proxy to the DynamoDB at `endpoint` with a turn for each of the next requests. Later requests pass.
-    pub(crate) async fn to(endpoint: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
+    /// A proxy to the DynamoDB at `endpoint`.
+    pub(crate) async fn to(endpoint: &str) -> Self {
         let upstream = endpoint.strip_prefix("http://").unwrap().to_owned();
-        Self::start(Some(upstream), turns.into_iter().collect(), Turn::Pass).await
+        Self::start(Some(upstream), Turn::Pass).await
     }
 
     /// A proxy without a server, which treats every request alike.
     pub(crate) async fn always(turn: Turn) -> Self {
-        Self::start(None, VecDeque::new(), turn).await
+        Self::start(None, turn).await
     }
 
-    async fn start(upstream: Option<String>, turns: VecDeque<Turn>, then: Turn) -> Self {
+    async fn start(upstream: Option<String>, then: Turn) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = State {
             upstream,
-            turns,
+            turns: VecDeque::new(),
             then,
+            connections: 0,
             seen: Vec::new(),
             bodies: Vec::new(),
             answers: Vec::new(),
@@ -68,6 +70,7 @@ impl Wire {
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
+                shared.lock().unwrap().connections += 1;
                 tokio::spawn(serve(connection, Arc::clone(&shared)));
             }
         });
@@ -76,6 +79,11 @@ impl Wire {
 
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// The number of connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.state.lock().unwrap().connections
     }
 
     /// The operations since the previous call, in order.

@@ -1,5 +1,5 @@
-//! Runs random histories on the DynamoDB store and on the store in memory, which decides by the protocol's own
-//! functions, and compares them.
+//! Runs random histories on a store and on the store in memory, which decides by the protocol's own functions, and
+//! compares them.
 
 use std::time::Duration;
 
@@ -7,15 +7,17 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 use sqs_once::MemoryStore;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::{
     Claim, Fence, Item, Owner, Recording, Seen, Settlement, Settling, Status, Store, StoreError,
 };
 use sqs_once::time::Timestamp;
 
-use crate::store_suite::support::{NOW, OnDynamoDb};
+const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 
 /// A step of a history.
 #[derive(Clone, Debug)]
@@ -124,7 +126,7 @@ fn step() -> impl Strategy<Value = Step> {
             Step::Settle(settlements.map(new).collect())
         }),
         1 => subsequence((0..KEYS).map(id).collect::<Vec<_>>(), 0..=keys).prop_map(Step::Read),
-        1 => (0..KEYS, item()).prop_map(|(key, mut item)| {
+                2 => (0..KEYS, item()).prop_map(|(key, mut item)| {
             item.id = id(key);
             Step::Plant(item)
         }),
@@ -134,15 +136,14 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Each answer, none of which may be an error.
 fn all<T>(answers: Vec<Result<T, StoreError>>) -> Vec<T> {
-    let answers: Result<_, _> = answers.into_iter().collect();
-    answers.unwrap()
+    answers.into_iter().map(Result::unwrap).collect()
 }
 
 /// Runs the same history on both stores. Compares every answer, and after each step every item.
-async fn compare(table: &OnDynamoDb, steps: Vec<Step>) {
-    let memory = MemoryStore::new();
+async fn compare(fixture: &impl Fixture, steps: Vec<Step>) {
+    let (store, memory) = (fixture.store(), MemoryStore::new());
     for key in 0..KEYS {
-        table.delete(&id(key)).await;
+        fixture.delete(&id(key)).await;
     }
     for step in steps {
         match step.clone() {
@@ -157,42 +158,50 @@ async fn compare(table: &OnDynamoDb, steps: Vec<Step>) {
                 });
                 let claims: Vec<_> = claims.collect();
                 let expected = all(memory.claim(&claims).await);
-                assert_eq!(all(table.store().claim(&claims).await), expected);
+                assert_eq!(all(store.claim(&claims).await), expected, "{step:?}");
             }
             Step::Settle(settlements) => {
                 let expected = all(memory.settle(&settlements).await);
-                assert_eq!(all(table.store().settle(&settlements).await), expected);
+                assert_eq!(all(store.settle(&settlements).await), expected, "{step:?}");
             }
             Step::Read(ids) => {
                 let expected = all(memory.read(&ids).await);
-                assert_eq!(all(table.store().read(&ids).await), expected);
+                assert_eq!(all(store.read(&ids).await), expected, "{step:?}");
             }
             Step::Plant(item) => {
-                table.plant(item.clone()).await;
+                fixture.plant(item.clone()).await;
                 memory.put(item);
             }
             Step::Delete(id) => {
-                table.delete(&id).await;
+                fixture.delete(&id).await;
                 memory.remove(&id);
             }
         }
         for key in 0..KEYS {
-            let found = table.peek(&id(key)).await;
+            let found = fixture.peek(&id(key)).await;
             assert_eq!(found, memory.get(&id(key)), "after {step:?}");
         }
     }
 }
 
-#[test]
-fn the_store_on_dynamodb_agrees_with_the_store_in_memory_on_random_histories() {
+/// Runs this number of random histories on a new store.
+pub(crate) fn agree<F: Fixture>(fixture: impl Future<Output = F>, cases: u32) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let table = runtime.block_on(OnDynamoDb::start());
-    let config = ProptestConfig {
-        cases: 40,
+    let fixture = runtime.block_on(fixture);
+    let mut config = Config {
+        cases,
         failure_persistence: None,
-        ..ProptestConfig::default()
+        ..Config::default()
     };
-    proptest!(config, |(steps in vec(step(), 1..25))| {
-        runtime.block_on(compare(&table, steps));
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(u64::try_from(OsRandom.bits() >> 64).unwrap());
+    }
+    let seed = config.rng_seed;
+    let outcome = TestRunner::new(config).run(&vec(step(), 1..30), |steps| {
+        runtime.block_on(compare(&fixture, steps));
+        Ok(())
     });
+    if let Err(failure) = outcome {
+        panic!("PROPTEST_RNG_SEED={seed}: {failure}");
+    }
 }
