@@ -1,27 +1,19 @@
 //! Asks for confirmation before a change that can't be undone.
 
 use crate::print;
+use anyhow::{Context, Result, bail};
 use std::io::{self, IsTerminal};
 use tokio::sync::oneshot;
 
-/// Why the command changes nothing.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotConfirmed {
-    #[error("there is no terminal to ask on: confirm with --yes")]
-    NoTerminal,
-    #[error("nothing was changed")]
-    Declined,
-    #[error("the answer can't be read")]
-    Read(#[source] io::Error),
-}
+const DECLINED: &str = "nothing was changed";
 
 /// Asks, unless `yes` is set. Accepts only `y` and `yes`.
-pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), NotConfirmed> {
+pub(crate) async fn confirm(question: &str, yes: bool) -> Result<()> {
     if yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(NotConfirmed::NoTerminal);
+        bail!("there is no terminal to ask on: confirm with --yes");
     }
     print::question(&format!("{question} [y/N] "));
     let (sender, receiver) = oneshot::channel();
@@ -32,10 +24,10 @@ pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), NotConfirme
         // The receiver is gone after Ctrl-C.
         let _ = sender.send(read);
     });
-    let answer = receiver.await.map_err(|_| NotConfirmed::Declined)?;
-    let answer = answer.map_err(NotConfirmed::Read)?;
+    let answer = receiver.await.ok().context(DECLINED)?;
+    let answer = answer.context("the answer can't be read")?;
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(NotConfirmed::Declined),
+        _ => bail!(DECLINED),
     }
 }

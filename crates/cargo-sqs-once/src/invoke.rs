@@ -1,12 +1,12 @@
 //! `cargo sqs-once invoke`: sends one event to the real binary.
 
 use crate::cli::{FunctionArgs, InvokeArgs};
-use crate::error::Error;
 use crate::launch::{self, Subject};
 use crate::print;
+use anyhow::{Context, Result};
 use sqs_once_local::{BatchResponse, Event, InvokeError, Report};
 
-pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
+pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     let text = launch::read_event(&args.event)?;
     let subject = Subject::find(&args.function)?;
     // Read the event before the build, so that an error in it shows at once.
@@ -46,5 +46,6 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
         }
     }
     print::answer(&answer)?;
-    Ok(response.map(drop)?)
+    let refused = "Lambda would not accept the function's answer, and would retry the whole batch";
+    response.map(drop).context(refused)
 }

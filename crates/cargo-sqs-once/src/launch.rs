@@ -1,8 +1,8 @@
 //! Prepares a run of the function for `invoke` and `dev`: its event, template, table and environment variables.
 
 use crate::cli::FunctionArgs;
-use crate::error::Error;
 use crate::workspace::{Binary, Workspace};
+use anyhow::{Context, Result};
 use sqs_once_doctor::Function;
 use sqs_once_local::{Launch, LocalDynamoDb, TableDescription, Template};
 use std::io::Read;
@@ -23,7 +23,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    pub(crate) fn find(args: &FunctionArgs) -> Result<Self, Error> {
+    pub(crate) fn find(args: &FunctionArgs) -> Result<Self> {
         let workspace = Workspace::find()?;
         let path = workspace.template(args.template.as_deref());
         let template = path.map(|path| Template::read(&path)).transpose()?;
@@ -49,7 +49,7 @@ impl Subject {
     }
 
     /// The local DynamoDB with every table of the template.
-    pub(crate) async fn dynamodb(&self, reset: bool) -> Result<LocalDynamoDb, Error> {
+    pub(crate) async fn dynamodb(&self, reset: bool) -> Result<LocalDynamoDb> {
         let database = self.workspace.database();
         if reset {
             LocalDynamoDb::remove(&database)?;
@@ -94,15 +94,12 @@ impl Subject {
     }
 }
 
-pub(crate) fn read_event(path: &Path) -> Result<String, Error> {
+pub(crate) fn read_event(path: &Path) -> Result<String> {
     let read = if path.as_os_str() == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(path)
     };
-    read.map_err(|source| Error::ReadEvent {
-        path: path.to_owned(),
-        source,
-    })
+    read.with_context(|| format!("the event {} can't be read", path.display()))
 }

@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
             Command::Key(arguments) => key::key(arguments).await?,
             Command::Dlq(arguments) => dlq::dlq(arguments).await?,
             #[cfg(not(feature = "postgres"))]
-            Command::DeleteExpired(_) => return Err(error::Error::NoPostgres),
+            Command::DeleteExpired(_) => return Err(error::NO_POSTGRES.into()),
             #[cfg(feature = "postgres")]
             Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await?,
             Command::Completions(arguments) => shell::completions(arguments)?,
@@ -57,7 +57,7 @@ async fn main() -> ExitCode {
     let done = tokio::select! {
         // Listen before the work starts: until then, the signal would kill the process without a word.
         biased;
-        Ok(()) = tokio::signal::ctrl_c(), if !listens_itself => Err(error::Error::Interrupted),
+        Ok(()) = tokio::signal::ctrl_c(), if !listens_itself => Err(anyhow::anyhow!(error::INTERRUPTED)),
         done = work => done,
     };
     match done {

@@ -2,26 +2,29 @@
 //!
 //! A reader may close the pipe at any time (`| head`), which is not an error.
 
-use crate::error::Error;
+use crate::error;
+use anyhow::{Context, Error, Result};
 use serde_json::{Map, Value, json};
 use sqs_once_local::{BatchResponse, OUTCOMES, Report, Row};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+pub(crate) const UNWRITTEN: &str = "the result can't be written";
+
 /// Writes the result and a line feed.
-pub(crate) fn result(result: impl AsRef<[u8]>) -> Result<(), Error> {
+pub(crate) fn result(result: impl AsRef<[u8]>) -> Result<()> {
     one_result(result).map(drop)
 }
 
 /// Writes a document as the result.
-pub(crate) fn json(document: &Value) -> Result<(), Error> {
+pub(crate) fn json(document: &Value) -> Result<()> {
     result(json_line(document))
 }
 
 /// Writes one of several results. Returns whether the reader is still there.
-pub(crate) fn one_result(result: impl AsRef<[u8]>) -> Result<bool, Error> {
+pub(crate) fn one_result(result: impl AsRef<[u8]>) -> Result<bool> {
     match line(result) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context(UNWRITTEN),
         written => Ok(written.is_ok()),
     }
 }
@@ -133,7 +136,7 @@ pub(crate) fn escaped(json: &str) -> String {
 }
 
 /// Prints the function's response, which should be JSON.
-pub(crate) fn answer(answer: &[u8]) -> Result<(), Error> {
+pub(crate) fn answer(answer: &[u8]) -> Result<()> {
     result(escaped(&String::from_utf8_lossy(answer)))
 }
 
@@ -258,12 +261,10 @@ fn lines(text: &str) -> String {
 /// Prints an error, its causes, and a hint.
 pub(crate) fn error(error: &Error) {
     let mut text = format!("error: {}\n", lines(&error.to_string()));
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
+    for cause in error.chain().skip(1) {
         text.push_str(&format!("  because: {}\n", lines(&cause.to_string())));
-        source = cause.source();
     }
-    if let Some(help) = error.help() {
+    if let Some(help) = error::help(error) {
         text.push_str(&format!("  help: {help}\n"));
     }
     to_stderr(&text);

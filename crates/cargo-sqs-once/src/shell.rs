@@ -1,12 +1,11 @@
 //! `cargo sqs-once completions` and `man`: scripts and pages generated from the command line's definition.
 
 use crate::cli::Cli;
-use crate::error::Error;
 use crate::print;
+use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
-use std::io;
 use std::path::PathBuf;
 
 /// The name of the binary that cargo runs and shells complete.
@@ -47,17 +46,8 @@ pub(crate) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-/// Why a page can't be shown.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ManError {
-    #[error("there is no subcommand `{name}`; there are: {known}")]
-    NoSuchCommand { name: String, known: String },
-    #[error("the pages can't be written to {folder}", folder = folder.display())]
-    Write { folder: PathBuf, source: io::Error },
-}
-
 /// Writes the completion script.
-pub(crate) fn completions(args: CompletionsArgs) -> Result<(), Error> {
+pub(crate) fn completions(args: CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     let mut command = Cli::command();
     if args.shell == Shell::Bash {
@@ -73,16 +63,14 @@ pub(crate) fn completions(args: CompletionsArgs) -> Result<(), Error> {
 }
 
 /// Writes one page, or all of them.
-pub(crate) fn man(args: ManArgs) -> Result<(), Error> {
+pub(crate) fn man(args: ManArgs) -> Result<()> {
     // The `help` subcommand needs no page.
     let mut command = Cli::command().disable_help_subcommand(true);
     if let Some(folder) = args.dir {
-        let write = |source| ManError::Write {
-            folder: folder.clone(),
-            source,
-        };
-        std::fs::create_dir_all(&folder).map_err(write)?;
-        return Ok(clap_mangen::generate_to(command, &folder).map_err(write)?);
+        let written = std::fs::create_dir_all(&folder)
+            .and_then(|()| clap_mangen::generate_to(command, &folder));
+        return written
+            .with_context(|| format!("the pages can't be written to {}", folder.display()));
     }
     // Gives the subcommands their full names.
     command.build();
@@ -90,16 +78,16 @@ pub(crate) fn man(args: ManArgs) -> Result<(), Error> {
         None => command,
         Some(name) => {
             let found = command.find_subcommand(&name).cloned();
-            found.ok_or_else(|| {
+            found.with_context(|| {
                 let known = command.get_subcommands().map(|one| one.get_name());
-                ManError::NoSuchCommand {
-                    name: print::one_line(&name),
-                    known: known.collect::<Vec<_>>().join(", "),
-                }
+                let known = known.collect::<Vec<_>>().join(", ");
+                let name = print::one_line(&name);
+                format!("there is no subcommand `{name}`; there are: {known}")
             })?
         }
     };
     let mut text = Vec::new();
-    Man::new(page).render(&mut text).map_err(Error::Output)?;
+    let rendered = Man::new(page).render(&mut text);
+    rendered.context(print::UNWRITTEN)?;
     print::result(text.trim_ascii_end())
 }

@@ -1,7 +1,7 @@
 //! The user's cargo workspace: finds the function's binary and builds it.
 
-use crate::error::Error;
 use crate::print;
+use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, Message, Metadata, MetadataCommand, Package};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,9 +22,9 @@ pub(crate) struct Binary {
 
 impl Workspace {
     /// Finds the workspace of the current folder.
-    pub(crate) fn find() -> Result<Self, Error> {
+    pub(crate) fn find() -> Result<Self> {
         let metadata = MetadataCommand::new().no_deps().exec();
-        let metadata = metadata.map_err(Error::Metadata)?;
+        let metadata = metadata.context("this is not a cargo workspace, or cargo can't read it")?;
         Ok(Self { metadata })
     }
 
@@ -71,16 +71,16 @@ impl Workspace {
         &self,
         wanted: Option<&str>,
         in_template: Option<&str>,
-    ) -> Result<Binary, Error> {
+    ) -> Result<Binary> {
         let mut binaries = self.binaries();
         let named = |name: &str| binaries.iter().position(|binary| binary.name == name);
         if let Some(name) = wanted {
             return match named(name) {
                 Some(index) => Ok(binaries.swap_remove(index)),
-                None => Err(Error::NoSuchFunction {
-                    name: name.to_owned(),
-                    known: names(&binaries),
-                }),
+                None => bail!(
+                    "the workspace has no binary called `{name}`; it has: {}",
+                    names(&binaries)
+                ),
             };
         }
         if let Some(index) = in_template.and_then(named) {
@@ -88,11 +88,14 @@ impl Workspace {
         }
         binaries.retain(|binary| binary.is_function);
         match binaries.len() {
-            0 => Err(Error::NoFunction),
+            0 => bail!(
+                "the workspace has no Lambda function: no binary that depends on sqs-once or lambda_runtime"
+            ),
             1 => Ok(binaries.swap_remove(0)),
-            _ => Err(Error::WhichFunction {
-                known: names(&binaries),
-            }),
+            _ => bail!(
+                "the workspace has several Lambda functions: pick one with --function ({})",
+                names(&binaries)
+            ),
         }
     }
 
@@ -126,12 +129,7 @@ impl Workspace {
 
     /// Builds `binary` and returns its path. Shows cargo's progress. With `quiet`, shows cargo's output only on
     /// failure.
-    pub(crate) fn build(
-        &self,
-        binary: &Binary,
-        release: bool,
-        quiet: bool,
-    ) -> Result<PathBuf, Error> {
+    pub(crate) fn build(&self, binary: &Binary, release: bool, quiet: bool) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         // `cargo run` sets variables about this program's own package. Build scripts that read them would see a change,
@@ -161,13 +159,14 @@ impl Workspace {
                 false => Stdio::inherit(),
             })
             .output()
-            .map_err(Error::RunCargo)?;
+            .context("cargo can't be run")?;
         if !output.status.success() {
             print::bytes_to_stderr(&output.stderr);
-            return Err(Error::Build {
-                name: binary.name.clone(),
-                status: output.status,
-            });
+            bail!(
+                "the function `{}` does not build: cargo ended with {}",
+                binary.name,
+                output.status
+            );
         }
         let executable = |message| match message {
             Ok(Message::CompilerArtifact(artifact)) if artifact.target.name == binary.name => {
@@ -177,9 +176,7 @@ impl Workspace {
         };
         let messages = Message::parse_stream(output.stdout.as_slice());
         let built = messages.filter_map(executable).last().map(PathBuf::from);
-        built.ok_or_else(|| Error::NoExecutable {
-            name: binary.name.clone(),
-        })
+        built.with_context(|| format!("cargo built `{}` but did not say where", binary.name))
     }
 }
 

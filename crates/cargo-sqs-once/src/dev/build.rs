@@ -1,11 +1,11 @@
 //! Rebuilds the function on every change and switches the poller to the new binary.
 
-use super::error::DevError;
 use super::watch::Watch;
-use crate::error::Error;
+use crate::error::INTERRUPTED;
 use crate::launch::Subject;
 use crate::print::{self, Style};
 use crate::workspace::{Binary, Workspace};
+use anyhow::{Context, Result, bail};
 use sqs_once_local::{Launch, PollerControls};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,16 +54,14 @@ impl Builder {
     }
 
     /// Points `launch` at a copy of the binary, because the next build may overwrite the original at any time.
-    pub(crate) fn copied(&self, launch: Launch) -> Result<Launch, DevError> {
+    pub(crate) fn copied(&self, launch: Launch) -> Result<Launch> {
         let number = self.copies.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(number.to_string());
         let copy = folder.join(self.executable.file_name().unwrap_or_default());
-        let copied =
-            std::fs::create_dir_all(&folder).and_then(|()| std::fs::copy(&self.executable, &copy));
-        match copied {
-            Ok(_) => Ok(launch.binary(copy)),
-            Err(source) => Err(DevError::Copy { path: copy, source }),
-        }
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::copy(&self.executable, &copy))
+            .with_context(|| format!("the built function can't be copied to {}", copy.display()))?;
+        Ok(launch.binary(copy))
     }
 
     /// Builds whenever a source file has changed. If the build fails, the current binary keeps running.
@@ -89,7 +87,7 @@ impl Builder {
             let since = SystemTime::now();
             let built = self.build().await;
             lock_file = lock();
-            match built.and_then(|()| Ok(self.copied(launch.clone())?)) {
+            match built.and_then(|()| self.copied(launch.clone())) {
                 Ok(launch) => {
                     sources.add_sources(&self.executable, since);
                     controls.replace(launch);
@@ -104,7 +102,7 @@ impl Builder {
     }
 
     /// Builds on a separate thread, so that `dev` can end without waiting for the build.
-    async fn build(&self) -> Result<(), Error> {
+    async fn build(&self) -> Result<()> {
         let (tell, told) = oneshot::channel();
         let (workspace, binary) = (Arc::clone(&self.workspace), Arc::clone(&self.binary));
         let (release, quiet) = (self.release, self.quiet);
@@ -114,7 +112,7 @@ impl Builder {
         });
         match told.await {
             Ok(built) => built.map(|_| ()),
-            Err(_) => Err(Error::Interrupted),
+            Err(_) => bail!(INTERRUPTED),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod args;
 mod build;
-mod error;
 mod plan;
 #[cfg(feature = "aws")]
 mod remote;
@@ -11,28 +10,26 @@ mod show;
 mod watch;
 
 pub(crate) use args::DevArgs;
-pub(crate) use error::DevError;
-#[cfg(feature = "aws")]
-pub(crate) use remote::RemoteError;
 
 use crate::cli::FunctionArgs;
-use crate::error::Error;
+use crate::error::INTERRUPTED;
 use crate::launch::{self, Subject};
 use crate::print::{self, Style};
 use crate::private;
+use anyhow::{Context, Result, bail};
 use build::Builder;
 use humantime::format_duration;
 use plan::Plan;
 use show::{Show, Shown};
 use sqs_once_local::{
     Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer,
-    Page, Poller, PollerError, Queues, REGION, Source, Story, Template,
+    Page, Poller, Queues, REGION, Source, Story, Template,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
+pub(crate) async fn dev(args: DevArgs) -> Result<()> {
     let subject = Subject::find(&args.function)?;
     let mut plan = Plan::new(
         subject.template.as_ref(),
@@ -47,7 +44,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     let report = args.report.clone();
     if let Some(path) = &report {
         // The file's content stays until a new report replaces it.
-        private::append(path).map_err(|source| no_report(path, source))?;
+        private::append(path).with_context(|| no_report(path))?;
     }
 
     let since = SystemTime::now();
@@ -68,7 +65,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     };
     let ended = run.run((executable, since), messages).await;
     let reported = report.map_or(Ok(()), |path| {
-        private::write(&path, &told.report()).map_err(|source| no_report(&path, source))
+        private::write(&path, &told.report()).with_context(|| no_report(&path))
     });
     match (reported, ended) {
         (Ok(()), ended) => ended,
@@ -80,9 +77,8 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     }
 }
 
-fn no_report(path: &Path, source: std::io::Error) -> Error {
-    let path = path.to_owned();
-    DevError::Report { path, source }.into()
+fn no_report(path: &Path) -> String {
+    format!("the report can't be written to {}", path.display())
 }
 
 /// Creates the story of the polled queue, and of its dead-letter queue if that is known.
@@ -98,14 +94,13 @@ fn story(queue_url: Option<&str>, plan: &Plan) -> Story {
 }
 
 /// Reads the messages of `--send`, in order.
-fn to_send(paths: &[PathBuf], queue: &str) -> Result<Vec<NewMessage>, Error> {
+fn to_send(paths: &[PathBuf], queue: &str) -> Result<Vec<NewMessage>> {
     let mut messages = Vec::new();
     for path in paths {
         let text = launch::read_event(path)?;
-        let sent = send::messages(&text, queue).map_err(|source| DevError::Send {
-            path: path.clone(),
-            source,
-        })?;
+        let sent = send::messages(&text, queue);
+        let unsent = || format!("the messages in {} can't be sent", path.display());
+        let sent = sent.with_context(unsent)?;
         messages.extend(sent);
     }
     Ok(messages)
@@ -126,7 +121,7 @@ impl Run {
         self,
         (executable, since): (PathBuf, SystemTime),
         messages: Vec<NewMessage>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let sqs = Arc::new(self.queues().await?);
         let page = self.page(&sqs).await?;
         let launch = self.launch(executable.clone(), &sqs);
@@ -159,23 +154,27 @@ impl Run {
                 self.drive(source, faults, builder, launch).await?;
             }
             #[cfg(not(feature = "aws"))]
-            Some(_) => return Err(DevError::NoAws.into()),
+            Some(_) => bail!(
+                "this build of cargo-sqs-once does not support AWS: build it with the feature `aws` for --queue-url"
+            ),
         }
         end(&mut self.show.end(), &self.plan, &self.args, &sqs)
     }
 
     /// Starts the local queues. With `--queue-url`, they are not polled but the function can send to them.
-    async fn queues(&self) -> Result<LocalSqs, Error> {
+    async fn queues(&self) -> Result<LocalSqs> {
         let mut queues = Queues::default();
         queues.observe(self.observer());
         self.plan.create(&mut queues)?;
         let port = self.args.port.unwrap_or(0);
         let started = LocalSqs::start_on(port, queues).await;
-        Ok(started.map_err(|source| DevError::Listen { port, source })?)
+        let taken = "another --port may be free";
+        started
+            .with_context(|| format!("the local queues can't listen on 127.0.0.1:{port}; {taken}"))
     }
 
     /// Starts the web page. It is read-only for a queue that is not local.
-    async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page, Error> {
+    async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page> {
         let sqs = self.args.queue_url.is_none().then(|| Arc::clone(sqs));
         let port = self.args.page_port.unwrap_or(0);
         Ok(Page::start(self.story.clone(), sqs, port).await?)
@@ -282,10 +281,7 @@ impl Run {
         faults: Faults,
         builder: Builder,
         launch: Launch,
-    ) -> Result<(), Error>
-    where
-        Error: From<PollerError<S::Error>>,
-    {
+    ) -> Result<()> {
         let poller = Poller::new(source, launch.clone(), self.plan.poller.clone());
         let poller = poller.faults(faults).observe(self.observer());
         let controls = poller.controls();
@@ -301,13 +297,13 @@ impl Run {
         self.note("ending after the invocations in flight; press Ctrl-C again to end at once");
         tokio::select! {
             ended = &mut run => Ok(ended?),
-            () = interrupted() => Err(Error::Interrupted),
+            () = interrupted() => bail!(INTERRUPTED),
         }
     }
 }
 
 /// Prints the summary.
-fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<(), Error> {
+fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<()> {
     print::styled_note(Style::Plain, &shown.summary());
     let queues = sqs.queues();
     if args.queue_url.is_some() {
@@ -330,10 +326,11 @@ fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result
     print::styled_note(Style::Plain, &text);
     shown.written()?;
     if args.until_empty && dead > 0 {
-        return Err(DevError::DeadLetters { count: dead }.into());
+        let messages = print::counted(dead as u64, "message is", "messages are");
+        bail!("{messages} in the dead-letter queue");
     }
     if args.until_empty && left > 0 && shown.is_read() {
-        return Err(Error::Interrupted);
+        bail!(INTERRUPTED);
     }
     Ok(())
 }

@@ -1,14 +1,15 @@
 //! Combines the template and the arguments into queues, poller settings and warnings.
 
 use super::args::Settings;
-use super::error::DevError;
 use crate::launch::DEFAULT_TIMEOUT;
+use anyhow::{Result, bail};
 use humantime::format_duration;
 use sqs_once_doctor::{Field, Function, Mapping, Queue};
 use sqs_once_local::{PollerSettings, QueueError, QueueSettings, Queues, Redrive, Template};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+const NO_MAPPING: &str = "the template has no such queue for this function; without --queue the function gets one of its own";
 const DEFAULT_MAX_RECEIVE_COUNT: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
 
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Plan {
         binary: &str,
         wanted: Option<&str>,
         given: &Settings,
-    ) -> Result<Self, DevError> {
+    ) -> Result<Self> {
         let mut warnings = Vec::new();
         let (mapping, queue) = match (template, function) {
             (Some(template), Some(function)) if !given.fifo => {
@@ -41,7 +42,7 @@ impl Plan {
             _ => (None, None),
         };
         if mapping.is_none() && wanted.is_some() {
-            return Err(DevError::NoMapping);
+            bail!(NO_MAPPING);
         }
         let mut queues = template.map(local).unwrap_or_default();
         let queue = queue.unwrap_or_else(|| own_queue(binary, given.fifo, &mut queues));
@@ -105,14 +106,14 @@ impl Plan {
 fn mapping<'a>(
     mut mappings: Vec<(&'a Mapping, Option<String>)>,
     wanted: Option<&str>,
-) -> Result<(Option<&'a Mapping>, Option<String>), DevError> {
+) -> Result<(Option<&'a Mapping>, Option<String>)> {
     if wanted.is_some() {
         mappings.retain(|(_, queue)| queue.as_deref() == wanted);
     }
     if mappings.len() > 1 {
         let names = mappings.into_iter().filter_map(|(_, queue)| queue);
         let known = names.collect::<Vec<_>>().join(", ");
-        return Err(DevError::WhichQueue { known });
+        bail!("the template has several queues for this function: pick one with --queue ({known})");
     }
     let (mapping, queue) = mappings.pop().unzip();
     Ok((mapping, queue.flatten()))
@@ -259,7 +260,7 @@ Resources:
             ScalingConfig: { MaximumConcurrency: 10 }
 ";
 
-    fn plan(template: &str, wanted: Option<&str>, given: &Settings) -> Result<Plan, DevError> {
+    fn plan(template: &str, wanted: Option<&str>, given: &Settings) -> Result<Plan> {
         let template = Template::parse(template).unwrap();
         let function = template.function(None);
         Plan::new(Some(&template), function, "charge", wanted, given)
@@ -360,6 +361,6 @@ Resources:
         let picked = plan(&template, Some("Other"), &Settings::default()).unwrap();
         assert_eq!(picked.queue, "Other");
         let error = plan(&template, Some("None"), &Settings::default()).unwrap_err();
-        assert!(matches!(error, DevError::NoMapping), "{error}");
+        assert_eq!(error.to_string(), NO_MAPPING);
     }
 }

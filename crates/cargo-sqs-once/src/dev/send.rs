@@ -1,19 +1,21 @@
 //! Reads messages from a file of events or bodies.
 
-use super::error::SendError;
+use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use sqs_once_local::{Event, NewMessage};
 
+const NO_RECORDS: &str = "its event has no list of `Records`, each with a `body` that is a text";
+
 /// Reads messages from any text that `invoke` accepts as an event. On a FIFO queue, a message without a group joins the
 /// group `default`, and a message without a deduplication id uses its message id.
-pub(crate) fn messages(text: &str, queue: &str) -> Result<Vec<NewMessage>, SendError> {
+pub(crate) fn messages(text: &str, queue: &str) -> Result<Vec<NewMessage>> {
     let event = Event::parse(text, queue)?;
-    let event: Value = serde_json::from_slice(&event.payload()).map_err(|_| SendError::Records)?;
-    let records = event["Records"].as_array().ok_or(SendError::Records)?;
+    let event: Value = serde_json::from_slice(&event.payload()).context(NO_RECORDS)?;
+    let records = event["Records"].as_array().context(NO_RECORDS)?;
     let is_fifo = queue.ends_with(".fifo");
     records
         .iter()
-        .map(|record| message(record, is_fifo).ok_or(SendError::Records))
+        .map(|record| message(record, is_fifo).context(NO_RECORDS))
         .collect()
 }
 
@@ -86,7 +88,7 @@ mod tests {
     fn an_event_that_is_none_is_refused() {
         for text in [r#"{"Records": 1}"#, r#"{"Records": [{"messageId": "m"}]}"#] {
             let error = messages(text, "q").unwrap_err();
-            assert!(matches!(error, SendError::Records), "{text}: {error}");
+            assert_eq!(error.to_string(), NO_RECORDS, "{text}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Shows events as they happen, as lines for people or as JSON.
 
-use crate::error::Error;
 use crate::print::{self, Style};
-use serde_json::{Value, json};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::json;
 use sqs_once_local::{Answer, LocalEvent, Observer, PollerControls, RecordLine};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -104,12 +105,10 @@ impl Shown {
     }
 
     /// Returns a write error, unless the reader closed standard output.
-    pub(crate) fn written(&mut self) -> Result<(), Error> {
+    pub(crate) fn written(&mut self) -> Result<()> {
         let is_closed = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
-        match self.unwritten.take_if(|error| !is_closed(error)) {
-            Some(error) => Err(Error::Output(error)),
-            None => Ok(()),
-        }
+        let error = self.unwritten.take_if(|error| !is_closed(error));
+        error.map_or(Ok(()), Err).context(print::UNWRITTEN)
     }
 
     /// Formats the counts, such as `12 records: 10 processed, 2 duplicate`.
@@ -313,14 +312,14 @@ fn millis(at: SystemTime) -> u64 {
 
 /// Formats the event as one JSON object, with the time in milliseconds since 1970.
 fn as_json(at: SystemTime, happening: &LocalEvent) -> String {
-    let mut object = json!({"at": millis(at)});
-    // These fields always convert: their names are strings, and their values are types that JSON has.
-    if let (Some(object), Ok(Value::Object(fields))) =
-        (object.as_object_mut(), serde_json::to_value(happening))
-    {
-        object.extend(fields);
+    #[derive(Serialize)]
+    struct Line<'a> {
+        at: u64,
+        #[serde(flatten)]
+        happening: &'a LocalEvent,
     }
-    print::json_line(&object)
+    let at = millis(at);
+    print::json_line(&json!(Line { at, happening }))
 }
 
 #[cfg(test)]

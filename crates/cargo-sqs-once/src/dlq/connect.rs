@@ -1,16 +1,17 @@
 //! Opens the queue and its table, and selects messages, from the arguments.
 
 use super::interrupt::Interrupt;
-use super::{DlqError, QueueArgs, SelectionArgs, StateArg};
+use super::{QueueArgs, SelectionArgs, StateArg};
 use crate::confirm::confirm;
-use crate::error::Error;
+use crate::error::INTERRUPTED;
 use crate::operate::{dead_letters, has_table, namespace};
 use crate::print;
+use anyhow::{Result, bail};
 use sqs_once::key::JsonPointer;
 use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing};
 
 /// Opens the queue, joined with the table if the arguments name one.
-pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters, Error> {
+pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
     let namespace = namespace(&args.table)?;
     let key_from = match args.key_from.is_empty() {
         true => None,
@@ -29,16 +30,16 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters, Error> {
     Ok(queue.key_from(key_from))
 }
 
-pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selection, DlqError> {
+pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selection> {
     Ok(Selection {
         ids: args.ids.iter().cloned().collect(),
         standings: standings(&args.state, queue)?,
     })
 }
 
-pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<Standing>, DlqError> {
+pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<Standing>> {
     if !states.is_empty() && !has_table(&queue.table) {
-        return Err(DlqError::NoTableForState);
+        bail!("--state needs the table: give --table, or set SQS_ONCE_TABLE");
     }
     let standings = states.iter().map(|state| match state {
         StateArg::UnknownKey => Standing::UnknownKey,
@@ -52,15 +53,15 @@ pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<St
 }
 
 /// Asks, unless `yes` is set or Ctrl-C comes first.
-pub(super) async fn ask(question: &str, yes: bool, interrupt: &Interrupt) -> Result<(), Error> {
+pub(super) async fn ask(question: &str, yes: bool, interrupt: &Interrupt) -> Result<()> {
     tokio::select! {
-        answer = confirm(question, yes) => Ok(answer?),
-        () = interrupt.wait() => Err(Error::Interrupted),
+        answer = confirm(question, yes) => answer,
+        () = interrupt.wait() => bail!(INTERRUPTED),
     }
 }
 
 /// Notes the messages of a FIFO queue that SQS returns only after others are gone.
-pub(super) async fn note_behind(queue: &DeadLetters, seen: usize) -> Result<(), Error> {
+pub(super) async fn note_behind(queue: &DeadLetters, seen: usize) -> Result<()> {
     if !queue.is_fifo() {
         return Ok(());
     }
@@ -75,7 +76,7 @@ pub(super) async fn note_behind(queue: &DeadLetters, seen: usize) -> Result<(), 
 }
 
 /// Notes messages in flight, which explain why a queue with messages returns none.
-pub(super) async fn note_in_flight(queue: &DeadLetters) -> Result<(), Error> {
+pub(super) async fn note_in_flight(queue: &DeadLetters) -> Result<()> {
     let (_, in_flight) = queue.count().await?;
     if in_flight > 0 {
         let minutes = DeadLetters::HOLD.as_secs() / 60;

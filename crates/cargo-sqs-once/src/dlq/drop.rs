@@ -1,10 +1,11 @@
 //! `cargo sqs-once dlq drop`.
 
 use super::interrupt::Interrupt;
-use super::{DlqError, DropArgs, connect, shown};
-use crate::error::Error;
+use super::{DropArgs, connect, missing, shown};
+use crate::error::INTERRUPTED;
 use crate::print;
 use crate::private;
+use anyhow::{Context, Result, bail, ensure};
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once_operate::{DeadLetter, DeadLetters};
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), Error> {
+pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     let selection = connect::selection(&args.selection, &args.queue)?;
     let queue = connect::queue(&args.queue).await?;
     let since = Instant::now();
@@ -20,7 +21,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), Er
     let (letters, tally) = queue.hold(&selection, &stop).await?;
     let sure = match tally.missing.is_empty() {
         true => sure(&args, &queue, &letters, tally.seen, interrupt, since).await,
-        false => Err(DlqError::Missing(tally.missing).into()),
+        false => Err(missing(&tally.missing)),
     };
     if let Err(error) = sure {
         put_back(&queue, &letters).await;
@@ -39,10 +40,8 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), Er
     }
     ended?;
     printed?;
-    match dropped == letters.len() {
-        true => Ok(()),
-        false => Err(Error::Interrupted),
-    }
+    ensure!(dropped == letters.len(), INTERRUPTED);
+    Ok(())
 }
 
 /// Checks all conditions for deleting the messages.
@@ -53,10 +52,8 @@ async fn sure(
     seen: usize,
     interrupt: &Interrupt,
     since: Instant,
-) -> Result<(), Error> {
-    if interrupt.is_here() {
-        return Err(Error::Interrupted);
-    }
+) -> Result<()> {
+    ensure!(!interrupt.is_here(), INTERRUPTED);
     if letters.is_empty() {
         print::note("no such messages");
         return Ok(());
@@ -70,13 +67,14 @@ async fn sure(
     connect::ask(&question(letters, queue.url()), args.yes, interrupt).await?;
     // The first of them may be visible again by then, and held by another consumer.
     if since.elapsed() > DeadLetters::HOLD / 2 {
-        return Err(DlqError::TooLate.into());
+        bail!(
+            "the answer took so long that another receiver may have the messages: nothing was dropped"
+        );
     }
     if let Some(path) = &args.save {
-        save(path, letters).map_err(|source| DlqError::Save {
-            path: path.clone(),
-            source,
-        })?;
+        let unsaved = path.display();
+        let unsaved = || format!("the messages can't be saved to {unsaved}: nothing was dropped");
+        save(path, letters).with_context(unsaved)?;
     }
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! `cargo sqs-once dlq list` and `dlq show`.
 
 use super::interrupt::Interrupt;
-use super::{DlqError, ListArgs, ShowArgs, connect, shown};
-use crate::error::Error;
+use super::{ListArgs, ShowArgs, connect, missing, shown};
+use crate::error::INTERRUPTED;
 use crate::print;
+use anyhow::{Result, ensure};
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once_operate::{DeadLetter, Selection};
 
-pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), Error> {
+pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
     let selection = Selection {
         standings: connect::standings(&args.state, &args.queue)?,
         ..Selection::default()
@@ -34,9 +35,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), Er
     if !printed? {
         return Ok(());
     }
-    if interrupt.is_here() {
-        return Err(Error::Interrupted);
-    }
+    ensure!(!interrupt.is_here(), INTERRUPTED);
     match (tally.stopped, listed) {
         (true, _) => print::note(&format!("there are more: these are {listed}")),
         (false, 0) => {
@@ -48,7 +47,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), Er
     Ok(())
 }
 
-pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<(), Error> {
+pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<()> {
     let queue = connect::queue(&args.queue).await?;
     let selection = Selection {
         ids: [args.id].into(),
@@ -61,10 +60,8 @@ pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<(), Er
     };
     let stop = || interrupt.is_here();
     queue.look(&selection, &stop, each).await?;
-    if interrupt.is_here() {
-        return Err(Error::Interrupted);
-    }
-    let letter = found.ok_or(DlqError::Missing(selection.ids))?;
+    ensure!(!interrupt.is_here(), INTERRUPTED);
+    let letter = found.ok_or_else(|| missing(&selection.ids))?;
     match args.json {
         true => print::json(&shown::document(&letter)),
         false => print::result(shown::text(&letter, SystemClock.now()).trim_end()),

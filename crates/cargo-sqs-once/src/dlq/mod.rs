@@ -238,41 +238,23 @@ fn pointer(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Why the command failed.
+/// The error that messages were not found.
 #[cfg(feature = "aws")]
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DlqError {
-    #[error(
-        "which table? Give --table, or set SQS_ONCE_TABLE: without it, the command can't tell which messages are completed (--even-completed sends all of them)"
-    )]
-    NoTable,
-    #[error("--state needs the table: give --table, or set SQS_ONCE_TABLE")]
-    NoTableForState,
-    #[error(
+fn missing(ids: &BTreeSet<String>) -> anyhow::Error {
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+    anyhow::anyhow!(
         "{}: not received from the queue; another receiver may have it, or earlier messages of its FIFO group are before it",
-        .0.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
-    )]
-    Missing(BTreeSet<String>),
-    #[error("{0}")]
-    Stay(String),
-    #[error(
-        "the answer took so long that another receiver may have the messages: nothing was dropped"
-    )]
-    TooLate,
-    #[error("the messages can't be saved to {path}: nothing was dropped", path = path.display())]
-    Save {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+        ids.join(", ")
+    )
 }
 
 #[cfg(not(feature = "aws"))]
-pub(crate) async fn dlq(_: DlqArgs) -> Result<(), crate::error::Error> {
-    Err(crate::error::Error::NoAws)
+pub(crate) async fn dlq(_: DlqArgs) -> anyhow::Result<()> {
+    Err(crate::error::NO_AWS.into())
 }
 
 #[cfg(feature = "aws")]
-pub(crate) async fn dlq(args: DlqArgs) -> Result<(), crate::error::Error> {
+pub(crate) async fn dlq(args: DlqArgs) -> anyhow::Result<()> {
     let interrupt = interrupt::Interrupt::listen();
     match args.command {
         DlqCommand::List(args) => list::list(args, &interrupt).await,

@@ -1,18 +1,20 @@
 //! `cargo sqs-once dlq redrive`.
 
 use super::interrupt::Interrupt;
-use super::{DlqError, RedriveArgs, connect};
-use crate::error::Error;
+use super::{RedriveArgs, connect, missing};
+use crate::error::INTERRUPTED;
 use crate::operate::has_table;
 use crate::print;
+use anyhow::{Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use sqs_once_operate::{DeadLetter, Fate, Standing};
 
-pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<(), Error> {
-    if !args.even_completed && !has_table(&args.queue.table) {
-        return Err(DlqError::NoTable.into());
-    }
+pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<()> {
+    ensure!(
+        args.even_completed || has_table(&args.queue.table),
+        "which table? Give --table, or set SQS_ONCE_TABLE: without it, the command can't tell which messages are completed (--even-completed sends all of them)"
+    );
     let selection = connect::selection(&args.selection, &args.queue)?;
     let queue = connect::queue(&args.queue).await?;
     let to = match &args.to {
@@ -57,11 +59,9 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     }
     printed?;
     ended?;
-    if tally.stopped {
-        return Err(Error::Interrupted);
-    }
+    ensure!(!tally.stopped, INTERRUPTED);
     if !tally.missing.is_empty() {
-        return Err(DlqError::Missing(tally.missing).into());
+        return Err(missing(&tally.missing));
     }
     if tally.seen == 0 {
         connect::note_in_flight(&queue).await?;
@@ -83,10 +83,8 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         .into_iter()
         .filter_map(|(count, why)| reason(count, why));
     let reasons: Vec<String> = reasons.collect();
-    match reasons.is_empty() {
-        true => Ok(()),
-        false => Err(DlqError::Stay(reasons.join("; ")).into()),
-    }
+    ensure!(reasons.is_empty(), reasons.join("; "));
+    Ok(())
 }
 
 fn reason(messages: usize, why: &str) -> Option<String> {

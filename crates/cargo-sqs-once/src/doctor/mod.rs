@@ -2,13 +2,11 @@
 
 mod report;
 
-use crate::error::Error;
 use crate::print;
+use anyhow::{Context, Error, Result};
 use clap::Args;
 use serde_json::json;
-use sqs_once_doctor::{
-    Finding, FixError, RULES, ReadError, Rule, Severity, Source, WriteError, sarif,
-};
+use sqs_once_doctor::{Finding, FixError, RULES, Rule, Severity, Source, sarif};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -67,40 +65,26 @@ fn rule(name: &str) -> Result<&'static Rule, String> {
     })
 }
 
-/// Why a deployment was not checked.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DoctorError {
-    #[error("there is no {} here: name the template or the plan", TEMPLATES.join(", no "))]
-    NoTemplate,
-    #[error("{path} was not examined", path = .path.display())]
-    Read { path: PathBuf, source: ReadError },
-    #[error(transparent)]
-    Write(#[from] WriteError),
-}
-
 /// Checks the deployment, and fixes it if requested.
-pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode, Error> {
+pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
     let default = || TEMPLATES.iter().map(Path::new).find(|path| path.exists());
     let path = arguments.file.as_deref().or_else(default);
-    let path = path.ok_or(DoctorError::NoTemplate)?;
-    let unread = |source| DoctorError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let source = Source::read(path)
-        .map_err(unread)?
-        .allowing(arguments.allow.iter().copied());
+    let path = path.with_context(|| {
+        let none = TEMPLATES.join(", no ");
+        format!("there is no {none} here: name the template or the plan")
+    })?;
+    let unread = || format!("{} was not examined", path.display());
+    let source = Source::read(path).with_context(unread)?;
+    let source = source.allowing(arguments.allow.iter().copied());
     let (fixed, findings) = if arguments.fix {
         let fixes = source.fix().map_err(|error| match error {
-            FixError::Write(error) => DoctorError::Write(error),
-            FixError::Read(error) => unread(error),
-            // The error type may gain variants.
-            error => unread(ReadError::Yaml(Box::new(error))),
+            FixError::Write(error) => error.into(),
+            error => Error::new(error).context(unread()),
         })?;
-        fixes.write().map_err(DoctorError::Write)?;
+        fixes.write()?;
         (fixes.fixed, fixes.left)
     } else {
-        (Vec::new(), source.examine().map_err(unread)?)
+        (Vec::new(), source.examine().with_context(unread)?)
     };
     let all = |findings: &[_]| findings.iter().map(report::json).collect::<Vec<_>>();
     let json = match (arguments.sarif, arguments.json) {

@@ -1,11 +1,11 @@
 //! `cargo sqs-once key forget` and `key complete`.
 
-use super::{ChangeArgs, CompleteArgs, KeyError, shown};
+use super::{ChangeArgs, CompleteArgs, NOT_FOUND, shown};
 use crate::confirm::confirm;
-use crate::error::Error;
 use crate::operate::{keys, moment, namespace};
 use crate::print;
 use crate::private;
+use anyhow::{Context, Error, Result, anyhow, bail};
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::random::OsRandom;
@@ -17,10 +17,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Shows the key, asks, forgets or completes it, and reports the change.
-pub(super) async fn change(
-    args: &ChangeArgs,
-    complete: Option<&CompleteArgs>,
-) -> Result<(), Error> {
+pub(super) async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()> {
     let name = KeyName::read(&args.name.words)?;
     let namespace = namespace(&args.table)?;
     let (keys, place) = keys(&args.account, &args.table).await?;
@@ -38,7 +35,10 @@ pub(super) async fn change(
     {
         let until = item.lease_until.or(item.expiration);
         let until = until.map_or_else(|| "an unknown time".to_owned(), moment);
-        return Err(KeyError::InProgress { until }.into());
+        bail!(
+            "a worker is processing this key until {until}: wait until then, or give \
+             --even-in-progress if the effect may happen twice"
+        );
     }
     let log = args.log.as_deref().map(Log::open).transpose()?;
     if !args.yes {
@@ -78,13 +78,13 @@ pub(super) async fn change(
     let changed = keys.change(change, &id, seen.as_ref(), &OsRandom, at).await;
     let after = match changed {
         Ok(Changed::Written(item)) => item,
-        Ok(Changed::Nothing) => return Err(KeyError::NotFound.into()),
+        Ok(Changed::Nothing) => bail!(NOT_FOUND),
         Ok(Changed::Refused(found)) => {
             match found {
                 Some(item) => show(&item, at),
                 None => print::note("the table no longer has this key"),
             }
-            return Err(KeyError::Changed.into());
+            bail!("the key has changed since it was shown: nothing was written");
         }
         Err(error) => {
             // The write may have succeeded despite the error.
@@ -116,15 +116,15 @@ fn one(
     complete: Option<&CompleteArgs>,
     name: &KeyName,
     namespace: Option<Namespace>,
-) -> Result<(ItemId, Option<Item>), Error> {
+) -> Result<(ItemId, Option<Item>)> {
     if let Some(item) = found.items.pop() {
         return match found.items.len() {
             0 => Ok((item.id.clone(), Some(item))),
-            others => Err(KeyError::Ambiguous(others + 1).into()),
+            others => Err(ambiguous(others + 1)),
         };
     }
     let Some(complete) = complete else {
-        return Err(KeyError::NotFound.into());
+        bail!(NOT_FOUND);
     };
     let keys = name.keys().map_err(sqs_once_operate::Error::from)?;
     match (keys.as_slice(), namespace) {
@@ -132,9 +132,15 @@ fn one(
             let namespace = namespace.readable_keys(complete.readable_keys);
             Ok((namespace.item_id(key), None))
         }
-        ([], _) | (_, None) => Err(KeyError::NotFound.into()),
-        (several, _) => Err(KeyError::Ambiguous(several.len()).into()),
+        ([], _) | (_, None) => bail!(NOT_FOUND),
+        (several, _) => Err(ambiguous(several.len())),
     }
+}
+
+fn ambiguous(keys: usize) -> Error {
+    anyhow!(
+        "this name matches {keys} keys: give the id of one, or the kind of each part (s:42 is text, i:42 an integer)"
+    )
 }
 
 /// The user's name, from the environment.
@@ -150,21 +156,20 @@ struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    fn open(path: &'a Path) -> Result<Self, KeyError> {
-        let file = private::append(path).map_err(|source| KeyError::OpenLog {
-            path: path.to_owned(),
-            source,
-        })?;
+    fn open(path: &'a Path) -> Result<Self> {
+        let shown = path.display();
+        let unopened = || format!("the log {shown} can't be written: nothing was changed");
+        let file = private::append(path).with_context(unopened)?;
         Ok(Self { path, file })
     }
 
-    fn append(mut self, line: &str) -> Result<(), KeyError> {
+    fn append(mut self, line: &str) -> Result<()> {
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         let written = written.and_then(|()| self.file.sync_data());
-        written.map_err(|source| {
+        written.with_context(|| {
             print::note(line);
-            let path = self.path.to_owned();
-            KeyError::WriteLog { path, source }
+            let path = self.path.display();
+            format!("the log {path} can't be written; its line is on standard error")
         })
     }
 }

@@ -1,16 +1,16 @@
 //! `cargo sqs-once key list`.
 
 use super::{ListArgs, StateArg, shown};
-use crate::error::Error;
 use crate::operate::{distance, keys, namespace};
 use crate::print::{self, one_line};
+use anyhow::Result;
 use serde_json::json;
 use sqs_once::store::dynamodb::{Listed, Listing};
 use sqs_once::store::{Item, Status};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once_operate::State;
 
-pub(super) async fn list(args: ListArgs) -> Result<(), Error> {
+pub(super) async fn list(args: ListArgs) -> Result<()> {
     let now = SystemClock.now();
     let namespace = namespace(&args.table)?;
     let states: Vec<State> = args.status.iter().map(|state| state.state()).collect();

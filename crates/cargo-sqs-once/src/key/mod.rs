@@ -203,46 +203,17 @@ struct CompleteArgs {
     change: ChangeArgs,
 }
 
-/// Why the command failed.
 #[cfg(feature = "aws")]
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum KeyError {
-    #[error(
-        "the table does not have this key: no message with it was ever claimed, or its record has \
-         expired and is gone"
-    )]
-    NotFound,
-    #[error(
-        "this name matches {} keys: give the id of one, or the kind of each part (s:42 is text, i:42 an integer)",
-        .0
-    )]
-    Ambiguous(usize),
-    #[error(
-        "a worker is processing this key until {until}: wait until then, or give \
-         --even-in-progress if the effect may happen twice"
-    )]
-    InProgress { until: String },
-    #[error("the key has changed since it was shown: nothing was written")]
-    Changed,
-    #[error("the log {path} can't be written: nothing was changed", path = path.display())]
-    OpenLog {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("the log {path} can't be written; its line is on standard error", path = path.display())]
-    WriteLog {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-}
+const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its record has \
+                         expired and is gone";
 
 #[cfg(not(feature = "aws"))]
-pub(crate) async fn key(_: KeyArgs) -> Result<(), crate::error::Error> {
-    Err(crate::error::Error::NoAws)
+pub(crate) async fn key(_: KeyArgs) -> anyhow::Result<()> {
+    Err(crate::error::NO_AWS.into())
 }
 
 #[cfg(feature = "aws")]
-pub(crate) async fn key(args: KeyArgs) -> Result<(), crate::error::Error> {
+pub(crate) async fn key(args: KeyArgs) -> anyhow::Result<()> {
     match args.command {
         KeyCommand::Show(args) => show::show(args).await,
         KeyCommand::List(args) => list::list(args).await,

@@ -1,20 +1,18 @@
 //! `cargo sqs-once key show`.
 
-use super::{KeyError, ShowArgs, shown};
-use crate::error::Error;
+use super::{NOT_FOUND, ShowArgs, shown};
 use crate::operate::{keys, namespace};
 use crate::print;
+use anyhow::{Result, ensure};
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once_operate::KeyName;
 
-pub(super) async fn show(args: ShowArgs) -> Result<(), Error> {
+pub(super) async fn show(args: ShowArgs) -> Result<()> {
     let name = KeyName::read(&args.name.words)?;
     let namespace = namespace(&args.table)?;
     let (keys, _) = keys(&args.account, &args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?.items;
-    if found.is_empty() {
-        return Err(KeyError::NotFound.into());
-    }
+    ensure!(!found.is_empty(), NOT_FOUND);
     let now = SystemClock.now();
     if args.json {
         let mut documents = found

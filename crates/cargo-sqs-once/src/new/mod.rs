@@ -5,10 +5,10 @@ mod template;
 mod write;
 
 use crate::print;
+use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use template::{Choices, TemplateError};
-use write::WriteError;
+use template::Choices;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,25 +55,9 @@ pub(crate) struct NewArgs {
     json: bool,
 }
 
-/// Why no project was created.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NewError {
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    #[error(
-        "{folder} is not a checkout of sqs-once: it has no crates/sqs-once/Cargo.toml",
-        folder = print::one_line(&.0.display().to_string())
-    )]
-    NoCheckout(PathBuf),
-    #[error("the current folder can't be found")]
-    CurrentFolder(#[source] std::io::Error),
-}
-
 /// Creates the project in the current folder.
-pub(crate) fn new(args: NewArgs) -> Result<(), crate::error::Error> {
-    let here = std::env::current_dir().map_err(NewError::CurrentFolder)?;
+pub(crate) fn new(args: NewArgs) -> Result<()> {
+    let here = std::env::current_dir().context("the current folder can't be found")?;
     let files = make(&args, &here)?;
     let paths: Vec<&str> = files.iter().map(|file| &*file.path).collect();
     if args.json {
@@ -84,7 +68,7 @@ pub(crate) fn new(args: NewArgs) -> Result<(), crate::error::Error> {
     print::result(summary(&args, &paths))
 }
 
-fn make(args: &NewArgs, here: &Path) -> Result<Vec<template::File>, NewError> {
+fn make(args: &NewArgs, here: &Path) -> Result<Vec<template::File>> {
     let choices = Choices {
         fifo: args.fifo,
         sns: args.sns,
@@ -101,8 +85,11 @@ fn make(args: &NewArgs, here: &Path) -> Result<Vec<template::File>, NewError> {
 }
 
 /// The absolute path of the checkout, because the project is in another folder.
-fn checkout(folder: &Path) -> Result<String, NewError> {
-    let no_checkout = || NewError::NoCheckout(folder.to_owned());
+fn checkout(folder: &Path) -> Result<String> {
+    let no_checkout = || {
+        let folder = print::one_line(&folder.display().to_string());
+        anyhow!("{folder} is not a checkout of sqs-once: it has no crates/sqs-once/Cargo.toml")
+    };
     let folder = folder.canonicalize().map_err(|_| no_checkout())?;
     if !folder.join("crates/sqs-once/Cargo.toml").is_file() {
         return Err(no_checkout());

@@ -1,5 +1,6 @@
 //! Renders the project template. `cargo lambda new --template` can read the same folder.
 
+use anyhow::{Context, Result};
 use include_dir::{Dir, DirEntry, include_dir};
 use liquid::{Object, Parser, ParserBuilder, ValueView, object};
 use serde::Deserialize;
@@ -24,21 +25,6 @@ pub(super) struct File {
     /// The path relative to the project's folder, with slashes.
     pub(super) path: String,
     pub(super) content: String,
-}
-
-/// An error in the built-in template.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TemplateError {
-    #[error("the template's {SETTINGS} can't be read")]
-    Settings(#[source] toml::de::Error),
-    #[error("the template's file {path} is not text")]
-    NoText { path: String },
-    #[error("the template's file {path} can't be rendered")]
-    Render {
-        path: String,
-        #[source]
-        source: Box<liquid::Error>,
-    },
 }
 
 /// The parts of `CargoLambda.toml` that this template uses.
@@ -72,15 +58,14 @@ impl Condition {
 }
 
 /// The project's files, sorted by path.
-pub(super) fn render(name: &str, choices: &Choices) -> Result<Vec<File>, TemplateError> {
+pub(super) fn render(name: &str, choices: &Choices) -> Result<Vec<File>> {
     let variables = variables(name, choices);
     let settings = TEMPLATE.get_file(SETTINGS);
     let settings = settings.and_then(|file| file.contents_utf8());
-    let settings: Settings =
-        toml::from_str(settings.unwrap_or_default()).map_err(TemplateError::Settings)?;
+    let settings: Settings = toml::from_str(settings.unwrap_or_default())
+        .with_context(|| format!("the template's {SETTINGS} can't be read"))?;
     let settings = settings.template;
-    let parser = ParserBuilder::with_stdlib().build();
-    let parser = parser.map_err(|error| of_file(SETTINGS, error))?;
+    let parser = ParserBuilder::with_stdlib().build()?;
 
     let mut files = Vec::new();
     for (path, text) in sources(&TEMPLATE)? {
@@ -118,37 +103,25 @@ fn in_quotes(text: &str) -> String {
 }
 
 /// The path and text of every file in the folder and its subfolders.
-fn sources(folder: &'static Dir<'static>) -> Result<Vec<(String, &'static str)>, TemplateError> {
+fn sources(folder: &'static Dir<'static>) -> Result<Vec<(String, &'static str)>> {
     let mut sources = Vec::new();
     for entry in folder.entries() {
         match entry {
             DirEntry::Dir(folder) => sources.extend(self::sources(folder)?),
             DirEntry::File(file) => {
                 let path = file.path().to_string_lossy().replace('\\', "/");
-                match file.contents_utf8() {
-                    Some(text) => sources.push((path, text)),
-                    None => return Err(TemplateError::NoText { path }),
-                }
+                let text = file.contents_utf8();
+                let text =
+                    text.with_context(|| format!("the template's file {path} is not text"))?;
+                sources.push((path, text));
             }
         }
     }
     Ok(sources)
 }
 
-fn liquid(
-    parser: &Parser,
-    path: &str,
-    text: &str,
-    variables: &Object,
-) -> Result<String, TemplateError> {
+fn liquid(parser: &Parser, path: &str, text: &str, variables: &Object) -> Result<String> {
     let template = parser.parse(text);
     let rendered = template.and_then(|template| template.render(variables));
-    rendered.map_err(|error| of_file(path, error))
-}
-
-fn of_file(path: &str, source: liquid::Error) -> TemplateError {
-    TemplateError::Render {
-        path: path.to_owned(),
-        source: Box::new(source),
-    }
+    rendered.with_context(|| format!("the template's file {path} can't be rendered"))
 }

@@ -1,30 +1,11 @@
 //! Connects to the account and the table that arguments and environment select.
 
 use super::{AccountArgs, TableArgs};
-use crate::error::Error;
-use sqs_once::ConfigError;
+use anyhow::{Context, Result};
 use sqs_once::aws_sdk_dynamodb::Client;
-use sqs_once::key::{InvalidNamespace, KeySecret, Namespace};
-use sqs_once::store::{DynamoDbStore, LayoutError, TableLayout};
+use sqs_once::key::{KeySecret, Namespace};
+use sqs_once::store::{DynamoDbStore, TableLayout};
 use sqs_once_operate::{DeadLetters, Keys, SdkConfig, account, sdk_config};
-
-/// Why the connection failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
-    #[error("which table? Give --table, or set SQS_ONCE_TABLE")]
-    NoTable,
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    #[error(transparent)]
-    Namespace(#[from] InvalidNamespace),
-    #[error("the file of --key-secret-file, {path}, can't be read")]
-    SecretFile {
-        path: String,
-        source: std::io::Error,
-    },
-    #[error(transparent)]
-    Secret(#[from] ConfigError),
-}
 
 /// The selected table and its AWS settings.
 pub(crate) struct Place {
@@ -48,8 +29,8 @@ impl Place {
 }
 
 /// Connects to the table's keys. Also returns which table that is.
-pub(crate) async fn keys(account: &AccountArgs, args: &TableArgs) -> Result<(Keys, Place), Error> {
-    let table = table(args).ok_or(ConnectError::NoTable)?;
+pub(crate) async fn keys(account: &AccountArgs, args: &TableArgs) -> Result<(Keys, Place)> {
+    let table = table(args).context("which table? Give --table, or set SQS_ONCE_TABLE")?;
     let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
     Ok((
         keys_in(&config, table.clone(), args)?,
@@ -62,7 +43,7 @@ pub(crate) async fn dead_letters(
     account: &AccountArgs,
     args: &TableArgs,
     queue: Result<&str, &str>,
-) -> Result<DeadLetters, Error> {
+) -> Result<DeadLetters> {
     let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
     let keys = table(args).map(|table| keys_in(&config, table, args));
     let keys = keys.transpose()?;
@@ -73,7 +54,7 @@ pub(crate) async fn dead_letters(
     })
 }
 
-fn keys_in(config: &SdkConfig, table: String, args: &TableArgs) -> Result<Keys, ConnectError> {
+fn keys_in(config: &SdkConfig, table: String, args: &TableArgs) -> Result<Keys> {
     let store = DynamoDbStore::new(Client::new(config), table);
     Ok(Keys::new(store.layout(layout(args))?))
 }
@@ -88,7 +69,7 @@ fn table(args: &TableArgs) -> Option<String> {
 }
 
 /// The consumer's namespace, if the arguments or the environment name one.
-pub(crate) fn namespace(args: &TableArgs) -> Result<Option<Namespace>, ConnectError> {
+pub(crate) fn namespace(args: &TableArgs) -> Result<Option<Namespace>> {
     let name = args.namespace.clone();
     let name = name.or_else(|| variable("SQS_ONCE_NAMESPACE"));
     let Some(namespace) = name.map(Namespace::new).transpose()? else {
@@ -97,10 +78,13 @@ pub(crate) fn namespace(args: &TableArgs) -> Result<Option<Namespace>, ConnectEr
     let Some(path) = &args.key_secret_file else {
         return Ok(Some(namespace));
     };
-    let secret = std::fs::read(path).map_err(|source| ConnectError::SecretFile {
-        path: path.display().to_string(),
-        source,
-    })?;
+    let unread = || {
+        format!(
+            "the file of --key-secret-file, {}, can't be read",
+            path.display()
+        )
+    };
+    let secret = std::fs::read(path).with_context(unread)?;
     Ok(Some(namespace.key_secret(KeySecret::from_stored(secret)?)))
 }
 

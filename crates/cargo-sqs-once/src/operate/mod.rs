@@ -8,6 +8,6 @@ mod words;
 
 pub(crate) use args::{AccountArgs, TableArgs};
 #[cfg(feature = "aws")]
-pub(crate) use connect::{ConnectError, dead_letters, has_table, keys, namespace};
+pub(crate) use connect::{dead_letters, has_table, keys, namespace};
 #[cfg(feature = "aws")]
 pub(crate) use words::{at, distance, moment};
