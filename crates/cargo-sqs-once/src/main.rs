@@ -42,7 +42,11 @@ async fn main() -> ExitCode {
             Command::Invoke(arguments) => invoke::invoke(arguments).await?,
             Command::Dev(arguments) => dev::dev(*arguments).await?,
             Command::Doctor(arguments) => return doctor::doctor(&arguments),
+            #[cfg(not(feature = "aws"))]
+            Command::Key(_) | Command::Dlq(_) => return Err(error::NO_AWS.into()),
+            #[cfg(feature = "aws")]
             Command::Key(arguments) => key::key(arguments).await?,
+            #[cfg(feature = "aws")]
             Command::Dlq(arguments) => dlq::dlq(arguments).await?,
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => return Err(error::NO_POSTGRES.into()),

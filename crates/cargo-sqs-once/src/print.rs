@@ -141,7 +141,6 @@ pub(crate) fn answer(answer: &[u8]) -> Result<()> {
 }
 
 /// Prints a note to standard error.
-#[cfg(feature = "aws")]
 pub(crate) fn note(text: &str) {
     to_stderr(&format!("{}\n", lines(text)));
 }

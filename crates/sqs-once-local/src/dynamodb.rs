@@ -156,14 +156,23 @@ impl LocalDynamoDb {
         Ok(())
     }
 
-    /// Describes the keys of the table `name` in words. Returns `None` if the table does not exist.
+    /// Describes the keys of the table `name` as [`TableDescription::keys`] does. Returns `None` if the table does not exist.
     fn describe_table(&self, name: &str) -> Result<Option<String>, DynamoDbError> {
         let described = request(json!({"TableName": name}))?;
-        match self.database.describe_table(described) {
-            Ok(described) => Ok(Some(keys_of(&answer(described.table)?))),
-            Err(DynoxideError::ResourceNotFoundException(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let table = match self.database.describe_table(described) {
+            Ok(described) => answer(described.table)?,
+            Err(DynoxideError::ResourceNotFoundException(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let list = |name: &str| table[name].as_array().cloned().unwrap_or_default();
+        let (schema, types) = (list("KeySchema"), list("AttributeDefinitions"));
+        let keys = ["HASH", "RANGE"].into_iter().filter_map(|role| {
+            let key = schema.iter().find(|key| key["KeyType"] == role)?;
+            let name = key["AttributeName"].as_str()?;
+            let kind = types.iter().find(|kind| kind["AttributeName"] == name)?;
+            Some(format!("{name} ({})", kind["AttributeType"].as_str()?))
+        });
+        Ok(Some(keys.collect::<Vec<_>>().join(", ")))
     }
 
     /// Returns every item of `table` in DynamoDB's own JSON: `{"id": {"S": "…"}}`. The order is not defined. Only the
@@ -205,21 +214,6 @@ fn request<T: DeserializeOwned>(json: Value) -> Result<T, DynamoDbError> {
 /// Converts an engine's answer to the API's own JSON.
 fn answer(answer: impl Serialize) -> Result<Value, DynamoDbError> {
     serde_json::to_value(answer).map_err(DynamoDbError::Json)
-}
-
-/// Formats the keys of a `DescribeTable` answer as [`TableDescription::keys`] does.
-fn keys_of(described: &Value) -> String {
-    let list = |name: &str| described[name].as_array().cloned().unwrap_or_default();
-    let types = list("AttributeDefinitions");
-    let schema = list("KeySchema");
-    let key = |role: &str| {
-        let key = schema.iter().find(|key| key["KeyType"] == role)?;
-        let name = key["AttributeName"].as_str()?;
-        let kind = types.iter().find(|kind| kind["AttributeName"] == name)?;
-        Some(format!("{name} ({})", kind["AttributeType"].as_str()?))
-    };
-    let keys: Vec<_> = ["HASH", "RANGE"].into_iter().filter_map(key).collect();
-    keys.join(", ")
 }
 
 /// Creates the file, if it does not exist, with mode 0600: it holds business keys and what handlers record.

@@ -145,54 +145,50 @@ async fn connection(stream: TcpStream, routes: Router, mut stopped: watch::Recei
 async fn answer(mut routes: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
     let mut response = match admit(request.uri(), request.headers()) {
         Ok(()) => routes.call(request.map(Body::new)).await?,
-        Err(refused) => refused.into_response(),
+        Err(reason) => refused(reason),
     };
     harden(response.headers_mut());
     Ok(response)
 }
 
-struct Refused(&'static str);
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        // AWS uses these two fields, and the SDKs show both.
-        let body = json!({"__type": "AccessDeniedException", "message": self.0}).to_string();
-        let headers = [
-            (header::CONTENT_TYPE, "application/json"),
-            // Closing frees the slot for a client that the guard admits.
-            (header::CONNECTION, "close"),
-        ];
-        (StatusCode::FORBIDDEN, headers, body).into_response()
-    }
+fn refused(reason: &str) -> Response {
+    // AWS uses these two fields, and the SDKs show both.
+    let body = json!({"__type": "AccessDeniedException", "message": reason}).to_string();
+    let headers = [
+        (header::CONTENT_TYPE, "application/json"),
+        // Closing frees the slot for a client that the guard admits.
+        (header::CONNECTION, "close"),
+    ];
+    (StatusCode::FORBIDDEN, headers, body).into_response()
 }
 
 /// Checks that a request is meant for this machine and does not come from another site's page.
-fn admit(uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
+fn admit(uri: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
     let text = |value: &HeaderValue| value.to_str().unwrap_or("?").to_owned();
     let all = |name: HeaderName| headers.get_all(name).iter().map(text).collect::<Vec<_>>();
     let hosts = all(header::HOST);
     let [host] = hosts.as_slice() else {
-        return Err(Refused("a request must have one Host header"));
+        return Err("a request must have one Host header");
     };
     // An absolute target such as `http://name/path` names the host as well.
     let is_target_ours = uri
         .authority()
         .is_none_or(|name| is_loopback(name.as_str()));
     if !is_loopback(host) || !is_target_ours {
-        return Err(Refused(
+        return Err(
             "the Host must be localhost or a loopback address: a name that leads here may be a web page's",
-        ));
+        );
     }
     let own = format!("http://{host}");
     if all(header::ORIGIN).iter().any(|origin| *origin != own) {
-        return Err(Refused("pages of other origins can't use this server"));
+        return Err("pages of other origins can't use this server");
     }
     let sites = all(HeaderName::from_static("sec-fetch-site"));
     if !sites
         .iter()
         .all(|site| matches!(&**site, "same-origin" | "none"))
     {
-        return Err(Refused("pages of other sites can't use this server"));
+        return Err("pages of other sites can't use this server");
     }
     Ok(())
 }

@@ -67,14 +67,10 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
     let reported = report.map_or(Ok(()), |path| {
         private::write(&path, &told.report()).with_context(|| no_report(&path))
     });
-    match (reported, ended) {
-        (Ok(()), ended) => ended,
-        (Err(error), Ok(())) => Err(error),
-        (Err(error), ended) => {
-            print::error(&error);
-            ended
-        }
+    if let (Err(error), Err(_)) = (&reported, &ended) {
+        print::error(error);
     }
+    ended.and(reported)
 }
 
 fn no_report(path: &Path) -> String {
@@ -150,7 +146,7 @@ impl Run {
             Some(url) => {
                 let source = remote::RemoteQueue::connect(&url, self.observer()).await?;
                 let launch = source.for_function(launch);
-                self.note(&source.introduction());
+                print::note(&source.introduction());
                 self.drive(source, faults, builder, launch).await?;
             }
             #[cfg(not(feature = "aws"))]
@@ -223,17 +219,11 @@ impl Run {
         }
     }
 
-    fn note(&self, text: &str) {
-        for line in text.lines() {
-            print::styled_note(Style::Plain, line);
-        }
-    }
-
     /// Prints what runs and how to send messages to it.
     fn introduce(&self, sqs: &LocalSqs, page: &Page, faults: Faults) {
         let poller = &self.plan.poller;
         let queue = self.args.queue_url.as_deref().unwrap_or(&self.plan.queue);
-        self.note(&format!(
+        print::note(&format!(
             "polling {queue}: batches of up to {}, window {}, up to {} environments, timeout {}",
             poller.batch_size,
             format_duration(poller.window),
@@ -241,7 +231,7 @@ impl Run {
             format_duration(poller.timeout)
         ));
         if let Some(dead_letters) = &self.plan.dead_letters {
-            self.note(&format!("dead letters: {dead_letters}"));
+            print::note(&format!("dead letters: {dead_letters}"));
         }
         if self.args.queue_url.is_none() {
             for warning in &self.plan.warnings {
@@ -252,12 +242,12 @@ impl Run {
                 true => " --message-group-id a",
                 false => "",
             };
-            self.note(&format!(
+            print::note(&format!(
                 "SQS: {endpoint}, queue URL: {url}\n  aws sqs send-message --no-sign-request --region {REGION} \
                  --endpoint-url {endpoint} --queue-url {url}{group} --message-body '{{}}'"
             ));
         }
-        self.note(&format!("page: {}", page.url()));
+        print::note(&format!("page: {}", page.url()));
         let shares = [
             ("duplicate", faults.duplicate),
             ("kill", faults.kill),
@@ -270,7 +260,7 @@ impl Run {
             .collect();
         if !asked.is_empty() {
             let (asked, seed) = (asked.join(", "), faults.seed);
-            self.note(&format!("faults: {asked}; --seed {seed} repeats them"));
+            print::note(&format!("faults: {asked}; --seed {seed} repeats them"));
         }
     }
 
@@ -294,7 +284,7 @@ impl Run {
             () = interrupted() => {}
         }
         controls.stop();
-        self.note("ending after the invocations in flight; press Ctrl-C again to end at once");
+        print::note("ending after the invocations in flight; press Ctrl-C again to end at once");
         tokio::select! {
             ended = &mut run => Ok(ended?),
             () = interrupted() => bail!(INTERRUPTED),
@@ -304,7 +294,7 @@ impl Run {
 
 /// Prints the summary.
 fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<()> {
-    print::styled_note(Style::Plain, &shown.summary());
+    print::note(&shown.summary());
     let queues = sqs.queues();
     if args.queue_url.is_some() {
         for name in queues.names() {
@@ -323,7 +313,7 @@ fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result
         dead = queues.len(dead_letters)?;
         text.push_str(&format!(", in {dead_letters}: {dead}"));
     }
-    print::styled_note(Style::Plain, &text);
+    print::note(&text);
     shown.written()?;
     if args.until_empty && dead > 0 {
         let messages = print::counted(dead as u64, "message is", "messages are");

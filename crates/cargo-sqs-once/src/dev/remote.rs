@@ -228,14 +228,12 @@ impl Source for RemoteQueue {
     }
 }
 
-fn refused(operation: &'static str, error: impl std::error::Error) -> RemoteError {
+fn refused<E>(operation: &'static str, error: E) -> RemoteError
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
     // Not the SDK's debug format, which includes the whole answer with bodies and receipt handles.
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        said.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
+    let said = format!("{:#}", anyhow::Error::new(error));
     RemoteError::Refused { operation, said }
 }
 

@@ -248,11 +248,6 @@ fn missing(ids: &BTreeSet<String>) -> anyhow::Error {
     )
 }
 
-#[cfg(not(feature = "aws"))]
-pub(crate) async fn dlq(_: DlqArgs) -> anyhow::Result<()> {
-    Err(crate::error::NO_AWS.into())
-}
-
 #[cfg(feature = "aws")]
 pub(crate) async fn dlq(args: DlqArgs) -> anyhow::Result<()> {
     let interrupt = interrupt::Interrupt::listen();

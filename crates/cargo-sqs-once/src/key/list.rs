@@ -5,8 +5,8 @@ use crate::operate::{distance, keys, namespace};
 use crate::print::{self, one_line};
 use anyhow::Result;
 use serde_json::json;
+use sqs_once::store::Status;
 use sqs_once::store::dynamodb::{Listed, Listing};
-use sqs_once::store::{Item, Status};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once_operate::State;
 
@@ -76,23 +76,16 @@ fn is_wanted((_, item): &Listed, states: &[State], now: Timestamp) -> bool {
 }
 
 fn line((id, item): &Listed, now: Timestamp) -> String {
-    let (state, lease, expires) = match item {
-        Ok(item) => columns(item, now),
-        Err(_) => ("unreadable", String::new(), String::new()),
-    };
+    let (mut state, mut lease, mut expires) = ("unreadable", String::new(), String::new());
+    let distance = |time: Option<Timestamp>| time.map_or(String::new(), |time| distance(time, now));
+    if let Ok(item) = item {
+        let found = State::from_item(item, now);
+        state = found.name();
+        lease = distance(shown::lease(item, found));
+        expires = distance(item.expiration);
+    }
     let id = one_line(id.as_str());
     format!("{state:12} {lease:14} {expires:14} {id}")
-}
-
-fn columns(item: &Item, now: Timestamp) -> (&'static str, String, String) {
-    let state = State::from_item(item, now);
-    let lease = shown::lease(item, state).map(|lease| distance(lease, now));
-    let expires = item.expiration.map(|expiration| distance(expiration, now));
-    (
-        state.name(),
-        lease.unwrap_or_default(),
-        expires.unwrap_or_default(),
-    )
 }
 
 fn json_line((id, item): &Listed, now: Timestamp) -> String {

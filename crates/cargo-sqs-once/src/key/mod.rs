@@ -207,11 +207,6 @@ struct CompleteArgs {
 const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its record has \
                          expired and is gone";
 
-#[cfg(not(feature = "aws"))]
-pub(crate) async fn key(_: KeyArgs) -> anyhow::Result<()> {
-    Err(crate::error::NO_AWS.into())
-}
-
 #[cfg(feature = "aws")]
 pub(crate) async fn key(args: KeyArgs) -> anyhow::Result<()> {
     match args.command {

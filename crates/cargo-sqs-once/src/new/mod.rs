@@ -58,17 +58,6 @@ pub(crate) struct NewArgs {
 /// Creates the project in the current folder.
 pub(crate) fn new(args: NewArgs) -> Result<()> {
     let here = std::env::current_dir().context("the current folder can't be found")?;
-    let files = make(&args, &here)?;
-    let paths: Vec<&str> = files.iter().map(|file| &*file.path).collect();
-    if args.json {
-        let folder = here.join(&args.name);
-        let folder = folder.to_string_lossy();
-        return print::json(&json!({ "name": args.name, "folder": folder, "files": paths }));
-    }
-    print::result(summary(&args, &paths))
-}
-
-fn make(args: &NewArgs, here: &Path) -> Result<Vec<template::File>> {
     let choices = Choices {
         fifo: args.fifo,
         sns: args.sns,
@@ -80,8 +69,14 @@ fn make(args: &NewArgs, here: &Path) -> Result<Vec<template::File>> {
         sqs_once: args.sqs_once.as_deref().map(checkout).transpose()?,
     };
     let files = template::render(&args.name, &choices)?;
-    write::project(here, &args.name, &files)?;
-    Ok(files)
+    write::project(&here, &args.name, &files)?;
+    let paths: Vec<&str> = files.iter().map(|file| &*file.path).collect();
+    if args.json {
+        let folder = here.join(&args.name);
+        let folder = folder.to_string_lossy();
+        return print::json(&json!({ "name": args.name, "folder": folder, "files": paths }));
+    }
+    print::result(summary(&args, &paths))
 }
 
 /// The absolute path of the checkout, because the project is in another folder.

@@ -22,34 +22,17 @@ mod tests;
 mod warehouse;
 {%- endif %}
 
-{% if effect == "postgres" -%}
-{%- if source == "sns" -%}
+{% if source == "sns" -%}
 use sqs_once::body::Sns;
+{% endif -%}
 use sqs_once::policy::PayloadMismatch;
+{% if effect == "postgres" -%}
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
-{%- else -%}
-use sqs_once::policy::PayloadMismatch;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
-{%- endif %}
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 {%- elsif effect == "dynamodb" -%}
-{%- if source == "sns" -%}
-use sqs_once::body::Sns;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
 {%- else -%}
-use sqs_once::policy::PayloadMismatch;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
-{%- endif %}
-{%- else -%}
-{%- if source == "sns" -%}
-use sqs_once::body::Sns;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
-{%- else -%}
-use sqs_once::policy::PayloadMismatch;
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
-{%- endif %}
 {%- endif %}
 
 use order::OrderPlaced;
@@ -63,6 +46,9 @@ use warehouse::Warehouse;
 key = order.order_id, namespace = "{{ project_name }}"{% if source == "sns" %}, envelope = Sns{% endif %}
 {%- endcapture -%}
 {% if effect == "postgres" -%}
+{%- assign handler = "reserve" -%}
+{%- assign parameter = "store: PostgresStore" -%}
+{%- assign with = "store(store)" -%}
 /// Stores an order, reserves its pieces and records its key in one transaction.
 #[sqs_once::handler({{ settings }})]
 async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
@@ -87,21 +73,10 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
         .map_err(without_values)?;
     Ok(())
 }
-
-/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
-/// dead-letter queue.
-fn consumer(store: PostgresStore) -> Consumer {
-    reserve::consumer()
-        .store(store)
-        .payload_mismatch(PayloadMismatch::Reject)
-}
-
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    let store = PostgresStore::from_env()?; // DATABASE_URL
-    sqs_once::run(consumer(store)).await
-}
 {%- elsif effect == "dynamodb" -%}
+{%- assign handler = "reserve" -%}
+{%- assign parameter = "tables: Tables" -%}
+{%- assign with = "state(tables)" -%}
 /// Stores an order, reserves its pieces and records its key in one transaction.
 #[sqs_once::handler({{ settings }})]
 async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
@@ -110,21 +85,10 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
         .put(&tables.orders, &order)?
         .update(tables.reserve(&order)?))
 }
-
-/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
-/// dead-letter queue.
-fn consumer(tables: Tables) -> Consumer {
-    reserve::consumer()
-        .state(tables)
-        .payload_mismatch(PayloadMismatch::Reject)
-}
-
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    let tables = Tables::from_env()?;
-    sqs_once::run(consumer(tables)).await
-}
 {%- else -%}
+{%- assign handler = "ship" -%}
+{%- assign parameter = "warehouse: Warehouse" -%}
+{%- assign with = "state(warehouse)" -%}
 /// Requests the shipment of one order.
 #[sqs_once::handler({{ settings }})]
 async fn ship(
@@ -135,17 +99,25 @@ async fn ship(
     order.check().terminal()?; // a retry can't fix it
     warehouse.ship(&order, &token).await
 }
+{%- endif %}
 
 /// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
 /// dead-letter queue.
-fn consumer(warehouse: Warehouse) -> Consumer {
-    ship::consumer()
-        .state(warehouse)
+fn consumer({{ parameter }}) -> Consumer {
+    {{ handler }}::consumer()
+        .{{ with }}
         .payload_mismatch(PayloadMismatch::Reject)
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
+{%- if effect == "postgres" %}
+    let store = PostgresStore::from_env()?; // DATABASE_URL
+    sqs_once::run(consumer(store)).await
+{%- elsif effect == "dynamodb" %}
+    let tables = Tables::from_env()?;
+    sqs_once::run(consumer(tables)).await
+{%- else %}
     sqs_once::run(consumer(Warehouse::default())).await
-}
 {%- endif %}
+}

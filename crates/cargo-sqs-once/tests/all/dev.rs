@@ -1,35 +1,10 @@
 //! Runs `cargo sqs-once dev` as a user does, on a project that cargo really builds.
 
-use crate::project::{Lines, Project, Run, Running, http};
+use crate::project::{Lines, Project, Run, Running, TEMPLATE, http};
 use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
-
-const TEMPLATE: &str = "
-Resources:
-  Orders:
-    Type: AWS::SQS::Queue
-    Properties:
-      VisibilityTimeout: 60
-      RedrivePolicy: { deadLetterTargetArn: !GetAtt Dead.Arn, maxReceiveCount: 2 }
-  Dead:
-    Type: AWS::SQS::Queue
-  Payments:
-    Type: AWS::Serverless::Function
-    Properties:
-      Timeout: 50
-      Environment:
-        Variables:
-          SQS_ONCE_NAMESPACE: from-the-template
-          SQS_ONCE_DLQ_URL: !Ref Dead
-      Events:
-        Orders:
-          Type: SQS
-          Properties:
-            Queue: !GetAtt Orders.Arn
-            FunctionResponseTypes: [ReportBatchItemFailures]
-";
 
 impl Project {
     /// The command that handles the event's messages until the queue is empty.
@@ -76,7 +51,7 @@ fn send((endpoint, url): &(String, String), body: &str) {
 
 #[test]
 fn messages_are_handled_once_and_remembered() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.event(&[("m-1", "good"), ("m-2", "good")]);
     let run = project.handle(&[]);
     run.assert_done();
@@ -96,7 +71,7 @@ fn messages_are_handled_once_and_remembered() {
 
 #[test]
 fn what_fails_comes_back_and_ends_in_the_dead_letter_queue_and_in_the_report() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.event(&[("m-good", ""), ("m-poison", "")]);
     let run = project.handle(&["--visibility-timeout", "300ms", "--report", "run.html"]);
     run.assert_failed_with("error: 1 message is in the dead-letter queue");
@@ -126,7 +101,7 @@ fn what_fails_comes_back_and_ends_in_the_dead_letter_queue_and_in_the_report() {
 
 #[test]
 fn a_function_that_does_not_answer_properly_returns_its_batch() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let unreadable = "the whole batch returns to the queue: the answer is not an object";
     for (body, timeout, reason) in [
         ("hang", "400ms", "timed out"),
@@ -142,7 +117,7 @@ fn a_function_that_does_not_answer_properly_returns_its_batch() {
 
 #[test]
 fn json_is_everything_that_happens_and_nothing_else() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.event(&[("m-1", "good")]);
     let run = project.handle(&["--json"]);
     run.assert_done();
@@ -162,7 +137,7 @@ fn json_is_everything_that_happens_and_nothing_else() {
 
 #[test]
 fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.event(&[("m-1", "good")]);
     let run = project.handle(&["--duplicate", "100%", "--seed", "1"]);
     run.assert_done();
@@ -175,7 +150,7 @@ fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
 
 #[test]
 fn a_message_can_be_sent_to_it_its_page_shows_it_and_ctrl_c_ends_it() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let mut dev = project.start(&[]);
     let queue = dev.queue();
     assert!(queue.1.ends_with("/Orders"), "{queue:?}");
@@ -211,7 +186,7 @@ fn a_message_can_be_sent_to_it_its_page_shows_it_and_ctrl_c_ends_it() {
 fn ctrl_c_in_a_terminal_lets_the_invocation_in_flight_finish() {
     use std::os::unix::process::CommandExt;
 
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let wait = format!("wait for {}", door.local_addr().unwrap());
     project.event(&[("m-in-flight", &wait), ("m-left", "good")]);
@@ -233,7 +208,7 @@ fn ctrl_c_in_a_terminal_lets_the_invocation_in_flight_finish() {
 
 #[test]
 fn it_is_rebuilt_on_a_change_and_the_last_build_keeps_running_while_that_fails() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let mut dev = project.start(&[]);
     let queue = dev.queue();
     dev.stderr.until("environment started");
@@ -261,7 +236,7 @@ fn it_is_rebuilt_on_a_change_and_the_last_build_keeps_running_while_that_fails()
 
 #[test]
 fn it_ends_when_nobody_reads_on() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let mut command = project.command("dev", &["--json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -273,7 +248,7 @@ fn it_ends_when_nobody_reads_on() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.event(&[("m-1", "good")]);
     for arguments in [&["--json"][..], &[]] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full");
@@ -284,7 +259,7 @@ fn a_full_disk_is_an_error() {
 
 #[test]
 fn mistakes_are_found_before_anything_is_built() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.write("bad.json", r#"{"Records": [{"messageId": "m-1"}]}"#);
     let report = "the report can't be written to nowhere/run.html";
     for (option, value, message) in [
@@ -301,7 +276,7 @@ fn mistakes_are_found_before_anything_is_built() {
 
 #[test]
 fn a_port_that_is_taken_is_named() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let run = Run::of(project.command("dev", &["--port", &port]));
@@ -315,7 +290,7 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     use sqs_once_local::{LocalSqs, NewMessage, QueueSettings, Queues};
     use std::time::SystemTime;
 
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut queues = Queues::default();
     let name = "elsewhere";

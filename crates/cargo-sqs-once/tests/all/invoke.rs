@@ -1,26 +1,9 @@
 //! Runs `cargo sqs-once invoke` as a user does, on a project that cargo really builds.
 
-use crate::project::{Project, Run, command};
+use crate::project::{Project, Run, TEMPLATE, command};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::Stdio;
-
-const TEMPLATE: &str = "
-Resources:
-  Idempotency:
-    Type: AWS::DynamoDB::Table
-    Properties:
-      KeySchema: [{ AttributeName: id, KeyType: HASH }]
-      AttributeDefinitions: [{ AttributeName: id, AttributeType: S }]
-  Payments:
-    Type: AWS::Serverless::Function
-    Properties:
-      Timeout: 60
-      Environment:
-        Variables:
-          SQS_ONCE_NAMESPACE: from-the-template
-          SQS_ONCE_TABLE: !Ref Idempotency
-";
 
 impl Project {
     fn invoke(&self, arguments: &[&str]) -> Run {
@@ -50,7 +33,7 @@ fn event(records: &[(&str, &str)]) -> String {
 
 #[test]
 fn another_package_may_have_a_binary_of_the_same_name() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.write(
         "lambda_runtime/src/bin/payments.rs",
         "fn main() { unreachable!(\"this is not the function\") }",
@@ -62,7 +45,7 @@ fn another_package_may_have_a_binary_of_the_same_name() {
 
 #[test]
 fn stdout_is_the_response_and_stderr_ends_in_the_table() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let messages = [("m-1", ""), ("poison", ""), ("silent", "")];
     project.write("event.json", &event(&messages));
     let run = project.invoke(&["event.json"]);
@@ -86,7 +69,7 @@ silent      failed                    no record line
 
 #[test]
 fn a_second_run_remembers_the_first_until_it_is_reset() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let event = event(&[("m-1", "good"), ("m-2", "good")]);
     let run = |arguments: &[&str]| {
         let run = project.send(&event, &[&["--json"], arguments].concat());
@@ -102,7 +85,7 @@ fn a_second_run_remembers_the_first_until_it_is_reset() {
 
 #[test]
 fn json_is_the_table_and_nothing_else() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let run = project.send(&event(&[("m-1", ""), ("poison", "")]), &["--json"]);
     let response = r#"{"batchItemFailures":[{"itemIdentifier":"poison"}]}"#;
     assert_eq!(run.stdout, format!("{response}\n"));
@@ -122,7 +105,7 @@ fn json_is_the_table_and_nothing_else() {
 
 #[test]
 fn bare_bodies_and_empty_batches_are_events_too() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let run = project.send("{\"order_id\": 1}\n{\"order_id\": 2}\n", &[]);
     run.says("\n2 records: 2 processed\n");
     run.says("no batch item failures: Lambda deletes all 2 from the queue");
@@ -135,7 +118,7 @@ fn bare_bodies_and_empty_batches_are_events_too() {
 
 #[test]
 fn a_function_that_does_not_answer_properly_is_named_for_what_it_did() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
 
     let run = project.send("crash", &[]);
     run.assert_failed_with("error: the function ended before it answered: exit status: 3");
@@ -165,7 +148,7 @@ fn a_function_that_does_not_answer_properly_is_named_for_what_it_did() {
 
 #[test]
 fn an_answer_is_the_same_json_with_what_is_unsafe_escaped() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let run = project.send("answer with controls", &[]);
     run.assert_done();
     assert_eq!(
@@ -178,7 +161,7 @@ fn an_answer_is_the_same_json_with_what_is_unsafe_escaped() {
 
 #[test]
 fn a_variable_of_the_shell_wins_over_the_templates_but_its_credentials_do_not_reach_the_function() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.write("event.json", &event(&[]));
     let mut command = project.command("invoke", &["event.json"]);
     command
@@ -193,7 +176,7 @@ fn a_variable_of_the_shell_wins_over_the_templates_but_its_credentials_do_not_re
 
 #[test]
 fn mistakes_are_found_before_anything_is_built() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let known = "error: the workspace has no binary called `refunds`; it has: payments";
     let invalid = "error: the event looks like JSON but is not valid JSON";
     for (event, arguments, message) in [
@@ -216,7 +199,7 @@ fn mistakes_are_found_before_anything_is_built() {
 
 #[test]
 fn of_several_functions_one_must_be_picked_or_named_by_the_template() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.write("src/bin/refunds.rs", "fn main() { std::process::exit(9) }");
     let several = "error: the workspace has several Lambda functions: pick one with --function";
     project.send("{}", &[]).assert_failed_with(several);
@@ -234,7 +217,7 @@ fn of_several_functions_one_must_be_picked_or_named_by_the_template() {
 
 #[test]
 fn a_function_that_does_not_build_is_an_error_with_the_compilers_words() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.write("src/main.rs", "fn main() { nonsense }");
     for arguments in [&[][..], &["--json"]] {
         let run = project.send("{}", arguments);
@@ -245,7 +228,7 @@ fn a_function_that_does_not_build_is_an_error_with_the_compilers_words() {
 
 #[test]
 fn tables_of_the_template_are_made_and_one_whose_keys_have_changed_needs_a_reset() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     let event = event(&[]);
     let stock = "
   Stock:
@@ -278,7 +261,7 @@ fn tables_of_the_template_are_made_and_one_whose_keys_have_changed_needs_a_reset
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.write("event.json", &event(&[("m-1", "good")]));
     let mut command = project.command("invoke", &["event.json", "--json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

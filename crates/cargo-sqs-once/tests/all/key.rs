@@ -349,7 +349,7 @@ async fn a_key_that_never_came_is_completed_under_one_name_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_terminal_is_asked_and_only_yes_is_yes() {
+async fn a_terminal_is_asked_and_only_yes_is_yes_and_an_interrupt_is_a_no() {
     let (table, order) = with_order().await;
     for answer in ["n\n", "\n", "yep\n", "\u{4}"] {
         let run = table.asked(&["forget", "order-42"]).answer(answer);
@@ -357,17 +357,12 @@ async fn a_terminal_is_asked_and_only_yes_is_yes() {
         run.says("state       completed");
         assert_eq!(table.item(&order)["owner"]["S"], OWNER);
     }
-    let run = table.asked(&["forget", "order-42"]).answer("y\n");
-    run.assert_done();
-    assert_ne!(table.item(&order)["owner"]["S"], OWNER);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_at_the_question_is_a_no() {
-    let (table, order) = with_order().await;
     let run = table.asked(&["forget", "order-42"]).interrupt();
     run.assert_failed_with("interrupted");
     assert_eq!(table.item(&order)["owner"]["S"], OWNER);
+    let run = table.asked(&["forget", "order-42"]).answer("y\n");
+    run.assert_done();
+    assert_ne!(table.item(&order)["owner"]["S"], OWNER);
 }
 
 #[tokio::test(flavor = "multi_thread")]

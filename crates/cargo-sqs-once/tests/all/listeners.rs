@@ -12,15 +12,6 @@ use std::net::{IpAddr, SocketAddr};
 /// The state of a listening socket.
 const LISTEN: &str = "0A";
 
-const TEMPLATE: &str = "
-Resources:
-  Payments:
-    Type: AWS::Serverless::Function
-    Properties:
-      Timeout: 60
-      Environment: { Variables: { SQS_ONCE_NAMESPACE: listeners } }
-";
-
 /// The addresses that a process listens on.
 fn listeners(process: u32) -> Vec<SocketAddr> {
     let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
@@ -60,7 +51,7 @@ fn address(text: &str) -> SocketAddr {
 
 #[test]
 fn every_listener_of_dev_and_invoke_is_on_loopback_and_refuses_web_pages() {
-    let project = Project::new(TEMPLATE);
+    let project = Project::new();
     project.event(&[("m-1", "hang")]);
     for (command, arguments, expected) in [
         // The page, SQS, DynamoDB and the Runtime API of an environment.

@@ -12,6 +12,38 @@ use std::time::Duration;
 /// Longer than any step takes, even a build beside other builds.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
+/// The template of a project.
+pub(crate) const TEMPLATE: &str = "
+Resources:
+  Idempotency:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      KeySchema: [{ AttributeName: id, KeyType: HASH }]
+      AttributeDefinitions: [{ AttributeName: id, AttributeType: S }]
+  Orders:
+    Type: AWS::SQS::Queue
+    Properties:
+      VisibilityTimeout: 60
+      RedrivePolicy: { deadLetterTargetArn: !GetAtt Dead.Arn, maxReceiveCount: 2 }
+  Dead:
+    Type: AWS::SQS::Queue
+  Payments:
+    Type: AWS::Serverless::Function
+    Properties:
+      Timeout: 50
+      Environment:
+        Variables:
+          SQS_ONCE_NAMESPACE: from-the-template
+          SQS_ONCE_TABLE: !Ref Idempotency
+          SQS_ONCE_DLQ_URL: !Ref Dead
+      Events:
+        Orders:
+          Type: SQS
+          Properties:
+            Queue: !GetAtt Orders.Arn
+            FunctionResponseTypes: [ReportBatchItemFailures]
+";
+
 /// The binary with an environment for one test.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
@@ -114,7 +146,7 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    pub(crate) fn new(template: &str) -> Self {
+    pub(crate) fn new() -> Self {
         let project = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -130,7 +162,7 @@ impl Project {
             "[package]\nname = \"lambda_runtime\"\nedition = \"2024\"\n",
         );
         project.write("lambda_runtime/src/lib.rs", "");
-        project.write("template.yaml", template);
+        project.write("template.yaml", TEMPLATE);
         project
     }
 

@@ -318,16 +318,27 @@ fn a_purge_ends_what_the_queue_had() {
 }
 
 #[test]
-fn a_message_that_its_queue_keeps_no_longer_is_lost_and_says_so() {
-    let mut teller = Teller::new(Limits::default());
-    teller.sent("m-1");
-    teller.tell(&LocalEvent::Expired {
-        queue: QUEUE.to_owned(),
-        message_id: "m-1".to_owned(),
-    });
-    let told = teller.detail("m-1");
-    assert_eq!(told["state"], "expired");
-    assert_eq!(timeline(&told), ["sent", "expired"]);
+fn an_expiry_and_a_fault_stand_in_the_timeline() {
+    let (queue, message_id) = (QUEUE.to_owned(), "m-1".to_owned());
+    let fault = LocalEvent::Fault {
+        what: "the answer was dropped".to_owned(),
+        message_ids: owned(&["m-1", "unknown"]),
+    };
+    for (happening, kind, state) in [
+        (
+            LocalEvent::Expired { queue, message_id },
+            "expired",
+            "expired",
+        ),
+        (fault, "fault", "queued"),
+    ] {
+        let mut teller = Teller::new(Limits::default());
+        teller.sent("m-1");
+        teller.tell(&happening);
+        let told = teller.detail("m-1");
+        assert_eq!(told["state"], state, "{kind}");
+        assert_eq!(timeline(&told), ["sent", kind]);
+    }
 }
 
 #[test]
@@ -337,17 +348,6 @@ fn a_story_that_begins_in_the_middle_says_so() {
     let told = teller.detail("m-1");
     assert_eq!(told["receives"], 3);
     assert_eq!(timeline(&told), ["seen_first", "received"]);
-}
-
-#[test]
-fn a_fault_stands_in_the_timeline() {
-    let mut teller = Teller::new(Limits::default());
-    teller.sent("m-1");
-    teller.tell(&LocalEvent::Fault {
-        what: "the answer was dropped".to_owned(),
-        message_ids: vec!["m-1".to_owned(), "unknown".to_owned()],
-    });
-    assert_eq!(timeline(&teller.detail("m-1")), ["sent", "fault"]);
 }
 
 #[test]

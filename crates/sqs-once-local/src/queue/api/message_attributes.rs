@@ -111,6 +111,7 @@ pub(super) fn md5(attributes: &Map<String, Value>) -> Option<String> {
     let mut names: Vec<_> = attributes.keys().collect();
     names.sort_unstable();
     let mut digested = Vec::new();
+    // The transport type of a value is 1 for text and 2 for binary.
     let mut add = |transport: Option<u8>, bytes: &[u8]| {
         digested.extend(transport);
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -118,26 +119,16 @@ pub(super) fn md5(attributes: &Map<String, Value>) -> Option<String> {
         digested.extend(bytes);
     };
     for name in names {
-        let attribute = &attributes[name];
-        let (transport, value) = value(attribute);
+        let text = |field: &str| attributes[name][field].as_str().unwrap_or_default();
         add(None, name.as_bytes());
-        add(None, data_type(attribute).as_bytes());
-        add(Some(transport), &value);
+        add(None, text("DataType").as_bytes());
+        match text("DataType").starts_with("Binary") {
+            true => add(
+                Some(2),
+                &STANDARD.decode(text("BinaryValue")).unwrap_or_default(),
+            ),
+            false => add(Some(1), text("StringValue").as_bytes()),
+        }
     }
     Some(format!("{:x}", md5::compute(digested)))
-}
-
-fn data_type(attribute: &Value) -> &str {
-    attribute["DataType"].as_str().unwrap_or_default()
-}
-
-/// The transport type (1 for text, 2 for binary) and the bytes of a value.
-fn value(attribute: &Value) -> (u8, Vec<u8>) {
-    if data_type(attribute).starts_with("Binary") {
-        let text = attribute["BinaryValue"].as_str().unwrap_or_default();
-        (2, STANDARD.decode(text).unwrap_or_default())
-    } else {
-        let text = attribute["StringValue"].as_str().unwrap_or_default();
-        (1, text.as_bytes().to_vec())
-    }
 }

@@ -21,7 +21,7 @@ use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use move_task::MoveTasks;
+use move_task::MoveTask;
 use refused::Refused;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -44,7 +44,8 @@ pub(super) struct Api {
     started: SystemTime,
     /// Wakes the requests that wait for messages after every change to a message.
     changed: Arc<Notify>,
-    moves: Mutex<MoveTasks>,
+    /// In the order in which they were started.
+    moves: Mutex<Vec<MoveTask>>,
 }
 
 impl Api {
@@ -66,7 +67,7 @@ impl Api {
         lock(&self.queues)
     }
 
-    fn moves(&self) -> MutexGuard<'_, MoveTasks> {
+    fn moves(&self) -> MutexGuard<'_, Vec<MoveTask>> {
         lock(&self.moves)
     }
 

@@ -6,7 +6,8 @@ use super::{Answer, Api};
 use crate::millis;
 use crate::queue::message::{arn, object};
 use crate::queue::one::is_fifo;
-use serde::Deserialize;
+use crate::queue::queues::Moved;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -15,11 +16,7 @@ use uuid::Uuid;
 /// How many tasks of a queue to remember.
 const MOST_LISTED: usize = 10;
 
-/// The tasks, in the order in which they were started.
-#[derive(Default)]
-pub(super) struct MoveTasks(Vec<MoveTask>);
-
-struct MoveTask {
+pub(super) struct MoveTask {
     handle: String,
     source: String,
     destination: Option<String>,
@@ -28,14 +25,16 @@ struct MoveTask {
     moved: usize,
     started: SystemTime,
     status: Status,
+    failure: Option<&'static str>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
 enum Status {
     Running,
     Completed,
     Cancelled,
-    Failed(&'static str),
+    Failed,
 }
 
 #[derive(Deserialize)]
@@ -74,13 +73,17 @@ pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
     let now = SystemTime::now();
     {
         let mut tasks = api.moves();
-        let mut of_source = tasks.0.iter().filter(|task| task.source == source);
-        if of_source.any(|task| task.status == Status::Running) {
+        let of_source = || tasks.iter().filter(|task| task.source == source);
+        if of_source().any(|task| task.status == Status::Running) {
             let text = "There is already a task running. Only one active task is allowed for a source queue arn at a \
                         given time.";
             return Err(Refused::new("UnsupportedOperation", text));
         }
-        tasks.add(MoveTask {
+        if of_source().count() >= MOST_LISTED {
+            let oldest = tasks.iter().position(|task| task.source == source);
+            oldest.map(|oldest| tasks.remove(oldest));
+        }
+        tasks.push(MoveTask {
             handle: handle.clone(),
             to_move: api.queues().counts(&source, now)?.visible,
             source,
@@ -89,6 +92,7 @@ pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
             moved: 0,
             started: now,
             status: Status::Running,
+            failure: None,
         });
     }
     match rate {
@@ -118,7 +122,7 @@ async fn run(api: Weak<Api>, handle: String, pause: Duration) {
 /// Moves up to `most` messages. Returns whether there may be more.
 fn step(api: &Api, handle: &str, most: usize) -> bool {
     let mut tasks = api.moves();
-    let task = tasks.0.iter_mut().find(|task| task.handle == handle);
+    let task = tasks.iter_mut().find(|task| task.handle == handle);
     let Some(task) = task.filter(|task| task.status == Status::Running) else {
         return false;
     };
@@ -126,16 +130,17 @@ fn step(api: &Api, handle: &str, most: usize) -> bool {
     let now = SystemTime::now();
     let mut new_id = || Uuid::new_v4().to_string();
     let mut queues = api.queues();
-    match queues.move_visible(&task.source, to, most, &mut new_id, now) {
-        Ok(moved) => {
-            task.moved += moved.count;
-            if let Some(failure) = moved.failure {
-                task.status = Status::Failed(failure);
-            } else if moved.count < most {
-                task.status = Status::Completed;
-            }
-        }
-        Err(error) => task.status = Status::Failed(error.code()),
+    let moved = queues.move_visible(&task.source, to, most, &mut new_id, now);
+    let moved = moved.unwrap_or_else(|error| Moved {
+        count: 0,
+        failure: Some(error.code()),
+    });
+    task.moved += moved.count;
+    task.failure = moved.failure;
+    if task.failure.is_some() {
+        task.status = Status::Failed;
+    } else if moved.count < most {
+        task.status = Status::Completed;
     }
     task.status == Status::Running
 }
@@ -145,7 +150,7 @@ pub(super) fn list(api: &Api, request: &Value) -> Answer {
     let source = existing(api, "SourceArn", request)?;
     let most = count("MaxResults", list.max_results, 1..=10, 1)?;
     let tasks = api.moves();
-    let of_source = tasks.0.iter().rev().filter(|task| task.source == source);
+    let of_source = tasks.iter().rev().filter(|task| task.source == source);
     let results: Vec<_> = of_source.take(most).map(MoveTask::entry).collect();
     Ok(json!({"Results": results}))
 }
@@ -153,7 +158,7 @@ pub(super) fn list(api: &Api, request: &Value) -> Answer {
 pub(super) fn cancel(api: &Api, request: &Value) -> Answer {
     let handle = text(request, "TaskHandle")?;
     let mut tasks = api.moves();
-    let task = tasks.0.iter_mut().find(|task| task.handle == handle);
+    let task = tasks.iter_mut().find(|task| task.handle == handle);
     let unknown = || Refused::new("ResourceNotFoundException", "Task does not exist.");
     let task = task.ok_or_else(unknown)?;
     if task.status != Status::Running {
@@ -176,46 +181,20 @@ fn existing(api: &Api, parameter: &str, request: &Value) -> Result<String, Refus
     })
 }
 
-impl MoveTasks {
-    fn add(&mut self, task: MoveTask) {
-        let of_source = self.0.iter().filter(|one| one.source == task.source);
-        if of_source.count() >= MOST_LISTED {
-            let oldest = self.0.iter().position(|one| one.source == task.source);
-            oldest.map(|oldest| self.0.remove(oldest));
-        }
-        self.0.push(task);
-    }
-}
-
 impl MoveTask {
     fn entry(&self) -> Value {
         let is_running = self.status == Status::Running;
-        let failure = match self.status {
-            Status::Failed(reason) => Some(reason),
-            _ => None,
-        };
         let entry = object(json!({
             "TaskHandle": is_running.then_some(&self.handle),
-            "Status": self.status.name(),
+            "Status": self.status,
             "SourceArn": arn(&self.source),
             "DestinationArn": self.destination.as_deref().map(arn),
             "MaxNumberOfMessagesPerSecond": self.rate,
             "ApproximateNumberOfMessagesMoved": self.moved,
             "ApproximateNumberOfMessagesToMove": self.to_move,
-            "FailureReason": failure,
+            "FailureReason": self.failure,
             "StartedTimestamp": millis(self.started),
         }));
         entry.into()
-    }
-}
-
-impl Status {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Running => "RUNNING",
-            Self::Completed => "COMPLETED",
-            Self::Cancelled => "CANCELLED",
-            Self::Failed(_) => "FAILED",
-        }
     }
 }

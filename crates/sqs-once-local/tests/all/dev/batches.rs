@@ -5,18 +5,22 @@ use serde_json::json;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_batch_has_no_more_messages_than_its_size() {
-    let plan = Plan::until_empty().batches_of(2).at_once(1);
-    let mut world = World::start(plan, &["a", "b", "c"]).await;
-    world.end().await.unwrap();
-    assert_eq!(world.batches(), [&["m-1", "m-2"][..], &["m-3"]]);
-}
-
-#[tokio::test]
-async fn a_batch_may_be_larger_than_what_sqs_gives_at_once() {
-    let mut world = World::start(Plan::until_empty().batches_of(25), &[""; 25]).await;
-    world.end().await.unwrap();
-    assert_eq!(world.batches()[0].len(), 25);
+async fn a_batch_has_no_more_messages_than_its_size_and_an_event_no_more_than_six_megabytes() {
+    for (size, body, messages, sizes) in [
+        (2, String::new(), 3, &[2, 1][..]),
+        // SQS gives ten messages at once.
+        (25, String::new(), 25, &[25]),
+        (10, "x".repeat(1_000_000), 8, &[6, 2]),
+    ] {
+        let plan = Plan::until_empty().batches_of(size).at_once(1);
+        let mut world = World::start(plan, &vec![body; messages]).await;
+        world.end().await.unwrap();
+        let batches = world.batches();
+        let lengths: Vec<_> = batches.iter().map(Vec::len).collect();
+        assert_eq!(lengths, sizes, "batches of {size}");
+        let sent: Vec<_> = (1..=messages).map(|number| format!("m-{number}")).collect();
+        assert_eq!(batches.concat(), sent, "batches of {size}");
+    }
 }
 
 #[tokio::test]
@@ -40,15 +44,6 @@ async fn a_window_ends_also_when_the_batch_is_not_full() {
     let mut world = World::start(plan, &["a"]).await;
     world.end().await.unwrap();
     assert_eq!(world.deleted(), ["m-1"]);
-}
-
-#[tokio::test]
-async fn an_event_has_no_more_than_six_megabytes() {
-    let bodies = vec!["x".repeat(1_000_000); 8];
-    let mut world = World::start(Plan::until_empty(), &bodies).await;
-    world.end().await.unwrap();
-    let sizes: Vec<_> = world.batches().iter().map(Vec::len).collect();
-    assert_eq!(sizes, [6, 2]);
 }
 
 #[tokio::test]
