@@ -90,8 +90,6 @@ impl From<&str> for Step {
 
 /// The path to a value below `path`.
 pub(crate) fn below(path: &Path, keys: &[&str]) -> Path {
-    path.iter()
-        .cloned()
-        .chain(keys.iter().map(|&key| key.into()))
-        .collect()
+    let keys = keys.iter().map(|&key| key.into());
+    path.iter().cloned().chain(keys).collect()
 }

@@ -1,5 +1,6 @@
 //! The permissions that IAM policies grant.
 
+use crate::field::Place;
 use crate::model::{Permissions, Scope, Statement, Target};
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ fn actions(service: &str, names: &str) -> Vec<String> {
 
 /// The actions that an AWS managed policy allows on queues and tables. `name` is the policy's name or ARN; `None` if
 /// this table does not list it.
-pub(crate) fn managed_policy(name: &str) -> Option<Vec<String>> {
+fn managed_policy(name: &str) -> Option<Vec<String>> {
     Some(match name.rsplit('/').next().unwrap_or(name) {
         "AWSLambdaSQSQueueExecutionRole" => {
             actions("sqs", "ReceiveMessage DeleteMessage GetQueueAttributes")
@@ -36,38 +37,25 @@ pub(crate) fn managed_policy(name: &str) -> Option<Vec<String>> {
     })
 }
 
-/// The scope of an AWS managed policy. It applies to any resource, but the doctor reports only wildcard actions.
-pub(crate) fn managed_scope(actions: &[String]) -> Scope {
-    match actions.iter().any(|action| action.contains('*')) {
-        true => Scope::Everything,
-        false => Scope::Unknown,
-    }
-}
-
 /// The actions that a SAM policy template allows, and the parameter that names the queue or table.
 pub(crate) fn sam_policy_template(name: &str) -> Option<(Vec<String>, &'static str)> {
-    let (service, parameter, names) = match name {
-        "SQSPollerPolicy" => (
-            "sqs",
-            "QueueName",
-            "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage",
-        ),
-        "SQSSendMessagePolicy" => ("sqs", "QueueName", "SendMessage"),
-        "DynamoDBCrudPolicy" => (
-            "dynamodb",
-            "TableName",
+    let names = match name {
+        "SQSPollerPolicy" => {
+            "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage"
+        }
+        "SQSSendMessagePolicy" => "SendMessage",
+        "DynamoDBCrudPolicy" => {
             "GetItem DeleteItem PutItem Scan Query UpdateItem BatchWriteItem BatchGetItem DescribeTable \
-             ConditionCheckItem",
-        ),
-        "DynamoDBWritePolicy" => ("dynamodb", "TableName", "PutItem UpdateItem BatchWriteItem"),
-        "DynamoDBReadPolicy" => (
-            "dynamodb",
-            "TableName",
-            "GetItem Scan Query BatchGetItem DescribeTable",
-        ),
+             ConditionCheckItem"
+        }
+        "DynamoDBWritePolicy" => "PutItem UpdateItem BatchWriteItem",
+        "DynamoDBReadPolicy" => "GetItem Scan Query BatchGetItem DescribeTable",
         _ => return None,
     };
-    Some((actions(service, names), parameter))
+    Some(match name.starts_with("SQS") {
+        true => (actions("sqs", names), "QueueName"),
+        false => (actions("dynamodb", names), "TableName"),
+    })
 }
 
 /// The scope of a statement's resource. `target` resolves a complete text to a resource.
@@ -93,6 +81,40 @@ pub(crate) fn scope(text: &str, target: impl Fn(&str) -> Option<Target>) -> Scop
 }
 
 impl Permissions {
+    /// No permissions yet, of which every one will be read.
+    pub(crate) fn complete() -> Self {
+        Self {
+            is_complete: true,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the AWS managed policy of this name or ARN. Returns whether the doctor knows it.
+    pub(crate) fn add_managed(&mut self, name: &str, place: Place) -> bool {
+        let Some(actions) = managed_policy(name) else {
+            return false;
+        };
+        // The policy applies to any resource, but the doctor reports only wildcard actions.
+        let scope = match actions.iter().any(|action| action.contains('*')) {
+            true => Scope::Everything,
+            false => Scope::Unknown,
+        };
+        self.add(place, actions, scope);
+        true
+    }
+
+    /// Adds the actions that a policy allows.
+    pub(crate) fn add(&mut self, place: Place, actions: Vec<String>, resource: Scope) {
+        if !actions.is_empty() {
+            self.statements.push(Statement {
+                place,
+                allows: true,
+                actions,
+                resources: vec![resource],
+            });
+        }
+    }
+
     /// Whether the policies may allow the action on a resource of the deployment.
     pub(crate) fn may(&self, action: &str, resource: &str) -> bool {
         let allows = |statement: &Statement| {
@@ -124,32 +146,32 @@ impl Permissions {
 ///
 /// A value that is unknown before the deployment is null in `policy`, and counts as a match.
 pub(crate) fn denies_plain_http(policy: &Value, is_queue: impl Fn(&str) -> bool) -> bool {
-    let is_or_null = |value: &Value, is: &dyn Fn(&str) -> bool| {
-        value.is_null() || value.as_str().is_some_and(is)
-    };
-    let any = |value: &Value, is: &dyn Fn(&str) -> bool| match value {
-        Value::Array(all) => all.iter().any(|one| is_or_null(one, is)),
-        one => is_or_null(one, is),
+    let any = |value: &Value, is: &dyn Fn(&str) -> bool| {
+        let mut all = one_or_many(value).iter();
+        all.any(|one| one.is_null() || one.as_str().is_some_and(is))
     };
     let denies = |statement: &Value| {
         let principal = &statement["Principal"];
         let action = &statement["Action"];
         any(&statement["Effect"], &|effect| effect == "Deny")
             && statement.get("NotPrincipal").is_none()
-            && any(principal.get("AWS").unwrap_or(principal), &|name| {
-                name == "*"
-            })
+            && any(principal.get("AWS").unwrap_or(principal), &|it| it == "*")
             && ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage"]
                 .iter()
                 .all(|name| any(action, &|pattern| matches(pattern, name)))
-            && any(&statement["Resource"], &|text| {
-                text.contains('*') || is_queue(text)
+            && any(&statement["Resource"], &|it| {
+                it.contains('*') || is_queue(it)
             })
             && is_without_tls(&statement["Condition"])
     };
-    match &policy["Statement"] {
-        Value::Array(statements) => statements.iter().any(denies),
-        statement => denies(statement),
+    one_or_many(&policy["Statement"]).iter().any(denies)
+}
+
+/// The values of a list. Any other value counts as a list of one.
+pub(crate) fn one_or_many(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(all) => all,
+        one => std::slice::from_ref(one),
     }
 }
 
@@ -164,10 +186,8 @@ fn is_without_tls(condition: &Value) -> bool {
         };
         matches!(&**operator, "Bool" | "BoolIfExists")
             && keys.iter().all(|(key, value)| {
-                let values = value
-                    .as_array()
-                    .map_or(std::slice::from_ref(value), Vec::as_slice);
-                key.eq_ignore_ascii_case("aws:SecureTransport") && values.iter().all(is_false)
+                let is_tls = key.eq_ignore_ascii_case("aws:SecureTransport");
+                is_tls && one_or_many(value).iter().all(is_false)
             })
     })
 }

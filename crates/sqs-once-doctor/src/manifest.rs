@@ -101,12 +101,8 @@ fn aborting(text: &str, profile: &str, table: &dyn TableLike) -> Option<Aborting
     let span = panic.span().filter(|_| panic.as_str() == Some("abort"))?;
     let before = &text[..span.start];
     let line = before.matches('\n').count() + 1;
-    let column = before
-        .chars()
-        .rev()
-        .take_while(|&char| char != '\n')
-        .count()
-        + 1;
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let column = before[start..].chars().count() + 1;
     Some(Aborting {
         profile: profile.to_owned(),
         place: Place {

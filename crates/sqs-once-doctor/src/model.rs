@@ -355,16 +355,27 @@ impl Deployment {
         })
     }
 
+    /// The queues that functions consume.
+    pub(crate) fn consumed(&self) -> impl Iterator<Item = &Queue> {
+        self.sources().map(|(queue, _)| queue)
+    }
+
     /// Pairs of a consumed queue and its dead-letter queue in this deployment.
     pub(crate) fn redrives(&self) -> impl Iterator<Item = (&Queue, &Queue)> {
-        self.sources()
-            .filter_map(|(queue, _)| Some((queue, self.queue(&queue.dead_letter_queue)?)))
+        let queues = self.consumed();
+        queues.filter_map(|queue| Some((queue, self.queue(&queue.dead_letter_queue)?)))
+    }
+
+    /// The dead-letter queues, each once, even if several queues share it.
+    pub(crate) fn dead_letter_queues(&self) -> impl Iterator<Item = &Queue> {
+        let is_of = |queue: &&Queue| self.redrives().any(|(_, of)| of.site == queue.site);
+        self.queues.iter().filter(is_of)
     }
 
     /// The queues that functions consume, and their dead-letter queues in this deployment.
     pub(crate) fn consumed_and_dead_letters(&self) -> impl Iterator<Item = &Queue> {
-        let sources = self.sources().map(|(queue, _)| queue);
-        sources.chain(self.redrives().map(|(_, dead_letters)| dead_letters))
+        let dead_letters = self.redrives().map(|(_, dead_letters)| dead_letters);
+        self.consumed().chain(dead_letters)
     }
 
     /// The functions that consume a queue, each once.
@@ -375,14 +386,31 @@ impl Deployment {
         })
     }
 
-    /// The tables that hold the consumers' keys, each with one of its functions.
-    pub(crate) fn key_tables(&self) -> impl Iterator<Item = (&Table, &Function)> {
-        self.tables.iter().filter_map(|table| {
-            let function = self.functions.iter().find(|function| {
-                let table_of = function.reference("SQS_ONCE_TABLE");
-                table_of.known().is_some_and(|of| of.is(&table.site.id))
-            })?;
-            Some((table, function))
+    /// The environment variables of the consuming functions that use this library.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&Function, &String, &Field<String>)> {
+        let functions = self.consuming_functions();
+        let functions = functions.filter(|function| function.uses_sqs_once());
+        functions.flat_map(|it| {
+            it.environment
+                .iter()
+                .map(move |(name, field)| (it, name, field))
+        })
+    }
+
+    /// The statements of the consuming functions' policies.
+    pub(crate) fn statements(&self) -> impl Iterator<Item = (&Function, &Statement)> {
+        let functions = self.consuming_functions();
+        functions.flat_map(|it| it.permissions.statements.iter().map(move |one| (it, one)))
+    }
+
+    /// The tables that hold the consumers' keys.
+    pub(crate) fn key_tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter().filter(|table| {
+            let mut tables = self
+                .functions
+                .iter()
+                .map(|it| it.reference("SQS_ONCE_TABLE"));
+            tables.any(|of| of.known().is_some_and(|of| of.is(&table.site.id)))
         })
     }
 

@@ -6,7 +6,7 @@ use crate::manifest::Manifest;
 use crate::model::{Deployment, Format};
 use crate::remedy::Remedy;
 use crate::rules::{Problem, RULES, Rule};
-use crate::template::{Change, Style, apply};
+use crate::template::{Style, apply};
 use crate::{template, terraform};
 use std::fs;
 use std::io::Write;
@@ -91,6 +91,7 @@ impl Source {
     /// The errors of [`Source::deployment`].
     pub fn examine(&self) -> Result<Vec<Finding>, ReadError> {
         let deployment = self.deployment()?;
+        let style = Style::of(self.marked().1);
         let finding = |rule: &'static Rule, problem: Problem| {
             let file = match &problem.remedy {
                 Remedy::Manifest { path, .. } => path.clone(),
@@ -101,7 +102,7 @@ impl Source {
                 file,
                 place: problem.place,
                 message: problem.message,
-                snippet: problem.remedy.snippet(deployment.format, self.style()),
+                snippet: problem.remedy.snippet(deployment.format, style),
                 is_fixable: self.try_fix(deployment.format, &problem.remedy).is_some(),
                 remedy: problem.remedy,
             }
@@ -118,19 +119,8 @@ impl Source {
 
     /// Splits off the byte order mark that some editors write.
     fn marked(&self) -> (&str, &str) {
-        const MARK: char = '\u{feff}';
-        let length = match self.text.starts_with(MARK) {
-            true => MARK.len_utf8(),
-            false => 0,
-        };
-        self.text.split_at(length)
-    }
-
-    fn style(&self) -> Style {
-        match self.marked().1.trim_start().starts_with('{') {
-            true => Style::Json,
-            false => Style::Yaml,
-        }
+        let text = self.text.strip_prefix('\u{feff}').unwrap_or(&self.text);
+        self.text.split_at(self.text.len() - text.len())
     }
 
     /// The file's new content, if the remedy is automatic and applies.
@@ -141,15 +131,13 @@ impl Source {
                 changes,
                 is_automatic: true,
                 ..
-            } if format == Format::Template => self.changed(changes),
+            } if format == Format::Template => {
+                let (mark, text) = self.marked();
+                let changed = apply(text, changes).filter(|changed| changed != text)?;
+                Some(format!("{mark}{changed}"))
+            }
             Remedy::Deployment { .. } => None,
         }
-    }
-
-    fn changed(&self, changes: &[Change]) -> Option<String> {
-        let (mark, text) = self.marked();
-        let changed = apply(text, changes).filter(|changed| changed != text)?;
-        Some(format!("{mark}{changed}"))
     }
 
     /// Applies automatic remedies until none is left.

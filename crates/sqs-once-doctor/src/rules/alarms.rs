@@ -24,79 +24,57 @@ fn watched<'a>(deployment: &'a Deployment, queue: &Queue) -> Option<Vec<&'a Metr
     Some(watched)
 }
 
-pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
-    if deployment.has_more {
-        return Vec::new();
+pub(super) fn missing(deployment: &Deployment, queue: &Queue) -> Option<Problem> {
+    if deployment.has_more || !watched(deployment, queue)?.is_empty() {
+        return None;
     }
-    dead_letter_queues(deployment)
-        .filter(|queue| watched(deployment, queue).is_some_and(|watched| watched.is_empty()))
-        .map(|queue| {
-            let id = &queue.site.id;
-            let alarm = json!({
-                "Type": "AWS::CloudWatch::Alarm",
-                "Properties": {
-                    "AlarmDescription": "Messages failed repeatedly and moved here: find the cause, fix it, and redrive the queue.",
-                    "Namespace": "AWS/SQS",
-                    "MetricName": RIGHT,
-                    "Dimensions": [{ "Name": "QueueName", "Value": { "Fn::GetAtt": [id, "QueueName"] } }],
-                    "Statistic": "Maximum",
-                    "ComparisonOperator": "GreaterThanThreshold",
-                    "Threshold": 0,
-                    "Period": 60,
-                    "EvaluationPeriods": 1,
-                    "TreatMissingData": "notBreaching",
-                },
-            });
-            let hcl = format!(
-                "resource \"aws_cloudwatch_metric_alarm\" \"dead_letters\" {{\n  \
-                 alarm_name          = \"dead-letters\"\n  namespace           = \"AWS/SQS\"\n  \
-                 metric_name         = \"{RIGHT}\"\n  dimensions          = {{ QueueName = {id}.name }}\n  \
-                 statistic           = \"Maximum\"\n  comparison_operator = \"GreaterThanThreshold\"\n  \
-                 threshold           = 0\n  period              = 60\n  evaluation_periods  = 1\n  \
-                 treat_missing_data  = \"notBreaching\"\n}}"
-            );
-            Problem {
-                place: queue.site.place.clone(),
-                message: format!(
-                    "No alarm watches the dead-letter queue {id}. Add AlarmActions that notify you."
-                ),
-                remedy: Remedy::changes(vec![resource(&format!("{id}Alarm"), alarm)], hcl),
-            }
-        })
-        .collect()
+    let id = &queue.site.id;
+    let alarm = json!({
+        "Type": "AWS::CloudWatch::Alarm",
+        "Properties": {
+            "AlarmDescription": "Messages failed repeatedly and moved here: find the cause, fix it, and redrive the queue.",
+            "Namespace": "AWS/SQS",
+            "MetricName": RIGHT,
+            "Dimensions": [{ "Name": "QueueName", "Value": { "Fn::GetAtt": [id, "QueueName"] } }],
+            "Statistic": "Maximum",
+            "ComparisonOperator": "GreaterThanThreshold",
+            "Threshold": 0,
+            "Period": 60,
+            "EvaluationPeriods": 1,
+            "TreatMissingData": "notBreaching",
+        },
+    });
+    let hcl = format!(
+        "resource \"aws_cloudwatch_metric_alarm\" \"dead_letters\" {{\n  \
+         alarm_name          = \"dead-letters\"\n  namespace           = \"AWS/SQS\"\n  \
+         metric_name         = \"{RIGHT}\"\n  dimensions          = {{ QueueName = {id}.name }}\n  \
+         statistic           = \"Maximum\"\n  comparison_operator = \"GreaterThanThreshold\"\n  \
+         threshold           = 0\n  period              = 60\n  evaluation_periods  = 1\n  \
+         treat_missing_data  = \"notBreaching\"\n}}"
+    );
+    let message =
+        format!("No alarm watches the dead-letter queue {id}. Add AlarmActions that notify you.");
+    let remedy = Remedy::changes(vec![resource(&format!("{id}Alarm"), alarm)], hcl);
+    Some(Problem::at(&queue.site.place, message, remedy))
 }
 
-pub(super) fn wrong_metric(deployment: &Deployment) -> Vec<Problem> {
-    dead_letter_queues(deployment)
-        .filter_map(|queue| {
-            let watched = watched(deployment, queue)?;
-            let names = watched.iter().map(|metric| metric.name.known());
-            let names: Option<Vec<&String>> = names.collect();
-            let is_right = names?.iter().any(|name| ALL_RIGHT.contains(&name.as_str()));
-            let metric = watched.first().filter(|_| !is_right)?;
-            let (name, place) = (metric.name.known()?, metric.name.place());
-            let is_this = |of: &Metric| of.name.place() == place;
-            let mut alarms = deployment.alarms.iter();
-            let alarm = alarms.find(|alarm| alarm.metrics.iter().any(is_this))?;
-            Some(Problem::set(
-                &metric.name,
-                &alarm.site,
-                &["MetricName"],
-                RIGHT,
-                format!("metric_name = \"{RIGHT}\""),
-                format!(
-                    "The alarm {} watches {name} of the dead-letter queue {}.",
-                    alarm.site.id, queue.site.id
-                ),
-            ))
-        })
-        .collect()
-}
-
-/// The dead-letter queues, each once, even if several queues share it.
-fn dead_letter_queues(deployment: &Deployment) -> impl Iterator<Item = &Queue> {
-    deployment.queues.iter().filter(|queue| {
-        let mut redrives = deployment.redrives();
-        redrives.any(|(_, dead_letters)| dead_letters.site == queue.site)
-    })
+pub(super) fn wrong_metric(deployment: &Deployment, queue: &Queue) -> Option<Problem> {
+    let watched = watched(deployment, queue)?;
+    let names = watched.iter().map(|metric| metric.name.known());
+    let names: Option<Vec<&String>> = names.collect();
+    let is_right = names?.iter().any(|name| ALL_RIGHT.contains(&name.as_str()));
+    let metric = watched.first().filter(|_| !is_right)?;
+    let (name, place) = (metric.name.known()?, metric.name.place());
+    let is_this = |of: &Metric| of.name.place() == place;
+    let mut alarms = deployment.alarms.iter();
+    let alarm = alarms.find(|alarm| alarm.metrics.iter().any(is_this))?;
+    let (id, queue) = (&alarm.site.id, &queue.site.id);
+    Some(Problem::set(
+        &metric.name,
+        &alarm.site,
+        &["MetricName"],
+        RIGHT,
+        format!("metric_name = \"{RIGHT}\""),
+        format!("The alarm {id} watches {name} of the dead-letter queue {queue}."),
+    ))
 }

@@ -13,39 +13,33 @@ const ADVISED_RECEIVES: u64 = 5;
 const FEWEST_RECEIVES: u64 = 3;
 /// 14 days, the longest retention that SQS allows.
 const LONGEST: u64 = Queue::LONGEST_RETENTION.as_secs();
+const DEFAULT: u64 = Queue::DEFAULT_RETENTION.as_secs();
 
-pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
-    deployment
-        .sources()
-        .filter(|(queue, _)| queue.dead_letter_queue.is_missing())
-        // A dead-letter queue needs no dead-letter queue of its own.
-        .filter(|(queue, _)| {
-            let mut targets = deployment
-                .queues
-                .iter()
-                .map(|it| it.dead_letter_queue.known());
-            !targets.any(|target| target.is_some_and(|target| target.is(&queue.site.id)))
-        })
-        .map(|(queue, consumers)| {
-            let mut functions = consumers.iter().filter_map(|consumer| consumer.function);
-            let hint = match functions.any(|function| function.has_async_dead_letters) {
-                true => " The function's own dead-letter queue gets asynchronous invocations only.",
-                false => "",
-            };
-            let id = &queue.site.id;
-            let mut changes = redrive_to(&format!("{id}DeadLetterQueue"), queue);
-            let count = ["RedrivePolicy", "maxReceiveCount"];
-            let count = below(&queue.site.properties, &count);
-            changes.push(Change::Set(count, ADVISED_RECEIVES.into()));
-            let hcl = hcl_redrive(&queue.site, queue.is_fifo.known() == Some(&true));
-            let is_known = !matches!(queue.is_fifo, Field::Unknown);
-            Problem {
-                place: queue.site.place.clone(),
-                message: format!("The queue {id} has no dead-letter queue.{hint}"),
-                remedy: Remedy::changes(changes, hcl).automatic_if(is_known),
-            }
-        })
-        .collect()
+pub(super) fn missing(
+    deployment: &Deployment,
+    (queue, consumers): (&Queue, Vec<Consumer<'_>>),
+) -> Option<Problem> {
+    let id = &queue.site.id;
+    // A dead-letter queue needs no dead-letter queue of its own.
+    let mut targets = deployment.queues.iter();
+    let is_target = |it: &Queue| it.dead_letter_queue.known().is_some_and(|to| to.is(id));
+    if !queue.dead_letter_queue.is_missing() || targets.any(is_target) {
+        return None;
+    }
+    let mut functions = consumers.iter().filter_map(|consumer| consumer.function);
+    let hint = match functions.any(|function| function.has_async_dead_letters) {
+        true => " The function's own dead-letter queue gets asynchronous invocations only.",
+        false => "",
+    };
+    let mut changes = redrive_to(&format!("{id}DeadLetterQueue"), queue);
+    let count = ["RedrivePolicy", "maxReceiveCount"];
+    let count = below(&queue.site.properties, &count);
+    changes.push(Change::Set(count, ADVISED_RECEIVES.into()));
+    let hcl = hcl_redrive(&queue.site, queue.is_fifo.known() == Some(&true));
+    let is_known = !matches!(queue.is_fifo, Field::Unknown);
+    let message = format!("The queue {id} has no dead-letter queue.{hint}");
+    let remedy = Remedy::changes(changes, hcl).automatic_if(is_known);
+    Some(Problem::at(&queue.site.place, message, remedy))
 }
 
 /// A new dead-letter queue for `queue`.
@@ -82,27 +76,22 @@ fn hcl_redrive(site: &Site, is_fifo: bool) -> String {
     )
 }
 
-pub(super) fn max_receive_count(deployment: &Deployment) -> Vec<Problem> {
-    deployment
-        .sources()
-        .filter_map(|(queue, _)| {
-            let count = *queue.max_receive_count.known()?;
-            (count < FEWEST_RECEIVES).then(|| {
-                Problem::set(
-                    &queue.max_receive_count,
-                    &queue.site,
-                    &["RedrivePolicy", "maxReceiveCount"],
-                    ADVISED_RECEIVES,
-                    format!("maxReceiveCount = {ADVISED_RECEIVES} # in redrive_policy"),
-                    format!(
-                        "The queue {} moves a message to its dead-letter queue after {count} {}.",
-                        queue.site.id,
-                        if count == 1 { "receive" } else { "receives" }
-                    ),
-                )
-            })
-        })
-        .collect()
+pub(super) fn max_receive_count(queue: &Queue) -> Option<Problem> {
+    let count = *queue.max_receive_count.known()?;
+    let receives = if count == 1 { "receive" } else { "receives" };
+    let id = &queue.site.id;
+    (count < FEWEST_RECEIVES).then(|| {
+        Problem::set(
+            &queue.max_receive_count,
+            &queue.site,
+            &["RedrivePolicy", "maxReceiveCount"],
+            ADVISED_RECEIVES,
+            format!("maxReceiveCount = {ADVISED_RECEIVES} # in redrive_policy"),
+            format!(
+                "The queue {id} moves a message to its dead-letter queue after {count} {receives}."
+            ),
+        )
+    })
 }
 
 /// A problem of a queue's retention, which should be `seconds`.
@@ -117,116 +106,97 @@ fn kept(queue: &Queue, seconds: u64, message: String) -> Problem {
     )
 }
 
-pub(super) fn retention(deployment: &Deployment) -> Vec<Problem> {
-    deployment
-        .redrives()
-        .filter_map(|(queue, dead_letters)| {
-            // A FIFO queue restarts the retention period when it receives a moved message.
-            if queue.is_fifo.or(false)? || dead_letters.is_fifo.or(false)? {
-                return None;
-            }
-            let (source, retained) = (queue.retained()?, dead_letters.retained()?);
-            if retained > source {
-                return None;
-            }
-            let is_default = dead_letters.retention.is_missing();
-            let message = format!(
-                "The dead-letter queue {} keeps messages for {}{}, its source {} for {}.",
-                dead_letters.site.id,
-                words(retained),
-                if is_default { " (the default)" } else { "" },
-                queue.site.id,
-                words(source)
-            );
-            let mut problem = kept(dead_letters, LONGEST, message);
-            if source >= Queue::LONGEST_RETENTION {
-                // The dead-letter queue already has the longest retention. How much the source's can be shortened is
-                // the user's choice.
-                let shorter = kept(queue, Queue::DEFAULT_RETENTION.as_secs(), String::new());
-                problem.remedy = shorter.by_hand().remedy;
-            }
-            Some(problem)
-        })
-        .collect()
+pub(super) fn retention((queue, dead_letters): (&Queue, &Queue)) -> Option<Problem> {
+    // A FIFO queue restarts the retention period when it receives a moved message.
+    if queue.is_fifo.or(false)? || dead_letters.is_fifo.or(false)? {
+        return None;
+    }
+    let (source, retained) = (queue.retained()?, dead_letters.retained()?);
+    if retained > source {
+        return None;
+    }
+    let is_default = dead_letters.retention.is_missing();
+    let message = format!(
+        "The dead-letter queue {} keeps messages for {}{}, its source {} for {}.",
+        dead_letters.site.id,
+        words(retained),
+        if is_default { " (the default)" } else { "" },
+        queue.site.id,
+        words(source)
+    );
+    let mut problem = kept(dead_letters, LONGEST, message);
+    if source >= Queue::LONGEST_RETENTION {
+        // The dead-letter queue already has the longest retention. How much the source's can be shortened is the
+        // user's choice.
+        problem.remedy = kept(queue, DEFAULT, String::new()).by_hand().remedy;
+    }
+    Some(problem)
 }
 
-pub(super) fn expires_before(deployment: &Deployment) -> Vec<Problem> {
-    deployment
-        .sources()
-        .filter_map(|(queue, _)| {
-            let receives = u32::try_from(*queue.max_receive_count.known()?).ok()?;
-            let (retained, visibility) = (queue.retained()?, queue.visibility()?);
-            let tried = visibility.checked_mul(receives)?;
-            if tried < retained {
-                return None;
-            }
-            let message = format!(
-                "The queue {} keeps messages for {}; {receives} receives of {} each take {}.",
-                queue.site.id,
-                words(retained),
-                words(visibility),
-                words(tried)
-            );
-            let problem = kept(queue, Queue::DEFAULT_RETENTION.as_secs(), message);
-            Some(problem.automatic_if(tried < Queue::DEFAULT_RETENTION))
-        })
-        .collect()
+pub(super) fn expires_before(queue: &Queue) -> Option<Problem> {
+    let receives = u32::try_from(*queue.max_receive_count.known()?).ok()?;
+    let (retained, visibility) = (queue.retained()?, queue.visibility()?);
+    let tried = visibility.checked_mul(receives)?;
+    let message = format!(
+        "The queue {} keeps messages for {}; {receives} receives of {} each take {}.",
+        queue.site.id,
+        words(retained),
+        words(visibility),
+        words(tried)
+    );
+    let problem = kept(queue, DEFAULT, message).automatic_if(tried < Queue::DEFAULT_RETENTION);
+    (tried >= retained).then_some(problem)
 }
 
-pub(super) fn fifo(deployment: &Deployment) -> Vec<Problem> {
-    deployment
-        .redrives()
-        .filter(|(queue, dead_letters)| {
-            queue.is_fifo.or(false) == Some(true) && dead_letters.is_fifo.or(false) == Some(false)
-        })
-        .map(|(queue, dead_letters)| {
-            // A queue's type cannot change. The remedy adds a FIFO queue; the old queue and its messages stay.
-            let id = format!("{}FifoDeadLetterQueue", queue.site.id);
-            Problem {
-                place: queue.dead_letter_queue.place().unwrap_or(&queue.site.place).clone(),
-                message: format!(
-                    "The FIFO queue {} has the standard queue {} as its dead-letter queue. A new one takes its \
-                     place; the old one stays, until it is empty and you remove it.",
-                    queue.site.id, dead_letters.site.id
-                ),
-                remedy: Remedy::changes(redrive_to(&id, queue), hcl_redrive(&queue.site, true)),
-            }
-        })
-        .collect()
+pub(super) fn fifo((queue, dead_letters): (&Queue, &Queue)) -> Option<Problem> {
+    if !queue.is_fifo.or(false)? || dead_letters.is_fifo.or(false)? {
+        return None;
+    }
+    // A queue's type cannot change. The remedy adds a FIFO queue; the old queue and its messages stay.
+    let new = format!("{}FifoDeadLetterQueue", queue.site.id);
+    let place = queue.dead_letter_queue.place();
+    let message = format!(
+        "The FIFO queue {} has the standard queue {} as its dead-letter queue. A new one takes its place; the old one \
+         stays, until it is empty and you remove it.",
+        queue.site.id, dead_letters.site.id
+    );
+    let remedy = Remedy::changes(redrive_to(&new, queue), hcl_redrive(&queue.site, true));
+    Some(Problem::at(
+        place.unwrap_or(&queue.site.place),
+        message,
+        remedy,
+    ))
 }
 
-pub(super) fn url(deployment: &Deployment) -> Vec<Problem> {
+pub(super) fn url(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Problem> {
     const NAME: &str = "SQS_ONCE_DLQ_URL";
-    let problem = |consumer: Consumer<'_>| {
-        let function = consumer.function?;
-        let reference = function.reference(NAME);
-        let target = reference.known()?;
-        let is_source = consumer.queue.is_some_and(|it| target.is(&it.site.id));
-        let text = function.variable(NAME).known();
-        let is_arn = text.is_some_and(|text| text.starts_with("arn:") || text.ends_with(".Arn}"));
-        let problem = match (is_source, is_arn) {
-            (true, _) => "is the queue that it consumes",
-            (_, true) => "is an ARN, not a URL",
-            _ => return None,
-        };
-        let dead_letters = consumer.queue.map(|queue| &queue.dead_letter_queue);
-        let dead_letters = dead_letters.and_then(|target| deployment.queue(target));
-        let (value, hcl) = match dead_letters {
-            Some(queue) => (json!({ "Ref": queue.site.id }), &*queue.site.id),
-            None => (
-                json!("https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"),
-                "aws_sqs_queue.dead_letters",
-            ),
-        };
-        let problem = Problem::set(
-            reference,
-            &function.site,
-            &["Environment", "Variables", NAME],
-            value,
-            format!("{NAME} = {hcl}.url"),
-            format!("{NAME} of the function {} {problem}.", function.site.id),
-        );
-        Some(problem.automatic_if(dead_letters.is_some()))
+    let function = consumer.function?;
+    let reference = function.reference(NAME);
+    let target = reference.known()?;
+    let is_source = consumer.queue.is_some_and(|it| target.is(&it.site.id));
+    let text = function.variable(NAME).known();
+    let is_arn = text.is_some_and(|text| text.starts_with("arn:") || text.ends_with(".Arn}"));
+    let problem = match (is_source, is_arn) {
+        (true, _) => "is the queue that it consumes",
+        (_, true) => "is an ARN, not a URL",
+        _ => return None,
     };
-    deployment.consumers().filter_map(problem).collect()
+    let dead_letters = consumer.queue.map(|queue| &queue.dead_letter_queue);
+    let dead_letters = dead_letters.and_then(|target| deployment.queue(target));
+    let (value, hcl) = match dead_letters {
+        Some(queue) => (json!({ "Ref": queue.site.id }), &*queue.site.id),
+        None => (
+            json!("https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"),
+            "aws_sqs_queue.dead_letters",
+        ),
+    };
+    let problem = Problem::set(
+        reference,
+        &function.site,
+        &["Environment", "Variables", NAME],
+        value,
+        format!("{NAME} = {hcl}.url"),
+        format!("{NAME} of the function {} {problem}.", function.site.id),
+    );
+    Some(problem.automatic_if(dead_letters.is_some()))
 }

@@ -2,7 +2,7 @@
 
 use super::{Problem, words};
 use crate::field::Field;
-use crate::model::{Consumer, Deployment, Function, Queue};
+use crate::model::{Consumer, Deployment, Function, Queue, Sender};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::{Value, json};
@@ -18,136 +18,104 @@ fn needed(consumer: &Consumer<'_>) -> Option<(Duration, Duration)> {
     Some((timeout, timeout.checked_mul(6)?.checked_add(window)?))
 }
 
-pub(super) fn visibility_below_timeout(deployment: &Deployment) -> Vec<Problem> {
-    visibility(deployment, true)
-}
-
-pub(super) fn visibility_too_short(deployment: &Deployment) -> Vec<Problem> {
-    visibility(deployment, false)
-}
-
-fn visibility(deployment: &Deployment, below_timeout: bool) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for (queue, consumers) in deployment.sources() {
-        let slowest = consumers
-            .iter()
-            .filter_map(|consumer| Some((needed(consumer)?, consumer)))
-            .max_by_key(|((_, needed), _)| *needed);
-        let Some((((timeout, needed), consumer), visibility)) = slowest.zip(queue.visibility())
-        else {
-            continue;
-        };
-        if visibility >= needed || (visibility < timeout) != below_timeout {
-            continue;
+/// Finds a visibility timeout that is below the function's timeout, or else one that is only shorter than advised.
+pub(super) fn visibility(
+    (queue, consumers): (&Queue, Vec<Consumer<'_>>),
+    below_timeout: bool,
+) -> Option<Problem> {
+    let needs = consumers.iter().filter_map(|it| Some((needed(it)?, it)));
+    let ((timeout, needed), consumer) = needs.max_by_key(|((_, needed), _)| *needed)?;
+    let visibility = queue.visibility()?;
+    if visibility >= needed || (visibility < timeout) != below_timeout {
+        return None;
+    }
+    let function = consumer.function.map_or("", |function| &function.site.id);
+    let is_default = queue.visibility_timeout.is_missing();
+    let window = match consumer.mapping.window.known() {
+        Some(window) if !window.is_zero() => {
+            format!(" and the batching window {}", words(*window))
         }
-        let function = consumer.function.map_or("", |function| &function.site.id);
-        let is_default = queue.visibility_timeout.is_missing();
-        let window = match consumer.mapping.window.known() {
-            Some(window) if !window.is_zero() => {
-                format!(" and the batching window {}", words(*window))
-            }
-            _ => String::new(),
-        };
-        let message = format!(
-            "The queue {}'s visibility timeout is {}{}, the function {function}'s timeout {}{window}: \
-             it should be {} at least.",
-            queue.site.id,
-            words(visibility),
-            if is_default { " (the default)" } else { "" },
-            words(timeout),
-            words(needed),
-        );
-        let problem = Problem::set(
-            &queue.visibility_timeout,
+        _ => String::new(),
+    };
+    let message = format!(
+        "The queue {}'s visibility timeout is {}{}, the function {function}'s timeout {}{window}: \
+         it should be {} at least.",
+        queue.site.id,
+        words(visibility),
+        if is_default { " (the default)" } else { "" },
+        words(timeout),
+        words(needed),
+    );
+    let problem = Problem::set(
+        &queue.visibility_timeout,
+        &queue.site,
+        &["VisibilityTimeout"],
+        needed.as_secs(),
+        format!("visibility_timeout_seconds = {}", needed.as_secs()),
+        message,
+    );
+    // Six times the longest function timeout can exceed SQS's longest visibility timeout.
+    Some(problem.automatic_if(needed <= Queue::LONGEST_VISIBILITY_TIMEOUT))
+}
+
+pub(super) fn partial_response_missing(consumer: Consumer<'_>) -> Option<Problem> {
+    let Consumer {
+        mapping, function, ..
+    } = consumer;
+    let uses_sqs_once = function.is_some_and(Function::uses_sqs_once);
+    // A batch of one record fails or succeeds as a whole if the function reports failure by returning an error.
+    let is_alone = mapping.batch_size.known() == Some(&1);
+    if mapping.reports_failures.or(false)? || (is_alone && !uses_sqs_once) {
+        return None;
+    }
+    let id = &mapping.site.id;
+    let problem = Problem::set(
+        &mapping.reports_failures,
+        &mapping.site,
+        &["FunctionResponseTypes"],
+        vec!["ReportBatchItemFailures"],
+        "function_response_types = [\"ReportBatchItemFailures\"]",
+        format!("The mapping {id} does not take batch item failures."),
+    );
+    // A function that never reported batch item failures may return a value that Lambda would interpret as one.
+    let is_native = |runtime: &String| runtime.starts_with("provided");
+    let runtime = function.and_then(|function| function.runtime.known());
+    Some(problem.automatic_if(uses_sqs_once || runtime.is_some_and(is_native)))
+}
+
+pub(super) fn not_encrypted(queue: &Queue) -> Option<Problem> {
+    let is_off = queue.is_encrypted_by_sqs.known() == Some(&false) && queue.kms_key.is_missing();
+    is_off.then(|| {
+        Problem::set(
+            &queue.is_encrypted_by_sqs,
             &queue.site,
-            &["VisibilityTimeout"],
-            needed.as_secs(),
-            format!("visibility_timeout_seconds = {}", needed.as_secs()),
-            message,
-        );
-        // Six times the longest function timeout can exceed SQS's longest visibility timeout.
-        problems.push(problem.automatic_if(needed <= Queue::LONGEST_VISIBILITY_TIMEOUT));
+            &["SqsManagedSseEnabled"],
+            true,
+            "sqs_managed_sse_enabled = true",
+            format!("The queue {} is not encrypted.", queue.site.id),
+        )
+    })
+}
+
+pub(super) fn plain_http(deployment: &Deployment, queue: &Queue) -> Option<Problem> {
+    if deployment.has_more || queue.denies_plain_http.or(false)? {
+        return None;
     }
-    problems
-}
-
-pub(super) fn partial_response_missing(deployment: &Deployment) -> Vec<Problem> {
-    deployment
-        .consumers()
-        .filter(|consumer| consumer.mapping.reports_failures.or(false) == Some(false))
-        .filter(|consumer| {
-            // A batch of one record fails or succeeds as a whole if the function reports failure by returning an error.
-            let is_alone = consumer.mapping.batch_size.known() == Some(&1);
-            !is_alone || consumer.function.is_some_and(Function::uses_sqs_once)
-        })
-        .map(|consumer| {
-            let mapping = consumer.mapping;
-            let problem = Problem::set(
-                &mapping.reports_failures,
-                &mapping.site,
-                &["FunctionResponseTypes"],
-                vec!["ReportBatchItemFailures"],
-                "function_response_types = [\"ReportBatchItemFailures\"]",
-                format!(
-                    "The mapping {} does not take batch item failures.",
-                    mapping.site.id
-                ),
-            );
-            // A function that never reported batch item failures may return a value that Lambda would interpret as one.
-            problem.automatic_if(consumer.function.is_some_and(|function| {
-                let is_native = |runtime: &String| runtime.starts_with("provided");
-                function.uses_sqs_once() || function.runtime.known().is_some_and(is_native)
-            }))
-        })
-        .collect()
-}
-
-pub(super) fn not_encrypted(deployment: &Deployment) -> Vec<Problem> {
-    deployment
-        .consumed_and_dead_letters()
-        .filter(|queue| {
-            queue.is_encrypted_by_sqs.known() == Some(&false) && queue.kms_key.is_missing()
-        })
-        .map(|queue| {
-            Problem::set(
-                &queue.is_encrypted_by_sqs,
-                &queue.site,
-                &["SqsManagedSseEnabled"],
-                true,
-                "sqs_managed_sse_enabled = true",
-                format!("The queue {} is not encrypted.", queue.site.id),
-            )
-        })
-        .collect()
-}
-
-pub(super) fn plain_http(deployment: &Deployment) -> Vec<Problem> {
-    if deployment.has_more {
-        return Vec::new();
-    }
-    deployment
-        .consumed_and_dead_letters()
-        .filter(|queue| queue.denies_plain_http.or(false) == Some(false))
-        .map(|queue| {
-            let id = &queue.site.id;
-            let change = match queue.denies_plain_http.place() {
-                Some(statements) => Change::Append(statements.path.clone(), only_over_tls(id)),
-                None => tls_policy(id),
-            };
-            let hcl = format!(
-                "resource \"aws_sqs_queue_policy\" \"only_over_tls\" {{\n  queue_url = {id}.url\n  policy = jsonencode({{\n    \
-                 Version   = \"2012-10-17\"\n    Statement = [{{\n      Effect    = \"Deny\"\n      Principal = \"*\"\n      \
-                 Action    = \"sqs:*\"\n      Resource  = {id}.arn\n      \
-                 Condition = {{ Bool = {{ \"aws:SecureTransport\" = \"false\" }} }}\n    }}]\n  }})\n}}"
-            );
-            Problem {
-                place: queue.site.place.clone(),
-                message: format!("The queue {id} accepts requests without TLS."),
-                // A policy in the template would replace one that another tool set.
-                remedy: Remedy::changes(vec![change], hcl).automatic_if(false),
-            }
-        })
-        .collect()
+    let id = &queue.site.id;
+    let change = match queue.denies_plain_http.place() {
+        Some(statements) => Change::Append(statements.path.clone(), only_over_tls(id)),
+        None => tls_policy(id),
+    };
+    let hcl = format!(
+        "resource \"aws_sqs_queue_policy\" \"only_over_tls\" {{\n  queue_url = {id}.url\n  policy = jsonencode({{\n    \
+         Version   = \"2012-10-17\"\n    Statement = [{{\n      Effect    = \"Deny\"\n      Principal = \"*\"\n      \
+         Action    = \"sqs:*\"\n      Resource  = {id}.arn\n      \
+         Condition = {{ Bool = {{ \"aws:SecureTransport\" = \"false\" }} }}\n    }}]\n  }})\n}}"
+    );
+    let message = format!("The queue {id} accepts requests without TLS.");
+    // A policy in the template would replace one that another tool set.
+    let remedy = Remedy::changes(vec![change], hcl).automatic_if(false);
+    Some(Problem::at(&queue.site.place, message, remedy))
 }
 
 /// A policy for a queue without a policy.
@@ -173,29 +141,20 @@ fn only_over_tls(queue: &str) -> Value {
     })
 }
 
-pub(super) fn senders_shut_out(deployment: &Deployment) -> Vec<Problem> {
-    deployment
-        .senders
-        .iter()
-        .filter_map(|sender| {
-            let queue = deployment.queue(&sender.queue)?;
-            if queue.kms_key.known()? != "alias/aws/sqs" {
-                return None;
-            }
-            let mut problem = Problem::set(
-                &Field::<bool>::Missing,
-                &queue.site,
-                &["SqsManagedSseEnabled"],
-                true,
-                "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
-                format!(
-                    "{} ({}) can't send to the queue {}, whose key is alias/aws/sqs.",
-                    sender.service, sender.site.id, queue.site.id
-                ),
-            );
-            problem.place = queue.kms_key.place()?.clone();
-            // The user must remove the AWS-managed key or replace it by a customer-managed one.
-            Some(problem.by_hand())
-        })
-        .collect()
+pub(super) fn senders_shut_out(deployment: &Deployment, sender: &Sender) -> Option<Problem> {
+    let queue = deployment.queue(&sender.queue)?;
+    let mut problem = Problem::set(
+        &Field::<bool>::Missing,
+        &queue.site,
+        &["SqsManagedSseEnabled"],
+        true,
+        "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
+        format!(
+            "{} ({}) can't send to the queue {}, whose key is alias/aws/sqs.",
+            sender.service, sender.site.id, queue.site.id
+        ),
+    );
+    problem.place = queue.kms_key.place()?.clone();
+    // The user must remove the AWS-managed key or replace it by a customer-managed one.
+    (queue.kms_key.known()? == "alias/aws/sqs").then(|| problem.by_hand())
 }

@@ -45,19 +45,22 @@ const LAMBDA_SCALING: &str =
     "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html";
 const SQS_DLQ: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html";
 const SQS_METRICS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html";
-const SQS_ENCRYPTION: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-server-side-encryption.html";
-const SQS_KMS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html";
-const SQS_SECURITY: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-security-best-practices.html";
 const DYNAMODB_TTL: &str =
     "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html";
-const DYNAMODB_PROTECTION: &str = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html";
 const IAM: &str = "https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html";
 const LAMBDA_TIMEOUT: &str =
     "https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html";
-const VARIABLES: &str = "https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html";
-const PANIC: &str = "https://doc.rust-lang.org/cargo/reference/profiles.html#panic";
 
 impl Problem {
+    fn at(place: &Place, message: String, remedy: Remedy) -> Self {
+        let place = place.clone();
+        Self {
+            place,
+            message,
+            remedy,
+        }
+    }
+
     /// A setting with a wrong value, or without one, and the right value.
     fn set<T>(
         field: &Field<T>,
@@ -67,11 +70,8 @@ impl Problem {
         hcl: impl Into<String>,
         message: String,
     ) -> Self {
-        Self {
-            place: field.place().unwrap_or(&site.place).clone(),
-            message,
-            remedy: Remedy::set(field, site, names, value, hcl),
-        }
+        let remedy = Remedy::set(field, site, names, value, hcl);
+        Self::at(field.place().unwrap_or(&site.place), message, remedy)
     }
 
     /// An environment variable with a wrong value, and the right value.
@@ -97,6 +97,14 @@ impl Problem {
     }
 }
 
+/// The problems of those parts of a deployment that break a rule.
+fn found<T>(
+    parts: impl Iterator<Item = T>,
+    problem: impl FnMut(T) -> Option<Problem>,
+) -> Vec<Problem> {
+    parts.filter_map(problem).collect()
+}
+
 /// All rules.
 pub static RULES: &[Rule] = &[
     Rule {
@@ -105,7 +113,7 @@ pub static RULES: &[Rule] = &[
         title: "The visibility timeout is shorter than the function's timeout",
         why: "A message can return while its first delivery still runs. Lambda refuses to create such a mapping.",
         url: LAMBDA_SQS,
-        check: delivery::visibility_below_timeout,
+        check: |all| found(all.sources(), |it| delivery::visibility(it, true)),
     },
     Rule {
         id: "visibility-timeout-too-short",
@@ -113,7 +121,7 @@ pub static RULES: &[Rule] = &[
         title: "The visibility timeout is shorter than six times the function's timeout plus the batching window",
         why: "Lambda needs that time to retry a throttled batch. With less, messages return during the retries, and each receive counts towards the dead-letter queue.",
         url: LAMBDA_SQS,
-        check: delivery::visibility_too_short,
+        check: |all| found(all.sources(), |it| delivery::visibility(it, false)),
     },
     Rule {
         id: "partial-batch-response-missing",
@@ -121,7 +129,7 @@ pub static RULES: &[Rule] = &[
         title: "The mapping lacks ReportBatchItemFailures",
         why: "Lambda ignores which records failed. It deletes them with the good ones, or delivers the good ones again.",
         url: LAMBDA_ERRORS,
-        check: delivery::partial_response_missing,
+        check: |all| found(all.consumers(), delivery::partial_response_missing),
     },
     Rule {
         id: "expires-before-dead-letter-queue",
@@ -129,7 +137,7 @@ pub static RULES: &[Rule] = &[
         title: "Messages expire before they reach the dead-letter queue",
         why: "SQS deletes a failing message at the end of its retention, before it was received often enough to be moved.",
         url: SQS_DLQ,
-        check: dead_letters::expires_before,
+        check: |all| found(all.consumed(), dead_letters::expires_before),
     },
     Rule {
         id: "dead-letter-queue-missing",
@@ -137,7 +145,7 @@ pub static RULES: &[Rule] = &[
         title: "The queue has no dead-letter queue",
         why: "A message that always fails is delivered until its retention ends, and is then deleted without a trace.",
         url: SQS_DLQ,
-        check: dead_letters::missing,
+        check: |all| found(all.sources(), |it| dead_letters::missing(all, it)),
     },
     Rule {
         id: "max-receive-count-too-low",
@@ -145,7 +153,7 @@ pub static RULES: &[Rule] = &[
         title: "maxReceiveCount is below 3",
         why: "Throttled and interrupted deliveries count as receives, so good messages end in the dead-letter queue.",
         url: LAMBDA_SQS,
-        check: dead_letters::max_receive_count,
+        check: |all| found(all.consumed(), dead_letters::max_receive_count),
     },
     Rule {
         id: "dead-letter-retention-too-short",
@@ -153,7 +161,7 @@ pub static RULES: &[Rule] = &[
         title: "The dead-letter queue keeps messages no longer than the source queue",
         why: "A standard queue's message keeps its age when SQS moves it. SQS may delete it hours after it arrived, or at once.",
         url: SQS_DLQ,
-        check: dead_letters::retention,
+        check: |all| found(all.redrives(), dead_letters::retention),
     },
     Rule {
         id: "fifo-with-standard-dead-letter-queue",
@@ -161,7 +169,7 @@ pub static RULES: &[Rule] = &[
         title: "A FIFO queue has a standard dead-letter queue",
         why: "SQS refuses it: a dead-letter queue must have the type of its source.",
         url: SQS_DLQ,
-        check: dead_letters::fifo,
+        check: |all| found(all.redrives(), dead_letters::fifo),
     },
     Rule {
         id: "dead-letter-url-wrong",
@@ -169,7 +177,7 @@ pub static RULES: &[Rule] = &[
         title: "SQS_ONCE_DLQ_URL is not the URL of a dead-letter queue",
         why: "The function sends terminal records there. If it is their source queue, they return forever. An ARN is not a URL.",
         url: SQS_DLQ,
-        check: dead_letters::url,
+        check: |all| found(all.consumers(), |it| dead_letters::url(all, it)),
     },
     Rule {
         id: "dead-letter-alarm-missing",
@@ -177,7 +185,7 @@ pub static RULES: &[Rule] = &[
         title: "No alarm watches the dead-letter queue",
         why: "SQS deletes dead letters at the end of their retention, and no alarm reports them before.",
         url: SQS_METRICS,
-        check: alarms::missing,
+        check: |all| found(all.dead_letter_queues(), |it| alarms::missing(all, it)),
     },
     Rule {
         id: "dead-letter-alarm-wrong-metric",
@@ -185,7 +193,7 @@ pub static RULES: &[Rule] = &[
         title: "The dead-letter queue's alarm watches a metric that does not count moved messages",
         why: "SQS does not count the messages that it moves to a dead-letter queue in NumberOfMessagesSent, so the alarm stays silent.",
         url: SQS_METRICS,
-        check: alarms::wrong_metric,
+        check: |all| found(all.dead_letter_queues(), |it| alarms::wrong_metric(all, it)),
     },
     Rule {
         id: "reserved-concurrency-without-maximum",
@@ -193,7 +201,7 @@ pub static RULES: &[Rule] = &[
         title: "Reserved concurrency without MaximumConcurrency",
         why: "Lambda's pollers receive more messages than the function may run. Throttled messages count as received, and good ones end in the dead-letter queue.",
         url: LAMBDA_SCALING,
-        check: concurrency::without_maximum,
+        check: |all| found(all.consumers(), |it| concurrency::maximum(all, it, true)),
     },
     Rule {
         id: "maximum-concurrency-above-reserved",
@@ -201,7 +209,7 @@ pub static RULES: &[Rule] = &[
         title: "MaximumConcurrency is above the reserved concurrency",
         why: "Lambda throttles the difference. Throttled messages count as received, and good ones end in the dead-letter queue.",
         url: LAMBDA_SCALING,
-        check: concurrency::above_reserved,
+        check: |all| found(all.consumers(), |it| concurrency::maximum(all, it, false)),
     },
     Rule {
         id: "deduplication-retention-too-short",
@@ -209,7 +217,7 @@ pub static RULES: &[Rule] = &[
         title: "Keys are forgotten while their messages may still return",
         why: "If a message spends its time in both queues and is then redriven, the record of its key has expired, and its effect is repeated.",
         url: SQS_DLQ,
-        check: settings::retention,
+        check: |all| found(all.consumers(), |it| settings::retention(all, it)),
     },
     Rule {
         id: "deduplication-disabled",
@@ -217,7 +225,7 @@ pub static RULES: &[Rule] = &[
         title: "SQS_ONCE_DISABLED is set",
         why: "Every duplicate has its effect again.",
         url: LAMBDA_ERRORS,
-        check: settings::disabled,
+        check: |all| found(all.consuming_functions(), settings::disabled),
     },
     Rule {
         id: "function-timeout-missing",
@@ -225,7 +233,7 @@ pub static RULES: &[Rule] = &[
         title: "The function has the default timeout of 3 s",
         why: "Three seconds cover a whole batch. The consumer cancels handlers that take longer, and their messages return.",
         url: LAMBDA_TIMEOUT,
-        check: settings::timeout_missing,
+        check: |all| found(all.consuming_functions(), settings::timeout_missing),
     },
     Rule {
         id: "deadline-margin-too-long",
@@ -233,15 +241,15 @@ pub static RULES: &[Rule] = &[
         title: "The deadline margin leaves no time to work",
         why: "No message starts within the margin before the deadline, so every message fails.",
         url: LAMBDA_TIMEOUT,
-        check: settings::deadline_margin,
+        check: |all| found(all.consuming_functions(), settings::deadline_margin),
     },
     Rule {
         id: "password-in-environment",
         severity: Severity::Warning,
         title: "A database's password is in the function's environment",
         why: "Everyone who may read the function's configuration can read it. It also stays in templates, deployments and their history.",
-        url: VARIABLES,
-        check: settings::password,
+        url: "https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html",
+        check: |all| found(all.variables(), settings::password),
     },
     Rule {
         id: "ttl-missing",
@@ -249,7 +257,7 @@ pub static RULES: &[Rule] = &[
         title: "The idempotency table has no TTL",
         why: "DynamoDB never deletes expired keys, and you pay for their storage.",
         url: DYNAMODB_TTL,
-        check: table::ttl_missing,
+        check: |all| found(all.key_tables(), table::ttl_missing),
     },
     Rule {
         id: "ttl-attribute-wrong",
@@ -257,15 +265,15 @@ pub static RULES: &[Rule] = &[
         title: "The idempotency table's TTL attribute is not the one that is written",
         why: "The library writes the time at which an item expires into `expiration`. With another attribute, DynamoDB deletes no items, or deletes them at a wrong time.",
         url: DYNAMODB_TTL,
-        check: table::ttl_attribute,
+        check: |all| found(all.key_tables(), table::ttl_attribute),
     },
     Rule {
         id: "table-not-protected",
         severity: Severity::Warning,
         title: "The idempotency table has no deletion protection",
         why: "If someone deletes the table by mistake, the records of all keys are lost, and every message that returns has its effect again.",
-        url: DYNAMODB_PROTECTION,
-        check: table::unprotected,
+        url: "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html",
+        check: |all| found(all.key_tables(), table::unprotected),
     },
     Rule {
         id: "permission-missing",
@@ -281,38 +289,42 @@ pub static RULES: &[Rule] = &[
         title: "The function's role allows more than it needs",
         why: "An attacker in the function, or a mistake in it, can delete keys and messages of every queue and table that the wildcard matches.",
         url: IAM,
-        check: permissions::wildcard,
+        check: |all| found(all.statements(), permissions::wildcard),
     },
     Rule {
         id: "queue-not-encrypted",
         severity: Severity::Warning,
         title: "The queue's encryption is switched off",
         why: "SQS stores message bodies unencrypted. Its own encryption costs nothing and needs no permission.",
-        url: SQS_ENCRYPTION,
-        check: delivery::not_encrypted,
+        url: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-server-side-encryption.html",
+        check: |all| found(all.consumed_and_dead_letters(), delivery::not_encrypted),
     },
     Rule {
         id: "queue-accepts-plain-http",
         severity: Severity::Note,
         title: "The queue's policy does not deny requests without TLS",
         why: "Without such a policy, SQS also answers over plain HTTP, and anyone on the network's path can read the message.",
-        url: SQS_SECURITY,
-        check: delivery::plain_http,
+        url: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-security-best-practices.html",
+        check: |all| {
+            found(all.consumed_and_dead_letters(), |it| {
+                delivery::plain_http(all, it)
+            })
+        },
     },
     Rule {
         id: "aws-managed-key-shuts-senders-out",
         severity: Severity::Error,
         title: "A service can't send to a queue that is encrypted with the key alias/aws/sqs",
         why: "You can't change that key's policy to admit SNS or EventBridge, and messages that these can't deliver are lost.",
-        url: SQS_KMS,
-        check: delivery::senders_shut_out,
+        url: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html",
+        check: |all| found(all.senders.iter(), |it| delivery::senders_shut_out(all, it)),
     },
     Rule {
         id: "panic-abort",
         severity: Severity::Error,
         title: "A build profile sets panic = \"abort\"",
         why: "One panic ends the process and its whole batch, and SQS delivers the good records again.",
-        url: PANIC,
+        url: "https://doc.rust-lang.org/cargo/reference/profiles.html#panic",
         check: settings::panic_abort,
     },
 ];

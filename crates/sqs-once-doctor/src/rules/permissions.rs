@@ -2,7 +2,7 @@
 
 use super::Problem;
 use crate::field::below;
-use crate::model::{Consumer, Deployment, Extend, Function, Scope};
+use crate::model::{Consumer, Deployment, Extend, Function, Scope, Statement};
 use crate::remedy::Remedy;
 use crate::template::Change;
 use serde_json::json;
@@ -25,11 +25,8 @@ pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
         let Some(function) = consumer.function else {
             continue;
         };
-        for (resource, needed) in needed(deployment, &consumer, function) {
-            let missing: Vec<&str> = needed
-                .into_iter()
-                .filter(|action| !function.permissions.may(action, &resource))
-                .collect();
+        for (resource, mut missing) in needed(deployment, &consumer, function) {
+            missing.retain(|action| !function.permissions.may(action, &resource));
             if !missing.is_empty() {
                 problems.push(problem(function, &resource, &missing));
             }
@@ -86,62 +83,51 @@ fn problem(function: &Function, resource: &str, missing: &[&str]) -> Problem {
     let hcl =
         format!("statement {{\n  actions   = {missing:?}\n  resources = [{resource}.arn]\n}}");
     let can_extend = function.permissions.extend.is_some();
-    Problem {
-        place: function.site.place.clone(),
-        message: format!(
-            "The role of the function {} does not allow {} on {resource}.",
-            function.site.id,
-            missing.join(", ")
-        ),
-        remedy: Remedy::changes(vec![change], hcl).automatic_if(can_extend),
-    }
+    let message = format!(
+        "The role of the function {} does not allow {} on {resource}.",
+        function.site.id,
+        missing.join(", ")
+    );
+    let remedy = Remedy::changes(vec![change], hcl).automatic_if(can_extend);
+    Problem::at(&function.site.place, message, remedy)
 }
 
-pub(super) fn wildcard(deployment: &Deployment) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for function in deployment.consuming_functions() {
-        let statements = function.permissions.statements.iter();
-        for statement in statements.filter(|it| it.allows) {
-            let of_data = |action: &&String| {
-                let action = action.to_ascii_lowercase();
-                action == "*" || action.starts_with("sqs:") || action.starts_with("dynamodb:")
-            };
-            let actions: Vec<&String> = statement.actions.iter().filter(of_data).collect();
-            let wide = actions.iter().find(|action| {
-                ["*", "sqs:*", "dynamodb:*"].contains(&action.to_ascii_lowercase().as_str())
-            });
-            // These actions do not support resource-level permissions.
-            let lists = |action: &String| {
-                action.starts_with("sqs:List") || action.starts_with("dynamodb:List")
-            };
-            let on_everything = statement.resources.contains(&Scope::Everything)
-                && actions.iter().any(|action| !lists(action));
-            let what = match (wide, on_everything) {
-                (Some(action), true) => format!("{action} on every resource"),
-                (Some(action), false) => action.to_string(),
-                (None, true) => format!("{} on every resource", actions[0]),
-                (None, false) => continue,
-            };
-            let path = below(&function.site.properties, &["Policies"]);
-            let table = json!({ "Version": "2012-10-17", "Statement": [
-                { "Effect": "Allow", "Action": POLLER, "Resource": "ARN of the queue" },
-                { "Effect": "Allow", "Action": ([TABLE, BATCHES].concat()), "Resource": "ARN of the table" },
-            ] });
-            let hcl = format!(
-                "statement {{\n  actions   = {POLLER:?}\n  resources = [\"ARN of the queue\"]\n}}\nstatement {{\n  \
-                 actions   = {:?}\n  resources = [\"ARN of the table\"]\n}}",
-                [TABLE, BATCHES].concat()
-            );
-            problems.push(Problem {
-                place: statement.place.clone(),
-                message: format!(
-                    "The role of the function {} allows {what}.",
-                    function.site.id
-                ),
-                // The function may need other actions too, so the user must decide.
-                remedy: Remedy::changes(vec![Change::Append(path, table)], hcl).automatic_if(false),
-            });
-        }
-    }
-    problems
+pub(super) fn wildcard((function, statement): (&Function, &Statement)) -> Option<Problem> {
+    let of_data = |action: &&String| {
+        let action = action.to_ascii_lowercase();
+        action == "*" || action.starts_with("sqs:") || action.starts_with("dynamodb:")
+    };
+    let actions: Vec<&String> = statement.actions.iter().filter(of_data).collect();
+    let wide = actions.iter().find(|action| {
+        ["*", "sqs:*", "dynamodb:*"].contains(&action.to_ascii_lowercase().as_str())
+    });
+    // These actions do not support resource-level permissions.
+    let lists =
+        |action: &String| action.starts_with("sqs:List") || action.starts_with("dynamodb:List");
+    let on_everything = statement.resources.contains(&Scope::Everything)
+        && actions.iter().any(|action| !lists(action));
+    let what = match (wide, on_everything) {
+        _ if !statement.allows => return None,
+        (Some(action), true) => format!("{action} on every resource"),
+        (Some(action), false) => action.to_string(),
+        (None, true) => format!("{} on every resource", actions[0]),
+        (None, false) => return None,
+    };
+    let of_table = [TABLE, BATCHES].concat();
+    let path = below(&function.site.properties, &["Policies"]);
+    let table = json!({ "Version": "2012-10-17", "Statement": [
+        { "Effect": "Allow", "Action": POLLER, "Resource": "ARN of the queue" },
+        { "Effect": "Allow", "Action": of_table, "Resource": "ARN of the table" },
+    ] });
+    let hcl = format!(
+        "statement {{\n  actions   = {POLLER:?}\n  resources = [\"ARN of the queue\"]\n}}\nstatement {{\n  \
+         actions   = {of_table:?}\n  resources = [\"ARN of the table\"]\n}}"
+    );
+    let message = format!(
+        "The role of the function {} allows {what}.",
+        function.site.id
+    );
+    // The function may need other actions too, so the user must decide.
+    let remedy = Remedy::changes(vec![Change::Append(path, table)], hcl).automatic_if(false);
+    Some(Problem::at(&statement.place, message, remedy))
 }

@@ -55,11 +55,8 @@ fn texts(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {
             let entries = entries.iter();
-            Value::Object(
-                entries
-                    .map(|(key, value)| (key.clone(), texts(value)))
-                    .collect(),
-            )
+            let entries = entries.map(|(key, value)| (key.clone(), texts(value)));
+            Value::Object(entries.collect())
         }
         Value::Array(items) => items.iter().map(texts).collect(),
         Value::String(text) => Value::String(text.clone()),
@@ -69,10 +66,7 @@ fn texts(value: &Value) -> Value {
 
 fn edit(text: &str, root: &Node, change: &Change) -> Option<String> {
     let (Change::Set(path, value) | Change::Append(path, value)) = change;
-    let style = match text.trim_start().starts_with('{') {
-        true => Style::Json,
-        false => Style::Yaml,
-    };
+    let style = Style::of(text);
     let mut node = root;
     let mut depth = 0;
     while let Some(next) = path.get(depth).and_then(|step| node.step(step)) {
@@ -220,11 +214,8 @@ impl Editor<'_> {
     }
 
     fn end_of_line(&self, at: usize) -> usize {
-        let line = self.text[at..]
-            .find('\n')
-            .map_or(self.text.len(), |end| at + end);
-        let without_return = self.text[at..line].trim_end_matches('\r').len();
-        at + without_return
+        let line = self.text[at..].split('\n').next().unwrap_or_default();
+        at + line.trim_end_matches('\r').len()
     }
 
     fn splice(&self, start: usize, end: usize, new: &str) -> String {

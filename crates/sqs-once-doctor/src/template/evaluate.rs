@@ -27,9 +27,8 @@ pub(crate) enum View<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    pub(crate) fn new(root: &'a Node) -> Self {
-        let resources = root.get("Resources").map(Node::entries);
-        let resources = resources.unwrap_or_default().iter();
+    pub(crate) fn new(resources: &'a [Entry]) -> Self {
+        let resources = resources.iter();
         let mut evaluator = Self {
             resources: resources.map(|entry| (&*entry.key, &entry.value)).collect(),
             names: BTreeMap::new(),

@@ -21,15 +21,14 @@ pub(crate) use write::{Style, snippet};
 /// Reads a template.
 pub(crate) fn read(text: &str) -> Result<Deployment, ReadError> {
     let root = Node::parse(text)?;
-    if root
-        .get("Resources")
-        .is_none_or(|resources| resources.entries().is_empty())
-    {
+    let resources = root.get("Resources").map_or(&[][..], Node::entries);
+    if resources.is_empty() {
         return Err(ReadError::NoResources);
     }
     let template = Template {
-        evaluator: Evaluator::new(&root),
+        evaluator: Evaluator::new(resources),
         root: &root,
+        resources,
     };
     Ok(template.deployment())
 }
@@ -37,6 +36,7 @@ pub(crate) fn read(text: &str) -> Result<Deployment, ReadError> {
 struct Template<'a> {
     evaluator: Evaluator<'a>,
     root: &'a Node,
+    resources: &'a [Entry],
 }
 
 /// A resource, or an event of a SAM function.
@@ -49,8 +49,8 @@ struct Resource<'a> {
 impl<'a> Template<'a> {
     fn deployment(&self) -> Deployment {
         let mut deployment = Deployment::default();
-        let entries = self.root.get("Resources").map(Node::entries);
-        for entry in entries.unwrap_or_default() {
+        let mut policies = Vec::new();
+        for entry in self.resources {
             let path: Path = vec!["Resources".into(), (&*entry.key).into()];
             let Some(resource) = self.resource(entry, &entry.key, path) else {
                 // `Fn::ForEach::…` creates resources that this parser does not expand.
@@ -72,6 +72,7 @@ impl<'a> Template<'a> {
                     }
                 }
                 "AWS::SQS::Queue" => deployment.queues.push(self.queue(resource)),
+                "AWS::SQS::QueuePolicy" | "AWS::SQS::QueueInlinePolicy" => policies.push(resource),
                 "AWS::DynamoDB::Table" => deployment.tables.push(self.table(resource)),
                 "AWS::CloudWatch::Alarm" => deployment.alarms.push(self.alarm(resource)),
                 "AWS::SNS::Subscription" => {
@@ -96,13 +97,8 @@ impl<'a> Template<'a> {
                 _ => {}
             }
         }
-        for entry in entries.unwrap_or_default() {
-            let path: Path = vec!["Resources".into(), (&*entry.key).into()];
-            if let Some(resource) = self.resource(entry, &entry.key, path)
-                && let "AWS::SQS::QueuePolicy" | "AWS::SQS::QueueInlinePolicy" = resource.kind
-            {
-                self.queue_policy(&resource, &mut deployment.queues);
-            }
+        for policy in &policies {
+            self.queue_policy(policy, &mut deployment.queues);
         }
         deployment.has_more |= self.has_macros();
         deployment
@@ -123,17 +119,14 @@ impl<'a> Template<'a> {
         let statements = evaluator.list(&self.at(policy, &["PolicyDocument", "Statement"]));
         let place = statements.place().unwrap_or(&policy.site.place);
         for queue in queues {
-            let is_of_queue = |target: &Field<Target>| {
-                let target = target.known()?;
-                Some(target.is(&queue.site.id))
-            };
-            if targets.iter().any(|it| is_of_queue(it) == Some(true)) {
+            let is_queue = |target: &Target| target.is(&queue.site.id);
+            if targets.iter().any(|it| it.known().is_some_and(is_queue)) {
                 let denies = iam::denies_plain_http(&document, |text| {
                     let target = evaluator.target_of(text);
-                    target.is_none_or(|target| target.is(&queue.site.id))
+                    target.is_none_or(|target| is_queue(&target))
                 });
                 queue.has_policy(Field::Known(denies, place.clone()));
-            } else if targets.iter().any(|it| is_of_queue(it).is_none()) {
+            } else if targets.iter().any(|it| it.known().is_none()) {
                 // The policy may be for this queue.
                 queue.has_policy(Field::Unknown);
             }
@@ -143,9 +136,8 @@ impl<'a> Template<'a> {
     /// Whether a transform other than SAM rewrites the template.
     fn has_macros(&self) -> bool {
         let is_known = |transform: &Node| {
-            transform.scalar().is_some_and(|name| {
-                name.starts_with("AWS::Serverless-") || name == "AWS::LanguageExtensions"
-            })
+            let name = transform.scalar().unwrap_or_default();
+            name.starts_with("AWS::Serverless-") || name == "AWS::LanguageExtensions"
         };
         let transforms = self.root.get("Transform");
         transforms.is_some_and(|transforms| match &transforms.kind {
@@ -221,19 +213,18 @@ impl<'a> Template<'a> {
     }
 
     fn globals(&self, names: &[&str]) -> View<'a> {
-        match self.root.get("Globals") {
-            Some(globals) => {
-                let globals = View::Node(globals, vec!["Globals".into()]);
-                self.evaluator.dig(&globals, names)
-            }
-            None => View::Missing,
-        }
+        let Some(globals) = self.root.get("Globals") else {
+            return View::Missing;
+        };
+        let globals = View::Node(globals, vec!["Globals".into()]);
+        self.evaluator.dig(&globals, names)
     }
 
     fn function(&self, resource: &Resource<'a>) -> Function {
         let evaluator = &self.evaluator;
         let property = |name| self.function_property(resource, name);
         let number = |name| evaluator.field(&property(name), |text| text.parse::<u64>().ok());
+        let shared_policies = self.globals(&["Function", "Policies"]);
         let mut function = Function {
             site: resource.site.clone(),
             timeout: number("Timeout").and_then(|seconds| Some(Duration::from_secs(seconds))),
@@ -250,11 +241,7 @@ impl<'a> Template<'a> {
             has_async_dead_letters: ["DeadLetterQueue", "DeadLetterConfig", "EventInvokeConfig"]
                 .into_iter()
                 .any(|name| !matches!(property(name), View::Missing)),
-            permissions: permissions::of_function(
-                evaluator,
-                resource,
-                self.globals(&["Function", "Policies"]),
-            ),
+            permissions: permissions::of_function(evaluator, resource, shared_policies),
         };
         let own = self.at(resource, &["Environment", "Variables"]);
         let shared = match resource.kind {
@@ -312,21 +299,15 @@ impl<'a> Template<'a> {
         queue: Field<Target>,
     ) -> Mapping {
         let types = self.at(&resource, &["FunctionResponseTypes"]);
-        let reports_failures = match self.evaluator.list(&types) {
-            Field::Missing => Field::Missing,
-            Field::Unknown => Field::Unknown,
-            Field::Known(types, place) => {
-                let types = types.iter();
-                let types = types.map(|name| self.evaluator.literal(name).known().cloned());
-                let types: Vec<Option<String>> = types.collect();
-                let reports = Some("ReportBatchItemFailures".to_owned());
-                match types.contains(&reports) {
-                    true => Field::Known(true, place),
-                    false if types.contains(&None) => Field::Unknown,
-                    false => Field::Known(false, place),
-                }
+        let reports_failures = self.evaluator.list(&types).and_then(|types| {
+            let types = types.iter();
+            let types = types.map(|name| self.evaluator.literal(name).known().cloned());
+            let types: Vec<Option<String>> = types.collect();
+            match types.contains(&Some("ReportBatchItemFailures".to_owned())) {
+                false if types.contains(&None) => None,
+                reports => Some(reports),
             }
-        };
+        });
         Mapping {
             has_filter: !matches!(self.at(&resource, &["FilterCriteria"]), View::Missing),
             reports_failures,
@@ -413,21 +394,18 @@ impl<'a> Template<'a> {
 
     fn metric(&self, view: &View<'a>) -> Metric {
         let evaluator = &self.evaluator;
-        let dimensions = evaluator.list(&evaluator.get(view, "Dimensions"));
-        let queue = match dimensions {
+        let of = |dimension: &View<'a>| {
+            let name = evaluator.literal_at(dimension, "Name");
+            match name.known() {
+                Some(name) if name != "QueueName" => None,
+                Some(_) => Some(evaluator.target_at(dimension, "Value")),
+                None => Some(Field::Unknown),
+            }
+        };
+        let queue = match evaluator.list(&evaluator.get(view, "Dimensions")) {
             Field::Missing => Field::Missing,
             Field::Unknown => Field::Unknown,
-            Field::Known(dimensions, _) => dimensions
-                .iter()
-                .find_map(|dimension| {
-                    let name = evaluator.literal_at(dimension, "Name");
-                    match name.known() {
-                        Some(name) if name != "QueueName" => None,
-                        Some(_) => Some(evaluator.target_at(dimension, "Value")),
-                        None => Some(Field::Unknown),
-                    }
-                })
-                .unwrap_or(Field::Missing),
+            Field::Known(all, _) => all.iter().find_map(of).unwrap_or(Field::Missing),
         };
         Metric {
             namespace: evaluator.literal_at(view, "Namespace"),

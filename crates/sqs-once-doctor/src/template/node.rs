@@ -44,14 +44,11 @@ pub(crate) struct Entry {
 impl Node {
     /// Reads the first document of a text.
     pub(crate) fn parse(text: &str) -> Result<Self, ReadError> {
+        let offsets = text.char_indices().map(|(offset, _)| offset);
         let mut reader = Reader {
             parser: Parser::new_from_str(text),
             text,
-            offsets: text
-                .char_indices()
-                .map(|(offset, _)| offset)
-                .chain([text.len()])
-                .collect(),
+            offsets: offsets.chain([text.len()]).collect(),
             anchors: HashMap::new(),
             nodes: 0,
         };
@@ -65,12 +62,9 @@ impl Node {
         }
     }
 
-    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
-        self.entries().iter().find(|entry| entry.key == key)
-    }
-
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
-        Some(&self.entry(key)?.value)
+        let entry = self.entries().iter().find(|entry| entry.key == key);
+        entry.map(|entry| &entry.value)
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
@@ -144,13 +138,13 @@ impl<'a> Reader<'a> {
             return Err(ReadError::TooLarge);
         }
         let range = self.range(span);
-        let node = |kind, span: Range<usize>| Node {
+        let node = |kind, range| Node {
             kind,
-            span,
-            line: 0,
-            column: 0,
+            span: range,
+            line: span.start.line(),
+            column: span.start.col(),
         };
-        let (mut read, anchor, tag) = match event {
+        let (read, anchor, tag) = match event {
             Event::Alias(anchor) => {
                 let read = self.anchors.get(&anchor).ok_or(ReadError::TooLarge)?;
                 self.nodes += size(read);
@@ -196,8 +190,6 @@ impl<'a> Reader<'a> {
             }
             _ => return Err(ReadError::NoResources),
         };
-        read.line = span.start.line();
-        read.column = span.start.col();
         let read = match tag {
             Some(tag) => long_form(read, &tag),
             None => read,

@@ -3,7 +3,7 @@
 use super::Resource;
 use super::evaluate::{Evaluator, View, place};
 use super::node::Node;
-use crate::field::{Field, Path, Step, below};
+use crate::field::{Field, Path, below};
 use crate::iam;
 use crate::model::{Extend, Permissions, Scope, Statement};
 
@@ -15,10 +15,7 @@ pub(super) fn of_function<'a>(
 ) -> Permissions {
     let mut reader = Reader {
         evaluator,
-        permissions: Permissions {
-            is_complete: true,
-            ..Permissions::default()
-        },
+        permissions: Permissions::complete(),
     };
     let is_sam = function.kind == "AWS::Serverless::Function";
     let role = evaluator.target_at(&function.properties, "Role");
@@ -98,13 +95,9 @@ impl<'a> Reader<'_, 'a> {
                 self.permissions.is_complete = false;
                 continue;
             };
-            let text = self.evaluator.text(node);
-            match text.as_deref().and_then(iam::managed_policy) {
-                Some(actions) => {
-                    let scope = iam::managed_scope(&actions);
-                    self.add(node, path, actions, scope);
-                }
-                None => self.own_managed_policy(&policy),
+            let name = self.evaluator.text(node).unwrap_or_default();
+            if !self.permissions.add_managed(&name, place(node, path)) {
+                self.own_managed_policy(&policy);
             }
         }
     }
@@ -130,8 +123,9 @@ impl<'a> Reader<'_, 'a> {
             && events.entries().iter().any(|event| is_sqs(&event.value))
         {
             // SAM attaches this policy to the role of a function with an SQS event.
-            let actions = iam::managed_policy("AWSLambdaSQSQueueExecutionRole").unwrap_or_default();
-            self.add(events, &path, actions, Scope::Unknown);
+            let place = place(events, &path);
+            self.permissions
+                .add_managed("AWSLambdaSQSQueueExecutionRole", place);
         }
         let own = self.evaluator.get(&function.properties, "Policies");
         let is_missing = matches!(own, View::Missing);
@@ -172,7 +166,7 @@ impl<'a> Reader<'_, 'a> {
                     Field::Known(target, _) => Scope::One(target),
                     _ => Scope::Unknown,
                 };
-                self.add(node, path, actions, scope);
+                self.permissions.add(place(node, path), actions, scope);
             }
             _ => self.managed(policy),
         }
@@ -194,12 +188,8 @@ impl<'a> Reader<'_, 'a> {
         let evaluator = self.evaluator;
         let texts = |name: &str| -> Option<Vec<Option<String>>> {
             let list = evaluator.list(&evaluator.get(view, name));
-            Some(
-                list.known()?
-                    .iter()
-                    .map(|it| evaluator.view_text(it))
-                    .collect(),
-            )
+            let texts = list.known()?.iter().map(|it| evaluator.view_text(it));
+            Some(texts.collect())
         };
         let actions: Option<Vec<String>> =
             texts("Action").and_then(|all| all.into_iter().collect());
@@ -218,34 +208,19 @@ impl<'a> Reader<'_, 'a> {
             Some(resources) => resources.into_iter().map(scope).collect(),
             None => vec![Scope::Unknown],
         };
-        let mut at = path.clone();
-        let mut here = *node;
-        for name in ["Action", "Resource"] {
-            if resources.contains(&Scope::Everything) == (name == "Resource")
-                && let Some(value) = node.get(name)
-            {
-                at.push(Step::Key(name.to_owned()));
-                here = value;
-                break;
-            }
-        }
+        let name = match resources.contains(&Scope::Everything) {
+            true => "Resource",
+            false => "Action",
+        };
+        let place = match node.get(name) {
+            Some(value) => place(value, &below(path, &[name])),
+            None => place(node, path),
+        };
         self.permissions.statements.push(Statement {
-            place: place(here, &at),
+            place,
             allows: effect == "Allow",
             actions,
             resources,
-        });
-    }
-
-    fn add(&mut self, node: &Node, path: &Path, actions: Vec<String>, resource: Scope) {
-        if actions.is_empty() {
-            return;
-        }
-        self.permissions.statements.push(Statement {
-            place: place(node, path),
-            allows: true,
-            actions,
-            resources: vec![resource],
         });
     }
 }

@@ -10,6 +10,15 @@ pub(crate) enum Style {
     Json,
 }
 
+impl Style {
+    pub(crate) fn of(text: &str) -> Self {
+        match text.trim_start().starts_with('{') {
+            true => Self::Json,
+            false => Self::Yaml,
+        }
+    }
+}
+
 /// A value with its enclosing keys, for the user to copy.
 pub(crate) fn snippet(path: &Path, value: &Value, style: Style) -> String {
     // Start at the resource. For an event of a SAM function, the snippet includes the function.

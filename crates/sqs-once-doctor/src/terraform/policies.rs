@@ -2,16 +2,13 @@
 
 use super::Reader;
 use crate::field::Field;
-use crate::iam;
+use crate::iam::{self, one_or_many};
 use crate::model::{Permissions, Statement, Target};
 use serde_json::Value;
 
 /// The permissions of the function's role that the plan contains.
 pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
-    let mut permissions = Permissions {
-        is_complete: true,
-        ..Permissions::default()
-    };
+    let mut permissions = Permissions::complete();
     let role = function.target(&["role"]);
     let role = role.known();
     let Some(role) = role.and_then(|role| function.resources.of_kind(role, "aws_iam_role")) else {
@@ -28,7 +25,8 @@ pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
             "aws_iam_role" if resource.address == role => {
                 let managed = of.list("managed_policy_arns");
                 for arn in managed.known().into_iter().flatten() {
-                    self::managed(&of, arn.as_str().unwrap_or_default(), &mut permissions);
+                    let arn = arn.as_str().unwrap_or_default();
+                    permissions.is_complete &= permissions.add_managed(arn, of.place());
                 }
                 let inline = of.list("inline_policy");
                 for policy in inline.known().into_iter().flatten() {
@@ -69,21 +67,10 @@ fn attached(attachment: &Reader<'_>, permissions: &mut Permissions) {
             let text = policy.text(&["policy"]);
             document(&policy, text.known().map(String::as_str), permissions);
         }
-        (None, Target::Other(arn)) => managed(attachment, arn, permissions),
+        (None, Target::Other(arn)) => {
+            permissions.is_complete &= permissions.add_managed(arn, attachment.place());
+        }
         (None, _) => permissions.is_complete = false,
-    }
-}
-
-fn managed(of: &Reader<'_>, arn: &str, permissions: &mut Permissions) {
-    match iam::managed_policy(arn) {
-        Some(actions) if actions.is_empty() => {}
-        Some(actions) => permissions.statements.push(Statement {
-            place: of.place(),
-            allows: true,
-            resources: vec![iam::managed_scope(&actions)],
-            actions,
-        }),
-        None => permissions.is_complete = false,
     }
 }
 
@@ -93,12 +80,13 @@ fn document(of: &Reader<'_>, text: Option<&str>, permissions: &mut Permissions) 
         permissions.is_complete = false;
         return;
     };
-    for statement in one_or_many(&document["Statement"]) {
+    let all = |value| one_or_many(value).iter().filter(|one| !one.is_null());
+    for statement in all(&document["Statement"]) {
         if statement.get("Action").is_none() {
             permissions.is_complete = false;
             continue;
         }
-        let texts = |name: &str| one_or_many(&statement[name]).filter_map(Value::as_str);
+        let texts = |name: &str| all(&statement[name]).filter_map(Value::as_str);
         permissions.statements.push(Statement {
             place: of.place(),
             allows: statement["Effect"] == "Allow",
@@ -108,13 +96,4 @@ fn document(of: &Reader<'_>, text: Option<&str>, permissions: &mut Permissions) 
                 .collect(),
         });
     }
-}
-
-fn one_or_many(value: &Value) -> impl Iterator<Item = &Value> {
-    match value {
-        Value::Array(all) => all.iter().collect(),
-        Value::Null => Vec::new(),
-        one => vec![one],
-    }
-    .into_iter()
 }

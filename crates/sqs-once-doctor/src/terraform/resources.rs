@@ -255,11 +255,8 @@ fn collect<'a>(expression: &'a Value, references: &mut Vec<&'a str>, depth: usiz
 }
 
 pub(crate) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    value
-        .get(name)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    let list = value.get(name).and_then(Value::as_array);
+    list.into_iter().flatten()
 }
 
 /// An address without indexes, which may contain dots.
