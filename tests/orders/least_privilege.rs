@@ -3,14 +3,10 @@
 use std::path::Path;
 
 use crate::permissions::{Aws, event, granted};
-use crate::support::{Answer, Bench, TIMEOUT, run};
-use serde_json::{Value, json};
+use crate::support::{Answer, Bench, TIMEOUT, body, run};
+use serde_json::json;
 
 const TABLE: &str = "IdempotencyTable";
-
-fn order(id: &str) -> Value {
-    json!({ "order_id": id, "customer_id": "c-7", "amount_cents": 1299, "currency": "EUR" })
-}
 
 #[tokio::test]
 async fn the_template_grants_what_the_function_asks_for_and_nothing_else() {
@@ -27,7 +23,7 @@ async fn the_template_grants_what_the_function_asks_for_and_nothing_else() {
     bench.payments.answer("busy", Answer::Status(503));
     bench.payments.answer("refused", Answer::Status(402));
 
-    let ids = |ids: &[&str]| ids.iter().map(|id| order(id)).collect::<Vec<_>>();
+    let ids = |ids: &[&str]| ids.iter().map(|id| body(id)).collect::<Vec<_>>();
     let batches = [
         // New alone, and together.
         ids(&["a"]),
@@ -41,14 +37,11 @@ async fn the_template_grants_what_the_function_asks_for_and_nothing_else() {
         ids(&["late"]),
         ids(&["refused"]),
         ids(&["busy", "late", "refused", "f"]),
-        vec![json!("no order"), order("g")],
+        vec![json!("no order"), body("g")],
     ];
     for batch in &batches {
-        run(
-            launch().start().await.unwrap(),
-            &event("OrdersQueue", batch),
-        )
-        .await;
+        let batch = event("OrdersQueue", batch);
+        run(launch().start().await.unwrap(), &batch).await;
     }
 
     // In progress elsewhere: the process dies with its claims, and another finds them.

@@ -38,8 +38,7 @@ async fn a_function_asked_to_end_answers_the_event_at_hand_first() {
     let response = BatchResponse::parse(&answer.unwrap(), order.message_ids()).unwrap();
     assert!(response.failures().is_empty());
     let status = tokio::task::spawn_blocking(move || process.wait());
-    let status = tokio::time::timeout(TIMEOUT, status)
-        .await
-        .expect("it must end");
-    assert!(status.unwrap().unwrap().success());
+    let status = tokio::time::timeout(TIMEOUT, status).await;
+    let status = status.expect("it must end").unwrap();
+    assert!(status.unwrap().success());
 }

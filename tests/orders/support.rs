@@ -9,7 +9,7 @@ use axum::extract::{Json, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqs_once_local::{
     BatchResponse, Event, Function, InvokeError, Launch, LocalDynamoDb, RecordLine,
     TableDescription,
@@ -66,6 +66,14 @@ impl Bench {
         &self.table.name
     }
 
+    /// Checks that this many orders are charged, and each of them once.
+    #[track_caller]
+    pub(crate) fn assert_charged_once(&self, orders: usize) {
+        let charges = self.payments.charges();
+        assert_eq!(charges.len(), orders);
+        assert!(charges.values().all(|tokens| tokens.len() == 1));
+    }
+
     pub(crate) fn items(&self) -> Vec<Value> {
         self.dynamodb.items(&self.table.name).unwrap()
     }
@@ -120,12 +128,14 @@ pub(crate) fn event(name: &str) -> Event {
     Event::parse(&text, "orders").unwrap()
 }
 
+/// The body of an order.
+pub(crate) fn body(id: &str) -> Value {
+    json!({ "order_id": id, "customer_id": "c-7", "amount_cents": 1299, "currency": "EUR" })
+}
+
 /// An event of one order.
 pub(crate) fn order(id: &str) -> Event {
-    let body = serde_json::json!({
-        "order_id": id, "customer_id": "c-7", "amount_cents": 1299, "currency": "EUR",
-    });
-    Event::parse(&body.to_string(), "orders").unwrap()
+    Event::parse(&body(id).to_string(), "orders").unwrap()
 }
 
 /// A payments service that notes every charge it makes, and answers as it is told.
@@ -140,6 +150,14 @@ struct Desk {
     charges: Mutex<BTreeMap<String, Vec<String>>>,
     answers: Mutex<BTreeMap<String, Answer>>,
     arrived: Notify,
+}
+
+impl Desk {
+    fn enter(&self, order: String, token: String) {
+        let mut charges = self.charges.lock().unwrap();
+        charges.entry(order).or_default().push(token);
+        self.arrived.notify_one();
+    }
 }
 
 #[derive(Clone)]
@@ -199,11 +217,9 @@ async fn charge(
     headers: HeaderMap,
     Json(order): Json<Value>,
 ) -> Response {
-    let fields = ["order_id", "customer_id", "amount_cents", "currency"];
-    assert!(
-        fields.iter().all(|field| !order[field].is_null()),
-        "{order}"
-    );
+    for field in ["order_id", "customer_id", "amount_cents", "currency"] {
+        assert!(!order[field].is_null(), "{order}");
+    }
     let id = order["order_id"].as_str().unwrap().to_owned();
     let answer = desk.answers.lock().unwrap().get(&id).cloned();
     match answer {
@@ -216,13 +232,7 @@ async fn charge(
         Some(Answer::Held(_)) | None => {}
     }
     let token = headers["idempotency-key"].to_str().unwrap().to_owned();
-    desk.charges
-        .lock()
-        .unwrap()
-        .entry(id)
-        .or_default()
-        .push(token);
-    desk.arrived.notify_one();
+    desk.enter(id, token);
     if let Some(Answer::Held(gate)) = answer {
         gate.notified().await;
     }

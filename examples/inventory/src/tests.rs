@@ -32,10 +32,8 @@ fn bench() -> Bench {
 async fn an_order_that_comes_twice_is_reserved_once_and_told_once() {
     let bench = bench();
     let order = order("o-2001", 2);
-    bench
-        .run(Event::new([&order]))
-        .await
-        .assert_processed("m-1");
+    let first = bench.run(Event::new([&order])).await;
+    first.assert_processed("m-1");
 
     let delivered_again = Record::json(&order).receive_count(2);
     let sent_again = Record::json(&order).message_id("another");
@@ -79,15 +77,10 @@ async fn an_order_that_says_nothing_is_terminal_and_holds_up_no_other() {
 #[tokio::test]
 async fn another_order_under_a_known_key_fails() {
     let bench = bench();
-    bench
-        .run(Event::new([&order("o-1", 1)]))
-        .await
-        .assert_processed("m-1");
+    let first = bench.run(Event::new([&order("o-1", 1)])).await;
+    first.assert_processed("m-1");
     let other = Record::json(&order("o-1", 7)).message_id("another");
-    bench
-        .run(Event::new([other]))
-        .await
-        .assert_failed("another")
-        .assert_retried(["another"]);
+    let answer = bench.run(Event::new([other])).await;
+    answer.assert_failed("another").assert_retried(["another"]);
     assert_eq!(bench.store().writes().len(), 3);
 }

@@ -50,13 +50,12 @@ impl Collector {
     }
 
     /// Stops listening.
-    pub(crate) fn stop(self) {
+    pub(crate) fn stop(&self) {
         self.server.abort();
     }
 
     fn resource_spans(&self) -> impl Iterator<Item = ResourceSpans> {
-        let requests = self.received.traces.lock().unwrap().clone();
-        let requests = requests.into_iter();
+        let requests = self.received.traces.lock().unwrap().clone().into_iter();
         requests.flat_map(|request| request.resource_spans)
     }
 
@@ -67,10 +66,8 @@ impl Collector {
     }
 
     pub(crate) fn metrics(&self) -> Vec<Metric> {
-        let requests = self.received.metrics.lock().unwrap().clone();
-        let resources = requests
-            .into_iter()
-            .flat_map(|request| request.resource_metrics);
+        let requests = self.received.metrics.lock().unwrap().clone().into_iter();
+        let resources = requests.flat_map(|request| request.resource_metrics);
         let scopes = resources.flat_map(|resource| resource.scope_metrics);
         scopes.flat_map(|scope| scope.metrics).collect()
     }
