@@ -65,37 +65,31 @@ fn implementation<'a>(
 
 /// Returns the fields marked `#[key]`, in declaration order.
 fn key_fields(input: &DeriveInput) -> Result<Vec<(Member, &Field)>> {
+    let name = &input.ident;
     let kind = match &input.data {
         Data::Struct(data) => return marked(input, &data.fields),
         Data::Enum(_) => "an enum",
         Data::Union(_) => "a union",
     };
-    Err(Error::new_spanned(
-        &input.ident,
-        format!(
-            "`BusinessKey` is derived for structs, not for {kind}: write a function from `&{}` to the \
-             key, and name it with `key = …`",
-            input.ident
-        ),
-    ))
+    let problem = format!(
+        "`BusinessKey` is derived for structs, not for {kind}: write a function from `&{name}` to the \
+         key, and name it with `key = …`"
+    );
+    Err(Error::new_spanned(name, problem))
 }
 
 fn marked<'a>(input: &DeriveInput, fields: &'a Fields) -> Result<Vec<(Member, &'a Field)>> {
     let mut marked = Vec::new();
     for (member, field) in fields.members().zip(fields) {
-        let mut marks = field
-            .attrs
-            .iter()
-            .filter(|mark| mark.path().is_ident("key"));
+        let marks = field.attrs.iter();
+        let mut marks = marks.filter(|mark| mark.path().is_ident("key"));
         if let Some(mark) = marks.next() {
             plain(mark)?;
             marked.push((member, field));
         }
         if let Some(again) = marks.next() {
-            return Err(Error::new_spanned(
-                again,
-                "this field is marked `#[key]` twice: keep one of them",
-            ));
+            let problem = "this field is marked `#[key]` twice: keep one of them";
+            return Err(Error::new_spanned(again, problem));
         }
     }
     if marked.is_empty() {
@@ -103,13 +97,11 @@ fn marked<'a>(input: &DeriveInput, fields: &'a Fields) -> Result<Vec<(Member, &'
             Some(field) => format!("`#[key] {field}: …`"),
             None => "`#[key] order_id: String`".to_owned(),
         };
-        return Err(Error::new_spanned(
-            &input.ident,
-            format!(
-                "no field is marked as the business key: mark the fields that identify the \
-                 event, such as {example}"
-            ),
-        ));
+        let problem = format!(
+            "no field is marked as the business key: mark the fields that identify the \
+             event, such as {example}"
+        );
+        return Err(Error::new_spanned(&input.ident, problem));
     }
     Ok(marked)
 }

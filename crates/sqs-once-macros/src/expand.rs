@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Attribute, Error, Expr, Ident, ItemFn, Pat, Token, Type, parse_quote};
+use syn::{Attribute, Error, Expr, Ident, ItemFn, Pat, Result, Token, Type, parse_quote};
 
 use crate::key::{Key, by_reference};
 use crate::options::Options;
@@ -37,14 +37,8 @@ fn companion(kind: &'static Kind, attribute: TokenStream, function: &ItemFn) -> 
     };
     let state = options.state.as_ref().or_else(|| signature.state());
     let state = state.cloned().unwrap_or_else(|| parse_quote!(()));
-    let key = match Key::of(options.key.take(), &signature) {
-        Ok(key) => key,
-        Err(error) => return with_stub(function, Some(&state), &error),
-    };
-    let fingerprint = options.fingerprint.take();
-    let fingerprint = fingerprint.map(|part| Key::read("fingerprint", part, &signature));
-    let fingerprint = match fingerprint.transpose() {
-        Ok(fingerprint) => fingerprint,
+    let (key, fingerprint) = match extractors(&mut options, &signature) {
+        Ok(extractors) => extractors,
         Err(error) => return with_stub(function, Some(&state), &error),
     };
     let checks = checks(function, &signature, &state);
@@ -52,6 +46,13 @@ fn companion(kind: &'static Kind, attribute: TokenStream, function: &ItemFn) -> 
     let body = body(function, &signature, &options, extractors, &state);
     let companion = companion_type(function, &state, &body);
     quote!(#checks #companion)
+}
+
+fn extractors(options: &mut Options, signature: &Signature) -> Result<(Key, Option<Key>)> {
+    let key = Key::of(options.key.take(), signature)?;
+    let fingerprint = options.fingerprint.take();
+    let fingerprint = fingerprint.map(|part| Key::read("fingerprint", part, signature));
+    Ok((key, fingerprint.transpose()?))
 }
 
 /// Creates the error and a stub of the companion, so that code that uses the companion still compiles.
@@ -92,11 +93,7 @@ fn companion_type(function: &ItemFn, state: &Type, body: &TokenStream) -> TokenS
 /// Returns the function's attributes that its companion needs too. The companion is compiled under the same conditions
 /// and names the same types.
 fn kept(attributes: &[Attribute]) -> Vec<&Attribute> {
-    let kept = |attribute: &&Attribute| {
-        ["cfg", "allow"]
-            .iter()
-            .any(|name| attribute.path().is_ident(name))
-    };
+    let kept = |it: &&Attribute| it.path().is_ident("cfg") || it.path().is_ident("allow");
     attributes.iter().filter(kept).collect()
 }
 
@@ -111,25 +108,17 @@ fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream
         }}
     };
     let (is_extractor, is_outcome) = match signature.kind.is_batch {
-        false => (
-            quote!(::sqs_once::extract::FromRecord<#state>),
-            quote!(::sqs_once::handler::IntoOutcome),
-        ),
-        true => (
-            quote!(::sqs_once::extract::FromBatch<#state>),
-            quote!(::sqs_once::handler::IntoBatchOutcome),
-        ),
+        false => (quote!(FromRecord), quote!(IntoOutcome)),
+        true => (quote!(FromBatch), quote!(IntoBatchOutcome)),
     };
-    let extractors = signature
-        .extractors
-        .iter()
-        .map(|argument| check(&argument.ty, &is_extractor));
-    let output = signature
-        .output
-        .iter()
-        // `impl …` can only be named in the function's own signature.
-        .filter(|output| !matches!(output, Type::ImplTrait(_)))
-        .map(|output| check(output, &is_outcome));
+    let is_extractor = quote!(::sqs_once::extract::#is_extractor<#state>);
+    let is_outcome = quote!(::sqs_once::handler::#is_outcome);
+    let extractors = signature.extractors.iter();
+    let extractors = extractors.map(|argument| check(&argument.ty, &is_extractor));
+    // `impl …` can only be named in the function's own signature.
+    let output = signature.output.iter();
+    let output = output.filter(|output| !matches!(output, Type::ImplTrait(_)));
+    let output = output.map(|output| check(output, &is_outcome));
     let future = future_check(&function.sig.ident, signature);
     quote! {
         #(#kept)*
@@ -146,9 +135,8 @@ fn future_check(name: &Ident, signature: &Signature) -> TokenStream {
     let payload = &signature.payload.argument;
     let arguments = std::iter::once(payload).chain(&signature.extractors);
     let types: Vec<_> = arguments.map(|argument| &argument.ty).collect();
-    let arguments: Vec<_> = (0..types.len())
-        .map(|at| format_ident!("argument{at}"))
-        .collect();
+    let arguments = (0..types.len()).map(|at| format_ident!("argument{at}"));
+    let arguments: Vec<_> = arguments.collect();
     let future = quote_spanned!(name.span()=> &#name(#(#arguments),*));
     quote! {
         const fn a_handlers_future_is_send<SqsOnceChecked: ::core::marker::Send>(_: &SqsOnceChecked) {}
@@ -178,10 +166,9 @@ fn body(
         None => (None, keyed),
         Some(Key::Extractor(function)) => (None, quote!(#keyed.fingerprint(#function))),
         Some(Key::OfPayload(pattern, part)) => {
-            let function = payload_fingerprint(payload, pattern, part);
-            let keyed =
-                quote!(::sqs_once::__private::fingerprint_with(#keyed, sqs_once_fingerprint));
-            (Some(function), keyed)
+            let with = quote!(::sqs_once::__private::fingerprint_with);
+            let keyed = quote!(#with(#keyed, sqs_once_fingerprint));
+            (Some(payload_fingerprint(payload, pattern, part)), keyed)
         }
     };
     let declared_name = name.unraw().to_string();

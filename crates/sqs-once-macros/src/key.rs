@@ -16,18 +16,14 @@ pub(crate) enum Key {
 
 impl Key {
     pub(crate) fn of(key: Option<Expr>, signature: &Signature) -> Result<Self> {
-        let Some(key) = key else {
-            return Err(Error::new(
-                Span::call_site(),
-                format!(
-                    "a handler needs a business key, which identifies the event: \
-                     `#[{}(key = {})]`",
-                    signature.kind.attribute,
-                    example(signature)
-                ),
-            ));
-        };
-        Self::read("key", key, signature)
+        if let Some(key) = key {
+            return Self::read("key", key, signature);
+        }
+        let (attribute, example) = (signature.kind.attribute, example(signature));
+        let problem = format!(
+            "a handler needs a business key, which identifies the event: `#[{attribute}(key = {example})]`"
+        );
+        Err(Error::new(Span::call_site(), problem))
     }
 
     pub(crate) fn read(option: &str, key: Expr, signature: &Signature) -> Result<Self> {
@@ -48,13 +44,11 @@ impl Key {
         }
         let mut others = signature.extractors.iter();
         if let Some(name) = others.find_map(|other| mentioned(tokens.clone(), &other.names)) {
-            return Err(Error::new(
-                name.span(),
-                format!(
-                    "the {option} can only use the payload, the first argument: `{option} = {}`",
-                    example(signature)
-                ),
-            ));
+            let example = example(signature);
+            let problem = format!(
+                "the {option} can only use the payload, the first argument: `{option} = {example}`"
+            );
+            return Err(Error::new(name.span(), problem));
         }
         if matches!(key, Expr::Lit(_)) {
             return Err(constant(option, &key, signature));
@@ -99,13 +93,11 @@ impl Key {
 }
 
 fn constant(option: &str, key: &Expr, signature: &Signature) -> Error {
-    Error::new_spanned(
-        key,
-        format!(
-            "every message would have the same {option}: use the payload, such as `{option} = {}`",
-            example(signature)
-        ),
-    )
+    let example = example(signature);
+    let problem = format!(
+        "every message would have the same {option}: use the payload, such as `{option} = {example}`"
+    );
+    Error::new_spanned(key, problem)
 }
 
 /// Returns the variable whose fields an expression uses: `order` in `(order.tenant, order.id.to_lowercase())`.
@@ -133,10 +125,8 @@ fn root(expr: &Expr) -> Option<&Ident> {
 
 /// Returns whether a name is a variable and not a constant, by Rust's naming conventions.
 fn is_variable(name: &Ident) -> bool {
-    name != "self"
-        && name
-            .to_string()
-            .starts_with(|first: char| !first.is_uppercase())
+    let is_upper = name.to_string().starts_with(char::is_uppercase);
+    name != "self" && !is_upper
 }
 
 /// Returns an example key for messages, with the user's names.

@@ -91,10 +91,8 @@ impl Options {
         while !input.is_empty() {
             let name = option_name(input)?;
             if seen.contains(&name) {
-                errors.push(Error::new(
-                    name.span(),
-                    format!("`{name}` is given twice: keep one of them"),
-                ));
+                let problem = format!("`{name}` is given twice: keep one of them");
+                errors.push(Error::new(name.span(), problem));
                 skip_value(input)?;
             } else if let Err(error) = options.read_one(handler, &name, input) {
                 errors.push(error);
@@ -128,8 +126,8 @@ impl Options {
             }
             "mode" => {
                 let mode = mode(&value(name, input)?)?;
-                self.settings
-                    .push(quote!(.#name(::sqs_once::policy::Mode::#mode)));
+                let mode = quote!(::sqs_once::policy::Mode::#mode);
+                self.settings.push(quote!(.#name(#mode)));
             }
             unknown => {
                 let problem = not_an_option(unknown, handler);
@@ -223,11 +221,8 @@ fn not_an_option(name: &str, handler: &Ident) -> String {
     };
     let feature = feature(meant).map(|feature| format!(" (feature `{feature}`)"));
     let variable = variable.map(|variable| format!(", or set `{variable}`"));
-    format!(
-        "{problem}: call `{handler}::consumer().{meant}(…)`{}{}",
-        feature.unwrap_or_default(),
-        variable.unwrap_or_default()
-    )
+    let (feature, variable) = (feature.unwrap_or_default(), variable.unwrap_or_default());
+    format!("{problem}: call `{handler}::consumer().{meant}(…)`{feature}{variable}")
 }
 
 /// Returns the feature of `sqs-once` that a method needs.
@@ -243,25 +238,19 @@ fn feature(method: &str) -> Option<&'static str> {
 
 fn checked_namespace(value: &Expr) -> Result<LitStr> {
     let Some(text) = string(value) else {
-        return Err(Error::new_spanned(
-            value,
-            "`namespace` is a string literal: `namespace = \"payments\"`",
-        ));
+        let problem = "`namespace` is a string literal: `namespace = \"payments\"`";
+        return Err(Error::new_spanned(value, problem));
     };
     let name = text.value();
+    let length = name.len();
     let problem = if name.trim().is_empty() {
         "`namespace` is empty: name the consumer, such as \"payments\", or leave the option out"
             .to_owned()
     } else if name.contains('#') {
-        format!(
-            "`namespace` can't contain a `#`, which ends it in the table: \"{}\"",
-            name.replace('#', "-")
-        )
-    } else if name.len() > MAX_NAMESPACE_LEN {
-        format!(
-            "`namespace` has {} bytes: at most {MAX_NAMESPACE_LEN} are allowed",
-            name.len()
-        )
+        let name = name.replace('#', "-");
+        format!("`namespace` can't contain a `#`, which ends it in the table: \"{name}\"")
+    } else if length > MAX_NAMESPACE_LEN {
+        format!("`namespace` has {length} bytes: at most {MAX_NAMESPACE_LEN} are allowed")
     } else {
         return Ok(text.clone());
     };
@@ -273,16 +262,12 @@ fn mode(value: &Expr) -> Result<Ident> {
     let is_quoted = quoted.is_some();
     let written = quoted.unwrap_or_else(|| value.to_token_stream().to_string());
     let chosen = MODES.iter().find(|(word, _)| *word == written);
-    let problem = match chosen {
-        Some((_, variant)) if !is_quoted => return Ok(Ident::new(variant, Span::call_site())),
-        Some(_) => format!("write `mode = {written}`, without quotes"),
-        None => match nearest(&written, MODES.map(|(word, _)| word)) {
-            Some(meant) => format!("unknown mode: did you mean `{meant}`?"),
-            None => format!(
-                "unknown mode: the modes are `{}`",
-                MODES.map(|(word, _)| word).join("`, `")
-            ),
-        },
+    let words = MODES.map(|(word, _)| word);
+    let problem = match (chosen, nearest(&written, words)) {
+        (Some((_, variant)), _) if !is_quoted => return Ok(Ident::new(variant, Span::call_site())),
+        (Some(_), _) => format!("write `mode = {written}`, without quotes"),
+        (None, Some(meant)) => format!("unknown mode: did you mean `{meant}`?"),
+        (None, None) => format!("unknown mode: the modes are `{}`", words.join("`, `")),
     };
     Err(Error::new_spanned(value, problem))
 }

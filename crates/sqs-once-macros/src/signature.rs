@@ -62,20 +62,11 @@ pub(crate) fn function(kind: &'static Kind, item: TokenStream) -> Result<ItemFn>
         Ok(function) => Ok(function),
         Err(error) if syn::parse2::<Item>(item).is_err() => Err(error),
         Err(_) => {
-            let Kind {
-                attribute,
-                noun,
-                name,
-                argument,
-                output,
-                ..
-            } = kind;
-            Err(Error::new(
-                Span::call_site(),
-                format!(
-                    "`#[{attribute}]` goes on an `async fn` that takes the {noun}: `async fn {name}({argument}) -> {output}`"
-                ),
-            ))
+            let problem = format!(
+                "`#[{}]` goes on an `async fn` that takes the {}: `async fn {}({}) -> {}`",
+                kind.attribute, kind.noun, kind.name, kind.argument, kind.output
+            );
+            Err(Error::new(Span::call_site(), problem))
         }
     }
 }
@@ -85,24 +76,18 @@ impl Signature {
         let signature = &function.sig;
         let name = &signature.ident;
         if let Some(receiver) = signature.receiver() {
-            return Err(Error::new_spanned(
-                receiver,
-                "a handler is a free function: move it out of the `impl` block, and take what is shared \
-                 between messages as an argument `State<App>`",
-            ));
+            let problem = "a handler is a free function: move it out of the `impl` block, and take what is shared \
+                between messages as an argument `State<App>`";
+            return Err(Error::new_spanned(receiver, problem));
         }
         if signature.asyncness.is_none() {
-            return Err(Error::new(
-                signature.fn_token.span,
-                format!("a handler is asynchronous: write `async fn {name}`"),
-            ));
+            let problem = format!("a handler is asynchronous: write `async fn {name}`");
+            return Err(Error::new(signature.fn_token.span, problem));
         }
         if !signature.generics.params.is_empty() {
-            return Err(Error::new_spanned(
-                &signature.generics,
-                "a handler can't be generic, because its types would be unknown: write the types out, \
-                 and pass what varies as an argument `State<App>`",
-            ));
+            let problem = "a handler can't be generic, because its types would be unknown: write the types out, \
+                and pass what varies as an argument `State<App>`";
+            return Err(Error::new_spanned(&signature.generics, problem));
         }
         let mut arguments = signature.inputs.iter().filter_map(|input| match input {
             FnArg::Typed(argument) => Some(argument),
@@ -110,19 +95,17 @@ impl Signature {
         });
         let Some(payload) = arguments.next() else {
             let Kind { noun, argument, .. } = kind;
-            return Err(Error::new_spanned(
-                &signature.ident,
-                format!(
-                    "a handler takes the {noun} as its first argument: `async fn {name}({argument})`"
-                ),
-            ));
+            let problem = format!(
+                "a handler takes the {noun} as its first argument: `async fn {name}({argument})`"
+            );
+            return Err(Error::new_spanned(name, problem));
         };
+        let payload = Payload::of(kind, payload)?;
+        let extractors = arguments.map(|argument| Ok(Argument::of(argument)?.0));
         Ok(Self {
             kind,
-            payload: Payload::of(kind, payload)?,
-            extractors: arguments
-                .map(|argument| Ok(Argument::of(argument)?.0))
-                .collect::<Result<_>>()?,
+            payload,
+            extractors: extractors.collect::<Result<_>>()?,
             output: match &signature.output {
                 ReturnType::Default => None,
                 ReturnType::Type(_, ty) => Some((**ty).clone()),
@@ -132,32 +115,24 @@ impl Signature {
 
     /// Returns the type inside an argument `State<…>`.
     pub(crate) fn state(&self) -> Option<&Type> {
-        self.extractors
-            .iter()
-            .find_map(|argument| inside("State", &argument.ty))
+        let mut extractors = self.extractors.iter();
+        extractors.find_map(|argument| inside("State", &argument.ty))
     }
 }
 
 impl Payload {
     fn of(kind: &'static Kind, argument: &PatType) -> Result<Self> {
         if let Type::Reference(reference) = &*argument.ty {
-            return Err(Error::new_spanned(
-                reference,
-                format!(
-                    "a handler owns its {}: take it by value, without the `&`",
-                    kind.noun
-                ),
-            ));
+            let noun = kind.noun;
+            let problem = format!("a handler owns its {noun}: take it by value, without the `&`");
+            return Err(Error::new_spanned(reference, problem));
         }
         if is_extractor(&argument.ty) {
-            return Err(Error::new_spanned(
-                &argument.ty,
-                format!(
-                    "the {} comes first, and extractors after it: \
-                     `async fn {}({}, State(app): State<App>)`",
-                    kind.noun, kind.name, kind.argument
-                ),
-            ));
+            let problem = format!(
+                "the {} comes first, and extractors after it: `async fn {}({}, State(app): State<App>)`",
+                kind.noun, kind.name, kind.argument
+            );
+            return Err(Error::new_spanned(&argument.ty, problem));
         }
         let (argument, pattern) = Argument::of(argument)?;
         let ty = match kind.is_batch {
@@ -178,13 +153,11 @@ fn payload_of_batch(ty: &Type) -> Result<Type> {
     }
     let payload = inside("Vec", ty).unwrap_or(ty);
     let payload = payload.to_token_stream().to_string().replace(' ', "");
-    Err(Error::new_spanned(
-        ty,
-        format!(
-            "a batch handler takes all records of a batch at once: `Batch<{payload}>` instead of one \
-             payload or a list of them; for one record at a time use `#[sqs_once::handler]`"
-        ),
-    ))
+    let problem = format!(
+        "a batch handler takes all records of a batch at once: `Batch<{payload}>` instead of one \
+         payload or a list of them; for one record at a time use `#[sqs_once::handler]`"
+    );
+    Err(Error::new_spanned(ty, problem))
 }
 
 impl Argument {
@@ -193,11 +166,9 @@ impl Argument {
         let mut generic = ImplTrait(None);
         generic.visit_type_mut(&mut ty);
         if let Some(span) = generic.0 {
-            return Err(Error::new(
-                span,
-                "an argument `impl …` makes the handler generic, and its type would be unknown: \
-                 write the type out",
-            ));
+            let problem = "an argument `impl …` makes the handler generic, and its type would be unknown: \
+                write the type out";
+            return Err(Error::new(span, problem));
         }
         let mut pattern = (*argument.pat).clone();
         let names = plain(&mut pattern);
@@ -209,11 +180,9 @@ impl Argument {
 fn is_extractor(ty: &Type) -> bool {
     match ty {
         Type::Path(path) => {
-            path.path
-                .segments
-                .last()
-                .is_some_and(|last| last.ident == "IdempotencyToken" || last.ident == "MessageMeta")
-                || inside("State", ty).is_some()
+            let last = path.path.segments.last();
+            let is_named = |name: &str| last.is_some_and(|last| last.ident == name);
+            is_named("IdempotencyToken") || is_named("MessageMeta") || inside("State", ty).is_some()
         }
         Type::Group(group) => is_extractor(&group.elem),
         _ => false,
