@@ -73,11 +73,8 @@ impl DeadLetters {
 
     /// Whether `url` is this queue's URL. SQS uses more than one host name.
     pub(crate) fn is_at(&self, url: &str) -> bool {
-        let account_and_name = |url: &str| {
-            let parts = url.trim_end_matches('/').rsplit('/').take(2);
-            parts.map(str::to_owned).collect::<Vec<_>>()
-        };
-        account_and_name(url) == account_and_name(&self.url)
+        let account_and_name = |url| str::trim_end_matches(url, '/').rsplit('/').take(2);
+        account_and_name(url).eq(account_and_name(&self.url))
     }
 
     /// The approximate number of messages in the queue, and how many of them are in flight.
@@ -104,13 +101,9 @@ impl DeadLetters {
         let request = self.client.list_dead_letter_source_queues();
         let answer = request.queue_url(&self.url).send().await;
         let answer = answer.map_err(|error| failed(error, "sqs:ListDeadLetterSourceQueues"))?;
-        let mut urls = answer.queue_urls;
-        match (urls.pop(), urls.is_empty()) {
-            (Some(url), true) => Ok(url),
-            (last, _) => {
-                urls.extend(last);
-                Err(Error::Sources { found: urls })
-            }
+        match <[String; 1]>::try_from(answer.queue_urls) {
+            Ok([url]) => Ok(url),
+            Err(found) => Err(Error::Sources { found }),
         }
     }
 
@@ -179,15 +172,12 @@ impl DeadLetters {
                 continue;
             }
             let found = letter.ids.iter();
-            let found = found.filter_map(|id| Some((id, *known.get(id)?)));
+            let found = found.filter_map(|id| Some((id.clone(), *known.get(id)?)));
             // The consumer may have switched `readable_keys`. A completion under either ID counts.
             let found = found.max_by_key(|(_, standing)| *standing == Standing::Completed);
-            match found.map(|(id, standing)| (id.clone(), standing)) {
-                None => letter.standing = Standing::NeverStarted,
-                Some((id, standing)) => {
-                    letter.ids = vec![id];
-                    letter.standing = standing;
-                }
+            letter.standing = Standing::NeverStarted;
+            if let Some((id, standing)) = found {
+                (letter.ids, letter.standing) = (vec![id], standing);
             }
         }
         Ok(())

@@ -135,20 +135,16 @@ impl Part {
             _ => {
                 let text = Self::Text(word.to_owned());
                 // Only the canonical form is an integer: `042` and `+42` are text.
-                let number = integer(word).filter(|number| number.digits() == word);
+                let number = integer(word).filter(|number| match number {
+                    Self::Integer(number) => number.to_string() == word,
+                    Self::Large(number) => number.to_string() == word,
+                    _ => false,
+                });
                 let boolean = word.parse().ok().map(Self::Boolean);
                 return Ok([text].into_iter().chain(number).chain(boolean).collect());
             }
         };
         Ok(vec![part])
-    }
-
-    fn digits(&self) -> String {
-        match self {
-            Self::Integer(number) => number.to_string(),
-            Self::Large(number) => number.to_string(),
-            _ => String::new(),
-        }
     }
 }
 

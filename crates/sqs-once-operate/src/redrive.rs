@@ -79,10 +79,9 @@ impl Held {
     fn add(&mut self, letter: &DeadLetter) -> bool {
         let receipt = letter.receipt().to_owned();
         let before = self.receipts.insert(letter.id().to_owned(), receipt);
-        if before.is_none() {
-            self.order.push(letter.id().to_owned());
-        }
-        before.is_none()
+        let is_new = before.is_none();
+        self.order.extend(is_new.then(|| letter.id().to_owned()));
+        is_new
     }
 
     fn remove(&mut self, letter: &DeadLetter) {

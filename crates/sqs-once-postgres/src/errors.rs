@@ -26,9 +26,9 @@ pub(crate) fn request(error: Error) -> StoreError {
     let (kind, fix) = by_code(db.code());
     let message = format!("{}: {}", db.code().code(), db.message());
     let has_details = db.detail().is_some() || db.where_().is_some();
-    let error_of = match (kind, fix) {
-        (kind, Some(fix)) => StoreError::new(kind, message).with_fix(fix),
-        (kind, None) => without_fix(kind, message),
+    let error_of = match fix {
+        Some(fix) => StoreError::new(kind, message).with_fix(fix),
+        None => without_fix(kind, message),
     };
     // The details of a violated constraint contain column values, and loggers print an error's sources. Omit the
     // source, so that no key is logged.
@@ -141,16 +141,12 @@ fn without_code(error: &Error) -> StoreErrorKind {
     let is_unanswered = causes.any(|cause| {
         // A rejected certificate also appears as an I/O error.
         let io = cause.downcast_ref::<io::Error>();
-        io.is_some_and(|error| {
-            !error
-                .get_ref()
-                .is_some_and(|inner| inner.is::<rustls::Error>())
-        })
+        let is_tls = |error: &io::Error| error.get_ref().is_some_and(|it| it.is::<rustls::Error>());
+        io.is_some_and(|error| !is_tls(error))
     });
-    if is_unanswered || error.is_closed() {
-        StoreErrorKind::Unanswered
-    } else {
-        StoreErrorKind::Other
+    match is_unanswered || error.is_closed() {
+        true => StoreErrorKind::Unanswered,
+        false => StoreErrorKind::Other,
     }
 }
 

@@ -56,11 +56,10 @@ impl Tokens {
         let [Host::Tcp(host)] = config.get_hosts() else {
             return Err(refused("names no host, or several"));
         };
-        let variable = |name: &str| {
-            let expected =
-                "the value that Lambda sets, because the connection string contains `auth=iam`";
-            env(name).ok_or_else(|| ConfigError::new(name, "is not set", expected))
-        };
+        let expected =
+            "the value that Lambda sets, because the connection string contains `auth=iam`";
+        let unset = |name| ConfigError::new(name, "is not set", expected);
+        let variable = |name: &'static str| env(name).ok_or_else(|| unset(name));
         let credentials = Credentials::new(
             variable("AWS_ACCESS_KEY_ID")?,
             variable("AWS_SECRET_ACCESS_KEY")?,
@@ -77,10 +76,8 @@ impl Tokens {
             clock: Arc::new(SystemClock),
         };
         // If signing fails now, it would fail for every connection.
-        match tokens.token() {
-            Some(_) => Ok(tokens),
-            None => Err(refused("names no host that can be signed for")),
-        }
+        let signed = tokens.token().map(|_| tokens);
+        signed.ok_or_else(|| refused("names no host that can be signed for"))
     }
 
     /// Creates a token for a connection opened now: a signed URL without its scheme.

@@ -24,14 +24,11 @@ pub(crate) fn item(row: &Row) -> Result<Item, StoreError> {
     item.lease_until = number(row, 2)?.map(Timestamp::from_millis);
     item.expiration = number(row, 3)?.map(Timestamp::from_secs);
     item.fingerprint = get::<Option<String>>(row, 4)?.map(Fingerprint::from_stored);
-    item.data = data
-        .map(|data| std::str::from_utf8(data).map(Into::into))
-        .transpose()
-        .map_err(|error| unreadable("data").with_source(error))?;
-    item.owner = owner
-        .map(Owner::from_stored)
-        .transpose()
-        .map_err(|error| unreadable("owner").with_source(error))?;
+    let data = data.map(std::str::from_utf8).transpose();
+    let data = data.map_err(|error| unreadable("data").with_source(error))?;
+    item.data = data.map(Into::into);
+    let owner = owner.map(Owner::from_stored).transpose();
+    item.owner = owner.map_err(|error| unreadable("owner").with_source(error))?;
     item.fence = number(row, 7)?.map(Fence::from_stored);
     Ok(item)
 }
@@ -59,10 +56,8 @@ pub(crate) fn whole_secs(at: Timestamp) -> i64 {
 
 fn number(row: &Row, column: usize) -> Result<Option<u64>, StoreError> {
     let number: Option<i64> = get(row, column)?;
-    number
-        .map(u64::try_from)
-        .transpose()
-        .map_err(|error| unreadable(row.columns()[column].name()).with_source(error))
+    let number = number.map(u64::try_from).transpose();
+    number.map_err(|error| unreadable(row.columns()[column].name()).with_source(error))
 }
 
 fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
@@ -71,8 +66,7 @@ fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError>
 }
 
 fn unreadable(column: &str) -> StoreError {
-    StoreError::new(
-        StoreErrorKind::BadItem,
-        format!("the column `{column}` has a value that no version of the protocol writes"),
-    )
+    let problem =
+        format!("the column `{column}` has a value that no version of the protocol writes");
+    StoreError::new(StoreErrorKind::BadItem, problem)
 }

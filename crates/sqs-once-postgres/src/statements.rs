@@ -43,6 +43,8 @@ pub(crate) type End<'a> = (&'a Settlement, Option<(Timestamp, Option<&'a Arc<str
 /// A recorded effect, whose key need not have been claimed.
 pub(crate) type Record<'a> = (&'a Settlement, &'a Recording);
 
+type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
 /// The rows that a claim may replace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ClaimOver {
@@ -180,10 +182,10 @@ impl Statements {
         if claims.is_empty() {
             return Ok(Vec::new());
         }
-        let statement = match over {
-            ClaimOver::Free => &self.claim,
-            ClaimOver::New => &self.insert,
-            ClaimOver::Seen => &self.claim_over,
+        let (statement, columns) = match over {
+            ClaimOver::Free => (&self.claim, 6),
+            ClaimOver::New => (&self.insert, 6),
+            ClaimOver::Seen => (&self.claim_over, 7),
         };
         let ids = column(claims, |claim| claim.id.as_str());
         let owners = column(claims, |claim| claim.owner.to_string());
@@ -192,13 +194,14 @@ impl Statements {
         let expirations = column(claims, |claim| whole_secs(claim.expiration));
         let validations = column(claims, |claim| fingerprint(&claim.fingerprint));
         let seen = match over {
-            ClaimOver::Seen => column(claims, |claim| match claim.seen {
-                Seen::Item(fence) => fence.map(|fence| signed(fence.get())),
-                Seen::Nothing => None,
-            }),
-            ClaimOver::Free | ClaimOver::New => Vec::new(),
+            ClaimOver::Seen => claims,
+            ClaimOver::Free | ClaimOver::New => &[],
         };
-        let parameters: [(&(dyn ToSql + Sync), Type); 7] = [
+        let seen = column(seen, |claim| match claim.seen {
+            Seen::Item(fence) => fence.map(|fence| signed(fence.get())),
+            Seen::Nothing => None,
+        });
+        let parameters: [Parameter<'_>; 7] = [
             (&ids, Type::TEXT_ARRAY),
             (&owners, Type::TEXT_ARRAY),
             (&fences, Type::INT8_ARRAY),
@@ -207,11 +210,7 @@ impl Statements {
             (&validations, Type::TEXT_ARRAY),
             (&seen, Type::INT8_ARRAY),
         ];
-        let parameters = match over {
-            ClaimOver::Seen => &parameters[..],
-            ClaimOver::Free | ClaimOver::New => &parameters[..6],
-        };
-        client.query_typed(statement, parameters).await
+        client.query_typed(statement, &parameters[..columns]).await
     }
 
     /// Claims `new` keys, and keys whose rows the caller has read (`over`), in a transaction of its own and one round
@@ -260,23 +259,17 @@ impl Statements {
         let owners = column(records, |(one, _)| one.owner.to_string());
         let fences = column(records, |(_, recording)| first_fence(recording.now));
         let expirations = column(records, |(_, recording)| whole_secs(recording.expiration));
-        let validations = column(records, |(_, recording)| {
-            fingerprint(&recording.fingerprint)
-        });
+        let validations = column(records, |(_, one)| fingerprint(&one.fingerprint));
         let data = column(records, |(_, recording)| bytes(recording.data.as_ref()));
-        client
-            .query_typed(
-                statement,
-                &[
-                    (&ids, Type::TEXT_ARRAY),
-                    (&owners, Type::TEXT_ARRAY),
-                    (&fences, Type::INT8_ARRAY),
-                    (&expirations, Type::INT8_ARRAY),
-                    (&validations, Type::TEXT_ARRAY),
-                    (&data, Type::BYTEA_ARRAY),
-                ],
-            )
-            .await
+        let parameters: [Parameter<'_>; 6] = [
+            (&ids, Type::TEXT_ARRAY),
+            (&owners, Type::TEXT_ARRAY),
+            (&fences, Type::INT8_ARRAY),
+            (&expirations, Type::INT8_ARRAY),
+            (&validations, Type::TEXT_ARRAY),
+            (&data, Type::BYTEA_ARRAY),
+        ];
+        client.query_typed(statement, &parameters).await
     }
 
     /// Writes the completions and releases that their rows admit, and returns their IDs. IDs must be unique.
@@ -287,22 +280,16 @@ impl Statements {
         let ids = column(ends, |(one, _)| one.id.as_str());
         let owners = column(ends, |(one, _)| one.owner.to_string());
         let completes = column(ends, |(_, completion)| completion.is_some());
-        let expirations = column(ends, |(_, completion)| {
-            completion.map(|(at, _)| whole_secs(at))
-        });
+        let expirations = column(ends, |(_, end)| end.map(|(at, _)| whole_secs(at)));
         let data = column(ends, |(_, completion)| bytes(completion.as_ref()?.1));
-        client
-            .query_typed(
-                &self.end,
-                &[
-                    (&ids, Type::TEXT_ARRAY),
-                    (&owners, Type::TEXT_ARRAY),
-                    (&completes, Type::BOOL_ARRAY),
-                    (&expirations, Type::INT8_ARRAY),
-                    (&data, Type::BYTEA_ARRAY),
-                ],
-            )
-            .await
+        let parameters: [Parameter<'_>; 5] = [
+            (&ids, Type::TEXT_ARRAY),
+            (&owners, Type::TEXT_ARRAY),
+            (&completes, Type::BOOL_ARRAY),
+            (&expirations, Type::INT8_ARRAY),
+            (&data, Type::BYTEA_ARRAY),
+        ];
+        client.query_typed(&self.end, &parameters).await
     }
 
     /// Returns a text that is equal for two stores only if they use the same table name.
@@ -312,7 +299,7 @@ impl Statements {
 
     /// Reads the existing rows.
     pub(crate) async fn read(&self, client: &Client, ids: &[&str]) -> Result<Vec<Row>, Error> {
-        let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::TEXT_ARRAY)];
+        let parameters: [Parameter<'_>; 1] = [(&ids, Type::TEXT_ARRAY)];
         client.query_typed(&self.read, &parameters).await
     }
 
@@ -339,7 +326,7 @@ impl Statements {
     ) -> Result<(), Error> {
         let (id, owner) = (claim.id.as_str(), claim.owner.to_string());
         let (expiration, data) = (whole_secs(expiration), bytes(data));
-        let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        let parameters: [Parameter<'_>; 4] = [
             (&id, Type::TEXT),
             (&owner, Type::TEXT),
             (&expiration, Type::INT8),
@@ -351,9 +338,9 @@ impl Statements {
 
     /// Deletes up to `limit` expired rows and returns their number.
     pub(crate) async fn delete_expired(&self, client: &Client, limit: i64) -> Result<u64, Error> {
-        let statement = &self.delete_expired;
+        let parameters: [Parameter<'_>; 1] = [(&limit, Type::INT8)];
         client
-            .execute_typed(statement, &[(&limit, Type::INT8)])
+            .execute_typed(&self.delete_expired, &parameters)
             .await
     }
 }

@@ -245,13 +245,12 @@ impl Store for PostgresStore {
             let request = self.connections.request_alone(|connection| async move {
                 (self.found(&connection, texts).await, connection)
             });
-            match request.await {
-                Ok(found) => ids
-                    .iter()
-                    .map(|id| found.get(id).cloned().transpose())
-                    .collect(),
-                Err(error) => vec![Err(error); ids.len()],
-            }
+            let found = match request.await {
+                Ok(found) => found,
+                Err(error) => return vec![Err(error); ids.len()],
+            };
+            let found = ids.iter().map(|id| found.get(id).cloned().transpose());
+            found.collect()
         })
     }
 }
@@ -291,10 +290,11 @@ impl<'a> SortedOut<'a> {
         for settlement in settlements.iter().copied() {
             match &settlement.settling {
                 Settling::Complete {
-                    expiration, data, ..
+                    expiration: at,
+                    data,
+                    ..
                 } => {
-                    let completion = (*expiration, data.as_ref());
-                    sorted.ends.push((settlement, Some(completion)));
+                    sorted.ends.push((settlement, Some((*at, data.as_ref()))));
                 }
                 Settling::Release => sorted.ends.push((settlement, None)),
                 Settling::Record(recording) => sorted.records.push((settlement, recording)),
@@ -332,15 +332,12 @@ fn by_id<T>(
     value: impl Fn(&Row) -> Result<T, StoreError>,
 ) -> HashMap<ItemId, Result<T, StoreError>> {
     // Every statement returns the ID as the first column, and only IDs from its parameters.
-    let pairs = rows
-        .iter()
-        .map(|row| Some((rows::id(row).ok()?, value(row))));
-    pairs.flatten().collect()
+    let pairs = rows.iter();
+    let pairs = pairs.filter_map(|row| Some((rows::id(row).ok()?, value(row))));
+    pairs.collect()
 }
 
 fn restless() -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Throttled,
-        "other workers claim and delete this key faster than this worker can claim it",
-    )
+    let problem = "other workers claim and delete this key faster than this worker can claim it";
+    StoreError::new(StoreErrorKind::Throttled, problem)
 }

@@ -38,21 +38,17 @@ pub(crate) fn connector(
 }
 
 fn from_file(path: &Path) -> Result<RootCertStore, ConfigError> {
-    let refused = |problem: String| {
+    let refused = |problem: &dyn std::fmt::Display| {
         let setting = format!("the file of root certificates {}", path.display());
-        ConfigError::new(setting, problem, "certificates in PEM form")
+        ConfigError::new(setting, problem.to_string(), "certificates in PEM form")
     };
     let mut roots = RootCertStore::empty();
-    let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
-        roots
-            .add(certificate)
-            .map_err(|error| refused(error.to_string()))?;
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| refused(&error))? {
+        let certificate = certificate.map_err(|error| refused(&error))?;
+        roots.add(certificate).map_err(|error| refused(&error))?;
     }
     if roots.is_empty() {
-        return Err(refused("contains no certificate".to_owned()));
+        return Err(refused(&"contains no certificate"));
     }
     Ok(roots)
 }

@@ -161,11 +161,8 @@ impl PostgresStore {
         };
         let claims = [claim];
         let write = async {
-            let written = self
-                .statements
-                .claim(connection, ClaimOver::Free, &claims)
-                .await;
-            written.map_err(Failure::from)
+            let written = self.statements.claim(connection, ClaimOver::Free, &claims);
+            written.await.map_err(Failure::from)
         };
         let ((), written) = try_join(begin, write).await?;
         if let Some(row) = written.first() {
@@ -174,14 +171,10 @@ impl PostgresStore {
         }
         // The refused claim has locked the row, so the row cannot change before this read.
         let mut found = self.found(connection, &[claim.id.as_str()]).await?;
-        match found.remove(&claim.id) {
-            Some(Ok(item)) => Ok(Claimed::Refused(Box::new(item))),
-            Some(Err(error)) => Err(Failure::Answered(error)),
-            None => Err(Failure::Answered(StoreError::new(
-                StoreErrorKind::Other,
-                "the row that refused the claim is not visible",
-            ))),
-        }
+        let invisible = || Err(failed("the row that refused the claim is not visible"));
+        let item = found.remove(&claim.id).unwrap_or_else(invisible);
+        let item = item.map_err(Failure::Answered)?;
+        Ok(Claimed::Refused(Box::new(item)))
     }
 }
 
@@ -206,8 +199,7 @@ impl OpenTransaction for Open {
         settlement: Settlement,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         Box::pin(async move {
-            let connection = self.connection.take().map(Arc::try_unwrap);
-            match connection {
+            match self.connection.take().map(Arc::try_unwrap) {
                 Some(Ok(connection)) => {
                     commit(&self.store.statements, connection, &settlement).await
                 }
@@ -244,11 +236,7 @@ async fn commit(
     let Ok((completed, committed)) = timeout(ANSWER_TIMEOUT, both).await else {
         return Err(errors::too_late(ANSWER_TIMEOUT));
     };
-    let is_over = match &committed {
-        Ok(()) => true,
-        Err(error) => !errors::is_lost(error),
-    };
-    if is_over {
+    if !committed.as_ref().is_err_and(errors::is_lost) {
         connection.release();
     }
     // PostgreSQL reports success for a COMMIT that rolled back, so the completion's answer decides.

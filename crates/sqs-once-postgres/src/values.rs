@@ -42,13 +42,12 @@ fn summary(db: &DbError) -> String {
         true => "a value is malformed or out of range",
         false => db.message(),
     };
-    let names = [("table", db.table()), ("constraint", db.constraint())];
-    let names = names.into_iter();
-    let names: Vec<_> = names
-        .filter_map(|(kind, name)| Some(format!("{kind} {}", name?)))
-        .collect();
-    match names.is_empty() {
-        true => format!("{code}: {message}"),
-        false => format!("{code}: {message} ({})", names.join(", ")),
+    match (db.table(), db.constraint()) {
+        (None, None) => format!("{code}: {message}"),
+        (Some(table), None) => format!("{code}: {message} (table {table})"),
+        (None, Some(name)) => format!("{code}: {message} (constraint {name})"),
+        (Some(table), Some(name)) => {
+            format!("{code}: {message} (table {table}, constraint {name})")
+        }
     }
 }

@@ -535,12 +535,8 @@ async fn a_key_that_cannot_be_looked_up_hides_nothing_of_the_others() {
     put(&dynamodb, broken);
     let seen = looked(&account.reliable(Some(keys))).await;
     let standings: Vec<_> = seen.into_iter().map(|(standing, _)| standing).collect();
-    let expected = [
-        Standing::Completed,
-        Standing::Unreadable,
-        Standing::UnknownKey,
-    ];
-    assert_eq!(standings, expected);
+    use Standing::{Completed, UnknownKey, Unreadable};
+    assert_eq!(standings, [Completed, Unreadable, UnknownKey]);
 }
 
 /// The consumer switched `readable_keys` on or off.

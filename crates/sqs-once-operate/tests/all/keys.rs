@@ -77,13 +77,8 @@ impl Table {
     }
 
     async fn claim(&self, id: &ItemId, owner: u128, now: Timestamp) -> Claimed {
-        let claim = Claim::new(
-            id.clone(),
-            Owner::from_bits(owner),
-            now,
-            now + Duration::from_secs(30),
-            now + 28 * DAY,
-        );
+        let (owner, lease_until) = (Owner::from_bits(owner), now + Duration::from_secs(30));
+        let claim = Claim::new(id.clone(), owner, now, lease_until, now + 28 * DAY);
         let mut claimed = conformance::claim(&self.store, &[claim]).await;
         claimed.remove(0).unwrap()
     }
@@ -403,30 +398,18 @@ async fn records_of_powertools_are_found_and_changed() {
     assert_eq!(stored["data"], Value::Null);
 }
 
-#[tokio::test]
-async fn attributes_of_others_stay() {
-    let table = Table::new().await;
-    table.put(json!({
-        "id": {"S": "payments#1"}, "status": {"S": "INPROGRESS"}, "note": {"S": "keep"},
-        "in_progress_expiration": {"N": "1"},
-    }));
-    let seen = table.item(&ItemId::from_stored("payments#1")).await;
-    table.change(forever(), &seen).await;
-    assert_eq!(table.stored("payments#1")["note"]["S"], "keep");
-}
-
 /// Powertools for TypeScript wrote fractions of a second until 2.1.
 #[tokio::test]
-async fn a_key_whose_expiration_has_a_fraction_of_a_second_can_be_changed() {
+async fn a_key_whose_expiration_has_a_fraction_of_a_second_can_be_changed_and_keeps_the_rest() {
     let table = Table::new().await;
     table.put(json!({
-        "id": {"S": "payments#1"}, "status": {"S": "COMPLETED"},
+        "id": {"S": "payments#1"}, "status": {"S": "COMPLETED"}, "note": {"S": "keep"},
         "expiration": {"N": "4102448400.123"},
     }));
-    let id = ItemId::from_stored("payments#1");
-    let seen = table.item(&id).await;
+    let seen = table.item(&ItemId::from_stored("payments#1")).await;
     let changed = table.change(forever(), &seen).await;
     assert!(matches!(changed, Changed::Written(_)));
+    assert_eq!(table.stored("payments#1")["note"]["S"], "keep");
     // It has changed since.
     let refused = table.change(forever(), &seen).await;
     assert!(matches!(refused, Changed::Refused(_)));
