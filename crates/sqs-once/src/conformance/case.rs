@@ -104,22 +104,15 @@ impl<F: Fixture> Case<'_, F> {
 
     /// Returns the current item, which must equal the item that the store reads.
     pub(super) async fn item(&self) -> Option<Item> {
-        let peeked = self.suite.fixture.peek(&self.id).await;
-        let mut read = self
-            .suite
-            .fixture
-            .store()
-            .read(std::slice::from_ref(&self.id))
-            .await;
+        let (fixture, id) = (self.suite.fixture, &self.id);
+        let peeked = fixture.peek(id).await;
+        let mut read = fixture.store().read(std::slice::from_ref(id)).await;
         let read = read.pop().filter(|_| read.is_empty());
         let Some(read) = read else {
             self.broken("a slice of one has one answer", &read)
         };
-        self.same(
-            "a read returns the current item",
-            &self.answered(read),
-            &peeked,
-        );
+        let read = self.answered(read);
+        self.same("a read returns the current item", &read, &peeked);
         peeked
     }
 
@@ -174,11 +167,8 @@ impl<F: Fixture> Case<'_, F> {
     pub(super) async fn is_in_progress(&self, claim: &Claim) {
         let refusal = self.is_refused(claim).await;
         let lease_until = self.item().await.and_then(|item| item.lease_until);
-        self.same(
-            "in progress",
-            &refusal,
-            &Refusal::InProgress { lease_until },
-        );
+        let expected = Refusal::InProgress { lease_until };
+        self.same("in progress", &refusal, &expected);
     }
 
     /// Sends a claim, which must be refused as a duplicate of an effect that recorded `data`.

@@ -20,17 +20,13 @@ pub(super) async fn all<F: Fixture>(fixture: &F) {
 async fn claims<F: Fixture>(fixture: &F, length: usize) {
     let (claims, taken) = planted(fixture, length).await;
     let answers = answered(fixture.store().claim(&claims).await);
-    let expected: Vec<_> = claims
-        .iter()
-        .zip(&taken)
-        .map(|(claim, taken)| match taken {
-            Some(item) => Claimed::Refused(Box::new(item.clone())),
-            None => Claimed::Written {
-                fence: Fence::first(claim.now),
-            },
+    let expected = claims.iter().zip(taken).map(|(claim, taken)| {
+        let fence = Fence::first(claim.now);
+        taken.map_or(Claimed::Written { fence }, |item| {
+            Claimed::Refused(Box::new(item))
         })
-        .collect();
-    same("claims", length, &answers, &expected);
+    });
+    same("claims", length, &answers, &expected.collect::<Vec<_>>());
 }
 
 async fn settlements<F: Fixture>(fixture: &F, length: usize) {
@@ -40,15 +36,16 @@ async fn settlements<F: Fixture>(fixture: &F, length: usize) {
     }
     let settlements: Vec<_> = claims.iter().enumerate().map(nth_settlement).collect();
     let answers = answered(fixture.store().settle(&settlements).await);
-    let expected: Vec<_> = taken
-        .into_iter()
-        .enumerate()
-        .map(|(n, taken)| match n % 3 {
-            1 => Settled::Written,
-            _ => Settled::Refused(taken.map(Box::new)),
-        })
-        .collect();
-    same("settlements", length, &answers, &expected);
+    let expected = taken.into_iter().enumerate().map(|(n, taken)| match n % 3 {
+        1 => Settled::Written,
+        _ => Settled::Refused(taken.map(Box::new)),
+    });
+    same(
+        "settlements",
+        length,
+        &answers,
+        &expected.collect::<Vec<_>>(),
+    );
 }
 
 async fn reads<F: Fixture>(fixture: &F, length: usize) {

@@ -108,10 +108,8 @@ fn exact_text(arguments: &[Rcvar], context: &mut Context<'_>) -> SearchResult {
     let value = &arguments[0];
     if !is_exact(value) {
         let lost = "a number with a fraction, an exponent or more than 64 bits has no exact text";
-        return Err(JmespathError::from_ctx(
-            context,
-            ErrorReason::Parse(lost.to_owned()),
-        ));
+        let reason = ErrorReason::Parse(lost.to_owned());
+        return Err(JmespathError::from_ctx(context, reason));
     }
     match **value {
         Variable::String(_) => Ok(Rcvar::clone(value)),

@@ -52,24 +52,19 @@ impl JsonPointer {
     /// A consumer fails at [`init`](crate::Consumer::init) if the text is invalid. It must be empty or start with `/`,
     /// and every `~` must be followed by `0` or `1`.
     pub fn new(pointer: &str) -> Self {
-        let invalid = |expected| {
-            ConfigError::new(
-                "the JSON pointer of the key",
-                format!("is {pointer:?}"),
-                expected,
-            )
-        };
-        let path = match pointer.split('/').collect::<Vec<_>>()[..] {
-            ["", ref names @ ..] => {
-                let names = names
-                    .iter()
-                    .map(|name| unescape(name))
-                    .collect::<Option<_>>();
-                names.ok_or_else(|| invalid("`~0` for a `~`, and `~1` for a `/` in a name"))
+        let mut names = pointer.split('/');
+        let path = match names.next() {
+            Some("") => {
+                let names: Option<_> = names.map(unescape).collect();
+                names.ok_or("`~0` for a `~`, and `~1` for a `/` in a name")
             }
-            _ => Err(invalid("a `/` at its beginning, such as `/order/id`")),
+            _ => Err("a `/` at its beginning, such as `/order/id`"),
         };
-        Self { path }
+        let setting = "the JSON pointer of the key";
+        let invalid = |expected| ConfigError::new(setting, format!("is {pointer:?}"), expected);
+        Self {
+            path: path.map_err(invalid),
+        }
     }
 }
 

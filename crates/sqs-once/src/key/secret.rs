@@ -59,9 +59,10 @@ impl KeySecret {
 
     fn checked(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
         if secret.len() < Self::MIN_LEN {
+            let problem = format!("is a secret of {} bytes", secret.len());
             return Err(ConfigError::new(
                 setting,
-                format!("is a secret of {} bytes", secret.len()),
+                problem,
                 "16 random bytes or more",
             ));
         }

@@ -185,27 +185,20 @@ fn without_values(message: &str) -> String {
     // Use the last occurrence, because a value may contain the same text.
     let split = message.rsplit_once(" at line ");
     let message = split.map_or(message, |(message, _)| message);
-    for start in ["missing field", "duplicate field"] {
-        let field = message.strip_prefix(start).and_then(|rest| {
-            let name = rest.strip_prefix(" `")?.strip_suffix('`')?;
-            let is_allowed = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-            name.chars().all(is_allowed).then_some(name)
-        });
-        if let Some(field) = field {
-            return format!("{start} `{field}`");
-        }
+    if let Some((what @ ("missing field" | "duplicate field"), name)) = message.split_once(" `")
+        && let Some(name) = name.strip_suffix('`')
+        && name
+            .chars()
+            .all(|c| c.is_alphanumeric() || c == '_' || c == '-')
+    {
+        return format!("{what} `{name}`");
     }
-    for start in ["invalid type", "invalid value"] {
-        let rest = message.strip_prefix(start);
-        let Some(rest) = rest.and_then(|rest| rest.strip_prefix(": ")) else {
-            continue;
-        };
-        let kind = rest.split(['`', '"', ',']).next().map_or("", str::trim);
-        if let Some((_, expected)) = rest.rsplit_once(", expected ")
-            && KINDS.contains(&kind)
-        {
-            return format!("{start}: {kind}, expected {expected}");
-        }
+    if let Some((what @ ("invalid type" | "invalid value"), found)) = message.split_once(": ")
+        && let Some((_, expected)) = found.rsplit_once(", expected ")
+        && let Some(kind) = found.split(['`', '"', ',']).next().map(str::trim)
+        && KINDS.contains(&kind)
+    {
+        return format!("{what}: {kind}, expected {expected}");
     }
     match message.split(" `").next() {
         Some(what @ ("unknown field" | "unknown variant")) => what.to_owned(),

@@ -75,10 +75,8 @@ impl Message {
     /// Returns the text that is decoded to the payload. This is the content of the envelope if the consumer opens one
     /// ([`Consumer::envelope`](crate::Consumer::envelope)), or else the body.
     pub fn content(&self) -> Option<&str> {
-        let inside = self
-            .opened
-            .get()
-            .and_then(|inside| inside.content.as_deref());
+        let opened = self.opened.get();
+        let inside = opened.and_then(|opened| opened.content.as_deref());
         inside.or_else(|| self.body())
     }
 
@@ -141,8 +139,8 @@ impl Message {
 
     /// Returns when the producer sent the message.
     pub fn sent_at(&self) -> Option<Timestamp> {
-        self.system_number("SentTimestamp")
-            .map(Timestamp::from_millis)
+        let millis = self.system_number("SentTimestamp");
+        millis.map(Timestamp::from_millis)
     }
 
     /// Returns when SQS first delivered the message.

@@ -61,18 +61,15 @@ fn part<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
 
 impl From<SqsMessage> for RawRecord<'_> {
     fn from(sqs: SqsMessage) -> Self {
-        let attributes = sqs.attributes.into_iter();
+        let pairs = sqs.attributes.into_iter();
+        let pairs = pairs.map(|(name, value)| (name.into(), value.into()));
         Self {
             message_id: sqs.message_id.map(Text::from),
             body: sqs.body.map(Text::from),
             #[cfg(feature = "sqs")]
             receipt_handle: sqs.receipt_handle.map(Text::from),
             event_source_arn: sqs.event_source_arn.map(Text::from),
-            system_attributes: Some(Pairs(
-                attributes
-                    .map(|(name, value)| (name.into(), value.into()))
-                    .collect(),
-            )),
+            system_attributes: Some(Pairs(pairs.collect())),
             message_attributes: Some(sqs.message_attributes),
         }
     }

@@ -84,9 +84,8 @@ fn sampling() -> Option<Sampling> {
 }
 
 fn levels() -> Targets {
-    let chosen = env::var("RUST_LOG")
-        .ok()
-        .and_then(|filter| filter.parse().ok());
+    let chosen = env::var("RUST_LOG").ok();
+    let chosen = chosen.and_then(|filter| filter.parse().ok());
     let chosen: Targets = chosen.unwrap_or_else(|| {
         let level = match env::var("AWS_LAMBDA_LOG_LEVEL").as_deref() {
             Ok("TRACE") => LevelFilter::TRACE,
@@ -98,11 +97,9 @@ fn levels() -> Targets {
         Targets::new().with_default(level)
     });
     let default = chosen.default_level().unwrap_or(LevelFilter::OFF);
-    let unnamed = QUIET
-        .into_iter()
-        .filter(|(target, _)| chosen.iter().all(|(named, _)| named != *target));
-    let unnamed: Vec<_> = unnamed
+    let mut unnamed = QUIET
         .map(|(target, level)| (target, default.min(level)))
-        .collect();
+        .to_vec();
+    unnamed.retain(|(target, _)| chosen.iter().all(|(named, _)| named != *target));
     chosen.with_targets(unnamed)
 }

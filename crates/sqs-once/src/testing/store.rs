@@ -133,6 +133,24 @@ impl TestStore {
         used.collect()
     }
 
+    /// Sends a request with this one operation to the store, unless the operation has a fault.
+    fn send<'a, T: Send + 'a>(
+        &self,
+        operation: Operation,
+        entries: usize,
+        request: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        let Some(fault) = self.faults(&[operation]).remove(&operation) else {
+            return request;
+        };
+        Box::pin(async move {
+            if fault.is_done {
+                request.await;
+            }
+            (0..entries).map(|_| Err(fault.error())).collect()
+        })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -169,18 +187,17 @@ fn of(settlement: &Settlement) -> Operation {
 
 impl AtomicWrites for TestStore {
     fn commit<'a>(&'a self, settlement: &'a Settlement, writes: &'a Writes) -> CommitFuture<'a> {
-        let fault = self.faults(&[Operation::Complete]);
-        let fault = fault.get(&Operation::Complete).copied();
+        let fault = self
+            .faults(&[Operation::Complete])
+            .remove(&Operation::Complete);
         Box::pin(async move {
-            match fault {
-                None => self.commit_all(settlement, writes).await,
-                Some(fault) => {
-                    if fault.is_done {
-                        self.commit_all(settlement, writes).await?;
-                    }
-                    Err(fault.error())
-                }
+            let Some(fault) = fault else {
+                return self.commit_all(settlement, writes).await;
+            };
+            if fault.is_done {
+                self.commit_all(settlement, writes).await?;
             }
+            Err(fault.error())
         })
     }
 }
@@ -212,16 +229,7 @@ impl TestStore {
 
 impl Store for TestStore {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        let faults = self.faults(&[Operation::Claim]);
-        Box::pin(async move {
-            let Some(fault) = faults.get(&Operation::Claim) else {
-                return self.memory.claim(claims).await;
-            };
-            if fault.is_done {
-                self.memory.claim(claims).await;
-            }
-            claims.iter().map(|_| Err(fault.error())).collect()
-        })
+        self.send(Operation::Claim, claims.len(), self.memory.claim(claims))
     }
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
@@ -245,13 +253,7 @@ impl Store for TestStore {
     }
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        let faults = self.faults(&[Operation::Read]);
-        Box::pin(async move {
-            match faults.get(&Operation::Read) {
-                None => self.memory.read(ids).await,
-                Some(fault) => ids.iter().map(|_| Err(fault.error())).collect(),
-            }
-        })
+        self.send(Operation::Read, ids.len(), self.memory.read(ids))
     }
 
     fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {

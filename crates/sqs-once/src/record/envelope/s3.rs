@@ -69,9 +69,8 @@ const TEST_EVENT: &str = "s3:TestEvent";
 /// Returns whether it has the fields that every S3 notification has, or is the test event.
 pub(super) fn is_notification(fields: &Fields<'_>) -> bool {
     let records = fields.array("Records").unwrap_or_default();
-    let first = records
-        .first()
-        .and_then(|record| Fields::read(record.get()));
+    let first = records.first();
+    let first = first.and_then(|record| Fields::read(record.get()));
     let is_record = |record: Fields<'_>| {
         record.text("eventSource").as_deref() == Some("aws:s3") && record.object("s3").is_some()
     };

@@ -72,21 +72,19 @@ pub(super) fn is_sns(fields: &Fields<'_>) -> bool {
 
 pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
     let wrong = |problem: &str| Err(EnvelopeError::new("SNS", problem));
-    match fields.text("Type").as_deref() {
-        Some(SUBSCRIBED) => {
+    let message = match (fields.text("Type").as_deref(), fields.text("Message")) {
+        (Some(SUBSCRIBED), _) => {
             return wrong(
                 "it is a SubscriptionConfirmation, which contains no event: confirm it with its SubscribeURL",
             );
         }
-        Some(UNSUBSCRIBED) => {
+        (Some(UNSUBSCRIBED), _) => {
             return wrong(
                 "it is an UnsubscribeConfirmation, which contains no event: the queue's subscription has ended",
             );
         }
-        _ => {}
-    }
-    let Some(message) = fields.text("Message") else {
-        return wrong("`Message` is missing or is not text");
+        (_, Some(message)) => message,
+        (_, None) => return wrong("`Message` is missing or is not text"),
     };
     let meta = SnsMeta {
         topic_arn: fields.text("TopicArn").unwrap_or_default(),

@@ -47,15 +47,9 @@ fn documents(batch: &BatchMetrics, namespace: &str, service: &str, now: Timestam
         if metrics.is_empty() {
             break;
         }
-        let directive = json!({
-            "Namespace": namespace,
-            "Dimensions": [["service"]],
-            "Metrics": metrics,
-        });
-        let about = json!({
-            "Timestamp": now.as_millis(),
-            "CloudWatchMetrics": [directive],
-        });
+        let directive =
+            json!({ "Namespace": namespace, "Dimensions": [["service"]], "Metrics": metrics });
+        let about = json!({ "Timestamp": now.as_millis(), "CloudWatchMetrics": [directive] });
         values.insert("_aws".to_owned(), about);
         values.insert("service".to_owned(), service.into());
         documents.push(Json::Object(values));

@@ -100,10 +100,8 @@ impl Instruments {
             KeyValue::new("service", service.to_owned()),
         ];
         if let Some(arn) = &batch.queue_arn {
-            attributes.push(KeyValue::new(
-                "messaging.destination.name",
-                queue(arn).to_owned(),
-            ));
+            let name = queue(arn).to_owned();
+            attributes.push(KeyValue::new("messaging.destination.name", name));
         }
         for (name, value) in &batch.values {
             match value {

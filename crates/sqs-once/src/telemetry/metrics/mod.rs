@@ -88,20 +88,15 @@ impl BatchMetrics {
         ];
         let counts = outcomes.into_iter().chain(others);
         let counts = counts.map(|(name, count)| (name, Value::Count(count)));
-        let ages = messages.iter().filter_map(|seen| seen.age);
+        let ages = messages.iter().filter_map(|seen| seen.age).map(millis);
+        let handlers = tally.handler_durations.into_iter().map(millis);
         let receive_counts = messages.iter().filter_map(|seen| seen.receive_count);
-        let handler_durations = tally.handler_durations.into_iter();
+        let receive_counts = receive_counts.map(f64::from).collect();
         let each = [
-            ("MessageAge", Value::Durations(ages.map(millis).collect())),
-            (
-                "HandlerDuration",
-                Value::Durations(handler_durations.map(millis).collect()),
-            ),
+            ("MessageAge", Value::Durations(ages.collect())),
+            ("HandlerDuration", Value::Durations(handlers.collect())),
             ("BatchDuration", Value::Durations(vec![millis(duration)])),
-            (
-                "ReceiveCount",
-                Value::Each(receive_counts.map(f64::from).collect()),
-            ),
+            ("ReceiveCount", Value::Each(receive_counts)),
         ];
         let values = counts.chain(each);
         Self {

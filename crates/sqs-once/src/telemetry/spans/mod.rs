@@ -48,9 +48,8 @@ where
 /// parent would be missing, and without active tracing it would disable sampling.
 fn follows_xray() -> bool {
     let propagators = process_env("OTEL_PROPAGATORS").unwrap_or_default();
-    propagators
-        .split(',')
-        .any(|name| name.trim() == "xray-lambda")
+    let mut propagators = propagators.split(',').map(str::trim);
+    propagators.any(|name| name == "xray-lambda")
 }
 
 pub(crate) fn batch_began(
