@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use postgres_for_tests::PgBouncer;
-use sqs_once::conformance;
 use sqs_once::store::{Store, StoreErrorKind};
-use sqs_once::{Consumer, HandlerError};
+use sqs_once::{Consumer, HandlerError, conformance};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio_postgres::types::Type;
 

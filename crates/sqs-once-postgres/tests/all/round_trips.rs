@@ -12,7 +12,8 @@ use crate::support::{
 };
 
 /// A store behind a relay, with an open connection.
-async fn warm(database: &Database) -> (Relay, PostgresStore) {
+async fn warm() -> (Relay, PostgresStore) {
+    let database = Database::new().await;
     let relay = Relay::before(&database.url).await;
     let store = PostgresStore::from_url(&relay.url(&database.url)).unwrap();
     let read = store.read(&[new_claims(1).remove(0).id]).await;
@@ -22,8 +23,7 @@ async fn warm(database: &Database) -> (Relay, PostgresStore) {
 
 #[tokio::test]
 async fn a_transaction_begins_in_one_round_trip_and_commits_in_one() {
-    let database = Database::new().await;
-    let (relay, store) = warm(&database).await;
+    let (relay, store) = warm().await;
     let claim = new_claims(1).remove(0);
     let before = relay.round_trips();
     let transaction = open(&store, &claim).await;
@@ -35,8 +35,7 @@ async fn a_transaction_begins_in_one_round_trip_and_commits_in_one() {
 
 #[tokio::test]
 async fn a_duplicate_of_a_transaction_is_known_in_two_round_trips() {
-    let database = Database::new().await;
-    let (relay, store) = warm(&database).await;
+    let (relay, store) = warm().await;
     let claims = new_claims(1);
     store.claim(&claims).await;
     store.settle(&settlements(&claims, &completion())).await;
@@ -50,8 +49,7 @@ async fn a_duplicate_of_a_transaction_is_known_in_two_round_trips() {
 
 #[tokio::test]
 async fn a_hundred_claims_take_one_round_trip_and_so_do_their_completions() {
-    let database = Database::new().await;
-    let (relay, store) = warm(&database).await;
+    let (relay, store) = warm().await;
     let claims = new_claims(100);
     let before = relay.round_trips();
     let claimed = store.claim(&claims).await;
@@ -71,8 +69,7 @@ async fn a_hundred_claims_take_one_round_trip_and_so_do_their_completions() {
 
 #[tokio::test]
 async fn keys_that_were_given_back_take_three_round_trips() {
-    let database = Database::new().await;
-    let (relay, store) = warm(&database).await;
+    let (relay, store) = warm().await;
     let claims = new_claims(100);
     store.claim(&claims).await;
     store

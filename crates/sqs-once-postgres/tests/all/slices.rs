@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sqs_once::conformance::Fixture;
-use sqs_once::conformance::claim;
+use sqs_once::conformance::{Fixture, claim};
 use sqs_once::store::{Claimed, Owner, Settled, Settling, Store, StoreError};
 
 use crate::support::{

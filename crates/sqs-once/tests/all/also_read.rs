@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use crate::support::{Seen, one, values};
 use serde_json::{Value, json};
-use sqs_once::key::KeyError;
-use sqs_once::key::{KeyCodec, Namespace};
+use sqs_once::key::{KeyCodec, KeyError, Namespace};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::testing::TestSettings;
-use sqs_once::testing::{Bench, Event, Operation};
+use sqs_once::testing::{Bench, Event, Operation, TestSettings};
 use sqs_once::time::Clock;
 use sqs_once::{BusinessKey, Consumer, Idempotency, Recorded, RunError};
 

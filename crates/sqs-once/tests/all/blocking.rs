@@ -2,7 +2,7 @@
 
 use std::future::{Ready, ready};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,21 +20,29 @@ use tokio::task::yield_now;
 /// Longer than any machine needs. Only a failing test waits this long.
 const AGES: Duration = Duration::from_secs(20);
 
+/// Blocking work that ends when it is told to.
+fn gate() -> (
+    Sender<()>,
+    impl Fn() -> Result<(), RecvTimeoutError> + Clone + Send + Sync,
+) {
+    let (tell, told) = channel();
+    let told = Arc::new(Mutex::new(told));
+    (tell, move || told.lock().unwrap().recv_timeout(AGES))
+}
+
 /// A consumer whose handler blocks for the order `slow` until `go_on` arrives, and calls `done` at the end of each
 /// order's work.
-fn blocking<F>(go_on: Receiver<()>, done: F) -> Consumer
-where
-    F: Fn(&str) + Send + Sync + 'static,
-{
-    let shared = Arc::new((Mutex::new(go_on), done));
+fn blocking(
+    go_on: impl Fn() -> Result<(), RecvTimeoutError> + Clone + Send + Sync + 'static,
+    done: impl Fn(&str) + Clone + Send + Sync + 'static,
+) -> Consumer {
     values().handler(move |order: Value| {
-        let shared = Arc::clone(&shared);
+        let (go_on, done) = (go_on.clone(), done.clone());
         async move {
             spawn_blocking(move || {
-                let (go_on, done) = &*shared;
                 let id = order["id"].as_str().unwrap_or_default();
                 if id == "slow" {
-                    go_on.lock().unwrap().recv_timeout(AGES)?;
+                    go_on()?;
                 }
                 done(id);
                 Ok::<_, HandlerError>(())
@@ -51,7 +59,7 @@ fn slow_and_quick() -> Event {
 /// The runtime has one thread. On it, the quick order ends the wait of the slow one.
 #[tokio::test(flavor = "current_thread")]
 async fn blocking_work_in_a_thread_of_its_own_holds_up_no_other_record() {
-    let (tell, told) = channel();
+    let (tell, told) = gate();
     let bench = Bench::new(blocking(told, move |id| {
         if id == "quick" {
             tell.send(()).unwrap();
@@ -63,7 +71,7 @@ async fn blocking_work_in_a_thread_of_its_own_holds_up_no_other_record() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_goes_on_after_it() {
-    let (tell, told) = channel();
+    let (tell, told) = gate();
     let (end, ended) = channel();
     let bench = Bench::new(blocking(told, move |id| {
         // The receiver may be gone when the quick order ends.
@@ -71,16 +79,12 @@ async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_go
     }));
     let bench = bench.timeout(Duration::from_secs(2));
     let answer = bench.run(slow_and_quick()).await;
-    answer
-        .assert_failed("m-1")
-        .assert_reason("m-1", "cancelled at the deadline");
+    answer.assert_failed("m-1");
+    answer.assert_reason("m-1", "cancelled at the deadline");
 
     tell.send(()).unwrap();
     let ends = || ended.recv_timeout(AGES).unwrap();
-    let mut last = ends();
-    while last != "slow" {
-        last = ends();
-    }
+    while ends() != "slow" {}
     // No invocation was left to complete the record.
     let item = bench.item("slow").await.unwrap();
     assert_eq!(item.status, Status::InProgress);
@@ -95,16 +99,14 @@ async fn batch_goes_on() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() {
-    let (tell, told) = channel::<()>();
-    let (told, left) = (Arc::new(Mutex::new(told)), Arc::new(Notify::new()));
+    let (tell, told) = gate();
+    let left = Arc::new(Notify::new());
     let leaves = Arc::clone(&left);
     let consumer = values().handler(move |_: Value| {
-        let (told, leaves) = (Arc::clone(&told), Arc::clone(&leaves));
+        let (told, leaves) = (told.clone(), Arc::clone(&leaves));
         async move {
             // Dropping the handle does not stop the work.
-            drop(spawn_blocking(move || {
-                told.lock().unwrap().recv_timeout(AGES)
-            }));
+            drop(spawn_blocking(told));
             leaves.notify_one();
             Err::<(), HandlerError>("no patience".into())
         }
@@ -119,24 +121,21 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
     };
     let run = bench.run(one("slow"));
     let (answer, lease) = tokio::join!(run, key_is_held);
-    answer
-        .assert_failed("m-1")
-        .assert_reason("m-1", "no patience");
+    answer.assert_failed("m-1");
+    answer.assert_reason("m-1", "no patience");
     let released = bench.item("slow").await.unwrap().lease_until.unwrap();
     assert!(released < lease, "its key was released before or never");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn blocking_work_that_blocking_work_starts_counts_too() {
-    let (tell, told) = channel::<()>();
-    let told = Arc::new(Mutex::new(told));
+    let (tell, told) = gate();
     let began = Arc::new(Notify::new());
     let begins = Arc::clone(&began);
     let consumer = values().handler(move |_: Value| {
-        let (told, begins) = (Arc::clone(&told), Arc::clone(&begins));
+        let (told, begins) = (told.clone(), Arc::clone(&begins));
         async move {
-            let inner = move || told.lock().unwrap().recv_timeout(AGES);
-            spawn_blocking(move || drop(spawn_blocking(inner))).await?;
+            spawn_blocking(move || drop(spawn_blocking(told))).await?;
             begins.notify_one();
             Ok::<_, HandlerError>(())
         }
@@ -167,7 +166,7 @@ fn notifies(called: &Arc<Notify>) -> impl Fn(RecordEnd) -> Ready<Result<(), Hand
 /// A runtime other than `run` may request the next event as soon as it has the answer.
 #[tokio::test(flavor = "current_thread")]
 async fn the_service_answers_when_all_blocking_work_has_ended() {
-    let (tell, told) = channel();
+    let (tell, told) = gate();
     let ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&ended);
     let failed = Arc::new(Notify::new());
@@ -192,7 +191,7 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn once_returns_when_all_blocking_work_has_ended() {
-    let (tell, told) = channel::<()>();
+    let (tell, told) = gate();
     let ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&ended);
     let idempotency = Idempotency::new()
@@ -204,7 +203,7 @@ async fn once_returns_when_all_blocking_work_has_ended() {
     let work = async || -> Result<(), HandlerError> {
         let _cancels = cancels;
         spawn_blocking(move || {
-            let told = told.recv_timeout(AGES);
+            let told = told();
             ends.store(true, SeqCst);
             told
         })
@@ -227,12 +226,11 @@ async fn once_returns_when_all_blocking_work_has_ended() {
 async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_ended() {
     let bench = crate::support::Bench::new();
     let database = Database::beside(&bench.store);
-    let (tell, told) = channel::<()>();
-    let told = Arc::new(Mutex::new(told));
+    let (tell, told) = gate();
     let handler = move |_: Order, _: Ledger| {
-        let told = Arc::clone(&told);
+        let told = told.clone();
         async move {
-            spawn_blocking(move || told.lock().unwrap().recv_timeout(AGES)).await??;
+            spawn_blocking(told).await??;
             Ok::<_, HandlerError>(())
         }
     };

@@ -4,14 +4,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Notes, Order, SECOND, event, failures, handling, noting, one, orders, set,
+    Bench, Notes, Order, SECOND, deliver_until, failures, handling, noting, one, orders, set,
 };
-use lambda_runtime::Context;
 
 use sqs_once::store::Status;
-use sqs_once::testing;
 use sqs_once::time::Clock;
-use sqs_once::{Consumer, EventError, Remaining};
+use sqs_once::{Consumer, EventError, Remaining, testing};
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
@@ -89,8 +87,7 @@ async fn a_handler_is_told_how_long_it_may_run() {
 #[tokio::test(start_paused = true)]
 async fn an_invocation_without_a_deadline_is_refused() {
     let (bench, started) = noting();
-    let context = Context::default();
-    let refused = bench.try_invoke(&bench.consumer, event(["a"]), context);
+    let refused = deliver_until(0, &bench.consumer, ["a"]);
     assert!(matches!(refused.await, Err(EventError::NoDeadline)));
     assert_eq!(started.len(), 0);
 }
@@ -125,9 +122,7 @@ fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() 
 #[tokio::test(start_paused = true)]
 async fn an_absurd_deadline_locks_no_key_for_longer_than_a_day() {
     let (bench, _) = noting();
-    let mut context = Context::default();
-    context.deadline = u64::MAX;
-    let answer = bench.try_invoke(&bench.consumer, event(["a"]), context);
+    let answer = deliver_until(u64::MAX, &bench.consumer, ["a"]);
     assert_eq!(failures(&answer.await.unwrap()), [""; 0]);
     let lease_until = bench.store.item("a").unwrap().lease_until.unwrap();
     let a_day = Duration::from_hours(24);
@@ -137,9 +132,7 @@ async fn an_absurd_deadline_locks_no_key_for_longer_than_a_day() {
 #[tokio::test(start_paused = true)]
 async fn an_emulators_deadline_that_is_a_duration_counts_from_now() {
     let (bench, _) = noting();
-    let mut context = Context::default();
-    context.deadline = 600_000;
-    let answer = bench.try_invoke(&bench.consumer, event(["a", "slow-1"]), context);
+    let answer = deliver_until(600_000, &bench.consumer, ["a", "slow-1"]);
     assert_eq!(failures(&answer.await.unwrap()), ["m-1"]);
     assert_eq!(bench.elapsed(), 599 * SECOND);
 }

@@ -9,8 +9,11 @@ use sqs_once::consumer;
 use sqs_once::key::JmesPath;
 
 async fn found(expression: &str, bodies: &[&str]) -> Vec<(String, String)> {
-    let records = bodies.iter().map(|text| body(text));
-    handled(JmesPath::new(expression), records).await
+    handled(
+        JmesPath::new(expression),
+        bodies.iter().map(|text| body(text)),
+    )
+    .await
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Notes, one, values};
 use serde_json::{Value, json};
-use sqs_once::key::KeyError;
-use sqs_once::key::{ItemId, KeyCodec, KeyPart, KeyWriter, Namespace};
+use sqs_once::key::{ItemId, KeyCodec, KeyError, KeyPart, KeyWriter, Namespace};
 use sqs_once::store::{Item, Status};
 use sqs_once::testing::{Bench, Event};
 use sqs_once::time::Clock;

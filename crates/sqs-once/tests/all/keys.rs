@@ -7,8 +7,11 @@ use sqs_once::consumer;
 use sqs_once::key::{JsonPointer, MessageAttribute, MessageGroup, MessageId, SystemAttribute};
 
 async fn pointed(pointer: &str, bodies: &[&str]) -> Vec<(String, String)> {
-    let records = bodies.iter().map(|text| body(text));
-    handled(JsonPointer::new(pointer), records).await
+    handled(
+        JsonPointer::new(pointer),
+        bodies.iter().map(|text| body(text)),
+    )
+    .await
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,8 +13,7 @@ use sqs_once::time::{Clock, Timestamp};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tower_service::Service;
 
-use crate::support::Seen;
-use crate::support::dynamodb;
+use crate::support::{Seen, dynamodb};
 
 const ITEMS: &str = include_str!("powertools_items.json");
 const SECOND: u64 = 1000;

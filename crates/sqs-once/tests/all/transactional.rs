@@ -1,12 +1,12 @@
 //! Handlers that return `Writes`: the writes commit with the record of their key, or not at all.
 
 use crate::support::sqs::Sqs;
-use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, assert_contains, grouped};
+use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, assert_contains, grouped, handling};
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
-use sqs_once::policy::{Cache, Disposition, Mode};
+use sqs_once::policy::{Disposition, Mode};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::Throttled;
-use sqs_once::{Consumer, HandlerError, Writes};
+use sqs_once::{HandlerError, Writes};
 
 /// An update of a table with the order's name.
 fn update(id: &str) -> Update {
@@ -21,9 +21,9 @@ fn update(id: &str) -> Update {
 
 /// A consumer whose handler returns an update, and the orders of its calls. A conflict is terminal for orders named
 /// `sold-out…`, and the others end as they request.
-fn reserving(bench: &Bench) -> (Consumer, Seen) {
+pub(crate) fn setup() -> (Tested, Seen) {
     let (seen, notes) = Seen::pair();
-    let consumer = bench.handling(move |order: Order| {
+    let bench = handling(move |order: Order| {
         notes.add(order.id.clone());
         async move {
             order.obey().await?;
@@ -35,13 +35,7 @@ fn reserving(bench: &Bench) -> (Consumer, Seen) {
             Ok::<_, HandlerError>(writes.recording(&format!("receipt of {}", order.id)))
         }
     });
-    (consumer, seen)
-}
-
-pub(crate) fn setup() -> (Tested, Seen) {
-    let bench = Bench::new();
-    let (consumer, seen) = reserving(&bench);
-    (bench.on(consumer), seen)
+    (bench, seen)
 }
 
 impl Tested {
@@ -202,20 +196,6 @@ async fn with_claim_first_a_cancelled_handlers_claim_is_left_to_lapse() {
     assert_eq!(bench.outcome("slow").await, "failed");
     assert_eq!(bench.outcome("slow").await, "in_progress");
     assert_eq!(bench.store.written(), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_another_process_has_committed_is_known_from_the_stores_answer() {
-    let (bench, _) = setup();
-    let bench = bench.with(|it| it.cache(Cache::new(10)));
-    let (other, _) = reserving(&bench);
-    assert_eq!(bench.deliver(&other, ["b"]).await, [""; 0]);
-    bench.outcomes();
-    for calls in [&[("commit", 1)][..], &[]] {
-        bench.store.take_calls();
-        assert_eq!(bench.outcome("b").await, "duplicate");
-        assert_eq!(bench.store.take_calls(), calls);
-    }
 }
 
 #[tokio::test(start_paused = true)]

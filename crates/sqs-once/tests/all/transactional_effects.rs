@@ -202,6 +202,19 @@ async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_another_process_has_committed_is_known_from_the_stores_answer() {
+    for new in BOTH {
+        let it = new().with(|it| it.cache(Cache::new(10)));
+        it.foreign("b", Status::Completed, SECOND);
+        for requests in [&it.requests[..1], &[]] {
+            assert_eq!(it.outcome("b").await, "duplicate");
+            assert_eq!(it.store.take_calls(), requests);
+        }
+        assert_eq!(it.effects(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn hooks_get_what_was_recorded_once_it_is_committed() {
     for new in BOTH {
         let (it, told) = (new(), Notes::default());

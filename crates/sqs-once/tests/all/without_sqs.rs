@@ -1,13 +1,13 @@
 //! The example `receipts`, end to end: a real process, a real Runtime API, and real HTTP to DynamoDB.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, TableDescription};
 
-use crate::support::dynamodb;
+use crate::support::{Notes, dynamodb};
 
 /// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 struct Bench {
     dynamodb: LocalDynamoDb,
     table: TableDescription,
-    lines: Arc<Mutex<Vec<String>>>,
+    lines: Notes<String>,
 }
 
 impl Bench {
@@ -24,7 +24,7 @@ impl Bench {
         Self {
             dynamodb: dynamodb::local(&table).await,
             table,
-            lines: Arc::default(),
+            lines: Notes::default(),
         }
     }
 
@@ -32,10 +32,10 @@ impl Bench {
     fn launch(&self) -> Launch {
         let test = std::env::current_exe().unwrap();
         let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
-        let lines = Arc::clone(&self.lines);
+        let lines = self.lines.clone();
         Launch::new(profile.join("examples/receipts"))
             .dynamodb(&self.dynamodb)
-            .on_line(move |line| lines.lock().unwrap().push(line.to_owned()))
+            .on_line(move |line| lines.add(line.to_owned()))
     }
 
     async fn start(&self) -> Function {
@@ -86,7 +86,7 @@ async fn an_order_has_one_receipt_however_often_and_wherever_its_event_arrives()
         assert!(item["id"]["S"].as_str().unwrap().starts_with("receipts#"));
     }
     drop((one.stop().await, another.stop().await));
-    let lines = bench.lines.lock().unwrap();
+    let lines = bench.lines.all();
     let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
     assert_eq!(count("receipt issued"), 2);
     assert_eq!(count("work duplicate"), 2);
@@ -104,6 +104,6 @@ async fn the_off_switch_bypasses_the_store_and_says_so() {
     assert_ne!(first["number"], second["number"]);
     assert!(bench.dynamodb.items(&bench.table.name).unwrap().is_empty());
     function.stop().await;
-    let lines = bench.lines.lock().unwrap();
+    let lines = bench.lines.all();
     assert!(lines.iter().any(|line| line.contains("SQS_ONCE_DISABLED")));
 }

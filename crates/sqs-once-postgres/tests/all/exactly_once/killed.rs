@@ -8,7 +8,6 @@ use std::time::Duration;
 use postgres_for_tests::Server;
 use sqs_once_local::{Event, Function, Launch};
 use tokio::task::block_in_place;
-use tokio_postgres::Client;
 
 use super::chance::Chance;
 use super::proxy::{ConnectionFault, FaultSchedule, Faults, Proxy};
@@ -36,17 +35,27 @@ async fn start(place: &Place, port: u16) -> Function {
     started.expect("cargo builds the example with the tests, unless it is told `--test`")
 }
 
-fn order(id: &str) -> Event {
-    let body = format!(r#"{{"order_id":"{id}","sku":"a-7"}}"#);
-    Event::parse(&body, "orders").unwrap()
+struct Order {
+    id: String,
+    event: Event,
 }
 
-/// The number of an order's reservations, and of pieces taken.
-async fn effects(client: &Client, order: &str) -> (i64, i64) {
-    let select =
-        "SELECT (SELECT count(*) FROM reservations WHERE order_id = $1), 1000 - pieces FROM stock";
-    let row = client.query_one(select, &[&order]).await.unwrap();
-    (row.get(0), row.get(1))
+impl Order {
+    fn new(id: String) -> Self {
+        let body = format!(r#"{{"order_id":"{id}","sku":"a-7"}}"#);
+        let event = Event::parse(&body, "orders").unwrap();
+        Self { id, event }
+    }
+
+    /// The order has one reservation, and this many pieces are taken.
+    async fn assert_taken(&self, place: &Place, pieces: i64) {
+        let select = "SELECT count(*), (SELECT 1000 - pieces FROM stock) FROM reservations
+            WHERE order_id = $1";
+        let client = place.connect().await;
+        let row = client.query_one(select, &[&self.id]).await.unwrap();
+        let effects: (i64, i64) = (row.get(0), row.get(1));
+        assert_eq!(effects, (1, pieces), "{}", self.id);
+    }
 }
 
 /// Delivers an order until it is acknowledged.
@@ -58,42 +67,49 @@ async fn delivered(place: &Place, order: &Event) {
     acknowledged.expect("an order that nobody disturbs is acknowledged");
 }
 
-fn once(step: usize, fault: ConnectionFault) -> Faults {
-    Faults::new(FaultSchedule::Once(step, fault), Chance::from_seed(0))
+/// Delivers an order for each message at which the fault occurs, and one more. `deliver` makes the first delivery of an
+/// order, of which this many are taken with it, and tells whether the fault occurred.
+async fn at_every_message(
+    place: &Place,
+    fault: ConnectionFault,
+    deliver: impl AsyncFn(&Faults, &Proxy, Function, &Order, i64) -> bool,
+) {
+    let mut killed = 0;
+    for step in 0..MOST_STEPS {
+        let order = Order::new(format!("{fault:?}-{step}"));
+        let faults = Faults::new(FaultSchedule::Once(step, fault), Chance::from_seed(0));
+        let proxy = Proxy::to(place.port, &faults).await;
+        let function = start(place, proxy.port).await;
+        let taken = step as i64 + 1;
+        let is_killed = deliver(&faults, &proxy, function, &order, taken).await;
+        delivered(place, &order.event).await;
+        order.assert_taken(place, taken).await;
+        if !is_killed {
+            break;
+        }
+        killed += 1;
+    }
+    assert!((10..MOST_STEPS).contains(&killed), "killed {killed} times");
 }
 
 #[tokio::test]
 async fn a_function_that_is_killed_at_any_message_reserves_once() {
-    let place = Place::new(&super::SERVER, SHOP).await;
-    let client = place.connect().await;
-    let mut taken = 0;
     for fault in [ConnectionFault::DieBefore, ConnectionFault::DieAfter] {
-        let mut killed = 0;
-        for step in 0..MOST_STEPS {
-            let id = format!("{fault:?}-{step}");
-            let order = order(&id);
-            let faults = once(step, fault);
-            let proxy = Proxy::to(place.port, &faults).await;
-            let function = start(&place, proxy.port).await;
-            let survived = tokio::select! {
-                answer = function.invoke(order.payload(), TIMEOUT) => {
-                    assert_eq!(answer.unwrap(), ACKNOWLEDGED, "{id}");
-                    true
+        let place = Place::new(&super::SERVER, SHOP).await;
+        at_every_message(&place, fault, async |_, proxy, function, order, _| {
+            let is_killed = tokio::select! {
+                answer = function.invoke(order.event.payload(), TIMEOUT) => {
+                    assert_eq!(answer.unwrap(), ACKNOWLEDGED, "{}", order.id);
+                    false
                 }
-                () = proxy.death() => false,
+                () = proxy.death() => true,
             };
             // Kills the process with SIGKILL.
             drop(function);
             proxy.die();
-            delivered(&place, &order).await;
-            taken += 1;
-            assert_eq!(effects(&client, &id).await, (1, taken), "{id}");
-            if survived {
-                break;
-            }
-            killed += 1;
-        }
-        assert!((10..MOST_STEPS).contains(&killed), "killed {killed} times");
+            is_killed
+        })
+        .await;
     }
 }
 
@@ -112,42 +128,23 @@ async fn a_server_that_is_killed_after_any_message_keeps_each_reservation_and_it
 async fn server_is_killed(fault: ConnectionFault) {
     let server = Server::start();
     let place = Place::new(&server, SHOP).await;
-    let mut taken = 0;
-    let mut killed = 0;
-    for step in 0..MOST_STEPS {
-        let id = format!("{fault:?}-{step}");
-        let order = order(&id);
-        let faults = once(step, fault);
-        let proxy = Proxy::to(place.port, &faults).await;
-        let function = start(&place, proxy.port).await;
-        let mut invoked = pin!(function.invoke(order.payload(), TIMEOUT));
-        let mut answer = None;
-        tokio::select! {
-            invoked = &mut invoked => answer = Some(invoked),
+    at_every_message(&place, fault, async |faults, _, function, order, taken| {
+        let mut invoked = pin!(function.invoke(order.event.payload(), TIMEOUT));
+        let (answer, is_killed) = tokio::select! {
+            answer = &mut invoked => (answer, false),
             () = faults.struck() => {
                 block_in_place(|| {
                     server.kill();
                     server.restart();
                 });
-                killed += 1;
+                (invoked.await, true)
             }
-        }
-        let survived = answer.is_some();
-        let answer = match answer {
-            Some(answer) => answer,
-            None => invoked.await,
         };
         // The function survives. It must not acknowledge an effect that the server lost.
-        let client = place.connect().await;
         if answer.unwrap() == ACKNOWLEDGED {
-            assert_eq!(effects(&client, &id).await, (1, taken + 1), "{id}");
+            order.assert_taken(&place, taken).await;
         }
-        delivered(&place, &order).await;
-        taken += 1;
-        assert_eq!(effects(&client, &id).await, (1, taken), "{id}");
-        if survived {
-            break;
-        }
-    }
-    assert!((10..MOST_STEPS).contains(&killed), "killed {killed} times");
+        is_killed
+    })
+    .await;
 }

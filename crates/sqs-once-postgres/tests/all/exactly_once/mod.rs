@@ -12,8 +12,7 @@ mod world;
 
 use std::sync::LazyLock;
 
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use postgres_for_tests::Server;
 
 use proxy::{ConnectionFault, FaultSchedule};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fmt;
-use std::fs;
 use std::path::Path;
+use std::{fmt, fs};
 
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;

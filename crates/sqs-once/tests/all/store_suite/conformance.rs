@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 use sqs_once::MemoryStore;
-use sqs_once::conformance::claim;
-use sqs_once::conformance::{self, Fixture};
+use sqs_once::conformance::{self, Fixture, claim};
 use sqs_once::idempotency::{Admission, Refusal, on_claimed};
 use sqs_once::store::{Claim, Settled, StoreError, StoreErrorKind};
 use sqs_once::time::Timestamp;

@@ -28,6 +28,12 @@ const RECORD: Kind = |settling| matches!(settling, Settling::Record(_));
 const COMMIT: Kind = |settling| matches!(settling, Settling::Commit(_));
 const ANY: Kind = |_| true;
 
+/// The lease of an item that is in progress.
+fn lease(item: &Item) -> Option<Timestamp> {
+    item.lease_until
+        .filter(|_| item.status == Status::InProgress)
+}
+
 /// The reference store with one error.
 #[derive(Default)]
 struct Mutant {
@@ -188,18 +194,20 @@ const EXPIRATION: &str = "up to the last second of its expiration";
 
 #[tokio::test]
 async fn a_store_that_admits_the_wrong_claims_is_found_out() {
+    const RELEASED: &str = "a late copy of a released claim";
+    const RELEASED_BY_ANOTHER: &str =
+        "a late copy of a released claim changes nothing once another has released";
+    const UNFENCED: &str = "an item without a fence from one with a fence";
+    const REPLACED: &str = "kept for its lease, and is then replaced";
     let mutants: [(&str, Admits); 14] = [
         (LEASE, |_, _, _| true),
-        (LEASE, |claim, item, admitted| match item.lease_until {
-            Some(lease) if item.status == Status::InProgress => lease <= claim.now,
-            _ => admitted,
+        (LEASE, |claim, item, admitted| {
+            lease(item).map_or(admitted, |at| at <= claim.now)
         }),
         // Stores leases in seconds.
-        (LEASE, |claim, item, admitted| match item.lease_until {
-            Some(lease) if item.status == Status::InProgress => {
-                lease.as_secs() < claim.now.as_secs() && item.owner != Some(claim.owner)
-            }
-            _ => admitted,
+        (LEASE, |claim, item, admitted| {
+            let lapsed = lease(item).map(|at| at.as_secs() < claim.now.as_secs());
+            lapsed.map_or(admitted, |lapsed| lapsed && item.owner != Some(claim.owner))
         }),
         (EXPIRATION, |claim, item, admitted| match item.status {
             Status::Completed => item.expiration.is_none_or(|at| at <= claim.now),
@@ -208,36 +216,27 @@ async fn a_store_that_admits_the_wrong_claims_is_found_out() {
         (EXPIRATION, |_, item, admitted| {
             item.status != Status::Completed && admitted
         }),
-        (
-            "a late copy of a released claim",
-            |claim, item, admitted| match item.lease_until {
-                Some(lease) if item.status == Status::InProgress => lease < claim.now,
-                _ => admitted,
-            },
-        ),
+        (RELEASED, |claim, item, admitted| {
+            lease(item).map_or(admitted, |at| at < claim.now)
+        }),
         ("has seen no item", |claim, item, _| claim.finds_free(item)),
-        (
-            "a late copy of a released claim changes nothing once another has released",
-            |claim, item, _| claim.seen != Seen::Nothing && claim.finds_free(item),
-        ),
+        (RELEASED_BY_ANOTHER, |claim, item, _| {
+            claim.seen != Seen::Nothing && claim.finds_free(item)
+        }),
         (LEASE, |claim, item, _| claim.seen == Seen::Item(item.fence)),
-        (
-            "an item without a fence from one with a fence",
-            |claim, item, admitted| {
-                let unfenced = matches!(claim.seen, Seen::Item(None));
-                (unfenced && claim.finds_free(item)) || admitted
-            },
-        ),
+        (UNFENCED, |claim, item, admitted| {
+            let unfenced = matches!(claim.seen, Seen::Item(None));
+            (unfenced && claim.finds_free(item)) || admitted
+        }),
         ("once its effect is completed", |claim, item, admitted| {
             item.status == Status::Completed && item.owner == Some(claim.owner) || admitted
         }),
         ("without an owner and a lease", |_, item, admitted| {
             item.status == Status::InProgress && item.lease_until.is_none() || admitted
         }),
-        (
-            "kept for its lease, and is then replaced",
-            |_, item, admitted| item.owner.is_some() && admitted,
-        ),
+        (REPLACED, |_, item, admitted| {
+            item.owner.is_some() && admitted
+        }),
         ("unknown status", |_, item, admitted| {
             matches!(item.status, Status::Unknown(_)) || admitted
         }),
@@ -250,6 +249,7 @@ async fn a_store_that_admits_the_wrong_claims_is_found_out() {
 
 #[tokio::test]
 async fn a_store_that_writes_claims_wrongly_is_found_out() {
+    const AFRESH: &str = "starts afresh, except for its fence";
     let mutants: [(&str, Claims); 6] = [
         ("passes to the next owner", |claim, _, item| {
             item.fence = Some(Fence::first(claim.now));
@@ -260,12 +260,9 @@ async fn a_store_that_writes_claims_wrongly_is_found_out() {
         ("passes to the next owner", |_, existing, item| {
             item.fence = existing.map_or(item.fence, |existing| existing.fence);
         }),
-        (
-            "starts afresh, except for its fence",
-            |_, existing, item| {
-                item.data = existing.and_then(|existing| existing.data.clone());
-            },
-        ),
+        (AFRESH, |_, existing, item| {
+            item.data = existing.and_then(|existing| existing.data.clone());
+        }),
         ("or none if it has none", |claim, existing, item| {
             let left = existing.and_then(|existing| existing.fingerprint.clone());
             item.fingerprint = claim.fingerprint.clone().or(left);
@@ -291,34 +288,28 @@ async fn settling<const N: usize>(mutants: [(&str, Kind, Settles); N]) {
 #[tokio::test]
 async fn a_store_that_admits_the_wrong_settlements_is_found_out() {
     const AFTER_A_NEW_CLAIM: &str = "a completion that comes after a new claim";
+    const COMPLETES_NOTHING: &str = "a completion of a key without an item";
+    const RELEASES_NOTHING: &str = "a release of a key without an item";
+    const OF_ANOTHER: &str = "a release that comes after a new claim";
+    const OWN: &str = "a recording leaves its own fingerprint";
     settling([
         // Ignores owners: settles any existing item.
         (AFTER_A_NEW_CLAIM, ANY, |_, existing, _| existing.is_some()),
         (AFTER_A_NEW_CLAIM, COMPLETE, |_, _, _| true),
-        (
-            "a completion of a key without an item",
-            COMPLETE,
-            |_, existing, admitted| existing.is_none() || admitted,
-        ),
-        (
-            "a release that comes after a new claim",
-            RELEASE,
-            |_, existing, _| existing.is_some_and(|item| item.status == Status::InProgress),
-        ),
+        (COMPLETES_NOTHING, COMPLETE, |_, item, admitted| {
+            item.is_none() || admitted
+        }),
+        (OF_ANOTHER, RELEASE, |_, existing, _| {
+            existing.is_some_and(|item| item.status == Status::InProgress)
+        }),
         ("the claim's own completion", RELEASE, |one, existing, _| {
             existing.is_some_and(|item| item.owner == Some(one.owner))
         }),
-        (
-            "a release of a key without an item",
-            RELEASE,
-            |_, existing, admitted| existing.is_none() || admitted,
-        ),
+        (RELEASES_NOTHING, RELEASE, |_, item, admitted| {
+            item.is_none() || admitted
+        }),
         ("a recording that is sent again", RECORD, |_, _, _| true),
-        (
-            "a recording leaves its own fingerprint",
-            RECORD,
-            |_, existing, _| existing.is_none(),
-        ),
+        (OWN, RECORD, |_, existing, _| existing.is_none()),
         ("unknown status", ANY, |_, existing, admitted| {
             existing.is_some_and(|item| matches!(item.status, Status::Unknown(_))) || admitted
         }),
@@ -337,6 +328,8 @@ async fn leaving<const N: usize>(mutants: [(&str, Kind, Leaves); N]) {
 
 #[tokio::test]
 async fn a_store_that_writes_settlements_wrongly_is_found_out() {
+    const OWN_FINGERPRINT: &str = "a recording leaves its own fingerprint";
+    const OWN_DATA: &str = "a recording leaves its own data";
     leaving([
         ("larger fence", RELEASE, |_, existing, item| {
             *item = existing.unwrap().clone()
@@ -347,21 +340,13 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
                 item.expiration = Some(Timestamp::from_secs(expiration.as_secs()));
             }
         }),
-        (
-            "a recording leaves its own fingerprint",
-            RECORD,
-            |_, existing, item| {
-                item.fence = existing.map_or(item.fence, |existing| existing.fence);
-            },
-        ),
-        (
-            "a recording leaves its own data",
-            RECORD,
-            |_, existing, item| {
-                let left = existing.and_then(|existing| existing.data.clone());
-                item.data = left.or(item.data.take());
-            },
-        ),
+        (OWN_FINGERPRINT, RECORD, |_, existing, item| {
+            item.fence = existing.map_or(item.fence, |existing| existing.fence);
+        }),
+        (OWN_DATA, RECORD, |_, existing, item| {
+            let left = existing.and_then(|existing| existing.data.clone());
+            item.data = left.or(item.data.take());
+        }),
     ])
     .await;
     let deleting = Mutant::with(|it| it.deletes = true);

@@ -2,27 +2,27 @@
 //! happen at the commit.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::key::ItemId;
-use sqs_once::store::Store;
 use sqs_once::store::{
-    AtomicWrites, Begun, Claim, Claimed, Item, OpenTransaction, Settled, Settlement, StoreError,
-    StoreErrorKind, StoreFuture, Transactions,
+    AtomicWrites, Begun, Claim, Claimed, Item, OpenTransaction, Settled, Settlement, Store,
+    StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
 use sqs_once::{HandlerError, MemoryStore};
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::{sleep, timeout};
 
-use super::{TestStore, item_id};
+use super::{Notes, TestStore, Turns, item_id};
 
 /// The fate of a request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Turn {
+    #[default]
     Do,
     /// The database does not execute it.
     Fail(StoreErrorKind),
@@ -45,23 +45,10 @@ pub(crate) struct Database {
 #[derive(Default)]
 struct Shared {
     keys: Mutex<HashMap<ItemId, Arc<tokio::sync::Mutex<()>>>>,
-    effects: Mutex<Vec<String>>,
-    begins: Mutex<Turns>,
-    commits: Mutex<Turns>,
+    effects: Notes<String>,
+    begins: Mutex<Turns<Turn>>,
+    commits: Mutex<Turns<Turn>>,
     connections: Mutex<Connections>,
-}
-
-#[derive(Default)]
-struct Turns {
-    next: VecDeque<Turn>,
-    then: Option<Turn>,
-}
-
-impl Turns {
-    fn take(&mut self) -> Turn {
-        let turn = self.next.pop_front().or_else(|| self.then.clone());
-        turn.unwrap_or(Turn::Do)
-    }
 }
 
 #[derive(Default)]
@@ -103,17 +90,17 @@ impl Database {
 
     /// Sets the turn of every later `begin`.
     pub(crate) fn begins_always(&self, turn: Turn) {
-        self.shared.begins.lock().unwrap().then = Some(turn);
+        self.shared.begins.lock().unwrap().then = turn;
     }
 
     /// Sets the turn of every later commit.
     pub(crate) fn commits_always(&self, turn: Turn) {
-        self.shared.commits.lock().unwrap().then = Some(turn);
+        self.shared.commits.lock().unwrap().then = turn;
     }
 
     /// The writes of committed transactions, in order.
     pub(crate) fn effects(&self) -> Vec<String> {
-        self.shared.effects.lock().unwrap().clone()
+        self.shared.effects.all()
     }
 
     /// The number of open transactions, including those about to begin.
@@ -244,10 +231,10 @@ impl OpenTransaction for Transaction {
                 let message = "the claim is not in the transaction";
                 return Err(StoreError::new(StoreErrorKind::Other, message));
             };
-            self.database.shared.effects.lock().unwrap().extend(work);
-            self.database
-                .items()
-                .put(settlement.write(Some(&self.item)));
+            work.into_iter()
+                .for_each(|effect| self.database.shared.effects.add(effect));
+            let item = settlement.write(Some(&self.item));
+            self.database.items().put(item);
             match turn {
                 Turn::LoseAnswer => Err(StoreError::new(StoreErrorKind::Unanswered, "lost")),
                 _ => Ok(()),
@@ -277,7 +264,6 @@ impl<S: Sync> FromRecord<S> for Ledger {
 
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         let work = parts.transaction().and_then(|it| it.downcast().ok());
-        work.map(Self)
-            .ok_or_else(|| "there is no transaction".into())
+        Ok(Self(work.ok_or("there is no transaction")?))
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod sqs;
 pub(crate) mod stores;
 pub(crate) mod wire;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, Once};
@@ -119,6 +119,20 @@ pub(crate) fn values() -> Consumer<Keyed<Value, Id<Value, Option<String>>>> {
 /// An event with one record, whose body has only this `id`.
 pub(crate) fn one(id: &str) -> Event {
     Event::new([&json!({ "id": id })])
+}
+
+/// The fates of a stand-in's requests: of the next ones, and of all later ones.
+#[derive(Debug, Default)]
+pub(crate) struct Turns<T> {
+    pub(crate) next: VecDeque<T>,
+    pub(crate) then: T,
+}
+
+impl<T: Clone> Turns<T> {
+    pub(crate) fn take(&mut self) -> T {
+        let next = self.next.pop_front();
+        next.unwrap_or_else(|| self.then.clone())
+    }
 }
 
 /// Notes in order. Clones share them.
@@ -357,7 +371,7 @@ pub(crate) fn with_attribute(mut record: Value, name: &str, value: &str) -> Valu
     record
 }
 
-pub(crate) fn event(records: impl IntoIterator<Item: Into<Value>>) -> Value {
+fn event(records: impl IntoIterator<Item: Into<Value>>) -> Value {
     let records = records.into_iter().enumerate().map(|(at, one)| {
         let defaults = json!({
             "messageId": format!("m-{at}"), "eventSourceARN": STANDARD, "receiptHandle": "handle",
@@ -378,6 +392,21 @@ pub(crate) async fn invoke(
     }
     let event = LambdaEvent::new(serde_json::from_str(event.as_json()).unwrap(), context);
     consumer.clone().call(event).await.unwrap()
+}
+
+/// Delivers a batch in an invocation with this deadline.
+pub(crate) async fn deliver_until(
+    deadline: u64,
+    consumer: &Consumer,
+    records: impl IntoIterator<Item: Into<Value>>,
+) -> Result<SqsBatchResponse, EventError> {
+    let mut context = Context::default();
+    context.deadline = deadline;
+    let event = serde_json::from_value(event(records)).unwrap();
+    consumer
+        .clone()
+        .call(LambdaEvent::new(event, context))
+        .await
 }
 
 /// The surroundings of consumers under test, with their own clock.
@@ -457,19 +486,7 @@ impl Bench {
         consumer: &Consumer,
         records: impl IntoIterator<Item: Into<Value>>,
     ) -> Result<SqsBatchResponse, EventError> {
-        let mut context = Context::default();
-        context.deadline = self.deadline().as_millis();
-        self.try_invoke(consumer, event(records), context).await
-    }
-
-    pub(crate) async fn try_invoke(
-        &self,
-        consumer: &Consumer,
-        event: Value,
-        context: Context,
-    ) -> Result<SqsBatchResponse, EventError> {
-        let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), context);
-        consumer.clone().call(event).await
+        deliver_until(self.deadline().as_millis(), consumer, records).await
     }
 
     /// The deadline of an invocation that begins now.
@@ -556,8 +573,8 @@ pub(crate) fn failures(response: &SqsBatchResponse) -> Vec<String> {
 pub(crate) struct TestStore {
     pub(crate) inner: MemoryStore,
     kit: testing::TestStore,
-    calls: Arc<Mutex<Vec<(&'static str, usize)>>>,
-    commits: Arc<Mutex<Vec<Settlement>>>,
+    calls: Notes<(&'static str, usize)>,
+    commits: Notes<Settlement>,
 }
 
 impl Default for TestStore {
@@ -566,8 +583,8 @@ impl Default for TestStore {
         Self {
             inner: kit.memory().clone(),
             kit,
-            calls: Arc::default(),
-            commits: Arc::default(),
+            calls: Notes::default(),
+            commits: Notes::default(),
         }
     }
 }
@@ -606,7 +623,7 @@ impl TestStore {
 
     /// The commits requested since the previous call.
     pub(crate) fn take_commits(&self) -> Vec<Settlement> {
-        std::mem::take(&mut self.commits.lock().unwrap())
+        self.commits.take()
     }
 
     pub(crate) fn item(&self, id: &str) -> Option<Item> {
@@ -628,11 +645,11 @@ impl TestStore {
 
     /// The requests since the previous call, as (call, entries).
     pub(crate) fn take_calls(&self) -> Vec<(&'static str, usize)> {
-        std::mem::take(&mut self.calls.lock().unwrap())
+        self.calls.take()
     }
 
     pub(crate) fn note(&self, call: &'static str, entries: usize) {
-        self.calls.lock().unwrap().push((call, entries));
+        self.calls.add((call, entries));
     }
 }
 
@@ -677,7 +694,7 @@ impl AtomicWrites for TestStore {
         writes: &'a Writes,
     ) -> BoxFuture<'a, Result<Committed, StoreError>> {
         self.note("commit", writes.len());
-        self.commits.lock().unwrap().push(settlement.clone());
+        self.commits.add(settlement.clone());
         AtomicWrites::commit(&self.kit, settlement, writes)
     }
 }

@@ -1,6 +1,5 @@
 //! A stand-in for SQS that records requests and answers as requested, in simulated time.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::config::http::{HttpRequest, HttpResponse};
@@ -17,10 +16,13 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::Notify;
 
+use super::{Notes, Turns};
+
 /// The fate of a request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Turn {
     /// SQS executes the request and answers.
+    #[default]
     Do,
     /// SQS executes the request, but the connection closes before the answer.
     LoseAnswer,
@@ -43,42 +45,35 @@ pub(crate) struct Request {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sqs {
-    turns: Arc<Mutex<VecDeque<Turn>>>,
-    /// The turn of every later request.
-    then: Arc<Mutex<Option<Turn>>>,
-    requests: Arc<Mutex<Vec<Request>>>,
+    turns: Arc<Mutex<Turns<Turn>>>,
+    requests: Notes<Request>,
     arrived: Arc<Notify>,
 }
 
 impl Sqs {
     /// Sets the turns of the next requests. Later requests succeed.
     pub(crate) fn turns(turns: impl IntoIterator<Item = Turn>) -> Self {
-        Self {
-            turns: Arc::new(Mutex::new(turns.into_iter().collect())),
-            ..Self::default()
-        }
+        let sqs = Self::default();
+        sqs.turns.lock().unwrap().next.extend(turns);
+        sqs
     }
 
     /// Uses one turn for every request.
     pub(crate) fn always(turn: Turn) -> Self {
-        Self {
-            then: Arc::new(Mutex::new(Some(turn))),
-            ..Self::default()
-        }
+        let sqs = Self::default();
+        sqs.turns.lock().unwrap().then = turn;
+        sqs
     }
 
     pub(crate) fn client(&self) -> Client {
         let connector = SharedHttpConnector::new(self.clone());
+        let timeout = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(2));
         let config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::from_static("eu-central-1"))
             .credentials_provider(Credentials::new("local", "local", None, None, "test"))
             .http_client(http_client_fn(move |_, _| connector.clone()))
-            .timeout_config(
-                TimeoutConfig::builder()
-                    .operation_attempt_timeout(Duration::from_secs(2))
-                    .build(),
-            )
+            .timeout_config(timeout.build())
             .retry_config(RetryConfig::standard().with_max_attempts(3))
             .build();
         Client::from_conf(config)
@@ -86,16 +81,14 @@ impl Sqs {
 
     /// The requests so far, in order.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
+        self.requests.all()
     }
 
     /// The bodies of one operation's requests so far.
     pub(crate) fn asked(&self, operation: &str) -> Vec<Value> {
-        let requests = self.requests().into_iter();
-        requests
-            .filter(|request| request.operation == operation)
-            .map(|request| request.body)
-            .collect()
+        let mut requests = self.requests();
+        requests.retain(|request| request.operation == operation);
+        requests.into_iter().map(|request| request.body).collect()
     }
 
     /// Waits for the next request.
@@ -110,15 +103,11 @@ impl HttpConnector for Sqs {
         let operation = target.rsplit('.').next().unwrap().to_owned();
         let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
         let entries = body["Entries"].as_array().map_or(0, Vec::len);
-        self.requests
-            .lock()
-            .unwrap()
-            .push(Request { operation, body });
+        self.requests.add(Request { operation, body });
         self.arrived.notify_one();
-        let turn = self.turns.lock().unwrap().pop_front();
-        let turn = turn.or_else(|| self.then.lock().unwrap().clone());
+        let turn = self.turns.lock().unwrap().take();
         HttpConnectorFuture::new(async move {
-            match turn.unwrap_or(Turn::Do) {
+            match turn {
                 Turn::Do => Ok(done(entries, &[])),
                 Turn::RefuseEntries(refused) => Ok(done(entries, refused)),
                 Turn::LoseAnswer => Err(ConnectorError::io("the connection was closed".into())),
@@ -147,15 +136,13 @@ fn done(entries: usize, refused: &[usize]) -> HttpResponse {
     let successful = successful
         .iter()
         .map(|entry| json!({ "Id": entry.to_string() }));
-    answer(
-        200,
-        &json!({
-            "MessageId": "copy",
-            "Attributes": { "VisibilityTimeout": "60" },
-            "Successful": successful.collect::<Vec<_>>(),
-            "Failed": failed.collect::<Vec<_>>(),
-        }),
-    )
+    let body = json!({
+        "MessageId": "copy",
+        "Attributes": { "VisibilityTimeout": "60" },
+        "Successful": successful.collect::<Vec<_>>(),
+        "Failed": failed.collect::<Vec<_>>(),
+    });
+    answer(200, &body)
 }
 
 fn answer(status: u16, body: &Value) -> HttpResponse {

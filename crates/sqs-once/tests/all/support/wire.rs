@@ -1,6 +1,5 @@
 //! A network between the store and DynamoDB with faults on request. It counts requests.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -8,10 +7,13 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::Turns;
+
 /// The fate of a request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Turn {
     /// The request and its answer pass.
+    #[default]
     Pass,
     /// The connection closes before DynamoDB sees the request.
     LoseRequest,
@@ -32,14 +34,14 @@ pub(crate) struct Wire {
     state: Arc<Mutex<State>>,
 }
 
+#[derive(Default)]
 struct State {
     upstream: Option<String>,
-    turns: VecDeque<Turn>,
-    then: Turn,
+    turns: Turns<Turn>,
     connections: usize,
     seen: Vec<String>,
-    bodies: Vec<String>,
-    answers: Vec<String>,
+    bodies: Vec<Value>,
+    answers: Vec<Value>,
 }
 
 impl Wire {
@@ -57,15 +59,11 @@ impl Wire {
     async fn start(upstream: Option<String>, then: Turn) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = State {
+        let mut state = State {
             upstream,
-            turns: VecDeque::new(),
-            then,
-            connections: 0,
-            seen: Vec::new(),
-            bodies: Vec::new(),
-            answers: Vec::new(),
+            ..State::default()
         };
+        state.turns.then = then;
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
@@ -93,27 +91,21 @@ impl Wire {
 
     /// The bodies of the requests since the previous call, in order.
     pub(crate) fn bodies(&self) -> Vec<Value> {
-        let bodies = std::mem::take(&mut self.state.lock().unwrap().bodies);
-        let bodies = bodies.iter();
-        bodies
-            .map(|body| serde_json::from_str(body).unwrap())
-            .collect()
+        std::mem::take(&mut self.state.lock().unwrap().bodies)
     }
 
     /// The capacity units that DynamoDB reported since the previous call.
     pub(crate) fn units(&self) -> f64 {
         let answers = std::mem::take(&mut self.state.lock().unwrap().answers);
-        let answers = answers
+        let units = answers
             .iter()
-            .map(|body| serde_json::from_str(body).unwrap());
-        answers
-            .map(|body: Value| consumed(&body["ConsumedCapacity"]))
-            .sum()
+            .map(|body| consumed(&body["ConsumedCapacity"]));
+        units.sum()
     }
 
     /// Sets the turns of the next requests. Later requests pass.
     pub(crate) fn next(&self, turns: impl IntoIterator<Item = Turn>) {
-        self.state.lock().unwrap().turns = turns.into_iter().collect();
+        self.state.lock().unwrap().turns.next = turns.into_iter().collect();
     }
 }
 
@@ -124,11 +116,7 @@ async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
             let mut state = state.lock().unwrap();
             state.seen.push(operation(&request));
             state.bodies.push(body(&request));
-            let turn = state.turns.pop_front();
-            (
-                turn.unwrap_or_else(|| state.then.clone()),
-                state.upstream.clone(),
-            )
+            (state.turns.take(), state.upstream.clone())
         };
         let pass = async || {
             let mut dynamodb = TcpStream::connect(upstream.unwrap()).await.unwrap();
@@ -152,7 +140,7 @@ async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
             }
             Turn::Answer(status, body) => response(status, &body),
             Turn::By(answer) => {
-                let (status, body) = answer(&serde_json::from_str(&body(&request)).unwrap());
+                let (status, body) = answer(&body(&request));
                 response(status, &body.to_string())
             }
             Turn::Hang => std::future::pending().await,
@@ -197,9 +185,9 @@ fn operation(request: &[u8]) -> String {
     operation.to_owned()
 }
 
-fn body(request: &[u8]) -> String {
-    let text = String::from_utf8_lossy(request);
-    text.split_once("\r\n\r\n").unwrap().1.to_owned()
+fn body(message: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(message);
+    serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 /// The capacity of one table, or of several.
@@ -211,9 +199,7 @@ fn consumed(capacity: &Value) -> f64 {
 }
 
 fn response(status: u16, body: &str) -> Vec<u8> {
-    format!(
-        "HTTP/1.1 {status} \r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
+    let (kind, length) = ("application/x-amz-json-1.0", body.len());
+    format!("HTTP/1.1 {status} \r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
+        .into_bytes()
 }

@@ -1,4 +1,4 @@
-//! Every option, and every kind of state.
+//! Options, and every kind of state. The handler `charge` of `strict_lints` has all options.
 
 use std::sync::Arc;
 
@@ -28,17 +28,6 @@ impl FromRecord<App> for Name {
         Ok(Self(Arc::clone(&parts.state().name)))
     }
 }
-
-#[sqs_once::handler(
-    key = order.order_id,
-    namespace = "payments",
-    mode = record_after,
-    fingerprint = (order.order_id, order.note),
-    decode = sqs_once::body::Json,
-    envelope = (Sns, EventBridge),
-    state = (),
-)]
-async fn all(order: OrderPlaced) {}
 
 #[sqs_once::handler(decode = Bytes, key = MessageAttribute::new("order-id"), envelope = Sns)]
 async fn bytes(image: Vec<u8>) {}
@@ -93,7 +82,7 @@ macro_rules! filled_in {
 filled_in!(by_macro, record_after, Prefixed("v1 "), (Sns, EventBridge));
 
 fn states() {
-    let _: Consumer<Ready<()>> = all::consumer();
+    let _: Consumer<Ready<()>> = bytes::consumer();
     let _: Consumer<Ready<App>> = state_of_an_argument::consumer();
     let _: Consumer<Ready<Arc<App>>> = state_by_its_path::consumer();
     let _: Consumer<Ready<App>> = state_of_an_option::consumer();

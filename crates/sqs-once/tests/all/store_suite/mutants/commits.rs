@@ -3,10 +3,14 @@
 use sqs_once::store::{Fence, Status};
 use sqs_once::time::Timestamp;
 
-use super::{COMMIT, Commits, LEASE, Mutant, is_found_out, leaving};
+use super::{COMMIT, Commits, LEASE, Mutant, is_found_out, lease, leaving};
 
 #[tokio::test]
 async fn a_store_that_admits_the_wrong_commits_is_found_out() {
+    const OWN_CLAIM: &str = "whether live, lapsed or released";
+    const VALID: &str = "a valid completion refuses a commit";
+    const OWN_COMPLETION: &str = "its own completion refuses a commit that comes later";
+    const EXPIRED: &str = "an expired completion is replaced";
     let mutants: [(&str, Commits); 15] = [
         // Commits over its own completion: the effect would happen twice.
         ("a commit that is sent again", |_, own, _, admitted| {
@@ -18,57 +22,38 @@ async fn a_store_that_admits_the_wrong_commits_is_found_out() {
         (LEASE, |_, _, item, admitted| {
             item.status == Status::InProgress || admitted
         }),
-        (LEASE, |now, own, item, admitted| match item.lease_until {
-            Some(lease) if item.status == Status::InProgress => lease <= now || own,
-            _ => admitted,
+        (LEASE, |now, own, item, admitted| {
+            lease(item).map_or(admitted, |at| at <= now || own)
         }),
         // Stores leases in seconds.
-        (LEASE, |now, own, item, admitted| match item.lease_until {
-            Some(lease) if item.status == Status::InProgress => {
-                lease.as_secs() < now.as_secs() || own
-            }
-            _ => admitted,
+        (LEASE, |now, own, item, admitted| {
+            lease(item).map_or(admitted, |at| at.as_secs() < now.as_secs() || own)
         }),
         ("has lapsed or was released", |_, _, item, admitted| {
             admitted && item.lease_until != Some(Timestamp::default())
         }),
         // Behaves like a claim.
-        (
-            "whether live, lapsed or released",
-            |now, own, item, admitted| match item.lease_until {
-                Some(lease) if item.status == Status::InProgress => lease < now && !own,
-                _ => admitted,
-            },
-        ),
+        (OWN_CLAIM, |now, own, item, admitted| {
+            lease(item).map_or(admitted, |at| at < now && !own)
+        }),
         // Behaves like another worker's claim.
-        (
-            "whether live, lapsed or released",
-            |now, _, item, admitted| match item.lease_until {
-                Some(lease) if item.status == Status::InProgress => lease < now,
-                _ => admitted,
-            },
-        ),
-        (
-            "a valid completion refuses a commit",
-            |_, own, item, admitted| item.status == Status::Completed && !own || admitted,
-        ),
+        (OWN_CLAIM, |now, _, item, admitted| {
+            lease(item).map_or(admitted, |at| at < now)
+        }),
+        (VALID, |_, own, item, admitted| {
+            item.status == Status::Completed && !own || admitted
+        }),
         // Commits over its own completion, unless it is the same commit.
-        (
-            "its own completion refuses a commit that comes later",
-            |now, own, item, admitted| {
-                let same = item.fence == Some(Fence::first(now));
-                item.status == Status::Completed && own && !same || admitted
-            },
-        ),
-        (
-            "an expired completion is replaced",
-            |now, own, item, admitted| match item.expiration {
-                Some(at) if item.status == Status::Completed && !own && item.data.is_none() => {
-                    at <= now
-                }
-                _ => admitted,
-            },
-        ),
+        (OWN_COMPLETION, |now, own, item, admitted| {
+            let same = item.fence == Some(Fence::first(now));
+            item.status == Status::Completed && own && !same || admitted
+        }),
+        (EXPIRED, |now, own, item, admitted| match item.expiration {
+            Some(at) if item.status == Status::Completed && !own && item.data.is_none() => {
+                at <= now
+            }
+            _ => admitted,
+        }),
         ("until it expires", |_, _, item, admitted| {
             item.lease_until.is_none() && item.status == Status::InProgress || admitted
         }),
