@@ -24,10 +24,8 @@ async fn a_completed_row_has_the_columns_that_the_schema_documents() {
     let database = Database::new().await;
     let claims = new_claims(1);
     database.store.claim(&claims).await;
-    let settled = database
-        .store
-        .settle(&[settlement(&claims[0], completion())])
-        .await;
+    let completion = settlement(&claims[0], completion());
+    let settled = database.store.settle(&[completion]).await;
     assert_eq!(settled[0].as_ref().unwrap(), &Settled::Written);
     let row = "SELECT to_jsonb(processed_events)::text FROM processed_events";
     let row = database.client.query_one(row, &[]).await.unwrap();

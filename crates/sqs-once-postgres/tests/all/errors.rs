@@ -70,13 +70,10 @@ async fn a_connection_that_the_server_refuses_is_an_error_that_says_why() {
     database.run(roles).await;
     let url = database.url.as_str();
     let missing = url.replace("/test_", "/no_test_");
+    let stranger = of_user(url, "stranger", "x");
     use StoreErrorKind::{AccessDenied, Other, Throttled};
     for (url, kind, text) in [
-        (
-            of_user(url, "stranger", "x"),
-            AccessDenied,
-            "grant the role",
-        ),
+        (stranger, AccessDenied, "grant the role"),
         (of_user(url, "lonely", "x"), Throttled, "max_connections"),
         (missing, AccessDenied, "no_test_"),
         (format!("{url}?sslmode=require"), Other, "sslmode=disable"),

@@ -72,9 +72,8 @@ async fn keys_that_were_given_back_take_three_round_trips() {
     let (relay, store) = warm().await;
     let claims = new_claims(100);
     store.claim(&claims).await;
-    store
-        .settle(&settlements(&claims, &Settling::Release))
-        .await;
+    let releases = settlements(&claims, &Settling::Release);
+    store.settle(&releases).await;
     let rivals: Vec<_> = claims.iter().map(rival).collect();
     let before = relay.round_trips();
     let claimed = claim(&store, &rivals).await;

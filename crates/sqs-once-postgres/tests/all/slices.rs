@@ -54,10 +54,8 @@ async fn a_key_that_is_twice_in_a_slice_does_not_spoil_the_others() {
     let mut settlements = settlements(&claims, &completion());
     settlements.push(settlement(&claims[0], Settling::Release));
     let answers = database.store.settle(&settlements).await;
-    let written: Vec<_> = answers
-        .iter()
-        .map(|answer| answer.as_ref().unwrap() == &Settled::Written)
-        .collect();
+    let is_written = |answer: &Result<_, _>| *answer.as_ref().unwrap() == Settled::Written;
+    let written: Vec<_> = answers.iter().map(is_written).collect();
     assert_eq!(written, [true, false, true, true, false]);
 }
 
@@ -90,8 +88,6 @@ async fn times_that_no_column_holds_are_the_end_of_time() {
     rival.now = NOW + Duration::from_secs(u64::from(u32::MAX));
     let answers = database.store.claim(&[rival]).await;
     assert!(matches!(answers[0], Ok(Claimed::Refused(_))), "{answers:?}");
-    assert_eq!(
-        database.peek(&claim.id).await.unwrap().owner,
-        Some(claim.owner)
-    );
+    let owner = database.peek(&claim.id).await.unwrap().owner;
+    assert_eq!(owner, Some(claim.owner));
 }

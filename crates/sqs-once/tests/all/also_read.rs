@@ -142,12 +142,9 @@ async fn keys_of_a_batch_are_looked_up_together_and_one_by_one_decided() {
     let ids = ["new", "done", "busy", "new too"];
     let batch = Event::new(&ids.map(|id| json!({ "id": id })));
     let requests = new.store().requests();
-    new.run(&batch)
-        .await
-        .assert_processed("m-1")
-        .assert_duplicate("m-2")
-        .assert_in_progress("m-3")
-        .assert_processed("m-4");
+    let answer = new.run(&batch).await;
+    answer.assert_processed("m-1").assert_duplicate("m-2");
+    answer.assert_in_progress("m-3").assert_processed("m-4");
     assert_eq!(runs.len(), 3);
     let requests = new.store().requests() - requests;
     assert!(requests <= 5, "{requests} requests");

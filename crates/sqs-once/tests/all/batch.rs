@@ -150,10 +150,8 @@ async fn another_payload_under_a_completed_key_is_a_warning_or_a_failure_by_poli
 
     let strict = bench.with(|it| it.payload_mismatch(PayloadMismatch::Reject));
     assert_eq!(strict.run([paid(1), paid(3)]).await, ["m-1"]);
-    assert_contains!(
-        strict.lines()[1]["reason"],
-        "two different messages share it"
-    );
+    let reason = &strict.lines()[1]["reason"];
+    assert_contains!(reason, "two different messages share it");
     let unordered = r#"{ "card": { "limit": { "cents": 1 } }, "id": "a" }"#;
     assert_eq!(strict.run([body(unordered)]).await, [""; 0]);
 }

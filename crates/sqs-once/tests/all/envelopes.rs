@@ -175,10 +175,8 @@ async fn an_ignored_record_is_acknowledged_without_a_warning_and_its_group_goes_
     let said = lines
         .iter()
         .map(|line| ["outcome", "level"].map(|field| &*line[field]));
-    assert!(
-        said.eq([["ignored", "INFO"], ["processed", "INFO"]]),
-        "{lines:?}"
-    );
+    let expected = [["ignored", "INFO"], ["processed", "INFO"]];
+    assert!(said.eq(expected), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]

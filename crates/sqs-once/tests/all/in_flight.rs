@@ -19,10 +19,8 @@ fn keys(count: usize) -> impl Iterator<Item = String> {
 #[tokio::test(start_paused = true)]
 async fn a_group_that_nothing_more_can_join_waits_for_no_other() {
     for count in [1, 25, 30, 99, 100] {
-        let store = Altered::new(MemoryStore::new());
-        let store = store
-            .claims_take(|_| ROUND_TRIP)
-            .settlements_take(|_| ROUND_TRIP);
+        let store = Altered::new(MemoryStore::new()).claims_take(|_| ROUND_TRIP);
+        let store = store.settlements_take(|_| ROUND_TRIP);
         let bench = noting().0.with(|it| it.store(store));
         let start = Instant::now();
         assert_eq!(bench.run(keys(count)).await, [""; 0]);
@@ -38,11 +36,8 @@ type Begun = Notes<(Instant, usize)>;
 fn most(requests: &Begun, time: Duration) -> (usize, usize) {
     let requests = requests.all();
     let at_once = |now: Instant| {
-        let in_flight = |begun: Instant| begun <= now && now < begun + time;
-        requests
-            .iter()
-            .filter(|(begun, _)| in_flight(*begun))
-            .count()
+        let in_flight = |(begun, _): &&(Instant, usize)| *begun <= now && now < *begun + time;
+        requests.iter().filter(in_flight).count()
     };
     let calls = requests.iter().map(|(begun, _)| at_once(*begun));
     let entries = requests.iter().map(|(_, entries)| *entries);

@@ -57,11 +57,8 @@ fn a_secret_is_in_no_debug_output_and_in_no_error() {
     let namespace = namespace(Some(secret.clone()));
     let codec = KeyCodec::from(namespace.clone());
     let bytes = format!("{:?}", b"correct horse battery");
-    assert_lacks!(
-        format!("{secret:?} {namespace:?} {codec:?}"),
-        "horse",
-        &bytes
-    );
+    let shown = format!("{secret:?} {namespace:?} {codec:?}");
+    assert_lacks!(shown, "horse", &bytes);
     let error = KeySecret::new("battery staple").unwrap_err();
     let shown = format!("{error} {error:?}");
     assert_lacks!(shown, "staple");

@@ -119,9 +119,8 @@ async fn the_message_id_is_a_key_that_a_message_sent_again_does_not_keep() {
     let keyed = consumer().key(MessageId).handler(async |_: IgnoredAny| {});
     let bench = Bench::new().on(keyed);
     for id in ["first", "first", "redriven"] {
-        bench
-            .run([with(order("a"), json!({ "messageId": id }))])
-            .await;
+        let named = with(order("a"), json!({ "messageId": id }));
+        bench.run([named]).await;
     }
     assert_eq!(bench.outcomes(), "duplicate processed processed");
 }

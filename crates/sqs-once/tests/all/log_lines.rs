@@ -170,10 +170,8 @@ fn a_records_line_has_the_fields_that_the_guide_names_and_no_others() {
         .iter()
         .filter(|line| line["target"] == "sqs_once::record");
     let fields = ends.flat_map(|line| line.as_object().unwrap().keys().cloned());
-    assert_eq!(
-        fields.collect::<BTreeSet<_>>(),
-        documented(OBSERVABILITY, "field")
-    );
+    let fields: BTreeSet<_> = fields.collect();
+    assert_eq!(fields, documented(OBSERVABILITY, "field"));
 }
 
 #[test]
@@ -185,9 +183,8 @@ fn the_queries_ask_for_fields_and_words_that_there_are() {
     // Fields of the warning about the visibility timeout.
     known.extend(["records", "visibility_timeout_ms"].map(str::to_owned));
     let sources = files("src".as_ref(), "rs").into_iter();
-    let sources: String = sources
-        .map(|file| fs::read_to_string(file).unwrap())
-        .collect();
+    let sources = sources.map(|file| fs::read_to_string(file).unwrap());
+    let sources: String = sources.collect();
 
     let (_, queries) = OPERATIONS.split_once("## Queries").unwrap();
     let queries: Vec<_> = queries.split("```text\n").skip(1).collect();

@@ -65,13 +65,8 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
     let refusal = start(refunding(), "orders").await.unwrap_err();
     assert_eq!(refusal.variable(), "the setting `namespace`");
     let refusal = refusal.to_string();
-    assert_contains!(
-        refusal,
-        "\"orders\"",
-        "::charge`",
-        "::refund`",
-        "a namespace for each"
-    );
+    assert_contains!(refusal, "\"orders\"", "::charge`", "::refund`");
+    assert_contains!(refusal, "a namespace for each");
     // The first consumer continues, and can start again.
     start(charging(), "orders").await.unwrap();
 }

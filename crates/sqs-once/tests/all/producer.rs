@@ -150,13 +150,12 @@ async fn correlation_id_and_trace_arrive_with_the_message_and_with_entries_of_a_
     let message = span.in_scope(|| outgoing(1).onto(way.message()).unwrap());
     let entry = span.in_scope(|| outgoing(2).onto(entry()).unwrap());
     message.send().await.unwrap();
-    way.client
+    let batch = way
+        .client
         .send_message_batch()
-        .queue_url(way.sqs.url(QUEUE))
-        .entries(entry.build().unwrap())
-        .send()
-        .await
-        .unwrap();
+        .queue_url(way.sqs.url(QUEUE));
+    let batch = batch.entries(entry.build().unwrap());
+    batch.send().await.unwrap();
     way.receive().await;
 
     let context = span.context().span().span_context().clone();
@@ -180,11 +179,8 @@ async fn without_a_span_no_trace_is_made_up_and_one_that_is_set_stays() {
     let way = Way::new().await;
     let outgoing = Outgoing::new("o-1").unwrap();
     let header = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
-    let set = MessageSystemAttributeValue::builder()
-        .data_type("String")
-        .string_value(header)
-        .build()
-        .unwrap();
+    let set = MessageSystemAttributeValue::builder().data_type("String");
+    let set = set.string_value(header).build().unwrap();
     let name = MessageSystemAttributeNameForSends::AwsTraceHeader;
     let traced = way.message().message_system_attributes(name, set);
 
@@ -195,12 +191,8 @@ async fn without_a_span_no_trace_is_made_up_and_one_that_is_set_stays() {
     way.receive().await;
     way.send(&Outgoing::new("o-2").unwrap()).await;
     way.receive().await;
-    let traces: Vec<_> = way
-        .seen
-        .all()
-        .into_iter()
-        .map(|(_, _, trace)| trace)
-        .collect();
+    let traces = way.seen.take().into_iter().map(|(_, _, trace)| trace);
+    let traces: Vec<_> = traces.collect();
     assert_eq!(traces, [Some(header.to_owned()), None]);
 }
 

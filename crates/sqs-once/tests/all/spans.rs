@@ -90,10 +90,8 @@ async fn handled(records: Vec<Record>) -> Vec<SpanData> {
 }
 
 fn attribute<'a>(span: &'a SpanData, name: &str) -> Option<&'a Attribute> {
-    let mut found = span
-        .attributes
-        .iter()
-        .filter(|one| one.key.as_str() == name);
+    let attributes = span.attributes.iter();
+    let mut found = attributes.filter(|one| one.key.as_str() == name);
     let first = found.next();
     assert!(found.next().is_none(), "{name} is set twice");
     first.map(|attribute| &attribute.value)

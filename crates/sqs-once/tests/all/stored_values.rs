@@ -6,10 +6,8 @@ use sqs_once::store::Owner;
 
 fn item_id(key: &impl KeyPart) -> String {
     let namespace = Namespace::new("payments").unwrap();
-    namespace
-        .item_id(&BusinessKey::new(key).unwrap())
-        .as_str()
-        .to_owned()
+    let id = namespace.item_id(&BusinessKey::new(key).unwrap());
+    id.as_str().to_owned()
 }
 
 #[test]

@@ -45,10 +45,8 @@ async fn a_batch_still_at_work_after_four_fifths_of_the_visibility_timeout_is_a_
         let bench = with_timeout(60 * SECOND);
         bench.run(["0", takes]).await;
         let warnings = warnings(&bench);
-        assert!(
-            warnings.len() == usize::from(warns),
-            "{takes} s: {warnings:?}"
-        );
+        assert_eq!(!warnings.is_empty(), warns, "{takes} s: {warnings:?}");
+        assert!(warnings.len() <= 1, "{warnings:?}");
         for warning in warnings {
             assert_eq!(warning["level"], "WARN");
             assert_eq!(warning["records"], "2");

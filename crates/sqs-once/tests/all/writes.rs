@@ -173,10 +173,8 @@ fn two_writes_to_one_item_are_named() {
         let said = refused(writes);
         let writes =
             format!("write 0 ({first} table `orders`) and write {at} ({second} table `orders`)");
-        assert!(
-            said.starts_with(&format!("{writes} change the same item")),
-            "{said}"
-        );
+        let is_named = said.starts_with(&format!("{writes} change the same item"));
+        assert!(is_named, "{said}");
         assert!(!said.contains("o-1"), "{said}");
     }
 }

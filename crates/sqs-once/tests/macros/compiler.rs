@@ -25,11 +25,9 @@ static LIBRARIES: LazyLock<Vec<(&str, PathBuf)>> = LazyLock::new(|| {
         .output()
         .unwrap();
     assert!(cargo.status.success(), "cargo tells what it has built");
-    let messages: Vec<Value> = String::from_utf8(cargo.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let said = String::from_utf8(cargo.stdout).unwrap();
+    let messages = said.lines().map(|line| serde_json::from_str(line).unwrap());
+    let messages: Vec<Value> = messages.collect();
     ["lambda_runtime", "serde", "sqs_once", "tokio"]
         .map(|name| (name, library(&messages, name)))
         .to_vec()
@@ -41,10 +39,8 @@ fn library(messages: &[Value], name: &str) -> PathBuf {
         message["reason"] == "compiler-artifact" && message["target"]["name"] == name
     });
     let files = built.flat_map(|message| message["filenames"].as_array().unwrap());
-    let libraries: Vec<_> = files
-        .filter_map(Value::as_str)
-        .filter(|file| file.ends_with(".rlib"))
-        .collect();
+    let files = files.filter_map(Value::as_str);
+    let libraries: Vec<_> = files.filter(|file| file.ends_with(".rlib")).collect();
     let [library] = libraries[..] else {
         panic!("cargo builds {name} once, not as {libraries:?}");
     };
@@ -55,9 +51,8 @@ fn library(messages: &[Value], name: &str) -> PathBuf {
 pub(crate) fn check(program: &Path) -> Output {
     let mut rustc = Command::new("rustc");
     for (name, file) in LIBRARIES.iter() {
-        rustc
-            .arg("--extern")
-            .arg(format!("{name}={}", file.display()));
+        let library = format!("{name}={}", file.display());
+        rustc.args(["--extern", &library]);
     }
     let dependencies = LIBRARIES[0].1.parent().unwrap();
     rustc

@@ -68,10 +68,8 @@ async fn named(order: OrderPlaced, key: Key, State(notes): State<Notes>) {
 
 #[tokio::test(start_paused = true)]
 async fn the_namespace_is_the_attributes_unless_code_sets_another() {
-    for (consumer, namespace) in [
-        (named::consumer(), "payments#"),
-        (named::consumer().namespace("by-hand"), "by-hand#"),
-    ] {
+    let by_hand = named::consumer().namespace("by-hand");
+    for (consumer, namespace) in [(named::consumer(), "payments#"), (by_hand, "by-hand#")] {
         let (notes, _) = run(consumer, [json!({ "id": "1" })]).await;
         assert!(notes[0].starts_with(namespace), "{notes:?}");
     }

@@ -114,11 +114,10 @@ fn the_readmes_rust_compiles() {
         } else {
             ""
         };
+        let function = format!("async fn listing_{at}() -> Result<(), Error>");
         program += &match listing.contains("fn main()") {
             true => listing.to_owned(),
-            false => {
-                format!("\nasync fn listing_{at}() -> Result<(), Error> {{\n{listing}{end}}}\n")
-            }
+            false => format!("\n{function} {{\n{listing}{end}}}\n"),
         };
     }
     program += "}\n";
@@ -134,10 +133,8 @@ fn the_examples_of_the_macros_compile() {
     let examples: Vec<_> = docs.split("```\n").skip(1).step_by(2).collect();
     assert_eq!(examples.len(), 4);
     for (at, example) in examples.into_iter().enumerate() {
-        compiles(
-            &format!("macros_{at}"),
-            &format!("fn main() {{\n{example}}}\n"),
-        );
+        let program = format!("fn main() {{\n{example}}}\n");
+        compiles(&format!("macros_{at}"), &program);
     }
 }
 

@@ -15,11 +15,9 @@ const PACKAGE: &str = "crates/sqs-once/";
 fn every_mistake_is_explained_where_it_stands() {
     let overwrites = std::env::var("UI").is_ok_and(|ui| ui == "overwrite");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui");
-    let mut programs: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension() == Some(OsStr::new("rs")))
-        .collect();
+    let entries = fs::read_dir(folder).unwrap();
+    let mut programs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    programs.retain(|path| path.extension() == Some(OsStr::new("rs")));
     programs.sort();
     assert!(!programs.is_empty());
     let mut wrong = Vec::new();
@@ -33,10 +31,8 @@ fn every_mistake_is_explained_where_it_stands() {
         } else if overwrites {
             fs::write(expected, said).unwrap();
         } else if fs::read_to_string(expected).unwrap_or_default() != said {
-            wrong.push(format!(
-                "{} is explained otherwise:\n{said}",
-                name.display()
-            ));
+            let name = name.display();
+            wrong.push(format!("{name} is explained otherwise:\n{said}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -67,10 +63,10 @@ fn one_error(text: &str) -> String {
             is_elsewhere = own.is_none();
             match own {
                 Some(place) => format!("{indent}--> {place}"),
-                None => format!(
-                    "{indent}--> $WORKSPACE/{}",
-                    place.split(':').next().unwrap()
-                ),
+                None => {
+                    let file = place.split(':').next().unwrap();
+                    format!("{indent}--> $WORKSPACE/{file}")
+                }
             }
         } else if start.starts_with("and ") && start.ends_with(" others") {
             format!("{indent}and $N others")

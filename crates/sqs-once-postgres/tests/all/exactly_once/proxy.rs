@@ -97,10 +97,8 @@ impl Faults {
             FaultSchedule::Once(when, fault) => (at == when).then_some(fault),
             FaultSchedule::Storm { once_in, messages } => {
                 let comes = at < messages && self.0.chance.below(once_in) == 0;
-                comes.then(|| {
-                    ConnectionFault::ALL
-                        [self.0.chance.below(ConnectionFault::ALL.len() as u64) as usize]
-                })
+                let all = ConnectionFault::ALL;
+                comes.then(|| all[self.0.chance.below(all.len() as u64) as usize])
             }
         };
         if let Some(fault) = fault {
@@ -174,10 +172,11 @@ impl Way {
         let server = TcpStream::connect(("127.0.0.1", port)).await?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
-        let (from_client, to_client) = client.into_split();
-        let (from_server, to_server) = server.into_split();
+        let (from_client, mut to_client) = client.into_split();
+        let (mut from_server, to_server) = server.into_split();
         let mut dead = self.death.subscribe();
-        let back = tokio::spawn(drain(from_server, to_client));
+        let back = async move { tokio::io::copy(&mut from_server, &mut to_client).await };
+        let back = tokio::spawn(back);
         let there = self.requests(from_client, to_server);
         tokio::select! {
             ended = there => ended?,
@@ -201,12 +200,10 @@ impl Way {
                 None => to.write_all(&message).await?,
                 Some(ConnectionFault::LoseRequest) => return Ok(()),
                 Some(ConnectionFault::LoseAnswer) => return to.write_all(&message).await,
-                Some(ConnectionFault::DieBefore) => {
-                    self.death.send_replace(true);
-                    return Ok(());
-                }
-                Some(ConnectionFault::DieAfter) => {
-                    to.write_all(&message).await?;
+                Some(fault @ (ConnectionFault::DieBefore | ConnectionFault::DieAfter)) => {
+                    if fault == ConnectionFault::DieAfter {
+                        to.write_all(&message).await?;
+                    }
                     self.death.send_replace(true);
                     return Ok(());
                 }
@@ -236,8 +233,4 @@ async fn body(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     message.resize(usize::try_from(len).unwrap(), 0);
     from.read_exact(&mut message[4..]).await?;
     Ok(message)
-}
-
-async fn drain(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<u64> {
-    tokio::io::copy(&mut from, &mut to).await
 }

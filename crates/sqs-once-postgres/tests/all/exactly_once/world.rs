@@ -128,12 +128,6 @@ pub(crate) struct Told {
     pub(crate) story: String,
 }
 
-impl Told {
-    pub(crate) fn is_exactly_once(&self) -> bool {
-        self.lost.is_empty() && self.effects.iter().all(|times| *times == 1)
-    }
-}
-
 /// Runs one scenario: delivers every message until it is acknowledged.
 pub(crate) async fn tell(
     place: &Place,
@@ -144,9 +138,8 @@ pub(crate) async fn tell(
     story: &str,
 ) -> Told {
     let chance = Chance::from_seed(seed);
-    let keys: Vec<_> = (0..=chance.below(2))
-        .map(|key| format!("{story}-{seed}-{key}"))
-        .collect();
+    let keys = (0..=chance.below(2)).map(|key| format!("{story}-{seed}-{key}"));
+    let keys: Vec<_> = keys.collect();
     let mut queue = Vec::new();
     for key in &keys {
         for copy in 0..=chance.below(2) {
@@ -157,11 +150,10 @@ pub(crate) async fn tell(
     let faults = Faults::new(schedule, chance.clone());
     let mut lost = Vec::new();
     for round in 0.. {
+        let (left, told) = (queue.len(), faults.story());
         assert!(
             round < MOST_ROUNDS,
-            "{story}, seed {seed}: {} messages never end\n{}",
-            queue.len(),
-            faults.story()
+            "{story}, seed {seed}: {left} messages never end\n{told}"
         );
         if queue.is_empty() {
             break;
@@ -169,11 +161,8 @@ pub(crate) async fn tell(
         // Two processes at a time. Both may receive a message.
         let mut processes = JoinSet::new();
         for _ in 0..2 {
-            let batch: Vec<_> = queue
-                .iter()
-                .filter(|_| chance.below(3) > 0)
-                .cloned()
-                .collect();
+            let mut batch = queue.clone();
+            batch.retain(|_| chance.below(3) > 0);
             if batch.is_empty() {
                 continue;
             }

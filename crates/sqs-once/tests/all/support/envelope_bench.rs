@@ -6,7 +6,7 @@ use sqs_once::consumer_with;
 use sqs_once::extract::{EventBridgeMeta, S3Object, SnsMeta};
 use sqs_once::key::KeyExtractor;
 
-use super::{Bench, Notes, Tested, body, ends, names, with};
+use super::{Bench, Notes, Tested, body, ends, names};
 
 /// The records of a sample event from the repository.
 pub(crate) fn sample(name: &str) -> Vec<Value> {
@@ -33,17 +33,11 @@ pub(crate) fn publication(message_id: &str, message: &str) -> String {
 
 /// A publication with message attributes.
 pub(crate) fn attributed(message: &str, attributes: &[(&str, &str)]) -> Value {
-    let attributes = attributes.iter().map(|(name, value)| {
-        (
-            (*name).to_owned(),
-            json!({ "Type": "String", "Value": value }),
-        )
-    });
-    let attributes = Value::Object(attributes.collect());
-    with(
-        sns("n-1", message),
-        json!({ "MessageAttributes": attributes }),
-    )
+    let mut published = sns("n-1", message);
+    for (name, value) in attributes {
+        published["MessageAttributes"][name] = json!({ "Type": "String", "Value": value });
+    }
+    published
 }
 
 /// An event as EventBridge sends it.
