@@ -48,14 +48,6 @@ impl Orders {
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         let store = PostgresStore::from_url(&self.database.url).unwrap();
-        self.consumer_on(store, handler)
-    }
-
-    pub(crate) fn consumer_on<F, Fut>(&self, store: PostgresStore, handler: F) -> Consumer
-    where
-        F: Fn(Order, Transaction) -> Fut + Clone + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
-    {
         let calls = Arc::clone(&self.calls);
         sqs_once::consumer::<Order>()
             .key(|order: &Order| order.id.clone())

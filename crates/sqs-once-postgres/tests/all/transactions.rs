@@ -358,15 +358,13 @@ async fn a_handler_may_look_elsewhere_for_its_tables_where_the_store_names_its_s
         sqs_once_postgres::SCHEMA_V1
     );
     orders.database.run(&tenant).await;
-    let consumer = |store| {
-        orders.consumer_on(store, async |order: Order, tx: Transaction| {
-            tx.batch_execute("SET LOCAL search_path = tenant").await?;
-            insert(&order, &tx).await
-        })
-    };
-    let store = || PostgresStore::from_url(&orders.database.url).unwrap();
-    assert_eq!(invoke(&consumer(store()), &["o-1"]).await, ["o-1"]);
-    let named = consumer(store().schema("public"));
+    let consumer = orders.consumer(async |order: Order, tx: Transaction| {
+        tx.batch_execute("SET LOCAL search_path = tenant").await?;
+        insert(&order, &tx).await
+    });
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
+    let store = PostgresStore::from_url(&orders.database.url).unwrap();
+    let named = consumer.store(store.schema("public"));
     for _ in 0..2 {
         assert_eq!(invoke(&named, &["o-1"]).await, ACKNOWLEDGED);
     }

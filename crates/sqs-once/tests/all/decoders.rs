@@ -56,7 +56,7 @@ async fn a_body_that_is_not_base64_is_terminal_alone_and_shows_no_byte_of_it() {
 async fn a_message_without_a_body_is_terminal_whatever_the_decoder() {
     let (bench, _) = noting(Text);
     assert_eq!(bench.run([json!({})]).await, ["m-0"]);
-    assert_eq!(bench.line()["reason"], "the message has no body");
+    bench.assert_ended("terminal", "the message has no body");
 }
 
 /// Numbers in hexadecimal, or in the base that an attribute sets.

@@ -9,17 +9,15 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::support::stores::Altered;
-use crate::support::{Bench, Notes, Order, SECOND, Tested, handling, handling_batches, orders};
+use crate::support::{
+    Bench, Notes, Order, SECOND, Tested, handling, handling_batches, keys, orders,
+};
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use sqs_once::testing::{self, Event};
 use sqs_once::{Batch, HandlerError, MemoryStore, Once, Recorded, RunError, State, consumer};
 use tokio::time::{advance, sleep};
-
-fn keys(count: usize) -> impl Iterator<Item = String> {
-    (0..count).map(|at| format!("k{at}"))
-}
 
 struct Bomb;
 

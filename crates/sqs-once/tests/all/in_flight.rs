@@ -5,16 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::support::stores::Altered;
-use crate::support::{Notes, Order, handling, noting};
+use crate::support::{Notes, Order, handling, keys, noting};
 use sqs_once::MemoryStore;
 use sqs_once::policy::Requests;
 use tokio::time::{Instant, sleep};
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);
-
-fn keys(count: usize) -> impl Iterator<Item = String> {
-    (0..count).map(|at| format!("k{at}"))
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_group_that_nothing_more_can_join_waits_for_no_other() {

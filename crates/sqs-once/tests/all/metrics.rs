@@ -2,26 +2,18 @@
 
 use crate::support::process::{Process, is_logging};
 use crate::support::stores::Altered;
-use crate::support::{invoke, values};
+use crate::support::{invoke, pay, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::extract::Key;
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, HandlerError, MemoryStore, ResultExt};
+use sqs_once::{Consumer, MemoryStore};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
 const LAMBDA: (&str, &str) = ("AWS_LAMBDA_FUNCTION_NAME", "payments-function");
-
-async fn pay(order: Value) -> Result<(), HandlerError> {
-    match order["does"].as_str() {
-        Some("fail") => Err("declined".into()),
-        Some("refuse") => Err("no such card").terminal(),
-        _ => Ok(()),
-    }
-}
 
 async fn handle(consumer: &Consumer, records: Vec<Record>) {
     invoke(consumer, &Event::new(records), Context::default()).await;

@@ -1,7 +1,7 @@
 //! The OpenTelemetry spans of a batch.
 
 use crate::support::process::{Process, is_logging};
-use crate::support::{invoke, values};
+use crate::support::{invoke, pay, values};
 use lambda_runtime::Context;
 use opentelemetry::Value as Attribute;
 use opentelemetry::trace::{SpanId, SpanKind, Status, TracerProvider};
@@ -9,7 +9,7 @@ use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData
 use serde_json::{Value, json};
 use sqs_once::handler::Handler;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, HandlerError, MemoryStore, ResultExt};
+use sqs_once::{Consumer, MemoryStore};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -46,19 +46,6 @@ impl Traces {
     /// The spans that have ended.
     fn ended(&self) -> Vec<SpanData> {
         self.exporter.get_finished_spans().unwrap()
-    }
-}
-
-async fn pay(order: Value) -> Result<(), HandlerError> {
-    match order["does"].as_str() {
-        Some("fail") => Err("declined".into()),
-        Some("refuse") => Err("no such card").terminal(),
-        Some("panic") => panic!("a handler's own"),
-        Some("call") => {
-            tracing::info_span!("call the bank").in_scope(|| {});
-            Ok(())
-        }
-        _ => Ok(()),
     }
 }
 

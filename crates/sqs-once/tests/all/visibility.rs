@@ -65,13 +65,16 @@ fn failing(count: usize) -> impl Iterator<Item = Value> {
     (0..count).map(|at| delivered(order(&format!("bad-{at}")), &format!("h{at}"), 1))
 }
 
+/// The entries of each request.
+fn entries(sqs: &Sqs) -> Vec<Vec<Value>> {
+    let requests = sqs.asked("ChangeMessageVisibilityBatch").into_iter();
+    let entries = requests.map(|one| one["Entries"].as_array().unwrap().clone());
+    entries.collect()
+}
+
 /// The requested visibility timeouts, by receipt handle.
 fn asked(sqs: &Sqs) -> BTreeMap<String, u64> {
-    let requests = sqs.asked("ChangeMessageVisibilityBatch");
-    let entries = requests
-        .iter()
-        .flat_map(|one| one["Entries"].as_array().unwrap());
-    let asked = entries.map(|entry| {
+    let asked = entries(sqs).into_iter().flatten().map(|entry| {
         let handle = entry["ReceiptHandle"].as_str().unwrap().to_owned();
         (handle, entry["VisibilityTimeout"].as_u64().unwrap())
     });
@@ -259,14 +262,11 @@ async fn a_fifo_group_comes_back_together() {
 async fn ten_records_travel_in_a_request() {
     let sqs = Sqs::default();
     backing_off(&sqs).run(failing(25)).await;
-    let requests = sqs.asked("ChangeMessageVisibilityBatch");
-    let entries = requests
-        .iter()
-        .map(|one| one["Entries"].as_array().unwrap());
-    let sizes: Vec<_> = entries.clone().map(Vec::len).collect();
+    let requests = entries(&sqs);
+    let sizes: Vec<_> = requests.iter().map(Vec::len).collect();
     assert_eq!(sizes, [10, 10, 5]);
     assert_eq!(asked(&sqs).len(), 25);
-    for entries in entries {
+    for entries in requests {
         for (at, entry) in entries.iter().enumerate() {
             assert_eq!(entry["Id"], at.to_string());
         }

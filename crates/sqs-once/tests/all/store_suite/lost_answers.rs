@@ -5,7 +5,7 @@ use sqs_once::idempotency::{Admission, Completion, on_claimed, on_completed};
 use sqs_once::store::{Claim, Fence, Settled, Settling, Store, StoreErrorKind};
 
 use crate::store_suite::support::{
-    NOW, Networked, completion, new_claims, recording, rivals, settlements,
+    BATCH, NOW, Networked, READ, UPDATE, completion, new_claims, recording, rivals, settlements,
 };
 use crate::support::wire::Turn;
 
@@ -39,9 +39,8 @@ async fn assert_written(network: &Networked, claims: &[Claim]) {
 
 #[tokio::test]
 async fn claims_whose_answer_was_lost_are_sent_again_and_recognised_as_own() {
-    let [update, batch, read] = ["UpdateItem", "BatchExecuteStatement", "BatchGetItem"];
     for loss in losses() {
-        for (count, requests) in [(1, &[update, update][..]), (3, &[batch, batch, read])] {
+        for (count, requests) in [(1, &[UPDATE, UPDATE][..]), (3, &[BATCH, BATCH, READ])] {
             let network = Networked::with([loss.clone()]).await;
             let claims = new_claims(count);
             assert_own(&network, &claims).await;
@@ -111,10 +110,7 @@ async fn a_key_that_had_an_item_is_claimed_with_one_attempt_since_others_wait_fo
     let releases = settlements(&given_back, &Settling::Release);
     network.store.settle(&releases).await;
     network.wire.seen();
-    for requests in [
-        &["BatchExecuteStatement", "BatchGetItem"][..],
-        &["BatchExecuteStatement", "BatchGetItem", "UpdateItem"],
-    ] {
+    for requests in [&[BATCH, READ][..], &[BATCH, READ, UPDATE]] {
         let claims = [rivals(&given_back), new_claims(1)].concat();
         let passing = requests[1..].iter().map(|_| Turn::Pass);
         network.wire.next(passing.chain([Turn::LoseAnswer]));

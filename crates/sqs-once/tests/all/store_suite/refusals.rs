@@ -6,13 +6,10 @@ use sqs_once::idempotency::{Completion, on_completed};
 use sqs_once::store::{Claimed, Settled, Settling, Store, StoreErrorKind};
 
 use crate::store_suite::support::{
-    Networked, completion, is_written, new_claims, recording, refused as error, rivals, settlements,
+    BATCH, Networked, READ, UPDATE, completion, is_written, new_claims, recording,
+    refused as error, rivals, settlements,
 };
 use crate::support::wire::Turn;
-
-const BATCH: &str = "BatchExecuteStatement";
-const READ: &str = "BatchGetItem";
-const UPDATE: &str = "UpdateItem";
 
 /// An update is refused without its item.
 fn refused() -> Turn {

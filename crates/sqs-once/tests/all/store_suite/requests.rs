@@ -4,12 +4,9 @@ use sqs_once::conformance::claim;
 use sqs_once::store::{Claimed, Settled, Settling, Store};
 
 use crate::store_suite::support::{
-    Networked, completion, ids, is_written, new_claims, recording, rivals, settlements,
+    BATCH, Networked, READ, UPDATE, completion, ids, is_written, new_claims, recording, rivals,
+    settlements,
 };
-
-const BATCH: &str = "BatchExecuteStatement";
-const READ: &str = "BatchGetItem";
-const UPDATE: &str = "UpdateItem";
 
 /// The requests for the claims, or the settlements, of so many new keys.
 const SLICES: [(usize, &[&str]); 7] = [

@@ -23,6 +23,10 @@ use crate::support::dynamodb::{self, local};
 use crate::support::wire::{Turn, Wire};
 
 pub(crate) const TABLE: &str = "sqs-once";
+/// The names of operations.
+pub(crate) const BATCH: &str = "BatchExecuteStatement";
+pub(crate) const READ: &str = "BatchGetItem";
+pub(crate) const UPDATE: &str = "UpdateItem";
 
 /// The SDK's client, with pauses so short that a retry does not slow a test.
 pub(crate) fn client(endpoint: &str, attempt_timeout: Duration) -> Client {

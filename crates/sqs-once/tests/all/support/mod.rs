@@ -116,6 +116,23 @@ pub(crate) fn values() -> Consumer<Keyed<Value, Id<Value, Option<String>>>> {
     consumer().key(id)
 }
 
+/// Ends as the order's field `does` requests.
+pub(crate) async fn pay(order: Value) -> Result<(), HandlerError> {
+    match order["does"].as_str() {
+        Some("fail") => Err("declined")?,
+        Some("refuse") => Err("no such card").terminal()?,
+        Some("panic") => panic!("a handler's own"),
+        Some("call") => tracing::info_span!("call the bank").in_scope(|| {}),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The IDs of this many orders.
+pub(crate) fn keys(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|at| format!("k{at}"))
+}
+
 /// An event with one record, whose body has only this `id`.
 pub(crate) fn one(id: &str) -> Event {
     Event::new([&json!({ "id": id })])
@@ -514,6 +531,12 @@ impl Bench {
     pub(crate) fn line(&self) -> Line {
         let [line] = self.lines().try_into().unwrap();
         line
+    }
+
+    /// Removes the only line of a record, which must have this outcome and this reason.
+    #[track_caller]
+    pub(crate) fn assert_ended(&self, outcome: &str, reason: &str) {
+        assert_eq!(told(&ends(self.lines())), [(outcome, reason)]);
     }
 
     /// Removes and returns the outcomes of the last batches, in the batch's order.
