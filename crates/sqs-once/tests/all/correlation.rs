@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::support::envelope_bench::{attributed, event_bridge, publication};
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, DLQ, assert_contains, body, grouped, order, with_attribute};
+use crate::support::{
+    Bench, DLQ, assert_contains, body, grouped, messages, order, with, with_attribute,
+};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
@@ -20,10 +22,7 @@ use tracing_subscriber::layer::SubscriberExt;
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
 fn consuming(bench: &Bench) -> Consumer {
-    let consuming = consumer::<IgnoredAny>()
-        .key(sqs_once::key::MessageId)
-        .handler(async |_: IgnoredAny| {});
-    bench.consumer(consuming)
+    bench.consumer(messages().handler(async |_: IgnoredAny| {}))
 }
 
 fn traced(mut record: Value, header: &str) -> Value {
@@ -139,12 +138,9 @@ impl Envelope for Broken {
 #[tokio::test(start_paused = true)]
 async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     let (bench, sqs) = (Bench::new(), Sqs::always(Turn::Refuse("AccessDenied")));
-    let failing = consumer::<IgnoredAny>()
-        .key(sqs_once::key::MessageId)
-        .dead_letter_queue(DLQ)
-        .sqs_client(sqs.client())
-        .handler(async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card")));
-    let consumer = bench.consumer(failing);
+    let failing = async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card"));
+    let failing = messages().dead_letter_queue(DLQ).handler(failing);
+    let consumer = bench.consumer(failing.sqs_client(sqs.client()));
     let correlated = |record, id| with_attribute(record, "correlation-id", id);
     let batch = [
         correlated(grouped("g", "a"), "c-0"),
@@ -171,25 +167,20 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_ask_for_it() {
     let bench = Bench::new();
-    let asking = consumer::<IgnoredAny>()
-        .key(sqs_once::key::MessageId)
-        .handler(
-            async |_: IgnoredAny, id: CorrelationId, message: MessageMeta| {
-                assert_eq!((id.as_str(), Some(&id)), ("c-1", message.correlation_id()));
-            },
-        );
+    let asking = async |_: IgnoredAny, id: CorrelationId, message: MessageMeta| {
+        assert_eq!((id.as_str(), Some(&id)), ("c-1", message.correlation_id()));
+    };
     let record = with_attribute(order("a"), "correlation-id", "c-1");
-    let asking = bench.consumer(asking);
+    let asking = bench.consumer(messages().handler(asking));
     assert_eq!(bench.deliver(&asking, [record, order("b")]).await, ["m-1"]);
     let line = &bench.lines()[1];
     assert_eq!(line["outcome"], "terminal");
     assert_contains!(line["reason"], "asks for a CorrelationId");
 
-    let optional = consumer::<IgnoredAny>()
-        .key(|_: &IgnoredAny| "optional")
-        .handler(async |_: IgnoredAny, id: Option<CorrelationId>| assert_eq!(id, None));
-    let optional = bench.consumer(optional);
-    assert_eq!(bench.deliver(&optional, ["b"]).await, [""; 0]);
+    let optional = async |_: IgnoredAny, id: Option<CorrelationId>| assert_eq!(id, None);
+    let optional = bench.consumer(messages().handler(optional));
+    let record = with(order("b"), json!({ "messageId": "optional" }));
+    assert_eq!(bench.deliver(&optional, [record]).await, [""; 0]);
 }
 
 /// A subscriber in Lambda's format at level WARN, and its output.

@@ -153,9 +153,8 @@ async fn a_fifo_dead_letter_queue_gets_the_group_and_the_message_id_to_deduplica
     bench.run([grouped("a", "o-1"), order("o-2")]).await;
     let sent = sqs.asked("SendMessage").into_iter();
     let ids = ["MessageGroupId", "MessageDeduplicationId"];
-    let mut ids: Vec<_> = sent
-        .map(|sent| ids.map(|id| sent[id].to_string()))
-        .collect();
+    let ids = sent.map(|sent| ids.map(|id| sent[id].to_string()));
+    let mut ids: Vec<_> = ids.collect();
     ids.sort();
     assert_eq!(ids, [["\"a\"", "\"m-0\""], ["\"m-1\"", "\"m-1\""]]);
 }

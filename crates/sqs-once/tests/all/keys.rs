@@ -1,10 +1,10 @@
 //! Sources of business keys, and the values that count as one key.
 
-use crate::support::{Bench, body, handled, names, order, with, with_attribute};
+use crate::support::{Bench, body, handled, messages, names, order, with, with_attribute};
 use serde::de::IgnoredAny;
 use serde_json::json;
-use sqs_once::consumer;
-use sqs_once::key::{JsonPointer, MessageAttribute, MessageGroup, MessageId, SystemAttribute};
+
+use sqs_once::key::{JsonPointer, MessageAttribute, MessageGroup, SystemAttribute};
 
 async fn pointed(pointer: &str, bodies: &[&str]) -> Vec<(String, String)> {
     handled(
@@ -116,8 +116,7 @@ async fn an_attribute_is_a_key_and_terminal_where_it_is_missing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_message_id_is_a_key_that_a_message_sent_again_does_not_keep() {
-    let keyed = consumer().key(MessageId).handler(async |_: IgnoredAny| {});
-    let bench = Bench::new().on(keyed);
+    let bench = Bench::new().on(messages().handler(async |_: IgnoredAny| {}));
     for id in ["first", "first", "redriven"] {
         let named = with(order("a"), json!({ "messageId": id }));
         bench.run([named]).await;

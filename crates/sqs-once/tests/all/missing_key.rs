@@ -192,18 +192,16 @@ impl IntoOutcome for Reserved {
 #[tokio::test(start_paused = true)]
 async fn writes_without_a_key_are_never_acknowledged_unwritten() {
     let key = |order: &Order| order.id.clone();
-    let alone = consumer()
-        .key(key)
-        .handler(async |_: Order| Reserved(Writes::new()));
-    let together = consumer()
-        .key(key)
-        .batch_handler(async |orders: Batch<Order>| {
-            let mut outcome = orders.outcome();
-            for order in &orders {
-                outcome.ended(order, Writes::new());
-            }
-            outcome
-        });
+    let alone = async |_: Order| Reserved(Writes::new());
+    let alone = consumer().key(key).handler(alone);
+    let together = async |orders: Batch<Order>| {
+        let mut outcome = orders.outcome();
+        for order in &orders {
+            outcome.ended(order, Writes::new());
+        }
+        outcome
+    };
+    let together = consumer().key(key).batch_handler(together);
     for consumer in [alone, together] {
         let bench = Bench::new().on(consumer.missing_key(MissingKey::ProcessUnprotected));
         let records = [body("{}"), body(r#"{"id": "a"}"#)];

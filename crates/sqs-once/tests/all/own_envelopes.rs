@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::support::sqs::Sqs;
-use crate::support::{Bench, DLQ, Tested, body, in_group};
+use crate::support::{Bench, DLQ, Tested, assert_contains, body, in_group, messages};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::body::{Envelope, EnvelopeError, EventBridge, Opened, Sns, Text};
 use sqs_once::extract::{FromRecord, Message, MessageMeta, RecordParts, SnsMeta};
-use sqs_once::{Batch, HandlerError, consumer, consumer_with};
+use sqs_once::{Batch, HandlerError, consumer_with};
 
 /// The format `tenant|payload`. Counts how often it is opened.
 #[derive(Clone, Default)]
@@ -96,12 +96,9 @@ async fn a_message_without_a_body_is_terminal_and_no_envelope_sees_it() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_keeps_its_envelope() {
     let sqs = Sqs::default();
-    let refusing = consumer::<IgnoredAny>()
-        .envelope(EventBridge)
-        .key(|_: &IgnoredAny| 1)
-        .dead_letter_queue(DLQ)
-        .sqs_client(sqs.client())
-        .handler(async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card")));
+    let refusing = async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card"));
+    let refusing = messages().envelope(EventBridge).handler(refusing);
+    let refusing = refusing.dead_letter_queue(DLQ).sqs_client(sqs.client());
     let whole = r#"{"id": "e-1", "detail": {"id": 1}}"#;
     assert_eq!(Bench::new().on(refusing).run([body(whole)]).await, [""; 0]);
     let [sent] = sqs.asked("SendMessage").try_into().unwrap();
@@ -110,15 +107,12 @@ async fn a_dead_letter_keeps_its_envelope() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_asks_for_an_envelope_that_was_not_there_is_told_so() {
-    let asking = consumer::<IgnoredAny>()
-        .envelope(Sns)
-        .key(|_: &IgnoredAny| 1)
-        .handler(async |_: IgnoredAny, _: SnsMeta| {});
-    let bench = Bench::new().on(asking);
+    let asking = messages().envelope(Sns);
+    let bench = Bench::new().on(asking.handler(async |_: IgnoredAny, _: SnsMeta| {}));
     assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
     let line = bench.line();
     assert_eq!(line["outcome"], "terminal");
-    assert!(line["reason"].contains("asks for SnsMeta"), "{line:?}");
+    assert_contains!(line["reason"], "asks for SnsMeta");
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,9 +94,8 @@ impl Table {
                 async {}
             });
         let keys = others.iter().copied().chain([&*self.recorded.key]);
-        let records: Vec<_> = keys
-            .map(|key| json!({ "messageId": key, "body": json!(key).to_string() }))
-            .collect();
+        let record = |key| json!({ "messageId": key, "body": json!(key).to_string() });
+        let records: Vec<_> = keys.map(record).collect();
         let event = serde_json::from_value(json!({ "Records": records })).unwrap();
         let mut context = Context::default();
         context.deadline = now + 30 * SECOND;
@@ -134,10 +133,10 @@ fn the_items_are_of_every_form_that_the_libraries_have_written() {
         });
         fields.collect::<Vec<_>>().join(", ")
     };
-    let forms: BTreeSet<_> = recorded()
-        .iter()
-        .flat_map(|one| [form(&one.in_progress), form(&one.completed)])
-        .collect();
+    let items = recorded()
+        .into_iter()
+        .flat_map(|one| [one.in_progress, one.completed]);
+    let forms: BTreeSet<_> = items.map(|item| form(&item)).collect();
     let dates = ["expiration N.", "expiration N,"];
     for part in dates.into_iter().chain(["data S", "data M", "data NULL"]) {
         assert!(forms.iter().any(|form| form.contains(part)), "{forms:#?}");

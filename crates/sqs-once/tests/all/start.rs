@@ -100,10 +100,9 @@ async fn a_start_survives_a_store_that_panics() {
 async fn the_first_batch_uses_the_connection_that_the_start_has_opened() {
     let local = dynamodb::local(&TableDescription::default()).await;
     let wire = Wire::to(&local.endpoint()).await;
+    let store = dynamodb::store(&wire.endpoint());
     let consumer = values().handler(async |_: Value| {});
-    let consumer = consumer
-        .namespace("test")
-        .store(dynamodb::store(&wire.endpoint()));
+    let consumer = consumer.namespace("test").store(store);
     consumer.init().await.unwrap();
     assert_eq!(wire.connections(), 1);
 

@@ -19,10 +19,7 @@ async fn obey(order: Value) -> Result<(), HandlerError> {
         Some("fail") => Err("no luck")?,
         Some("wait") => Err("too many requests").retry_after(Duration::from_secs(7)),
         Some("give up") => Err("no use").terminal(),
-        Some("sleep") => {
-            sleep(Duration::MAX).await;
-            Ok(())
-        }
+        Some("sleep") => std::future::pending().await,
         _ => Ok(()),
     }
 }
@@ -227,9 +224,8 @@ async fn faults_hit_the_operation_they_are_for_and_end_by_themselves() {
     let store = bench.store();
     store.fail(Operation::Claim, StoreErrorKind::AccessDenied, 1);
     let answer = bench.run(event("a")).await;
-    answer
-        .assert_reason("m-1", "the store denies access")
-        .assert_retried(["m-1", "m-2"]);
+    answer.assert_reason("m-1", "the store denies access");
+    answer.assert_retried(["m-1", "m-2"]);
     assert!(bench.item("a").await.is_none());
 
     store.fail(Operation::Complete, StoreErrorKind::Other, 1);

@@ -40,9 +40,8 @@ async fn a_condition_that_is_not_met_writes_nothing_and_its_rule_decides() {
     let (bench, event) = setup();
     bench.store().fail_condition(1, 1);
     let answer = bench.run(&event).await;
-    answer
-        .assert_failed("m-1")
-        .assert_reason("m-1", "write 1 (update of table `stock`)");
+    answer.assert_failed("m-1");
+    answer.assert_reason("m-1", "write 1 (update of table `stock`)");
     assert_eq!(answer.delay("m-1"), Some(Duration::from_secs(86_400)));
     assert!(bench.store().writes().is_empty());
     assert_eq!(bench.item("o-1").await, None);

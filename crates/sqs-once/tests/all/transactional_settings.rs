@@ -68,17 +68,10 @@ async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
-    for (consumer, says) in [
-        (
-            writing(),
-            "the setting `store` can't commit the `Writes` that the handler returns: expected `DynamoDbStore`",
-        ),
-        (
-            booking(),
-            "the setting `store` has no transaction for the handler: expected the store that has it, such as \
-             `PostgresStore`",
-        ),
-    ] {
+    let no_writes = "the setting `store` can't commit the `Writes` that the handler returns: expected `DynamoDbStore`";
+    let no_transaction = "the setting `store` has no transaction for the handler: expected the store that has it, such as \
+                          `PostgresStore`";
+    for (consumer, says) in [(writing(), no_writes), (booking(), no_transaction)] {
         let consumer = consumer.namespace("test").store(MemoryStore::new());
         assert_eq!(refusal(&consumer).await, says);
     }

@@ -94,10 +94,8 @@ async fn a_failed_record_stays_away_longer_with_every_delivery() {
         delivered(order(&id), &format!("h{count}"), count)
     });
     let good = delivered(order("good"), "h0", 1);
-    let failed = backing_off(&sqs)
-        .run(records.into_iter().chain([good]))
-        .await;
-    assert_eq!(failed.len(), 5);
+    let records = records.into_iter().chain([good]);
+    assert_eq!(backing_off(&sqs).run(records).await.len(), 5);
     let waits = [("h1", 5), ("h2", 10), ("h3", 20), ("h4", 30), ("h9", 30)];
     assert_eq!(asked(&sqs), expected(waits));
 }

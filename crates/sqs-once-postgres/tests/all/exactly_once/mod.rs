@@ -42,17 +42,14 @@ async fn tell_all(
         let told = tell(place, client, way, schedule, seed, &name).await;
         (name, told)
     });
-    stream::iter(stories)
-        .buffer_unordered(AT_ONCE)
-        .collect()
-        .await
+    let stories = stream::iter(stories).buffer_unordered(AT_ONCE);
+    stories.collect().await
 }
 
 /// Every fault at every message, each in its own scenario.
 fn one_fault_each() -> Vec<(String, FaultSchedule, u64)> {
-    let steps = ConnectionFault::ALL
-        .into_iter()
-        .flat_map(|fault| (0..STEPS).map(move |step| (fault, step)));
+    let faults = ConnectionFault::ALL.into_iter();
+    let steps = faults.flat_map(|fault| (0..STEPS).map(move |step| (fault, step)));
     let named = steps.map(|(fault, step)| {
         let name = format!("{fault:?} at message {step}");
         (name, FaultSchedule::Once(step, fault), step as u64)

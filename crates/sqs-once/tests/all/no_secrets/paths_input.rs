@@ -114,9 +114,8 @@ fn keyless(world: &World) -> Consumer {
 pub(crate) async fn missing_key() {
     let world = World::new();
     for missing in [MissingKey::Terminal, MissingKey::Retry] {
-        world
-            .orders(&keyless(&world).missing_key(missing), ["a"])
-            .await;
+        let consumer = keyless(&world).missing_key(missing);
+        world.orders(&consumer, ["a"]).await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqs_once::store::{Status, Store, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::Clock;
-use sqs_once::{HandlerError, Idempotency, Once};
+use sqs_once::{HandlerError, Idempotency};
 
 use crate::no_secrets::paths_dynamodb::{self, Quoting};
 use crate::no_secrets::paths_store::foreign;
@@ -60,10 +60,8 @@ pub(crate) async fn refused() {
     let keys: [Result<String, String>; 2] =
         [Err("canary-reason".to_owned()), Ok("canary".repeat(1000))];
     for key in keys {
-        let ran: Result<Once<u8>, _> = invocation
-            .run(&key, || ready(Ok::<_, HandlerError>(7)))
-            .await;
-        show(&ran.unwrap_err());
+        let ran = invocation.run(&key, || ready(Ok::<_, HandlerError>(7)));
+        show(&ran.await.unwrap_err());
     }
 }
 
@@ -75,10 +73,8 @@ pub(crate) async fn unrecorded() {
         let world = World::new();
         let idempotency = self::idempotency(&world, world.store.clone());
         world.store.fail("settle", kind, usize::MAX);
-        work(&world, &idempotency, || {
-            ready(Err::<u8, HandlerError>("no".into()))
-        })
-        .await;
+        let failing = || ready(Err::<u8, HandlerError>("no".into()));
+        work(&world, &idempotency, failing).await;
         let world = World::new();
         let idempotency = self::idempotency(&world, world.store.clone());
         world.store.fail("settle", kind, usize::MAX);

@@ -9,7 +9,7 @@ use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
 use sqs_once::time::Clock;
 use sqs_once::{HandlerError, Recorded, ResultExt, Writes};
 
-use crate::no_secrets::world::{Order, World, own_words};
+use crate::no_secrets::world::{Order, World, own_words, show};
 use crate::support::database::{Database, Ledger};
 use crate::support::item_id;
 
@@ -132,9 +132,7 @@ pub(crate) async fn writes_that_cannot_be() {
     let world = World::new();
     let not_an_item = async |_: Order| -> Result<Writes, HandlerError> {
         let writes = Writes::new().put("orders", &"canary-item");
-        writes
-            .inspect_err(crate::no_secrets::world::show)
-            .terminal()
+        writes.inspect_err(show).terminal()
     };
     let twice = async |_: Order| Writes::new().update(update()).update(update());
     for consumer in [world.handling(not_an_item), world.handling(twice)] {

@@ -151,10 +151,8 @@ impl World {
             Err(error) => show(&error),
         }
         for request in self.sqs.asked("SendMessage") {
-            let attributes = request["MessageAttributes"].as_object().unwrap();
-            let ours = attributes
-                .iter()
-                .filter(|(name, _)| name.starts_with("sqs-once-"));
+            let attributes = request["MessageAttributes"].as_object().unwrap().iter();
+            let ours = attributes.filter(|(name, _)| name.starts_with("sqs-once-"));
             println!("dead letter: {:?}", ours.collect::<Vec<_>>());
         }
     }

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use sqs_once::consumer::Keyed;
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::handler::{BatchHandler, Handler};
-use sqs_once::key::{ItemId, KeyExtractor, Namespace};
+use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
 use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Item, Owner, Settled, Settlement, Status, Store,
     StoreError, StoreErrorKind, StoreFuture,
@@ -131,6 +131,11 @@ pub(crate) async fn pay(order: Value) -> Result<(), HandlerError> {
 /// The IDs of this many orders.
 pub(crate) fn keys(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|at| format!("k{at}"))
+}
+
+/// Starts a consumer of any message by its ID.
+pub(crate) fn messages() -> Consumer<Keyed<IgnoredAny, MessageId>> {
+    consumer().key(MessageId)
 }
 
 /// An event with one record, whose body has only this `id`.

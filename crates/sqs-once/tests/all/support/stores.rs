@@ -69,10 +69,9 @@ impl<S: Store> Altered<S> {
 
     /// A store that never answers.
     pub(crate) fn silent(inner: S) -> Self {
-        Self::new(inner)
-            .claims_take(|_| Duration::MAX)
-            .settlements_take(|_| Duration::MAX)
-            .reads_take(|_| Duration::MAX)
+        let altered = Self::new(inner).claims_take(|_| Duration::MAX);
+        let altered = altered.settlements_take(|_| Duration::MAX);
+        altered.reads_take(|_| Duration::MAX)
     }
 
     pub(crate) fn claims_take(
