@@ -30,11 +30,9 @@ pub(crate) struct NotBuilt {
 
 /// A hint for the user, if the message does not contain one.
 pub(crate) fn help(error: &Error) -> Option<&'static str> {
-    match error.downcast_ref() {
-        Some(DynamoDbError::OtherKeys { .. } | DynamoDbError::Open { .. }) => {
-            return Some("--reset starts with an empty database");
-        }
-        _ => {}
+    let of_database = error.downcast_ref();
+    if let Some(DynamoDbError::OtherKeys { .. } | DynamoDbError::Open { .. }) = of_database {
+        return Some("--reset starts with an empty database");
     }
     match error.downcast_ref() {
         Some(InvokeError::TimedOut { .. }) => return Some("--timeout gives it more time"),

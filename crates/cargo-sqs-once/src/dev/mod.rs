@@ -79,14 +79,12 @@ fn no_report(path: &Path) -> String {
 
 /// Creates the story of the polled queue, and of its dead-letter queue if that is known.
 fn story(queue_url: Option<&str>, plan: &Plan) -> Story {
-    match queue_url {
+    let (queue, dead_letters) = match queue_url {
         // The last part of a queue's URL is its name.
-        Some(url) => {
-            let name = url.rsplit('/').next().unwrap_or(url);
-            Story::new(name, None, Limits::default())
-        }
-        None => Story::new(&plan.queue, plan.dead_letters.as_deref(), Limits::default()),
-    }
+        Some(url) => (url.rsplit('/').next().unwrap_or(url), None),
+        None => (&*plan.queue, plan.dead_letters.as_deref()),
+    };
+    Story::new(queue, dead_letters, Limits::default())
 }
 
 /// Reads the messages of `--send`, in order.

@@ -4,11 +4,11 @@ use super::interrupt::Interrupt;
 use super::{QueueArgs, SelectionArgs, StateArg};
 use crate::confirm::confirm;
 use crate::error::INTERRUPTED;
-use crate::operate::{dead_letters, has_table, namespace};
+use crate::operate::{keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
 use sqs_once::key::JsonPointer;
-use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing};
+use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing, sdk_config, sqs_client};
 
 /// Opens the queue, joined with the table if the arguments name one.
 pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
@@ -24,9 +24,14 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
             namespace: namespace.ok_or(sqs_once_operate::Error::NoNamespace)?,
         }),
     };
-    let url = args.queue_url.as_deref();
-    let name = args.queue.as_deref().unwrap_or_default();
-    let queue = dead_letters(&args.account, &args.table, url.ok_or(name)).await?;
+    let account = &args.account;
+    let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
+    let keys = table(&args.table).map(|table| keys_in(&config, table, &args.table));
+    let (keys, client) = (keys.transpose()?, sqs_client(&config));
+    let queue = match &args.queue_url {
+        Some(url) => DeadLetters::new(client, url, keys),
+        None => DeadLetters::named(client, args.queue.as_deref().unwrap_or_default(), keys).await?,
+    };
     Ok(queue.key_from(key_from))
 }
 
@@ -38,7 +43,7 @@ pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selec
 }
 
 pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<Standing>> {
-    if !states.is_empty() && !has_table(&queue.table) {
+    if !states.is_empty() && table(&queue.table).is_none() {
         bail!("--state needs the table: give --table, or set SQS_ONCE_TABLE");
     }
     let standings = states.iter().map(|state| match state {

@@ -3,7 +3,7 @@
 use super::interrupt::Interrupt;
 use super::{RedriveArgs, connect, missing};
 use crate::error::INTERRUPTED;
-use crate::operate::has_table;
+use crate::operate::table;
 use crate::print;
 use anyhow::{Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,7 +12,7 @@ use sqs_once_operate::{DeadLetter, Fate, Standing};
 
 pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<()> {
     ensure!(
-        args.even_completed || has_table(&args.queue.table),
+        args.even_completed || table(&args.queue.table).is_some(),
         "which table? Give --table, or set SQS_ONCE_TABLE: without it, the command can't tell which messages are completed (--even-completed sends all of them)"
     );
     let selection = connect::selection(&args.selection, &args.queue)?;
@@ -66,33 +66,20 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     if tally.seen == 0 {
         connect::note_in_flight(&queue).await?;
     }
-    let completed =
-        "because their effect is done: --even-completed sends them, `drop` deletes them";
+    let completed = "their effect is done: --even-completed sends them, `drop` deletes them";
     let reasons = [
         (tally.refused, completed),
-        (
-            tally.behind,
-            "because an earlier message of their group stays",
-        ),
-        (
-            tally.came_back,
-            "because they failed again after they were sent",
-        ),
+        (tally.behind, "an earlier message of their group stays"),
+        (tally.came_back, "they failed again after they were sent"),
     ];
-    let reasons = reasons
-        .into_iter()
-        .filter_map(|(count, why)| reason(count, why));
+    let reasons = reasons.iter().filter(|(count, _)| *count > 0);
+    let reasons = reasons.map(|(count, why)| {
+        let messages = print::counted(*count as u64, "message stays", "messages stay");
+        format!("{messages}, because {why}")
+    });
     let reasons: Vec<String> = reasons.collect();
     ensure!(reasons.is_empty(), reasons.join("; "));
     Ok(())
-}
-
-fn reason(messages: usize, why: &str) -> Option<String> {
-    match messages {
-        0 => None,
-        1 => Some(format!("1 message stays, {why}")),
-        _ => Some(format!("{messages} messages stay, {why}")),
-    }
 }
 
 fn name(fate: Fate) -> &'static str {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use sqs_once::aws_sdk_dynamodb::Client;
 use sqs_once::key::{KeySecret, Namespace};
 use sqs_once::store::{DynamoDbStore, TableLayout};
-use sqs_once_operate::{DeadLetters, Keys, SdkConfig, account, sdk_config};
+use sqs_once_operate::{Keys, SdkConfig, account, sdk_config};
 
 /// The selected table and its AWS settings.
 pub(crate) struct Place {
@@ -38,33 +38,14 @@ pub(crate) async fn keys(account: &AccountArgs, args: &TableArgs) -> Result<(Key
     ))
 }
 
-/// Connects to a dead-letter queue by URL or name, and to the table if the arguments name one.
-pub(crate) async fn dead_letters(
-    account: &AccountArgs,
-    args: &TableArgs,
-    queue: Result<&str, &str>,
-) -> Result<DeadLetters> {
-    let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
-    let keys = table(args).map(|table| keys_in(&config, table, args));
-    let keys = keys.transpose()?;
-    let client = sqs_once_operate::sqs_client(&config);
-    Ok(match queue {
-        Ok(url) => DeadLetters::new(client, url, keys),
-        Err(name) => DeadLetters::named(client, name, keys).await?,
-    })
-}
-
-fn keys_in(config: &SdkConfig, table: String, args: &TableArgs) -> Result<Keys> {
+/// Connects to the keys of a table.
+pub(crate) fn keys_in(config: &SdkConfig, table: String, args: &TableArgs) -> Result<Keys> {
     let store = DynamoDbStore::new(Client::new(config), table);
     Ok(Keys::new(store.layout(layout(args))?))
 }
 
-/// Whether the arguments or the environment name a table.
-pub(crate) fn has_table(args: &TableArgs) -> bool {
-    table(args).is_some()
-}
-
-fn table(args: &TableArgs) -> Option<String> {
+/// The table, if the arguments or the environment name one.
+pub(crate) fn table(args: &TableArgs) -> Option<String> {
     args.table.clone().or_else(|| variable("SQS_ONCE_TABLE"))
 }
 

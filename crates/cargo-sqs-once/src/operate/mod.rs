@@ -8,6 +8,6 @@ mod words;
 
 pub(crate) use args::{AccountArgs, TableArgs};
 #[cfg(feature = "aws")]
-pub(crate) use connect::{dead_letters, has_table, keys, namespace};
+pub(crate) use connect::{keys, keys_in, namespace, table};
 #[cfg(feature = "aws")]
 pub(crate) use words::{at, distance, moment};

@@ -125,18 +125,12 @@ fn a_function_that_does_not_answer_properly_is_named_for_what_it_did() {
     run.says("out of cheese");
     assert_eq!(run.stdout, "");
 
+    let late = "error: the function timed out: no answer within 200ms\n  help: --timeout";
+    let error = "error: the function answered with an error: NoTable: which table?";
     for (event, arguments, message) in [
         ("crash", &["--json"][..], "out of cheese"),
-        (
-            "hang",
-            &["--timeout", "200ms"],
-            "error: the function timed out: no answer within 200ms\n  help: --timeout",
-        ),
-        (
-            "error",
-            &[],
-            "error: the function answered with an error: NoTable: which table?",
-        ),
+        ("hang", &["--timeout", "200ms"], late),
+        ("error", &[], error),
     ] {
         project.send(event, arguments).assert_failed_with(message);
     }
@@ -179,14 +173,11 @@ fn mistakes_are_found_before_anything_is_built() {
     let project = Project::new();
     let known = "error: the workspace has no binary called `refunds`; it has: payments";
     let invalid = "error: the event looks like JSON but is not valid JSON";
+    let unread = "error: nowhere.yaml can't be read";
     for (event, arguments, message) in [
         ("{\"Records\": [", &[][..], invalid),
         ("{}", &["--function", "refunds"], known),
-        (
-            "{}",
-            &["--template", "nowhere.yaml"],
-            "error: nowhere.yaml can't be read",
-        ),
+        ("{}", &["--template", "nowhere.yaml"], unread),
     ] {
         project.send(event, arguments).assert_failed_with(message);
     }
@@ -237,22 +228,13 @@ fn tables_of_the_template_are_made_and_one_whose_keys_have_changed_needs_a_reset
       KeySchema: [{ AttributeName: sku, KeyType: HASH }]
       AttributeDefinitions: [{ AttributeName: sku, AttributeType: S }]
 ";
-    for (template, from, to) in [
-        (
-            TEMPLATE.to_owned(),
-            "AttributeName: id",
-            "AttributeName: pk",
-        ),
-        // The function may write to other tables.
-        (
-            format!("{TEMPLATE}{stock}"),
-            "AttributeName: sku",
-            "AttributeName: article",
-        ),
-    ] {
-        project.write("template.yaml", &template);
+    // The function may write to other tables.
+    let two = format!("{TEMPLATE}{stock}");
+    for (template, from, to) in [(TEMPLATE, "id", "pk"), (&two, "sku", "article")] {
+        let [from, to] = [from, to].map(|name| format!("AttributeName: {name}"));
+        project.write("template.yaml", template);
         project.send(&event, &["--reset"]).assert_done();
-        project.write("template.yaml", &template.replace(from, to));
+        project.write("template.yaml", &template.replace(&from, &to));
         let help = "help: --reset starts with an empty database";
         project.send(&event, &[]).assert_failed_with(help);
         project.send(&event, &["--reset"]).assert_done();

@@ -322,14 +322,11 @@ async fn a_change_that_nobody_knows_the_end_of_is_logged_as_such() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_never_came_is_completed_under_one_name_only() {
     let table = Table::with([]).await;
+    let not_there = "the table does not have this key";
     for (action, key, message) in [
-        ("forget", "order-42", "the table does not have this key"),
+        ("forget", "order-42", not_there),
         ("complete", "42", "this name matches 2 keys"),
-        (
-            "complete",
-            "payments#0123456789ab",
-            "the table does not have this key",
-        ),
+        ("complete", "payments#0123456789ab", not_there),
     ] {
         table
             .key(&[action, "--yes", key])

@@ -47,13 +47,11 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response {
         }
         let deadline_ms = millis(SystemTime::now() + invocation.timeout);
         let name = &shared.function_name;
+        let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}");
         let headers = [
             ("lambda-runtime-aws-request-id", invocation.request_id),
             ("lambda-runtime-deadline-ms", deadline_ms.to_string()),
-            (
-                "lambda-runtime-invoked-function-arn",
-                format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}"),
-            ),
+            ("lambda-runtime-invoked-function-arn", arn),
             ("lambda-runtime-trace-id", trace_id()),
             ("content-type", "application/json".to_owned()),
         ]

@@ -1,8 +1,8 @@
 //! Tests the event source mapping.
 
-use crate::support::QUEUE;
+use crate::support::{QUEUE, ids};
 use serde_json::{Value, json};
-use sqs_once_local::{EventSourceMapping, LocalSqs, NewMessage, QueueSettings, Queues, Received};
+use sqs_once_local::{EventSourceMapping, LocalSqs, NewMessage, QueueSettings, Queues};
 use std::time::{Duration, SystemTime};
 
 const FIFO: &str = "orders.fifo";
@@ -19,26 +19,16 @@ async fn sqs(ids: &[&str]) -> LocalSqs {
     LocalSqs::start(queues).await.unwrap()
 }
 
-fn ids(received: &[Received]) -> Vec<&str> {
-    received.iter().map(|one| one.message.id.as_str()).collect()
-}
-
 /// `an_answer_that_lambda_treats_as_a_failed_batch_is_an_error` and its neighbours in `report` list all answers.
 #[tokio::test]
 async fn an_answer_deletes_what_it_does_not_report_and_nothing_if_it_can_not_be_read() {
+    let one = r#"{"batchItemFailures":[{"itemIdentifier":"m-2"}]}"#;
+    let unknown = r#"{"batchItemFailures":[{"itemIdentifier":"m-3"}]}"#;
     for (answer, deleted, returned) in [
         ("null", &["m-1", "m-2"][..], &[][..]),
-        (
-            r#"{"batchItemFailures":[{"itemIdentifier":"m-2"}]}"#,
-            &["m-1"],
-            &["m-2"],
-        ),
+        (one, &["m-1"], &["m-2"]),
         ("no JSON", &[], &["m-1", "m-2"]),
-        (
-            r#"{"batchItemFailures":[{"itemIdentifier":"m-3"}]}"#,
-            &[],
-            &["m-1", "m-2"],
-        ),
+        (unknown, &[], &["m-1", "m-2"]),
     ] {
         let sqs = sqs(&["m-1", "m-2"]).await;
         let mapping = EventSourceMapping::new(&sqs, QUEUE, 10);
@@ -79,15 +69,13 @@ async fn the_event_shows_what_the_queue_knows_of_a_message() {
     let batch = mapping.poll(SystemTime::now()).unwrap().unwrap();
     let event: Value = serde_json::from_slice(&batch.event()).unwrap();
     let record = &event["Records"][0];
+    let arn = "arn:aws:sqs:eu-central-1:123456789012:orders.fifo";
     for (field, value) in [
         ("/messageId", "m-1"),
         ("/body", "{}"),
         ("/receiptHandle", &batch.messages()[0].receipt_handle),
         ("/messageAttributes/tenant/stringValue", "acme"),
-        (
-            "/eventSourceARN",
-            "arn:aws:sqs:eu-central-1:123456789012:orders.fifo",
-        ),
+        ("/eventSourceARN", arn),
         ("/attributes/ApproximateReceiveCount", "1"),
         ("/attributes/MessageGroupId", "a"),
         ("/attributes/MessageDeduplicationId", "d-1"),

@@ -1,17 +1,13 @@
 //! Tests visibility, redrive and message groups of the queues, on simulated time.
 
-use crate::support::{DEAD, QUEUE, queues as with_redrive, redrive};
+use crate::support::{DEAD, QUEUE, at, ids, queues as with_redrive, redrive};
 use serde_json::{Value, json};
 use sqs_once_local::{LocalEvent, NewMessage, QueueError, QueueSettings, Queues, Received};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 const FIFO: &str = "orders.fifo";
-
-fn at(seconds: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
-}
 
 /// A queue, a FIFO queue, and a dead-letter queue for messages that were received twice from the first.
 fn queues() -> Queues {
@@ -52,10 +48,6 @@ fn receive(queues: &mut Queues, queue: &str, most: usize, now: u64) -> Vec<Recei
 
 fn delete(queues: &mut Queues, queue: &str, one: &Received, now: u64) -> Result<bool, QueueError> {
     queues.delete(queue, &one.receipt_handle, at(now))
-}
-
-fn ids(received: &[Received]) -> Vec<&str> {
-    received.iter().map(|one| one.message.id.as_str()).collect()
 }
 
 #[test]

@@ -114,44 +114,28 @@ async fn what_is_no_message_is_refused() {
     let sqs = start().await;
     let with = |attributes: Value| only("MessageAttributes", attributes);
     let eleven = (0..11).map(|n| (format!("a{n}"), text("x"))).collect();
+    let gone = "AWS.SimpleQueueService.NonExistentQueue";
+    let (missing, odd) = ("MissingParameter", "InvalidMessageContents");
     let invalid = "InvalidParameterValue";
+    let no_number = json!({"a": {"DataType": "Number", "StringValue": "many"}});
+    let late = json!({"MessageGroupId": "g", "DelaySeconds": 1});
     for (queue, code, change) in [
-        (
-            "nowhere",
-            "AWS.SimpleQueueService.NonExistentQueue",
-            json!({}),
-        ),
-        (QUEUE, "MissingParameter", json!({"MessageBody": ""})),
-        (
-            FIFO,
-            "MissingParameter",
-            json!({"MessageDeduplicationId": "d"}),
-        ),
-        (
-            QUEUE,
-            "InvalidMessageContents",
-            json!({"MessageBody": "\u{fffe}"}),
-        ),
+        ("nowhere", gone, json!({})),
+        (QUEUE, missing, json!({"MessageBody": ""})),
+        (FIFO, missing, json!({"MessageDeduplicationId": "d"})),
+        (QUEUE, odd, json!({"MessageBody": "\u{fffe}"})),
         (QUEUE, invalid, json!({"DelaySeconds": 901})),
         (QUEUE, invalid, json!({"DelaySeconds": -1})),
         (QUEUE, invalid, json!({"MessageDeduplicationId": "d"})),
         (QUEUE, invalid, json!({"MessageGroupId": "a b"})),
         (QUEUE, invalid, with(json!({"a": {"DataType": "Strange"}}))),
         (QUEUE, invalid, with(json!({"a": {"DataType": "String"}}))),
-        (
-            QUEUE,
-            invalid,
-            with(json!({"a": {"DataType": "Number", "StringValue": "many"}})),
-        ),
+        (QUEUE, invalid, with(no_number)),
         (QUEUE, invalid, with(only("aws.a", text("x")))),
         (QUEUE, invalid, with(only("a..b", text("x")))),
         (QUEUE, invalid, with(Value::Object(eleven))),
         (FIFO, invalid, json!({"MessageGroupId": "g"})),
-        (
-            BY_CONTENT,
-            invalid,
-            json!({"MessageGroupId": "g", "DelaySeconds": 1}),
-        ),
+        (BY_CONTENT, invalid, late),
     ] {
         let mut request = json!({"QueueUrl": queue, "MessageBody": "x"});
         let fields = request.as_object_mut().unwrap();

@@ -1,14 +1,9 @@
 //! Tests the story through its report, which contains all of it. `.ci/page.py` tests what the page shows of it.
 
-use crate::support::{DEAD, QUEUE};
+use crate::support::{DEAD, QUEUE, at};
 use serde_json::{Map, Value, json};
 use sqs_once_local::{Answer, Limits, LocalEvent, Observer, RecordLine, Story};
 use std::num::NonZeroUsize;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-fn at(seconds: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
-}
 
 /// A story with scripted events, each a second after the previous one.
 struct Teller {
@@ -324,14 +319,8 @@ fn an_expiry_and_a_fault_stand_in_the_timeline() {
         what: "the answer was dropped".to_owned(),
         message_ids: owned(&["m-1", "unknown"]),
     };
-    for (happening, kind, state) in [
-        (
-            LocalEvent::Expired { queue, message_id },
-            "expired",
-            "expired",
-        ),
-        (fault, "fault", "queued"),
-    ] {
+    let expired = LocalEvent::Expired { queue, message_id };
+    for (happening, kind, state) in [(expired, "expired", "expired"), (fault, "fault", "queued")] {
         let mut teller = Teller::new(Limits::default());
         teller.sent("m-1");
         teller.tell(&happening);

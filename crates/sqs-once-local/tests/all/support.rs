@@ -1,9 +1,9 @@
 //! A small HTTP client that uses one connection for each request, the scripted function, and queues.
 
-use sqs_once_local::{Launch, LocalSqs, Page, QueueSettings, Queues, Redrive};
+use sqs_once_local::{Launch, LocalSqs, Page, QueueSettings, Queues, Received, Redrive};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -97,6 +97,15 @@ pub(crate) fn scripted() -> Launch {
 
 pub(crate) const QUEUE: &str = "orders";
 pub(crate) const DEAD: &str = "orders-dead";
+
+/// A simulated time.
+pub(crate) fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
+}
+
+pub(crate) fn ids(received: &[Received]) -> Vec<&str> {
+    received.iter().map(|one| one.message.id.as_str()).collect()
+}
 
 /// The settings of a queue that moves a message to `to` after `max_receive_count` receives.
 pub(crate) fn redrive(to: &str, max_receive_count: u32) -> QueueSettings {

@@ -1,11 +1,11 @@
 //! `GetQueueAttributes`.
 
+use super::parameters::optional;
 use super::refused::Refused;
 use super::{Answer, Api};
 use crate::millis;
 use crate::queue::message::{arn, object};
 use crate::queue::one::is_fifo;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, SystemTime};
 
@@ -25,14 +25,8 @@ const ONLY_FIFO: [&str; 4] = [
     "FifoThroughputLimit",
 ];
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct Parameters {
-    attribute_names: Option<Vec<String>>,
-}
-
-pub(super) fn get(api: &Api, queue: &str, parameters: Parameters) -> Answer {
-    let wanted = parameters.attribute_names.unwrap_or_default();
+pub(super) fn get(api: &Api, queue: &str, request: Value) -> Answer {
+    let wanted: Vec<String> = optional(&request, "AttributeNames")?.unwrap_or_default();
     let mut attributes = all(api, queue)?;
     let known = |name: &str| {
         let others = NOT_SET.iter().chain(&ONLY_FIFO);

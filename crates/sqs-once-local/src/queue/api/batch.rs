@@ -1,9 +1,8 @@
 //! Batches: entries with an id each, which succeed or fail one by one.
 
-use super::parameters::{queue, read, text};
+use super::parameters::{optional, queue, read, text};
 use super::refused::Refused;
 use super::{Answer, Api};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -13,13 +12,7 @@ const MOST_ENTRIES: usize = 10;
 pub(super) type Entry<T> = (String, T);
 
 fn entries<T: DeserializeOwned>(request: &Value) -> Result<Vec<Entry<T>>, Refused> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Batch {
-        entries: Option<Vec<Value>>,
-    }
-    let batch: Batch = read(request)?;
-    let values = batch.entries.unwrap_or_default();
+    let values: Vec<Value> = optional(request, "Entries")?.unwrap_or_default();
     if values.is_empty() {
         let text = "There should be at least one entry in the request.";
         return Err(Refused::new("EmptyBatchRequest", text));

@@ -1,13 +1,13 @@
 //! `StartMessageMoveTask`, `ListMessageMoveTasks` and `CancelMessageMoveTask`: a dead-letter queue's redrive.
 
-use super::parameters::{count, read, text, within};
+use super::parameters::{count, optional, text, within};
 use super::refused::Refused;
 use super::{Answer, Api};
 use crate::millis;
 use crate::queue::message::{arn, object};
 use crate::queue::one::is_fifo;
 use crate::queue::queues::Moved;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -37,27 +37,13 @@ enum Status {
     Failed,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Start {
-    destination_arn: Option<String>,
-    max_number_of_messages_per_second: Option<i64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct List {
-    max_results: Option<i64>,
-}
-
 /// Starts to move the visible messages. Without a rate, moves all of them at once.
 pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
-    let start: Start = read(request)?;
+    let destination: Option<String> = optional(request, "DestinationArn")?;
+    let rate = optional(request, "MaxNumberOfMessagesPerSecond")?;
     let source = existing(api, "SourceArn", request)?;
-    let destination = start.destination_arn;
     let destination = destination.map(|_| existing(api, "DestinationArn", request));
     let destination = destination.transpose()?;
-    let rate = start.max_number_of_messages_per_second;
     let rate = within("MaxNumberOfMessagesPerSecond", rate, 1..=500)?;
     if api.queues().sources(&source).is_empty() {
         let text = "Source queue must be configured as a Dead Letter Queue.";
@@ -146,9 +132,9 @@ fn step(api: &Api, handle: &str, most: usize) -> bool {
 }
 
 pub(super) fn list(api: &Api, request: &Value) -> Answer {
-    let list: List = read(request)?;
+    let most = optional(request, "MaxResults")?;
     let source = existing(api, "SourceArn", request)?;
-    let most = count("MaxResults", list.max_results, 1..=10, 1)?;
+    let most = count("MaxResults", most, 1..=10, 1)?;
     let tasks = api.moves();
     let of_source = tasks.iter().rev().filter(|task| task.source == source);
     let results: Vec<_> = of_source.take(most).map(MoveTask::entry).collect();

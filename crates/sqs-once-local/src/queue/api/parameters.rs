@@ -31,12 +31,18 @@ fn unreadable(error: impl ToString) -> Refused {
     Refused::new("SerializationException", error.to_string())
 }
 
+/// Reads a parameter that may be missing.
+pub(super) fn optional<T: DeserializeOwned>(
+    request: &Value,
+    name: &str,
+) -> Result<Option<T>, Refused> {
+    let value = fields(request)?.get(name).unwrap_or(&Value::Null);
+    Option::deserialize(value).map_err(unreadable)
+}
+
 /// Reads a text that must be there and not be empty.
 pub(super) fn text(request: &Value, name: &str) -> Result<String, Refused> {
-    let value = fields(request)?.get(name).unwrap_or(&Value::Null);
-    let text = Option::<String>::deserialize(value).map_err(unreadable)?;
-    let text = text.filter(|text| !text.is_empty());
-    text.ok_or_else(|| Refused::missing(name))
+    Ok(required(name, &optional(request, name)?)?.to_owned())
 }
 
 /// Refuses a parameter that is missing or empty.
