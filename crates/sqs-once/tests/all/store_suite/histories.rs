@@ -60,8 +60,8 @@ fn claim() -> impl Strategy<Value = (Claim, Option<Seen>)> {
     let seen = option::weighted(0.4, seen);
     (owner(), time(), time(), time(), fingerprint(), seen).prop_map(
         |(owner, now, lease, retention, fingerprint, seen)| {
-            let now = NOW + now;
-            let mut claim = Claim::new(id(0), owner, now, now + lease, now + retention);
+            let [now, lease, retention] = [now, lease, retention].map(|at| NOW + at);
+            let mut claim = Claim::new(id(0), owner, now, lease, retention);
             claim.fingerprint = fingerprint;
             (claim, seen)
         },
@@ -73,7 +73,7 @@ fn settling() -> impl Strategy<Value = Settling> {
     let recording = || {
         let parts = (time(), time(), fingerprint(), data());
         parts.prop_map(|(now, retention, fingerprint, data)| {
-            let mut recording = Recording::new(NOW + now, NOW + now + retention);
+            let mut recording = Recording::new(NOW + now, NOW + retention);
             recording.fingerprint = fingerprint;
             recording.data = data.map(Into::into);
             recording
