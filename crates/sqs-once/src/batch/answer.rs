@@ -84,13 +84,18 @@ pub(crate) async fn answer(
         );
     }
     ledger.tally().still_running = still_running as u64;
-    postpone(&engine, &ledger.messages, &reports, deadline).await;
+    hide_returned(&engine, &ledger.messages, &reports, deadline).await;
     let tally = std::mem::take(&mut *ledger.tally());
     (reports, tally)
 }
 
 /// Sets the visibility timeouts that the reports ask for. A failure does not change the answer to Lambda.
-async fn postpone(engine: &Engine, messages: &[Arc<Message>], reports: &[Report], by: Deadline) {
+async fn hide_returned(
+    engine: &Engine,
+    messages: &[Arc<Message>],
+    reports: &[Report],
+    by: Deadline,
+) {
     let waits: Vec<_> = messages
         .iter()
         .zip(reports)
@@ -108,8 +113,8 @@ async fn postpone(engine: &Engine, messages: &[Arc<Message>], reports: &[Report]
     else {
         return;
     };
-    let postponed = visibility.postpone(waits);
-    if timeout_at(by.answer_by, postponed).await.is_err() {
+    let hidden = visibility.hide(waits);
+    if timeout_at(by.answer_by, hidden).await.is_err() {
         warn!("the deadline came before all returned records were hidden");
     }
 }

@@ -41,17 +41,17 @@ pub(super) struct Candidate {
     pub(super) waits_until: Option<Instant>,
 }
 
-pub(super) type Answers = Vec<(Candidate, Result<Admission, StoreError>)>;
+pub(super) type Admissions = Vec<(Candidate, Result<Admission, StoreError>)>;
 /// The answer is `None` if the claim now replaces an item whose key is free.
-type Answered = Vec<(Candidate, Result<Option<Admission>, StoreError>)>;
+type Replies = Vec<(Candidate, Result<Option<Admission>, StoreError>)>;
 
 pub(super) struct Claimer<'a> {
     engine: &'a Engine,
     ledger: &'a Ledger,
     /// When retries end.
     until: Instant,
-    asking: FuturesUnordered<BoxFuture<'a, Answered>>,
-    postponed: FuturesUnordered<BoxFuture<'a, Answered>>,
+    asking: FuturesUnordered<BoxFuture<'a, Replies>>,
+    postponed: FuturesUnordered<BoxFuture<'a, Replies>>,
     /// The number of undecided claims, not counting claims that wait for another worker.
     pub(super) undecided: usize,
     waiting: usize,
@@ -92,7 +92,7 @@ impl<'a> Claimer<'a> {
     }
 
     /// Waits for the next decided claims. Pending forever if no claim is in flight.
-    pub(super) async fn next(&mut self) -> Answers {
+    pub(super) async fn next(&mut self) -> Admissions {
         loop {
             let answered = tokio::select! {
                 biased;
@@ -200,7 +200,7 @@ impl<'a> Claimer<'a> {
     }
 }
 
-async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answered {
+async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Replies {
     let span = debug_span!("claim");
     #[cfg(feature = "opentelemetry")]
     spans::store_request(&span, candidates.len());
@@ -209,7 +209,7 @@ async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -
 }
 
 /// Sends a request. Waits until `until` for other transactions on the keys.
-async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Answered {
+async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Replies {
     if idempotency.opens_transactions() {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let patience = until.saturating_duration_since(Instant::now());

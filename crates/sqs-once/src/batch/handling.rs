@@ -94,13 +94,13 @@ impl<C: FnOnce(Instant) -> CallFuture<T>, T> Handling<C, T> {
     /// Polls the handler. The first poll calls it.
     fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Failure>> {
         if let Some(call) = self.call.take() {
-            let mut cancelled_at = self.cancel_at;
+            let mut cancel_at = self.cancel_at;
             if let Some(limit) = self.limit {
                 self.timer = Some(Box::pin(sleep(limit)));
                 let ends_at = Instant::now().checked_add(limit);
-                cancelled_at = ends_at.map_or(cancelled_at, |at| at.min(cancelled_at));
+                cancel_at = ends_at.map_or(cancel_at, |at| at.min(cancel_at));
             }
-            self.future = Guarded::new(call(cancelled_at));
+            self.future = Guarded::new(call(cancel_at));
         }
         let Some(future) = self.future.get() else {
             return Poll::Pending;

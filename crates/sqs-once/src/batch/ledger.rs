@@ -89,7 +89,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn outcome(&self, index: usize) -> Option<Report> {
+    pub(crate) fn report(&self, index: usize) -> Option<Report> {
         self.entries().reports[index].clone()
     }
 

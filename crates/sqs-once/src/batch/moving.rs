@@ -9,16 +9,16 @@ use crate::failed::{Cause, DeadLetters};
 use crate::record::{CorrelationId, Message};
 use crate::report::{Outcome, Report};
 
-/// A terminal record, its cause, and where it goes.
-pub(super) struct Terminal<'a> {
+/// The move of a terminal record to the dead-letter queue, with its cause.
+pub(super) struct DeadLetterMove<'a> {
     pub(super) dead_letters: &'a dyn DeadLetters,
     pub(super) record: usize,
     pub(super) message: Arc<Message>,
     pub(super) cause: Cause,
 }
 
-impl Terminal<'_> {
-    pub(super) async fn moved(self) -> (usize, Report) {
+impl DeadLetterMove<'_> {
+    pub(super) async fn carried_out(self) -> (usize, Report) {
         let (message, cause) = (self.message, self.cause);
         let mut report = Report::new(Outcome::Terminal);
         match self.dead_letters.send(&message, &cause).await {

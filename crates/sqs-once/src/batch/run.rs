@@ -22,21 +22,21 @@ use crate::record::CorrelationId;
 use crate::report::{Outcome, Report};
 use crate::store::{Claim, Fence, OpenTransaction};
 
-use super::claiming::{AHEAD, Answers, Candidate, Claimer};
+use super::claiming::{AHEAD, Admissions, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
 use super::handling::{Failure, Handling};
 use super::hooks::{HookCall, Hooked};
 use super::lanes::Lanes;
 use super::ledger::Ledger;
 use super::limited::Limited;
-use super::moving::Terminal;
-use super::settling::{Answered, Settler};
+use super::moving::DeadLetterMove;
+use super::settling::{Concluded, Settler};
 use whole_batch::Together;
 
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
 #[derive(Clone, Default)]
-struct Taken {
+struct RecordState {
     key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
@@ -45,6 +45,8 @@ struct Taken {
     taken_up: Option<Instant>,
     /// The value that its handler recorded, now or when the key was completed.
     data: Option<Arc<str>>,
+    /// Whether its handler's effect commits together with the record of its key.
+    commits_effect: bool,
     /// Warnings for its log line, regardless of its outcome.
     warnings: Vec<String>,
     /// Later records with the same key. They end like this record.
@@ -95,8 +97,8 @@ enum Event {
     /// The records of a handler call that has ended.
     Finished(Vec<Finished>),
     Moved(usize, Report),
-    Admitted(Answers),
-    Settled(Vec<Answered>),
+    Admitted(Admissions),
+    Settled(Vec<Concluded>),
     Hooked(Hooked),
 }
 
@@ -107,15 +109,15 @@ pub(super) struct Run<'a> {
     lanes: Lanes,
     /// The single call of a batch handler.
     together: Option<Together<'a>>,
-    records: Vec<Taken>,
+    records: Vec<RecordState>,
     /// The first record of the batch with each key.
     leaders: HashMap<ItemId, usize>,
     claimer: Claimer<'a>,
-    claimed: VecDeque<Startable>,
+    startable: VecDeque<Startable>,
     calls: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
     /// Counts the batch's task and the blocking work of its handlers.
     running: Running,
-    moving: Limited<'a, Terminal<'a>, (usize, Report)>,
+    moving: Limited<'a, DeadLetterMove<'a>, (usize, Report)>,
     settler: Settler<'a>,
     hooks: Limited<'a, HookCall<'a>, Hooked>,
     cancel: Pin<Box<Sleep>>,
@@ -144,12 +146,12 @@ impl<'a> Run<'a> {
                 false => Lanes::open(messages.len()),
             },
             together,
-            records: vec![Taken::default(); messages.len()],
+            records: vec![RecordState::default(); messages.len()],
             leaders: HashMap::new(),
             claimer: Claimer::new(engine, ledger, claims_until.unwrap_or(deadline.cancel_at)),
-            claimed: VecDeque::new(),
+            startable: VecDeque::new(),
             calls: FuturesUnordered::new(),
-            moving: Limited::new(engine.concurrency, Terminal::moved),
+            moving: Limited::new(engine.concurrency, DeadLetterMove::carried_out),
             settler: Settler::new(engine, ledger, deadline.answer_by),
             hooks: Limited::new(engine.concurrency, {
                 let running = running.clone();
@@ -211,7 +213,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Claims keys ahead of free handlers, in full requests if enough records remain.
+    /// Claims keys ahead of free handlers. Waits until a full request fits under the limit.
     fn claim(&mut self) {
         let keys = self.engine.requests.keys();
         let mut limit = AHEAD.max(self.engine.concurrency.get());
@@ -228,16 +230,17 @@ impl<'a> Run<'a> {
             limit = self.engine.concurrency.get();
         }
         while self.returning.is_none() && self.claimer.has_room() && in_time() {
-            let mut ahead = self.claimer.undecided + self.claimed.len();
+            let mut ahead = self.claimer.undecided + self.startable.len();
             if is_open {
+                // Each settlement of a transaction is a request of its own: `Settings::resolve` sees to that.
                 ahead += self.calls.len() + self.settler.unanswered();
             }
             if ahead > 0 && ahead + keys > limit {
                 return;
             }
             let mut candidates = Vec::new();
-            // A record without a key needs no claim, but it waits in `claimed` too.
-            while candidates.len() < keys && self.claimed.len() < limit {
+            // A record without a key needs no claim, but it waits in `startable` too.
+            while candidates.len() < keys && self.startable.len() < limit {
                 let Some(record) = self.lanes.next() else {
                     break;
                 };
@@ -300,7 +303,7 @@ impl<'a> Run<'a> {
         self.records[record].item = Some(item.clone());
         self.records[record].fingerprint.clone_from(&fingerprint);
         if let Some(&leader) = self.leaders.get(&item) {
-            match self.ledger.outcome(leader) {
+            match self.ledger.report(leader) {
                 Some(report) => self.end_like(record, leader, &report),
                 None => self.records[leader].followers.push(record),
             }
@@ -337,7 +340,7 @@ impl<'a> Run<'a> {
                     Err(error) => return self.end_terminal(record, Cause::from(error.to_string())),
                 };
                 self.records[record].warnings.push(UNPROTECTED.to_owned());
-                self.claimed.push_back(Startable {
+                self.startable.push_back(Startable {
                     record,
                     item,
                     key: Arc::new(key),
@@ -349,7 +352,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn admitted(&mut self, admitted: Answers) {
+    fn admitted(&mut self, admitted: Admissions) {
         let claims_over = self.together.as_ref().is_some_and(|call| call.claims_over);
         let too_late = claims_over.then_some(whole_batch::TOO_LATE);
         let returning = self.returning.or(too_late);
@@ -358,7 +361,7 @@ impl<'a> Run<'a> {
                 (Ok(Admission::Run { .. }), Some(reason)) => {
                     self.return_unstarted(candidate.record, Some(&candidate.claim), reason);
                 }
-                (Ok(Admission::Run { fence }), None) => self.claimed.push_back(Startable {
+                (Ok(Admission::Run { fence }), None) => self.startable.push_back(Startable {
                     record: candidate.record,
                     key: candidate.key,
                     item: candidate.claim.id.clone(),
@@ -385,7 +388,7 @@ impl<'a> Run<'a> {
             return self.start_together();
         }
         while self.calls.len() < self.engine.concurrency.get() {
-            let Some(mut startable) = self.claimed.pop_front() else {
+            let Some(mut startable) = self.startable.pop_front() else {
                 return;
             };
             let Some(Work::Call(start)) = startable.work.take() else {
@@ -394,8 +397,8 @@ impl<'a> Run<'a> {
             let record = startable.record;
             let span = self.ledger.span(record);
             let (owned, mut parts) = self.hand_over(startable);
-            let call = move |cancelled_at| {
-                parts.cancelled_at = cancelled_at;
+            let call = move |cancel_at| {
+                parts.cancel_at = cancel_at;
                 start(parts)
             };
             let cancel_at = self.deadline.cancel_at;
@@ -427,7 +430,7 @@ impl<'a> Run<'a> {
             namespace: self.engine.idempotency.namespace.clone(),
             item: startable.item,
             fence: startable.fence,
-            cancelled_at: self.deadline.cancel_at,
+            cancel_at: self.deadline.cancel_at,
             transaction: transaction.map(|transaction| transaction.handle()),
             state: (),
         };

@@ -8,7 +8,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug_span};
 
-use crate::idempotency::{Conclusion, Ending, Retry};
+use crate::idempotency::{Conclusion, PendingSettlement, Retry};
 use crate::store::StoreError;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -20,15 +20,15 @@ use super::ledger::Ledger;
 const OVERDUE: Duration = Duration::from_millis(20);
 
 /// The answer to a settlement, with the record whose outcome depends on it.
-pub(super) type Answered = (Option<usize>, Result<Conclusion, StoreError>);
+pub(super) type Concluded = (Option<usize>, Result<Conclusion, StoreError>);
 
 struct Entry {
     record: Option<usize>,
-    ending: Ending,
+    ending: PendingSettlement,
     retry: Option<Retry>,
 }
 
-type Answers = Vec<(Entry, Result<Conclusion, StoreError>)>;
+type Replies = Vec<(Entry, Result<Conclusion, StoreError>)>;
 
 /// Sends settlements in groups, and unanswered ones again in a request of their own, so that they do not delay the
 /// others.
@@ -38,7 +38,7 @@ pub(super) struct Settler<'a> {
     until: Instant,
     waiting: Vec<Entry>,
     waiting_since: Option<Instant>,
-    in_flight: FuturesUnordered<BoxFuture<'a, Answers>>,
+    in_flight: FuturesUnordered<BoxFuture<'a, Replies>>,
     postponed: FuturesUnordered<BoxFuture<'a, Vec<Entry>>>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Settler<'a> {
     }
 
     /// Queues a settlement. `record` is the record that ends with its answer, if any.
-    pub(super) fn push(&mut self, record: Option<usize>, ending: Ending) {
+    pub(super) fn push(&mut self, record: Option<usize>, ending: PendingSettlement) {
         self.waiting_since.get_or_insert_with(Instant::now);
         self.waiting.push(Entry {
             record,
@@ -84,7 +84,7 @@ impl<'a> Settler<'a> {
     }
 
     /// Waits for the answers of the next write. Pending forever if no write is in flight.
-    pub(super) async fn next(&mut self) -> Vec<Answered> {
+    pub(super) async fn next(&mut self) -> Vec<Concluded> {
         tokio::select! {
             biased;
             Some(answers) = self.in_flight.next() => {
@@ -112,7 +112,7 @@ impl<'a> Settler<'a> {
 
     /// Keeps the settlements to send again and returns the others. A release is sent at most twice, because its lease
     /// lapses anyway.
-    fn take_answers(&mut self, answers: Answers) -> Vec<Answered> {
+    fn take_answers(&mut self, answers: Replies) -> Vec<Concluded> {
         let mut answered = Vec::with_capacity(answers.len());
         let mut again = Vec::new();
         let mut longest = None;

@@ -191,21 +191,23 @@ impl<F: Fixture> Case<'_, F> {
     /// Sends a settlement, which must be refused with the existing item and change nothing.
     pub(super) async fn does_not_settle(&self, claim: &Claim, settling: Settling) -> Completion {
         let before = self.item().await;
-        let settled = self.settle(&settlement_of(claim, settling)).await;
+        let settlement = settlement_of(claim, settling);
+        let settled = self.settle(&settlement).await;
         self.is_unchanged("a refused settlement changes nothing", &before)
             .await;
         let expected = Settled::Refused(before.map(Box::new));
         self.same("a refusal returns the item", &settled, &expected);
-        on_completed(&settled)
+        on_completed(&settlement, &settled)
     }
 
     /// Sends a copy of a settlement that was written before. It must change nothing, and still count as recorded.
     pub(super) async fn settles_again(&self, claim: &Claim, settling: Settling) {
         let before = self.item().await;
-        let settled = self.settle(&settlement_of(claim, settling)).await;
+        let settlement = settlement_of(claim, settling);
+        let settled = self.settle(&settlement).await;
         self.is_unchanged("a settlement sent twice changes nothing", &before)
             .await;
-        let completion = on_completed(&settled);
+        let completion = on_completed(&settlement, &settled);
         self.same("it is still recorded", &completion, &Completion::Recorded);
     }
 

@@ -51,7 +51,8 @@ pub(super) async fn completions<F: Fixture>(suite: &Suite<'_, F>) {
     let completed = case
         .does_not_settle(&first, completion(second.now + SECOND))
         .await;
-    case.same("it is recorded", &completed, &Completion::Recorded);
+    let by_another = Completion::RecordedByAnother;
+    case.same("it is recorded by another", &completed, &by_another);
 
     let case = suite.case("only its owner completes a claim");
     let claim = case.granted(NOW).await;
@@ -159,7 +160,7 @@ pub(super) async fn recordings<F: Fixture>(suite: &Suite<'_, F>) {
         case.settles(&claim, recording(&claim)).await;
         case.has_grown(earlier).await;
         let completed = case.does_not_settle(&owner, completion(now)).await;
-        let recorded = Completion::Recorded;
+        let recorded = Completion::RecordedByAnother;
         case.same("the owner finds it recorded", &completed, &recorded);
     }
 

@@ -90,7 +90,7 @@ pub struct Consumer<Phase = Ready> {
     phase: Phase,
     settings: Settings,
     /// Resolved from phase and settings on first use. Clones share it; changing a setting starts with a new one.
-    core: Arc<OnceCell<Arc<Engine>>>,
+    engine: Arc<OnceCell<Arc<Engine>>>,
 }
 
 /// Starts building a consumer of messages whose body is a `T` in JSON.
@@ -113,7 +113,7 @@ pub fn consumer_with<T: Send + 'static>(decoder: impl Decode<T>) -> Consumer<Key
     Consumer {
         phase: Keyless(Arc::new(decoder)),
         settings: Settings::default(),
-        core: Arc::default(),
+        engine: Arc::default(),
     }
 }
 
@@ -254,8 +254,8 @@ impl Consumer {
     /// [`ConfigError`] if a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
         let init = async {
-            let core = self.core().instrument(debug_span!("configure")).await?;
-            core.idempotency.connect().await;
+            let engine = self.engine().instrument(debug_span!("configure")).await?;
+            engine.idempotency.connect().await;
             Ok(())
         };
         init.instrument(debug_span!("init")).await
@@ -267,27 +267,27 @@ impl Consumer {
         ends_at: Timestamp,
         cold_start: bool,
     ) -> Result<Vec<Report>, ConfigError> {
-        let core = self.core().await?;
+        let engine = self.engine().await?;
         if self.settings.envelope.is_none() && self.settings.correlate.is_none() {
             // Sets the correlation id now, so that the log lines of records that never start have it too.
             messages.iter().for_each(|message| message.correlate(None));
         }
-        let deadline = core.idempotency.deadline(ends_at);
-        let clock = &core.idempotency.clock;
+        let deadline = engine.idempotency.deadline(ends_at);
+        let clock = &engine.idempotency.clock;
         let began = clock.now();
-        let seen: Vec<_> = match core.meter.is_on() {
+        let seen: Vec<_> = match engine.meter.is_on() {
             true => messages
                 .iter()
                 .map(|message| Seen::of(message, began))
                 .collect(),
             false => Vec::new(),
         };
-        let (reports, tally) = batch::answer(Arc::clone(core), messages, deadline).await;
-        if core.meter.is_on() {
+        let (reports, tally) = batch::answer(Arc::clone(engine), messages, deadline).await;
+        if engine.meter.is_on() {
             let ended = clock.now();
             let duration = ended.since(began);
             let metrics = BatchMetrics::of(&seen, &reports, tally, duration, cold_start);
-            core.meter.flush(&metrics, ended);
+            engine.meter.flush(&metrics, ended);
         }
         Ok(reports)
     }
@@ -298,12 +298,12 @@ impl Consumer {
     }
 
     pub(crate) async fn identity(&self) -> Result<&Identity, ConfigError> {
-        Ok(&self.core().await?.identity)
+        Ok(&self.engine().await?.identity)
     }
 
-    pub(super) async fn core(&self) -> Result<&Arc<Engine>, ConfigError> {
+    pub(super) async fn engine(&self) -> Result<&Arc<Engine>, ConfigError> {
         let resolve = || self.settings.resolve(Arc::clone(&self.phase.handler));
-        self.core.get_or_try_init(resolve).await
+        self.engine.get_or_try_init(resolve).await
     }
 }
 
@@ -316,7 +316,7 @@ impl<Phase> Consumer<Phase> {
         Consumer {
             phase: phase(self.phase),
             settings: self.settings,
-            core: Arc::default(),
+            engine: Arc::default(),
         }
     }
 
@@ -326,7 +326,7 @@ impl<Phase> Consumer<Phase> {
 
     pub(super) fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
-        self.core = Arc::default();
+        self.engine = Arc::default();
         self
     }
 }

@@ -39,6 +39,6 @@ impl Consumer {
     }
 
     pub(crate) async fn driver(&self) -> Result<&Driver, ConfigError> {
-        Ok(&self.core().await?.idempotency)
+        Ok(&self.engine().await?.idempotency)
     }
 }

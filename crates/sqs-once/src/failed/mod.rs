@@ -94,7 +94,7 @@ pub(crate) trait Visibility: Send + Sync {
 
     /// Hides each message for its time from now. Logs failures: the messages of a failed request return when their
     /// queue's visibility timeout ends.
-    fn postpone<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()>;
+    fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()>;
 
     /// Returns the visibility timeout of the message's queue, if the queue can be asked.
     fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>>;

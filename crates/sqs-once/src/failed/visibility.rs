@@ -89,7 +89,7 @@ impl Visibility for SourceQueue {
         Some(self.backoff?.after(receive_count, self.random.bits()))
     }
 
-    fn postpone<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()> {
+    fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let now = self.clock.now();
             let mut queues: BTreeMap<String, Vec<Entry>> = BTreeMap::new();

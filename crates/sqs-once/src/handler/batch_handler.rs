@@ -87,7 +87,7 @@ batch_handlers! {
 /// The data of a whole batch that an extractor can use.
 #[derive(Clone, Debug)]
 pub struct BatchParts<S> {
-    pub(crate) cancelled_at: Instant,
+    pub(crate) cancel_at: Instant,
     pub(crate) state: S,
 }
 
@@ -99,7 +99,7 @@ impl<S> BatchParts<S> {
 
     pub(crate) fn with_state<S2>(self, state: S2) -> BatchParts<S2> {
         BatchParts {
-            cancelled_at: self.cancelled_at,
+            cancel_at: self.cancel_at,
             state,
         }
     }
@@ -132,7 +132,7 @@ impl<S: Clone + Send + Sync> FromBatch<S> for State<S> {
 
 impl<S: Sync> FromBatch<S> for Remaining {
     async fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self(parts.cancelled_at))
+        Ok(Self(parts.cancel_at))
     }
 }
 

@@ -23,7 +23,7 @@ pub struct RecordParts<S> {
     pub(crate) namespace: Namespace,
     pub(crate) item: ItemId,
     pub(crate) fence: Fence,
-    pub(crate) cancelled_at: Instant,
+    pub(crate) cancel_at: Instant,
     pub(crate) transaction: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) state: S,
 }
@@ -52,7 +52,7 @@ impl<S> RecordParts<S> {
             namespace: self.namespace,
             item: self.item,
             fence: self.fence,
-            cancelled_at: self.cancelled_at,
+            cancel_at: self.cancel_at,
             transaction: self.transaction,
             state,
         }
@@ -215,7 +215,7 @@ impl Remaining {
 
 impl<S: Sync> FromRecord<S> for Remaining {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self(parts.cancelled_at))
+        Ok(Self(parts.cancel_at))
     }
 }
 

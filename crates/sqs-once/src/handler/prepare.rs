@@ -55,7 +55,7 @@ impl<W> Prepared<W> {
     }
 }
 
-/// Why a record can never be handled.
+/// Why no handler is called for a record.
 #[derive(Debug, Error)]
 pub(crate) enum PrepareError {
     /// The message is valid but contains no event.
@@ -195,7 +195,7 @@ where
                 let payload = payload.ok().and_then(|mut payload| payload.take());
                 // `prepare` above created every payload, so its type matches.
                 let payload = payload.expect("a payload of this handler");
-                record.cancelled_at = parts.cancelled_at;
+                record.cancel_at = parts.cancel_at;
                 (payload, record)
             });
             let batch = Batch::new(records.collect());

@@ -50,7 +50,7 @@ pub(crate) enum CommitsWith {
 }
 
 /// A settlement, with the work that commits together with it.
-pub(crate) struct Ending {
+pub(crate) struct PendingSettlement {
     pub(crate) settlement: Settlement,
     /// The fingerprint that the claim wrote.
     fingerprint: Option<Fingerprint>,
@@ -58,7 +58,7 @@ pub(crate) struct Ending {
     work: Option<CommitsWith>,
 }
 
-impl Ending {
+impl PendingSettlement {
     fn new(claim: &Claim, settling: Settling, work: CommitsWith) -> Self {
         Self {
             settlement: Settlement {
@@ -81,20 +81,6 @@ impl Ending {
         }
     }
 
-    /// Converts the store's answer. Only a claimed key can be taken over: without claims, two attempts may both run.
-    fn concluded(&self, settled: &Settled) -> Conclusion {
-        let is_claimed = matches!(self.settlement.settling, Settling::Complete { .. });
-        match (on_completed(settled), settled) {
-            (Completion::Recorded, Settled::Refused(Some(item)))
-                if is_claimed && item.owner != Some(self.settlement.owner) =>
-            {
-                Conclusion::RecordedByAnother
-            }
-            (Completion::Recorded, _) => Conclusion::Recorded,
-            (Completion::LeaseLost, _) => Conclusion::LeaseLost,
-        }
-    }
-
     pub(crate) fn is_repeatable(&self) -> bool {
         self.work.is_some()
     }
@@ -111,11 +97,8 @@ impl Ending {
 pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
 
 pub(crate) enum Conclusion {
-    Recorded,
-    /// The effect happened, but another attempt took the key over and recorded it. The effect may have happened twice.
-    RecordedByAnother,
-    /// The effect happened, but another attempt took the key over and has not recorded it.
-    LeaseLost,
+    /// The effect happened.
+    Completed(Completion),
     /// The effect did not happen, because of the existing item.
     Refused(Refusal),
     /// The effect did not happen, because a condition in the handler's writes was not met.
@@ -123,7 +106,7 @@ pub(crate) enum Conclusion {
         disposition: Disposition,
         reason: String,
         /// Releases the claim, if there is one.
-        release: Option<Ending>,
+        release: Option<PendingSettlement>,
     },
 }
 
@@ -186,7 +169,7 @@ impl Driver {
 
     async fn admit_here(&self, claims: &mut [Claim]) -> Answers<Option<Admission>> {
         let Some(completed) = &self.completed else {
-            return self.ask(claims).await;
+            return self.claim_or_look_up(claims).await;
         };
         let now = self.clock.now();
         let known: Vec<_> = claims
@@ -201,7 +184,7 @@ impl Driver {
             .collect();
         let answers = match unknown[..] {
             [] => Vec::new(),
-            _ => self.ask(&mut unknown).await,
+            _ => self.claim_or_look_up(&mut unknown).await,
         };
         let mut asked = unknown.into_iter().zip(answers);
         let decided = known.into_iter().zip(claims);
@@ -217,7 +200,7 @@ impl Driver {
             .collect()
     }
 
-    async fn ask(&self, claims: &mut [Claim]) -> Answers<Option<Admission>> {
+    async fn claim_or_look_up(&self, claims: &mut [Claim]) -> Answers<Option<Admission>> {
         match self.mode {
             Mode::ClaimFirst => {
                 let answers = all_of(claims.len(), self.store.claim(claims).await);
@@ -308,7 +291,7 @@ impl Driver {
         claim: &Claim,
         data: Option<Arc<str>>,
         work: CommitsWith,
-    ) -> Ending {
+    ) -> PendingSettlement {
         let now = self.clock.now();
         let expiration = now + self.retention;
         let recording = |data| Recording {
@@ -322,18 +305,22 @@ impl Driver {
             (CommitsWith::Nothing, Mode::RecordAfter) => Settling::Record(recording(data)),
             _ => Settling::Complete { expiration, data },
         };
-        Ending::new(claim, settling, work)
+        PendingSettlement::new(claim, settling, work)
     }
 
     /// Returns the settlement that releases a claim, or `None` if the mode claims nothing before the handler.
-    pub(crate) fn release(&self, claim: &Claim) -> Option<Ending> {
+    pub(crate) fn release(&self, claim: &Claim) -> Option<PendingSettlement> {
         self.claims_before()
-            .then(|| Ending::new(claim, Settling::Release, CommitsWith::Nothing))
+            .then(|| PendingSettlement::new(claim, Settling::Release, CommitsWith::Nothing))
     }
 
     /// Sends settlements once. Each settlement that commits with work is a separate request; the others share one.
-    pub(crate) async fn conclude(&self, endings: Vec<&mut Ending>) -> Answers<Conclusion> {
-        let is_done = |ending: &Ending| matches!(ending.work, Some(CommitsWith::Nothing));
+    pub(crate) async fn conclude(
+        &self,
+        endings: Vec<&mut PendingSettlement>,
+    ) -> Answers<Conclusion> {
+        let is_done =
+            |ending: &PendingSettlement| matches!(ending.work, Some(CommitsWith::Nothing));
         if endings.iter().all(|ending| is_done(ending)) {
             let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
             return self.settle(&endings).await;
@@ -353,7 +340,7 @@ impl Driver {
     }
 
     /// Sends settlements without work once, in one request.
-    pub(crate) async fn settle(&self, endings: &[&Ending]) -> Answers<Conclusion> {
+    pub(crate) async fn settle(&self, endings: &[&PendingSettlement]) -> Answers<Conclusion> {
         let settlements: Vec<_> = endings.iter().map(|one| one.settlement.clone()).collect();
         let answers = all_of(settlements.len(), self.store.settle(&settlements).await);
         for (answer, ending) in answers.iter().zip(endings) {
@@ -366,11 +353,14 @@ impl Driver {
         let concluded = answers.into_iter();
         concluded
             .zip(endings)
-            .map(|(answer, ending)| answer.map(|settled| ending.concluded(&settled)))
+            .map(|(answer, ending)| {
+                let completed = |settled| on_completed(&ending.settlement, &settled);
+                answer.map(|settled| Conclusion::Completed(completed(settled)))
+            })
             .collect()
     }
 
-    async fn commit(&self, ending: &mut Ending) -> Result<Conclusion, StoreError> {
+    async fn commit(&self, ending: &mut PendingSettlement) -> Result<Conclusion, StoreError> {
         if let Some(CommitsWith::Writes(writes)) = &ending.work {
             return self.commit_writes(ending, writes).await;
         }
@@ -379,12 +369,12 @@ impl Driver {
         };
         transaction.commit(ending.settlement.clone()).await?;
         self.keep(ending.item());
-        Ok(Conclusion::Recorded)
+        Ok(Conclusion::Completed(Completion::Recorded))
     }
 
     async fn commit_writes(
         &self,
-        ending: &Ending,
+        ending: &PendingSettlement,
         writes: &Writes,
     ) -> Result<Conclusion, StoreError> {
         let Some(atomic) = self.store.atomic_writes() else {
@@ -406,7 +396,7 @@ impl Driver {
         let recorded = on_committed(owner, fingerprint, refused_by.as_ref());
         self.keep(refused_by.unwrap_or_else(|| ending.item()));
         Ok(match recorded {
-            Ok(()) => Conclusion::Recorded,
+            Ok(()) => Conclusion::Completed(Completion::Recorded),
             Err(refusal) => Conclusion::Refused(refusal),
         })
     }

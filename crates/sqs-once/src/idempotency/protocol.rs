@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::key::Fingerprint;
-use crate::store::{Claim, Claimed, Fence, Item, Owner, Seen, Settled, Status};
+use crate::store::{
+    Claim, Claimed, Fence, Item, Owner, Seen, Settled, Settlement, Settling, Status,
+};
 use crate::time::Timestamp;
 
 /// Chooses when a record's effect is recorded, which decides what the library promises.
@@ -90,8 +92,10 @@ pub enum Refusal {
 /// The decision on a completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// This attempt or another has recorded the effect: acknowledge.
+    /// The effect is on record: acknowledge.
     Recorded,
+    /// Another attempt took the key over, and has recorded the effect, which may have happened twice: acknowledge.
+    RecordedByAnother,
     /// Another attempt took the key over and has not completed: don't acknowledge.
     LeaseLost,
 }
@@ -140,10 +144,17 @@ pub fn on_found_under_other_id(claim: &Claim, item: &Item) -> Option<Refusal> {
 }
 
 /// Decides on a completion from the store's answer.
-pub fn on_completed(settled: &Settled) -> Completion {
+pub fn on_completed(settlement: &Settlement, settled: &Settled) -> Completion {
+    // Without a claim, another owner's completion is no takeover.
+    let is_claimed = matches!(settlement.settling, Settling::Complete { .. });
     match settled {
         Settled::Written => Completion::Recorded,
-        Settled::Refused(Some(item)) if item.status == Status::Completed => Completion::Recorded,
+        Settled::Refused(Some(item)) if item.status == Status::Completed => {
+            match is_claimed && item.owner != Some(settlement.owner) {
+                true => Completion::RecordedByAnother,
+                false => Completion::Recorded,
+            }
+        }
         Settled::Refused(_) => Completion::LeaseLost,
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::idempotency::{
-    Admission, CommitsWith, Conclusion, Deadline, Driver, Ending, OtherId, Refusal, Retry,
+    Admission, CommitsWith, Completion, Conclusion, Deadline, Driver, OtherId, PendingSettlement,
+    Refusal, Retry,
 };
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::store::{Answers, Claim, StoreError, StoreErrorKind};
@@ -65,8 +66,8 @@ impl<'a> KeyedWork<'a> {
             .completion(&self.claim, data, CommitsWith::Nothing);
         let settled = self.settle(&ending, usize::MAX).await;
         match settled.map_err(RunError::NotRecorded)? {
-            Conclusion::Recorded => Ok(()),
-            Conclusion::RecordedByAnother => {
+            Conclusion::Completed(Completion::Recorded) => Ok(()),
+            Conclusion::Completed(Completion::RecordedByAnother) => {
                 tracing::warn!(
                     target: "sqs_once::run",
                     "another worker had taken over the key, and completed it: its effect may have happened twice"
@@ -92,7 +93,11 @@ impl<'a> KeyedWork<'a> {
         Instant::now() >= self.deadline.cancel_at
     }
 
-    async fn settle(&self, ending: &Ending, tries: usize) -> Result<Conclusion, StoreError> {
+    async fn settle(
+        &self,
+        ending: &PendingSettlement,
+        tries: usize,
+    ) -> Result<Conclusion, StoreError> {
         let ending = [ending];
         let ask = || self.driver.settle(&ending);
         self.retried(self.deadline.answer_by, tries, ask).await

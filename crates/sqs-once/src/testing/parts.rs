@@ -62,7 +62,7 @@ impl Record {
             key: Arc::new(key),
             fence: Fence::first(BEGINNING),
             transaction: None,
-            cancelled_at: Instant::now() + TIMEOUT - Duration::from_secs(1),
+            cancel_at: Instant::now() + TIMEOUT - Duration::from_secs(1),
             state,
         }
     }

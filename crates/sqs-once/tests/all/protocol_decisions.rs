@@ -179,15 +179,23 @@ fn a_look_up_runs_unless_a_valid_completion_or_an_unknown_status_stands_there() 
 
 #[test]
 fn a_completion_is_acknowledged_only_if_one_is_on_record() {
-    assert_eq!(on_completed(&Settled::Written), Completion::Recorded);
-    assert_eq!(on_completed(&Settled::Refused(None)), Completion::LeaseLost);
-    for item in items() {
-        let expected = match item.status {
-            Status::Completed => Completion::Recorded,
-            Status::InProgress | Status::Unknown(_) => Completion::LeaseLost,
-        };
-        let settled = Settled::Refused(Some(Box::new(item)));
-        assert_eq!(on_completed(&settled), expected);
+    let recording = Settling::Record(recording());
+    for settling in [Settling::complete(NOW, None), recording.clone()] {
+        let is_claimed = settling != recording;
+        let settlement = settled_by_me(settling);
+        let decided = |settled| on_completed(&settlement, &settled);
+        assert_eq!(decided(Settled::Written), Completion::Recorded);
+        assert_eq!(decided(Settled::Refused(None)), Completion::LeaseLost);
+        for item in items() {
+            let expected = match item.status {
+                Status::Completed if is_claimed && item.owner != Some(ME) => {
+                    Completion::RecordedByAnother
+                }
+                Status::Completed => Completion::Recorded,
+                Status::InProgress | Status::Unknown(_) => Completion::LeaseLost,
+            };
+            assert_eq!(decided(Settled::Refused(Some(Box::new(item)))), expected);
+        }
     }
 }
 

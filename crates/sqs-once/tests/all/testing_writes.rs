@@ -6,8 +6,9 @@ use crate::support::{Transaction, assert_contains};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde::{Deserialize, Serialize};
 use sqs_once::policy::Disposition;
-use sqs_once::testing::{Bench, Event};
-use sqs_once::{HandlerError, Writes};
+use sqs_once::store::StoreErrorKind;
+use sqs_once::testing::{Bench, Event, Operation};
+use sqs_once::{Batch, HandlerError, Writes};
 
 #[derive(Deserialize, Serialize)]
 struct Order {
@@ -60,6 +61,33 @@ async fn a_condition_of_a_write_that_is_none_waits_for_one() {
     bench.store().fail_condition(2, 1);
     bench.run(&event).await.assert_processed("m-1");
     assert_eq!(bench.store().writes().len(), 2);
+}
+
+/// The type of a batch handler does not reveal that its records end with `Writes`.
+#[tokio::test(start_paused = true)]
+async fn writes_of_a_batch_handler_that_were_denied_did_not_commit_and_the_other_records_go_on() {
+    let reserve_all = async |orders: Batch<Order>| {
+        let mut outcome = orders.outcome();
+        for record in orders.iter() {
+            let id = || AttributeValue::S(record.payload().id.clone());
+            let put = Put::builder().table_name("orders").item("id", id());
+            outcome.ended(record, Writes::new().put_item(put.build()?));
+        }
+        Ok::<_, HandlerError>(outcome)
+    };
+    let consumer = sqs_once::consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .batch_handler(reserve_all);
+    let bench = Bench::new(consumer);
+    let orders = ["o-1", "o-2"].map(|id| Order { id: id.to_owned() });
+    let (store, denied) = (bench.store(), StoreErrorKind::AccessDenied);
+    store.fail(Operation::Complete, denied, 1);
+    let answer = bench.run(&Event::new(&orders)).await;
+    answer
+        .assert_failed("m-1")
+        .assert_reason("m-1", "its effect did not commit: the store denies access")
+        .assert_processed("m-2");
+    assert_eq!(store.writes().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

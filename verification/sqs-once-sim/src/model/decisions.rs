@@ -183,8 +183,8 @@ pub(super) fn settle(
                 true => Settled::Written,
                 false => Settled::Refused(existing.map(Box::new)),
             };
-            match on_completed(&settled) {
-                Completion::Recorded => Verdict::Done,
+            match on_completed(&settlement, &settled) {
+                Completion::Recorded | Completion::RecordedByAnother => Verdict::Done,
                 Completion::LeaseLost => Verdict::Failed,
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::failed::{AfterDeadLetter, Cause};
 use crate::handler::{Done, HandlerError, IdempotencyToken};
-use crate::idempotency::{CommitsWith, Conclusion, Refusal};
+use crate::idempotency::{CommitsWith, Completion, Conclusion, Refusal};
 use crate::report::{Outcome, Report};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -13,8 +13,8 @@ use crate::time::Timestamp;
 use super::super::engine::{FifoFailure, PayloadMismatch};
 use super::super::handling::Failure;
 use super::super::hooks::{Hook, HookCall, Hooked, RecordEnd};
-use super::super::moving::Terminal;
-use super::super::settling::Answered;
+use super::super::moving::DeadLetterMove;
+use super::super::settling::Concluded;
 use super::{Finished, Owned, Run};
 
 /// Why the rest of a FIFO message group returns to the queue.
@@ -87,10 +87,10 @@ impl<'a> Run<'a> {
         if !was_cancelled {
             self.release(owned.as_ref().map(|owned| &owned.claim));
         }
-        self.failed(record, failure);
+        self.end_failed(record, failure);
     }
 
-    fn failed(&mut self, record: usize, failure: Failure) {
+    fn end_failed(&mut self, record: usize, failure: Failure) {
         let report = Report::new(Outcome::Failed).because(failure.to_string());
         let report = match failure {
             Failure::Terminal(cause) => return self.end_terminal(record, cause),
@@ -117,6 +117,7 @@ impl<'a> Run<'a> {
                     (None, Some(transaction)) => CommitsWith::Transaction(transaction),
                     (None, None) => CommitsWith::Nothing,
                 };
+                self.records[record].commits_effect = !matches!(work, CommitsWith::Nothing);
                 let completion = self.engine.idempotency.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);
             }
@@ -125,26 +126,31 @@ impl<'a> Run<'a> {
                 let error = HandlerError::terminal(
                     "its writes commit with the record of a business key, and it has none",
                 );
-                self.failed(record, Failure::of(&error));
+                self.end_failed(record, Failure::of(&error));
             }
             None => self.end_done(record, Report::new(Outcome::Processed)),
         }
     }
 
-    pub(super) fn settled(&mut self, answered: Vec<Answered>) {
+    pub(super) fn settled(&mut self, answered: Vec<Concluded>) {
         for (record, answer) in answered {
             if let Err(error) = &answer {
                 self.ledger.log_once(error);
                 // An effect that can't be recorded would repeat with every delivery, so no further handler starts. An
                 // effect that commits with its record has not happened, and the refusal may concern this record alone.
-                let repeats = !self.engine.idempotency.commits_effects();
-                if error.is_permanent() && repeats && self.returning.is_none() {
+                let commits_effect = match record {
+                    Some(record) => self.records[record].commits_effect,
+                    None => self.engine.idempotency.commits_effects(),
+                };
+                if error.is_permanent() && !commits_effect && self.returning.is_none() {
                     self.return_rest("completions can't be recorded: it was not started");
                 }
             }
             let Some(record) = record else { continue };
             match answer {
-                Ok(Conclusion::Recorded) => self.end_done(record, Report::new(Outcome::Processed)),
+                Ok(Conclusion::Completed(Completion::Recorded)) => {
+                    self.end_done(record, Report::new(Outcome::Processed))
+                }
                 Ok(Conclusion::Refused(refusal)) => self.refused(record, refusal),
                 Ok(Conclusion::Conflict {
                     disposition,
@@ -155,22 +161,22 @@ impl<'a> Run<'a> {
                         self.settler.push(None, release);
                     }
                     let error = HandlerError::new(disposition, reason);
-                    self.failed(record, Failure::of(&error));
+                    self.end_failed(record, Failure::of(&error));
                 }
-                Ok(Conclusion::RecordedByAnother) => {
+                Ok(Conclusion::Completed(Completion::RecordedByAnother)) => {
                     self.ledger.tally().leases_lost += 1;
                     self.records[record]
                         .warnings
                         .push(COMPLETED_BY_ANOTHER.to_owned());
                     self.end_done(record, Report::new(Outcome::Processed));
                 }
-                Ok(Conclusion::LeaseLost) => {
+                Ok(Conclusion::Completed(Completion::LeaseLost)) => {
                     self.ledger.tally().leases_lost += 1;
                     let reason = "the handler succeeded, but another worker had taken over its key";
                     self.end(record, Report::new(Outcome::Failed).because(reason));
                 }
                 Err(error) => {
-                    let reason = match self.engine.idempotency.commits_effects() {
+                    let reason = match self.records[record].commits_effect {
                         true => uncommitted(&error),
                         false => format!(
                             "the handler succeeded, but that could not be recorded: {}",
@@ -201,7 +207,7 @@ impl<'a> Run<'a> {
             (self.engine.failed.dead_letters.as_deref(), self.stopped)
         {
             let message = Arc::clone(&self.ledger.messages[record]);
-            return self.moving.push(Terminal {
+            return self.moving.push(DeadLetterMove {
                 dead_letters,
                 record,
                 message,
@@ -319,7 +325,7 @@ impl<'a> Run<'a> {
     pub(super) fn return_rest(&mut self, reason: &'static str) {
         self.returning = Some(reason);
         self.claimer.stopped = true;
-        for startable in std::mem::take(&mut self.claimed) {
+        for startable in std::mem::take(&mut self.startable) {
             let claim = startable.owned.as_ref().map(|owned| &owned.claim);
             self.return_unstarted(startable.record, claim, reason);
         }

@@ -59,7 +59,7 @@ impl Run<'_> {
 
     /// Makes the call when every claim is decided or the time for claims is over. An idle claimer has decided all claims.
     pub(super) fn start_together(&mut self) {
-        // Once every record has ended, is claimed, or follows a claimed one, no pending move or hook stops a group.
+        // An open record that is neither claimed nor a follower may still stop its group.
         let followers = || {
             self.records
                 .iter()
@@ -67,7 +67,7 @@ impl Run<'_> {
                 .sum::<usize>()
         };
         let is_order_decided =
-            || !self.ledger.is_fifo || self.ledger.open() == self.claimed.len() + followers();
+            || !self.ledger.is_fifo || self.ledger.open() == self.startable.len() + followers();
         let is_decided = self.claimer.is_idle() && is_order_decided();
         let claims_over = self.together.as_ref().is_some_and(|call| call.claims_over);
         if !is_decided && !claims_over {
@@ -92,11 +92,11 @@ impl Run<'_> {
             }
         }
         let span = error_span!("batch", records = records.len());
-        let parts = |cancelled_at| BatchParts {
-            cancelled_at,
+        let parts = |cancel_at| BatchParts {
+            cancel_at,
             state: (),
         };
-        let call = move |cancelled_at| batch_call(records, parts(cancelled_at));
+        let call = move |cancel_at| batch_call(records, parts(cancel_at));
         let limit = self.engine.record_timeout;
         let running = self.running.part();
         let handling = Handling::new(call, running.clone(), self.deadline.cancel_at, limit);
@@ -131,7 +131,7 @@ impl Run<'_> {
     /// Takes the claimed records, in the batch's order. Leaves out records after a record that stops, or may stop,
     /// their FIFO message group.
     fn take_startables(&mut self) -> Vec<Startable> {
-        let claimed = std::mem::take(&mut self.claimed).into_iter();
+        let claimed = std::mem::take(&mut self.startable).into_iter();
         let mut claimed: BTreeMap<_, _> = claimed.map(|one| (one.record, one)).collect();
         if !self.ledger.is_fifo {
             return claimed.into_values().collect();
@@ -141,7 +141,7 @@ impl Run<'_> {
         let mut stopped = HashMap::new();
         for (record, message) in ledger.messages.iter().enumerate() {
             let group = message.group_id();
-            if let Some(report) = ledger.outcome(record) {
+            if let Some(report) = ledger.report(record) {
                 if !self.group_goes_on(&report) {
                     let behind = Report::untried(AFTER_FAILED).wait(report.wait);
                     stopped.entry(group).or_insert(behind);

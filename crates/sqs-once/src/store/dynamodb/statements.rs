@@ -10,7 +10,7 @@ use crate::store::{Fence, Settlement, Settling};
 
 use super::layout::{TableKey, TableLayout};
 use super::table::{COMPLETED, IN_PROGRESS, Table, expiration, number, text};
-use super::updates::NewItem;
+use super::updates::WrittenItem;
 
 /// The maximum number of parameters: two key attributes and all other attributes of an item.
 const PARAMETERS: usize = 9;
@@ -73,7 +73,7 @@ impl Texts {
 
 impl Table {
     /// Creates the `INSERT` of a claim, a recording or a commit, for a key without an item.
-    pub(super) fn insert(&self, new: &NewItem<'_>) -> BatchStatementRequest {
+    pub(super) fn insert(&self, new: &WrittenItem<'_>) -> BatchStatementRequest {
         let [lease, fingerprint, data] = [
             new.lease_until.is_some(),
             new.fingerprint.is_some(),
@@ -117,7 +117,7 @@ impl Table {
                 &self.texts.release
             }
             Settling::Record(recording) | Settling::Commit(recording) => {
-                return self.insert(&NewItem::recording(settlement, recording));
+                return self.insert(&WrittenItem::recording(settlement, recording));
             }
         };
         let shown = ReturnValuesOnConditionCheckFailure::AllOld;

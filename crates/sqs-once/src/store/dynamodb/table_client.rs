@@ -21,7 +21,7 @@ use crate::store::{
 
 use super::errors;
 use super::table::Table;
-use super::updates::NewItem;
+use super::updates::WrittenItem;
 
 /// The number of times that a claim or a commit is sent if its refusals contain no item.
 pub(super) const TRIES: usize = 2;
@@ -96,7 +96,7 @@ impl TableClient {
     async fn insert_batch(&self, claims: &[Claim]) -> Answers<Claimed> {
         let inserts = claims
             .iter()
-            .map(|claim| self.table.insert(&NewItem::from(claim)));
+            .map(|claim| self.table.insert(&WrittenItem::from(claim)));
         let results = match self.execute(inserts.collect()).await {
             Ok(results) => results,
             Err(error) => return vec![Err(error); claims.len()],

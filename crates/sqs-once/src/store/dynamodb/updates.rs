@@ -39,8 +39,9 @@ const ADMITS_COMMIT: &str = "attribute_not_exists(#id) \
      OR (#status = :inprogress AND (#owner = :me OR #lease < :now \
          OR (attribute_not_exists(#lease) AND #expiration < :now_secs)))";
 
-/// The attributes that a claim or a recording writes. Both keep an item's fence, and a recording also its lease.
-pub(super) struct NewItem<'a> {
+/// The attributes that a claim or a recording writes, to a new item or over one. Both raise the fence; a recording keeps
+/// the lease.
+pub(super) struct WrittenItem<'a> {
     pub(super) id: &'a ItemId,
     pub(super) status: &'static str,
     pub(super) lease_until: Option<Timestamp>,
@@ -51,7 +52,7 @@ pub(super) struct NewItem<'a> {
     pub(super) data: Option<&'a str>,
 }
 
-impl<'a> From<&'a Claim> for NewItem<'a> {
+impl<'a> From<&'a Claim> for WrittenItem<'a> {
     fn from(claim: &'a Claim) -> Self {
         Self {
             id: &claim.id,
@@ -66,7 +67,7 @@ impl<'a> From<&'a Claim> for NewItem<'a> {
     }
 }
 
-impl<'a> NewItem<'a> {
+impl<'a> WrittenItem<'a> {
     pub(super) fn recording(settlement: &'a Settlement, recording: &'a Recording) -> Self {
         Self {
             id: &settlement.id,
@@ -134,7 +135,7 @@ impl ItemUpdate {
 impl Table {
     /// Creates the update of a claim, for a key that may have an item.
     pub(super) fn claim_update(&self, claim: &Claim) -> ItemUpdate {
-        let new = NewItem::from(claim);
+        let new = WrittenItem::from(claim);
         let over = |condition| {
             self.write_over(&new, condition)
                 .value(":now", number(claim.now.as_millis()))
@@ -181,12 +182,15 @@ impl Table {
                 .value(":inprogress", text(IN_PROGRESS))
                 .value(":lapsed", number(0)),
             Settling::Record(recording) => {
-                let new = NewItem::recording(settlement, recording);
+                let new = WrittenItem::recording(settlement, recording);
                 self.write_over(&new, ADMITS_RECORDING)
                     .name("#id", self.id_name())
             }
             Settling::Commit(recording) => self
-                .write_over(&NewItem::recording(settlement, recording), ADMITS_COMMIT)
+                .write_over(
+                    &WrittenItem::recording(settlement, recording),
+                    ADMITS_COMMIT,
+                )
                 .name("#id", self.id_name())
                 .name("#lease", &names.lease)
                 .value(":now", number(recording.now.as_millis())),
@@ -194,14 +198,14 @@ impl Table {
     }
 
     /// Creates the update of a claim or a recording whose condition reads the existing item.
-    fn write_over(&self, new: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
+    fn write_over(&self, new: &WrittenItem<'_>, condition: &'static str) -> ItemUpdate {
         self.write(new, condition)
             .value(":inprogress", text(IN_PROGRESS))
             .value(":completed", text(COMPLETED))
             .value(":now_secs", number(new.now.as_secs()))
     }
 
-    fn write(&self, new: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
+    fn write(&self, new: &WrittenItem<'_>, condition: &'static str) -> ItemUpdate {
         let names = &self.names;
         let mut set = vec![
             "#status = :status",

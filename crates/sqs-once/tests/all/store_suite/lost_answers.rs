@@ -70,11 +70,11 @@ async fn a_settlement_whose_answer_was_lost_is_sent_again_and_counts_once() {
             }
             network.wire.next([loss.clone()]);
             let sent = settlements(&claims, settling);
-            for settled in network.store.settle(&sent).await {
+            for (settlement, settled) in sent.iter().zip(network.store.settle(&sent).await) {
                 let settled = settled.unwrap();
                 match settling {
                     Settling::Release => assert_eq!(settled, Settled::Written),
-                    _ => assert_eq!(on_completed(&settled), Completion::Recorded),
+                    _ => assert_eq!(on_completed(settlement, &settled), Completion::Recorded),
                 }
             }
             let written = claims.iter().zip(&sent).map(|(claim, settlement)| {
