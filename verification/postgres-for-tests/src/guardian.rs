@@ -62,6 +62,13 @@ impl Guardian {
 
     /// Starts a server if none is running, and waits until it accepts connections.
     pub(crate) fn start(&mut self) -> Result<()> {
+        let server = self.spawn()?;
+        self.server = Some(server);
+        self.wait_until_ready(server)
+    }
+
+    /// Starts the command.
+    pub(crate) fn spawn(&mut self) -> Result<Pid> {
         let mut answer = String::new();
         self.orders
             .as_mut()
@@ -69,9 +76,7 @@ impl Guardian {
             .write_all(b"start\n")
             .and_then(|()| self.answers.read_line(&mut answer))
             .context("the server's guardian can't be run")?;
-        let server = answer.trim().parse::<Pid>().with_context(|| self.ended())?;
-        self.server = Some(server);
-        self.wait_until_ready(server)
+        answer.trim().parse().with_context(|| self.ended())
     }
 
     /// Kills the server and all its processes at once, like a machine failure.

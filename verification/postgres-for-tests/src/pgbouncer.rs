@@ -1,34 +1,25 @@
 //! A PgBouncer between a test and its server.
 
 use crate::error::{file, or_panic};
-use crate::guardian::{PAUSE, START_LIMIT, not_ready};
+use crate::guardian::{Guardian, PAUSE, START_LIMIT, not_ready};
 use crate::install::Installation;
 use crate::port::Port;
 use crate::server::Server;
 use crate::unprivileged::Unprivileged;
 use anyhow::{Context, Result, ensure};
-use std::fs::{self, Permissions};
-use std::io::Write;
+use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Instant;
-use tempfile::TempDir;
 
 /// The variable with the path of the program. `.ci/pgbouncer.py` downloads it; this crate does not.
 const PROGRAM: &str = "PGBOUNCER";
 
-/// Ends the program when standard input ends: when the test process closes it, or dies.
-const GUARDIAN: &str = r#""$@" <&- & read -r _; kill -KILL $!; wait"#;
-
 /// A PgBouncer with transaction pooling in front of a [`Server`]. Dropping it ends it.
 pub struct PgBouncer {
-    guardian: Child,
     port: Port,
-    _folder: TempDir,
+    _guardian: Guardian,
 }
 
 impl PgBouncer {
@@ -60,7 +51,6 @@ impl PgBouncer {
         let port = Port::take(&Installation::ready()?.ports())?;
         let folder = tempfile::tempdir().with_context(file(std::env::temp_dir()))?;
         let user = Unprivileged::find(folder.path(), program)?;
-        let log = folder.path().join("log");
         let settings = [
             "[databases]".to_owned(),
             format!("* = {}", server.for_pgbouncer()),
@@ -73,47 +63,25 @@ impl PgBouncer {
             "max_client_conn = 1000".to_owned(),
             format!("default_pool_size = {connections}"),
             format!("max_prepared_statements = {prepared}"),
-            format!("logfile = {}", log.display()),
         ];
         let path = folder.path().join("pgbouncer.ini");
         fs::write(&path, settings.join("\n")).with_context(file(&path))?;
-        // The program may run as another user.
-        let open = fs::set_permissions(folder.path(), Permissions::from_mode(0o777));
-        open.with_context(file(folder.path()))?;
+        user.own(folder.path())?;
 
-        let command = user.command(program);
-        let guardian = Command::new("sh")
-            .args(["-c", GUARDIAN, "guardian"])
-            .arg(command.get_program())
-            .args(command.get_args())
-            .args(["-q".as_ref(), path.as_os_str()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .context("sh can't be run")?;
-        let bouncer = Self {
-            guardian,
-            port,
-            _folder: folder,
-        };
+        let mut command = user.command(program);
+        command.arg(&path);
+        let folder = folder.keep();
+        let log = folder.join("log");
+        let mut guardian = Guardian::new(folder, &command)?;
+        guardian.spawn()?;
         let started = Instant::now();
-        while TcpStream::connect(("127.0.0.1", bouncer.port.number)).is_err() {
+        while TcpStream::connect(("127.0.0.1", port.number)).is_err() {
             ensure!(started.elapsed() <= START_LIMIT, not_ready(&log));
             thread::sleep(PAUSE);
         }
-        Ok(bouncer)
-    }
-}
-
-impl Drop for PgBouncer {
-    fn drop(&mut self) {
-        if let Some(mut orders) = self.guardian.stdin.take() {
-            // Closing the input has the same effect.
-            let _ = orders.write_all(b"end\n");
-        }
-        // This fails only if the guardian was already waited for, and then it has ended.
-        let _ = self.guardian.wait();
+        Ok(Self {
+            port,
+            _guardian: guardian,
+        })
     }
 }

@@ -9,56 +9,35 @@ use axum::extract::{Json, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::chance::Chance;
 use crate::history::History;
 use crate::killer::Killer;
 use crate::worker::Entry;
 
-pub(crate) struct Ledger {
-    pub(crate) url: String,
-    server: JoinHandle<()>,
-}
-
-impl Ledger {
-    pub(crate) async fn open(
-        history: Arc<History>,
-        killer: Arc<Killer>,
-        chance: Chance,
-    ) -> io::Result<Self> {
-        let desk = Arc::new(Desk {
-            history,
-            killer,
-            chance,
-        });
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let url = format!("http://{}", listener.local_addr()?);
-        let service = Router::new()
-            .route("/begun", post(begun))
-            .route("/effect", post(effect))
-            .with_state(desk);
-        let server = tokio::spawn(async move {
-            // `serve` never returns, because it retries failed accepts.
-            let _ = axum::serve(listener, service).await;
-        });
-        Ok(Self { url, server })
-    }
-}
-
-impl Drop for Ledger {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
+/// Opens the ledger, and returns its URL.
+pub(crate) async fn open(desk: Desk, servers: &mut JoinSet<()>) -> io::Result<String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let service = Router::new()
+        .route("/begun", post(begun))
+        .route("/effect", post(effect))
+        .with_state(Arc::new(desk));
+    servers.spawn(async move {
+        // `serve` never returns, because it retries failed accepts.
+        let _ = axum::serve(listener, service).await;
+    });
+    Ok(url)
 }
 
 /// Of 1,000 handlers, how many the ledger tells to retry later.
 const BUSY_IN_THOUSAND: usize = 20;
 
-struct Desk {
-    history: Arc<History>,
-    killer: Arc<Killer>,
-    chance: Chance,
+pub(crate) struct Desk {
+    pub(crate) history: Arc<History>,
+    pub(crate) killer: Arc<Killer>,
+    pub(crate) chance: Chance,
 }
 
 async fn begun(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) -> StatusCode {

@@ -4,7 +4,6 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 use sqs_once::Error;
@@ -54,7 +53,6 @@ async fn main() -> Result<ExitCode, Error> {
             environments: args.environments,
             faults_in_thousand: args.faults,
             seed: args.seed,
-            patience: Duration::from_secs(120),
         };
         let accounts = run(plan, |far| eprintln!("{far}")).await?;
         println!("{accounts}");

@@ -16,7 +16,7 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::chance::Chance;
@@ -70,11 +70,6 @@ pub(crate) struct Traffic {
 }
 
 /// The connection from one environment to one service.
-pub(crate) struct Network {
-    pub(crate) url: String,
-    server: JoinHandle<()>,
-}
-
 struct Way {
     environment: usize,
     to: String,
@@ -108,13 +103,14 @@ impl Traffic {
         let _ = in_flight.wait_for(|count| *count == 0).await;
     }
 
-    /// Connects an environment to the service at `to`.
+    /// Connects an environment to the service at `to`, and returns the URL of the connection.
     pub(crate) async fn way(
         self: &Arc<Self>,
         environment: usize,
         to: String,
         chance: Chance,
-    ) -> io::Result<Network> {
+        servers: &mut JoinSet<()>,
+    ) -> io::Result<String> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let way = Arc::new(Way {
@@ -124,7 +120,7 @@ impl Traffic {
             outage: Mutex::new(Instant::now()),
             traffic: Arc::clone(self),
         });
-        let server = tokio::spawn(async move {
+        servers.spawn(async move {
             loop {
                 // A failed accept loses only one connection.
                 let Ok((stream, _)) = listener.accept().await else {
@@ -140,13 +136,7 @@ impl Traffic {
                 });
             }
         });
-        Ok(Network { url, server })
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        self.server.abort();
+        Ok(url)
     }
 }
 

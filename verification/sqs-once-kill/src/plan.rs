@@ -58,11 +58,11 @@ pub struct Plan {
     pub faults_in_thousand: usize,
     /// The seed of the run's random decisions.
     pub seed: u64,
-    /// How long the run may make no progress before it is aborted.
-    pub patience: Duration,
 }
 
 impl Plan {
+    /// How long the run may make no progress before it is aborted.
+    pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
     /// The queue's visibility timeout: longer than a lease, so the lease has lapsed when a message is redelivered after
     /// a kill.

@@ -17,8 +17,8 @@ use crate::chance::Chance;
 use crate::environment::{Environment, Shared, counted};
 use crate::history::{History, REDRIVEN, name, number};
 use crate::killer::Killer;
-use crate::ledger::Ledger;
-use crate::network::{Network, Traffic};
+use crate::ledger::{self, Desk};
+use crate::network::Traffic;
 use crate::plan::{Plan, Way};
 use crate::report::story;
 use crate::worker::{COUNTERS, LEDGER_URL, Order, WAY};
@@ -47,24 +47,32 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts> {
         killer: Arc::clone(&killer),
         done: watch::Sender::new(false),
     });
-    let ledger = Ledger::open(history.clone(), killer.clone(), chance.part()).await?;
+    // Dropping the servers stops them.
+    let mut servers = JoinSet::new();
+    let desk = Desk {
+        history: Arc::clone(&history),
+        killer: Arc::clone(&killer),
+        chance: chance.part(),
+    };
+    let ledger = ledger::open(desk, &mut servers).await?;
     let faults = plan.faults_in_thousand;
     let traffic = Traffic::new(faults, Arc::clone(&history), Arc::clone(&killer));
 
-    let (mut environments, mut networks) = (JoinSet::new(), Vec::new());
+    let mut environments = JoinSet::new();
     for (number, kills) in kills.into_iter().enumerate() {
-        let dynamodb = shared.dynamodb.endpoint();
-        let to_dynamodb = traffic.way(number, dynamodb, chance.part()).await?;
-        let to_sqs = traffic.way(number, sqs.endpoint(), chance.part()).await?;
+        let mut way = async |to| traffic.way(number, to, chance.part(), &mut servers).await;
+        let urls = [
+            way(shared.dynamodb.endpoint()).await?,
+            way(sqs.endpoint()).await?,
+        ];
         let environment = Environment {
             number,
             shared: Arc::clone(&shared),
-            variables: variables(&plan, &ledger, &to_dynamodb, &to_sqs, &sqs),
+            variables: variables(&plan, &ledger, &urls, &sqs),
             kills,
             chance: chance.part(),
         };
         environments.spawn(environment.run());
-        networks.extend([to_dynamodb, to_sqs]);
     }
     let (drained, is_drained) = watch::channel(false);
     let chance = chance.part();
@@ -174,18 +182,17 @@ fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Resu
 
 fn variables(
     plan: &Plan,
-    ledger: &Ledger,
-    to_dynamodb: &Network,
-    to_sqs: &Network,
+    ledger: &str,
+    [to_dynamodb, to_sqs]: &[String; 2],
     sqs: &LocalSqs,
 ) -> Vec<(&'static str, String)> {
     let mut variables = vec![
-        ("AWS_ENDPOINT_URL_DYNAMODB", to_dynamodb.url.clone()),
-        ("AWS_ENDPOINT_URL_SQS", to_sqs.url.clone()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", to_dynamodb.clone()),
+        ("AWS_ENDPOINT_URL_SQS", to_sqs.clone()),
         ("SQS_ONCE_TABLE", TableDescription::default().name),
         ("SQS_ONCE_LEASE_MARGIN", Plan::LEASE_MARGIN.to_owned()),
         ("SQS_ONCE_DLQ_URL", sqs.url(plan.queues().1)),
-        (LEDGER_URL, ledger.url.clone()),
+        (LEDGER_URL, ledger.to_owned()),
         (WAY, plan.way.to_string()),
     ];
     if plan.way == Way::Unprotected {
@@ -234,10 +241,10 @@ async fn drain(
             seen = (acknowledged, deliveries);
             changed = Instant::now();
         }
-        if changed.elapsed() > shared.plan.patience {
+        if changed.elapsed() > Plan::PATIENCE {
             bail!(
                 "nothing happened for {:?}, and {left} messages are left in the queue; {}",
-                shared.plan.patience,
+                Plan::PATIENCE,
                 story_of_first(shared, sqs, queue)?
             );
         }

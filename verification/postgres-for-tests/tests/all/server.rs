@@ -1,7 +1,7 @@
 //! A server starts, keeps its data when it is killed, and cleans up.
 
 use postgres_for_tests::Server;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -17,6 +17,10 @@ async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
 
 async fn text(client: &Client, query: &str) -> String {
     client.query_one(query, &[]).await.unwrap().get(0)
+}
+
+async fn execute(client: &Client, statement: &str) {
+    client.batch_execute(statement).await.unwrap();
 }
 
 #[derive(Debug)]
@@ -83,10 +87,7 @@ async fn a_database_of_its_own_answers() {
     let server = Server::start();
     let (first, second) = (server.create_database(), server.create_database());
     let client = connect(&first).await.unwrap();
-    client
-        .batch_execute("CREATE TABLE orders (id text)")
-        .await
-        .unwrap();
+    execute(&client, "CREATE TABLE orders (id text)").await;
 
     assert_eq!(text(&client, "SELECT 'here'").await, "here");
     let other = connect(&second).await.unwrap();
@@ -99,18 +100,9 @@ async fn what_was_committed_survives_a_kill_and_what_was_not_does_not() {
     let server = Server::start();
     let url = server.create_database();
     let client = connect(&url).await.unwrap();
-    client
-        .batch_execute("CREATE TABLE orders (id text)")
-        .await
-        .unwrap();
-    client
-        .batch_execute("INSERT INTO orders VALUES ('committed')")
-        .await
-        .unwrap();
-    client
-        .batch_execute("BEGIN; INSERT INTO orders VALUES ('open')")
-        .await
-        .unwrap();
+    execute(&client, "CREATE TABLE orders (id text)").await;
+    execute(&client, "INSERT INTO orders VALUES ('committed')").await;
+    execute(&client, "BEGIN; INSERT INTO orders VALUES ('open')").await;
 
     server.kill();
 
@@ -118,10 +110,8 @@ async fn what_was_committed_survives_a_kill_and_what_was_not_does_not() {
     connect(&url).await.unwrap_err();
     server.restart();
     let client = connect(&url).await.unwrap();
-    assert_eq!(
-        text(&client, "SELECT string_agg(id, ', ') FROM orders").await,
-        "committed"
-    );
+    let orders = text(&client, "SELECT string_agg(id, ', ') FROM orders").await;
+    assert_eq!(orders, "committed");
 }
 
 #[tokio::test]
@@ -179,20 +169,16 @@ async fn two_servers_run_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_dropped_server_leaves_nothing() {
-    let server = Server::start();
-    let parts = Parts::of(&server.connection_string()).await;
-    drop(server);
-    parts.assert_gone();
-}
-
-#[tokio::test]
-async fn a_killed_and_dropped_server_leaves_nothing() {
-    let server = Server::start();
-    let parts = Parts::of(&server.connection_string()).await;
-    server.kill();
-    drop(server);
-    parts.assert_gone();
+async fn a_dropped_server_leaves_nothing_whether_it_runs_or_was_killed() {
+    for is_killed in [false, true] {
+        let server = Server::start();
+        let parts = Parts::of(&server.connection_string()).await;
+        if is_killed {
+            server.kill();
+        }
+        drop(server);
+        parts.assert_gone();
+    }
 }
 
 #[tokio::test]
@@ -204,22 +190,15 @@ async fn a_killed_test_process_leaves_nothing() {
         .spawn()
         .unwrap();
     let mut url = String::new();
-    BufReader::new(process.stdout.take().unwrap())
-        .read_line(&mut url)
-        .unwrap();
+    let mut stdout = BufReader::new(process.stdout.take().unwrap());
+    stdout.read_line(&mut url).unwrap();
     let parts = Parts::of(url.trim()).await;
 
     process.kill().unwrap();
 
     process.wait().unwrap();
     // The guardian also has this standard error open, and ends last.
-    let mut stderr = String::new();
-    process
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut stderr)
-        .unwrap();
+    let stderr = io::read_to_string(process.stderr.take().unwrap()).unwrap();
     assert_eq!(stderr, "");
     parts.assert_gone();
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use sqs_once_local::{NewMessage, Received, RecordLine};
 
 use super::{Accounts, Window, Wrong, account};
-use crate::history::{Close, History, name};
+use crate::history::Close::{self, AnswerLost, Deleted, Killed, Returned, TimedOut};
+use crate::history::{History, name};
 use crate::network::TrafficFault;
 use crate::plan::{Plan, Way};
 use crate::worker::{Entry, Order};
@@ -108,167 +109,110 @@ impl Tale {
         self
     }
 
+    /// Received, begun and done.
+    fn tried(self, process: usize) -> Self {
+        self.received(process).begun(process).effect(process)
+    }
+
     /// Received, done, recorded and acknowledged.
     fn done(self, process: usize) -> Self {
-        self.received(process)
-            .begun(process)
-            .effect(process)
-            .recorded()
-            .closed(process, Close::Deleted)
+        self.tried(process).recorded().closed(process, Deleted)
+    }
+
+    fn dead_letter(self) -> Self {
+        self.history.book().orders[0].dead_letters = 1;
+        self
     }
 
     fn account(&self, way: Way) -> Accounts {
         account(&plan(way), &self.history.book(), Duration::from_secs(1))
     }
+}
 
-    fn assert_adds_up(&self) -> Accounts {
-        let accounts = self.account(Way::ClaimFirst);
-        assert!(accounts.add_up(), "{accounts}");
-        accounts
+#[test]
+fn an_order_that_is_done_or_hopeless_adds_up() {
+    let dead = Tale::new().received(0).closed(0, Killed);
+    let killed = Tale::new().received(0).begun(0).closed(0, Killed);
+    let hopeless = Tale::of(true).received(0).closed(0, Deleted);
+    for (what, tale, effects, recovered) in [
+        ("done once", Tale::new().done(0), 1, 0),
+        ("killed before its effect", killed.done(1), 1, 1),
+        // A request of the killed process arrives late.
+        ("begun by a dead handler", dead.begun(0).done(1), 1, 1),
+        ("hopeless", hopeless.dead_letter(), 0, 0),
+    ] {
+        let accounts = tale.account(Way::ClaimFirst);
+        assert!(accounts.add_up(), "{what}: {accounts}");
+        let counted = (accounts.effects, accounts.recovered);
+        assert_eq!(counted, (effects, recovered), "{what}");
     }
+}
 
-    fn assert_wrong(&self, wrong: Wrong) {
-        let accounts = self.account(Way::ClaimFirst);
-        assert!(!accounts.add_up());
-        assert!(accounts.wrong(wrong) > 0, "no {wrong:?}: {accounts}");
+#[test]
+fn each_violation_is_seen() {
+    let (new, tried) = (Tale::new, || Tale::new().tried(0));
+    let hopeless = || Tale::of(true);
+    let unasked = new().received(0).recorded().closed(0, Deleted);
+    let unheard = tried().recorded().closed(0, AnswerLost);
+    let not_moved = hopeless().received(0).closed(0, Deleted);
+    let lost = vec![new(), unasked.effect(0), unheard, not_moved];
+    let unrecorded = vec![tried().closed(0, Deleted)];
+    let unexpected = vec![hopeless().done(0), new().done(0).effect(7)];
+    let misplaced = vec![new().done(0).dead_letter()];
+    // Before the effect, a request that went wrong explains nothing. A slow one never does.
+    let failed_before = new().fault(TrafficFault::AnswerLost).tried(0);
+    let duplicated = [
+        failed_before.closed(0, Returned),
+        tried().fault(TrafficFault::Slow).closed(0, Returned),
+        tried().closed(0, Returned),
+        tried().recorded().closed(0, Killed),
+        tried().logged(0, "processed", None).closed(0, Killed),
+        tried().closed(0, Deleted),
+    ];
+    let duplicated = duplicated.map(|tale| tale.done(1)).into();
+    let both = new().received(0).received(1).begun(0).begun(1);
+    let concurrent = vec![both.effect(0).done(2)];
+    let unfenced = vec![new().tried(1).closed(1, Killed).done(0)];
+    for (wrong, tales) in [
+        (Wrong::Lost, lost),
+        (Wrong::Unrecorded, unrecorded),
+        (Wrong::Unexpected, unexpected),
+        (Wrong::Misplaced, misplaced),
+        (Wrong::Duplicated, duplicated),
+        (Wrong::Concurrent, concurrent),
+        (Wrong::Unfenced, unfenced),
+    ] {
+        for (number, tale) in tales.iter().enumerate() {
+            let accounts = tale.account(Way::ClaimFirst);
+            assert!(!accounts.add_up(), "{wrong:?}, {number}");
+            let found = accounts.wrong(wrong);
+            assert!(found > 0, "{wrong:?}, {number}: {accounts}");
+        }
     }
+}
 
-    fn assert_repeated_through(&self, window: Window) {
-        let accounts = self.assert_adds_up();
+#[test]
+fn a_repetition_is_explained_by_what_came_between_the_effect_and_its_record() {
+    let tried = || Tale::new().tried(0);
+    let failed = tried().fault(TrafficFault::AnswerLost);
+    let late = tried().logged(0, "failed", Some("the deadline came"));
+    for (tale, window) in [
+        (tried().closed(0, Killed), Window::Killed),
+        (tried().closed(0, TimedOut), Window::TimedOut),
+        (failed.closed(0, Returned), Window::Unrecorded),
+        (late.closed(0, Returned), Window::Deadline),
+    ] {
+        let accounts = tale.done(1).account(Way::ClaimFirst);
+        assert!(accounts.add_up(), "{window:?}: {accounts}");
         assert_eq!(accounts.windows.get(&window), Some(&1), "{accounts}");
     }
-}
-
-#[test]
-fn an_order_that_is_done_once_adds_up() {
-    let accounts = Tale::new().done(0).assert_adds_up();
-    assert_eq!((accounts.effects, accounts.recovered), (1, 0));
-}
-
-#[test]
-fn an_order_whose_process_was_killed_before_its_effect_is_recovered() {
-    let killed = Tale::new().received(0).begun(0).closed(0, Close::Killed);
-    let accounts = killed.done(1).assert_adds_up();
-    assert_eq!((accounts.effects, accounts.recovered), (1, 1));
-}
-
-#[test]
-fn an_acknowledgement_before_the_effect_is_a_loss() {
-    let early = Tale::new().received(0).recorded().closed(0, Close::Deleted);
-    early.effect(0).assert_wrong(Wrong::Lost);
-}
-
-#[test]
-fn an_order_that_is_never_done_or_never_acknowledged_is_lost() {
-    Tale::new().assert_wrong(Wrong::Lost);
-    let unheard = Tale::new().received(0).begun(0).effect(0).recorded();
-    unheard
-        .closed(0, Close::AnswerLost)
-        .assert_wrong(Wrong::Lost);
-}
-
-#[test]
-fn an_acknowledgement_without_a_record_is_seen() {
-    let unrecorded = Tale::new().received(0).begun(0).effect(0);
-    unrecorded
-        .closed(0, Close::Deleted)
-        .assert_wrong(Wrong::Unrecorded);
-}
-
-#[test]
-fn an_effect_of_a_hopeless_order_and_one_of_no_delivery_are_unexpected() {
-    Tale::of(true).done(0).assert_wrong(Wrong::Unexpected);
-    Tale::new()
-        .done(0)
-        .effect(7)
-        .assert_wrong(Wrong::Unexpected);
-}
-
-#[test]
-fn a_hopeless_order_belongs_into_the_dead_letter_queue_and_no_other() {
-    let hopeless = Tale::of(true).received(0).closed(0, Close::Deleted);
-    hopeless.assert_wrong(Wrong::Lost);
-    hopeless.history.book().orders[0].dead_letters = 1;
-    hopeless.assert_adds_up();
-    let done = Tale::new().done(0);
-    done.history.book().orders[0].dead_letters = 1;
-    done.assert_wrong(Wrong::Misplaced);
-}
-
-#[test]
-fn a_repetition_is_explained_by_a_kill_or_a_timeout_before_the_record() {
-    for (close, window) in [
-        (Close::Killed, Window::Killed),
-        (Close::TimedOut, Window::TimedOut),
-    ] {
-        let cut_off = Tale::new().received(0).begun(0).effect(0).closed(0, close);
-        cut_off.done(1).assert_repeated_through(window);
-    }
-}
-
-#[test]
-fn a_repetition_is_explained_by_a_request_that_went_wrong_after_the_effect_and_by_none_before() {
-    let failed = |tale: Tale| tale.closed(0, Close::Returned).done(1);
-    let after = Tale::new().received(0).begun(0).effect(0);
-    failed(after.fault(TrafficFault::AnswerLost)).assert_repeated_through(Window::Unrecorded);
-    let before = Tale::new()
-        .fault(TrafficFault::AnswerLost)
-        .received(0)
-        .begun(0);
-    failed(before.effect(0)).assert_wrong(Wrong::Duplicated);
-    let slow = Tale::new().received(0).begun(0).effect(0);
-    failed(slow.fault(TrafficFault::Slow)).assert_wrong(Wrong::Duplicated);
-}
-
-#[test]
-fn a_repetition_is_explained_by_a_deadline_that_was_logged() {
-    let returned = Tale::new().received(0).begun(0).effect(0);
-    let late = returned.logged(0, "failed", Some("the deadline came"));
-    late.closed(0, Close::Returned)
-        .done(1)
-        .assert_repeated_through(Window::Deadline);
-}
-
-#[test]
-fn nothing_explains_the_repetition_of_what_was_on_record_logged_or_acknowledged() {
-    let effect = || Tale::new().received(0).begun(0).effect(0);
-    for repeated in [
-        effect().recorded().closed(0, Close::Killed),
-        effect()
-            .logged(0, "processed", None)
-            .closed(0, Close::Killed),
-        effect().closed(0, Close::Deleted),
-        effect().closed(0, Close::Returned),
-    ] {
-        repeated.done(1).assert_wrong(Wrong::Duplicated);
-    }
-}
-
-#[test]
-fn two_handlers_at_once_are_seen_and_one_after_a_dead_one_is_none() {
-    let both = Tale::new().received(0).received(1).begun(0).begun(1);
-    both.effect(0).done(2).assert_wrong(Wrong::Concurrent);
-    // A request of the killed process arrives late.
-    let dead = Tale::new().received(0).closed(0, Close::Killed).begun(0);
-    dead.done(1).assert_adds_up();
-}
-
-#[test]
-fn a_fence_that_does_not_grow_is_seen() {
-    let second = Tale::new().received(1).begun(1).effect(1);
-    let first = second.closed(1, Close::Killed).received(0).begun(0);
-    first
-        .effect(0)
-        .recorded()
-        .closed(0, Close::Deleted)
-        .assert_wrong(Wrong::Unfenced);
 }
 
 #[test]
 fn an_effect_that_the_table_counts_twice_is_seen() {
     let tale = Tale::new().received(0).recorded();
     tale.history.counted(0, 1);
-    let tale = tale.closed(0, Close::Deleted);
+    let tale = tale.closed(0, Deleted);
     for (times, adds_up) in [(1, true), (2, false), (0, false)] {
         tale.history.book().orders[0].counted = Some(times);
         let accounts = tale.account(Way::Transactional);

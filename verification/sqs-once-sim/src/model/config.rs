@@ -1,8 +1,8 @@
 //! The size of a model, and how much may go wrong in it.
 
-use super::mutant::Mutant;
 use super::properties;
 use super::state::Delivery;
+use crate::simulation::Mutant;
 use crate::way::Way;
 
 /// How often each kind of trouble may happen in one run, at any moment and in any order.

@@ -12,8 +12,8 @@ use sqs_once::store::{
 use sqs_once::time::Timestamp;
 
 use super::config::Config;
-use super::mutant::Mutant;
 use super::state::{Delivery, Item, Saw};
+use crate::simulation::Mutant;
 
 /// The time of tick 0. A released lease is the epoch, which is far earlier.
 const NOW: u64 = 1_000_000;
@@ -58,28 +58,9 @@ pub(super) fn claim(
         Saw::Current => store::Seen::Item(Some(Fence::from_stored(FENCE))),
         Saw::Stale => store::Seen::Item(Some(Fence::from_stored(FENCE - 1))),
     };
-    let admitted = match &existing {
-        Some(item) if config.has(Mutant::ClaimOverCompletion) => {
-            let mut in_progress = item.clone();
-            if in_progress.status == Status::Completed {
-                in_progress.status = Status::InProgress;
-                in_progress.lease_until = Some(Timestamp::default());
-            }
-            claim.finds_free(&in_progress)
-        }
-        Some(item) if config.has(Mutant::ClaimOverOwnRelease) => {
-            let mut another = claim.clone();
-            another.owner = Owner::from_bits(0);
-            another.finds_free(item)
-        }
-        Some(item) if config.has(Mutant::ClaimByFenceAlone) => {
-            claim.seen == store::Seen::Item(item.fence)
-        }
-        Some(item) if config.has(Mutant::ClaimByStateAlone) => {
-            claim.seen != store::Seen::Nothing && claim.finds_free(item)
-        }
-        existing => claim.admitted_by(existing.as_ref()),
-    };
+    let without = |item| config.mutant?.admits_claim(&claim, item);
+    let admitted = existing.as_ref().and_then(without);
+    let admitted = admitted.unwrap_or_else(|| claim.admitted_by(existing.as_ref()));
     if let Some(refused_by) = existing.as_ref().filter(|_| !admitted) {
         let is_own_copy = is_held_by(refused_by, owner);
         let answer = match config.has(Mutant::NoSelfRecognition) && is_own_copy {
@@ -100,7 +81,7 @@ pub(super) fn claim(
         return (written, false);
     }
     let mut item = claim.write(existing.as_ref());
-    if config.has(Mutant::FenceStands) && existing.is_some() {
+    if config.has(Mutant::FenceStays) && existing.is_some() {
         item.fence = Some(Fence::from_stored(FENCE));
     }
     let fence = item.fence.unwrap_or_default();
@@ -144,23 +125,10 @@ pub(super) fn settle(
             Ending::Commit(now) => Settling::Commit(recording(now)),
         },
     );
-    let unconditional = config.has(Mutant::Unconditional);
-    let anyone = match ending {
-        Ending::Complete => unconditional || config.has(Mutant::CompleteByAnyone),
-        Ending::Release => unconditional || config.has(Mutant::ReleaseByAnyone),
-        Ending::Record(_) => false,
-        Ending::Commit(_) => config.has(Mutant::CommitOverOwnCompletion),
-    };
-    let admitted = match &existing {
-        Some(item) if anyone => match ending {
-            Ending::Commit(_) if is_completed_by(item, owner) => true,
-            Ending::Commit(_) => settlement.admitted_by(Some(item)),
-            Ending::Release => unconditional || item.status == Status::InProgress,
-            _ => true,
-        },
-        existing => settlement.admitted_by(existing.as_ref()),
-    };
-    let deletes = unconditional || config.has(Mutant::ReleaseDeletes);
+    let without = |mutant: Mutant| mutant.admits_settlement(&settlement, existing.as_ref());
+    let admitted = config.mutant.and_then(without);
+    let admitted = admitted.unwrap_or_else(|| settlement.admitted_by(existing.as_ref()));
+    let deletes = config.mutant.is_some_and(Mutant::deletes_released);
     let item = match admitted {
         true if ending == Ending::Release && deletes => None,
         true => Some(encode(
@@ -213,10 +181,6 @@ fn refusal(refusal: Refusal) -> Verdict {
 
 fn is_held_by(item: &store::Item, owner: Delivery) -> bool {
     item.status == Status::InProgress && item.owner == Some(as_owner(owner))
-}
-
-fn is_completed_by(item: &store::Item, owner: Delivery) -> bool {
-    item.status == Status::Completed && item.owner == Some(as_owner(owner))
 }
 
 fn as_claim(owner: Delivery, now: i8, lease: i8) -> store::Claim {

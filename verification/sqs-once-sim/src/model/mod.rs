@@ -4,7 +4,6 @@ mod action;
 mod check;
 mod config;
 mod decisions;
-mod mutant;
 pub mod properties;
 mod state;
 mod step;
@@ -14,7 +13,6 @@ use stateright::{Model, Property};
 use action::Action;
 pub use check::{Verdict, check, until_broken};
 pub use config::{Config, Trouble};
-pub use mutant::Mutant;
 use state::World;
 
 struct Protocol {

@@ -235,7 +235,8 @@ impl World {
             account.claimed &= on_their_way;
         }
         // A lease that ended before every time that a claim may compare is simply over: how long ago does not matter.
-        let moments = requests.iter().filter_map(|one| one.ask.earliest());
+        let earliest_of = |mut ask: Ask| ask.times().map(|time| *time).min();
+        let moments = requests.iter().filter_map(|one| earliest_of(one.ask));
         let earliest = moments.chain(self.workers.iter().map(|one| one.skew)).min();
         let lapsed = earliest.unwrap_or(0) - 1;
         for item in self.items.iter_mut().chain(&mut self.open).flatten() {
@@ -251,33 +252,14 @@ impl World {
 }
 
 impl Ask {
-    /// The earliest time that the request contains.
-    fn earliest(&self) -> Option<i8> {
-        match *self {
-            Self::Claim { now, lease, .. } | Self::Begin { now, lease } => Some(now.min(lease)),
-            Self::Read { now } | Self::Record { now } | Self::Commit { now } => Some(now),
-            Self::Complete | Self::Release | Self::CommitTransaction => None,
-        }
-    }
-
-    /// The same request one tick later.
-    #[must_use]
-    pub(super) fn a_tick_later(self) -> Self {
-        match self {
-            Self::Claim { now, lease, seen } => Self::Claim {
-                now: now - 1,
-                lease: lease - 1,
-                seen,
-            },
-            Self::Begin { now, lease } => Self::Begin {
-                now: now - 1,
-                lease: lease - 1,
-            },
-            Self::Read { now } => Self::Read { now: now - 1 },
-            Self::Record { now } => Self::Record { now: now - 1 },
-            Self::Commit { now } => Self::Commit { now: now - 1 },
-            other => other,
-        }
+    /// The times that the request contains.
+    pub(super) fn times(&mut self) -> impl Iterator<Item = &mut i8> {
+        let times = match self {
+            Self::Claim { now, lease, .. } | Self::Begin { now, lease } => [Some(now), Some(lease)],
+            Self::Read { now } | Self::Record { now } | Self::Commit { now } => [Some(now), None],
+            Self::Complete | Self::Release | Self::CommitTransaction => [None, None],
+        };
+        times.into_iter().flatten()
     }
 }
 

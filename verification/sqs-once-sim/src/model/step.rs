@@ -3,8 +3,8 @@
 use super::action::Action;
 use super::config::Config;
 use super::decisions::{self, Ending, Verdict, Written};
-use super::mutant::Mutant;
 use super::state::{Ask, Delivery, End, Item, Message, Place, Request, Saw, Stage, Worker, World};
+use crate::simulation::Mutant;
 use crate::way::Way;
 
 /// Returns the state after an action.
@@ -104,7 +104,7 @@ impl Step<'_> {
             item.lease = item.lease.map(|lease| lease - 1);
         }
         for request in &mut world.requests {
-            request.ask = request.ask.a_tick_later();
+            request.ask.times().for_each(|time| *time -= 1);
         }
         for worker in &mut world.workers {
             if worker.stage != Stage::Idle {
@@ -382,7 +382,7 @@ impl Step<'_> {
 
     /// Claims in flight have now seen an outdated item of this key.
     fn raise_fence(&mut self, key: usize) {
-        if self.config.has(Mutant::FenceStands) {
+        if self.config.has(Mutant::FenceStays) {
             return;
         }
         for request in &mut self.world.requests {

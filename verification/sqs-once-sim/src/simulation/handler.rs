@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::counts::Count;
 use super::lambda::Environment;
+use super::process::Process;
 use super::transaction::Transaction;
 use super::witness::End;
 use super::world::World;
@@ -44,26 +45,30 @@ impl Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Script {
     Succeed,
-    FailBefore,
-    FailAfter,
-    PanicBefore,
-    PanicAfter,
+    Fail(When),
+    Panic(When),
     GiveUp,
-    HangBefore,
-    HangAfter,
+    Hang(When),
     /// The effect runs in code that cannot be cancelled.
     Block,
 }
 
+/// Before or after the effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Before,
+    After,
+}
+
 impl Script {
     const TROUBLE: [Self; 8] = [
-        Self::FailBefore,
-        Self::FailAfter,
-        Self::PanicBefore,
-        Self::PanicAfter,
+        Self::Fail(When::Before),
+        Self::Fail(When::After),
+        Self::Panic(When::Before),
+        Self::Panic(When::After),
         Self::GiveUp,
-        Self::HangBefore,
-        Self::HangAfter,
+        Self::Hang(When::Before),
+        Self::Hang(When::After),
         Self::Block,
     ];
 }
@@ -163,7 +168,7 @@ async fn work(
     };
     let script = script(world);
     pause(environment).await;
-    before(&running, process, script).await?;
+    act(&running, process, script, When::Before).await?;
     match effect {
         Effect::Together => {}
         Effect::Apart => {
@@ -185,7 +190,7 @@ async fn work(
             pause(environment).await;
         }
     }
-    after(&running, script).await?;
+    act(&running, process, script, When::After).await?;
     running.end(End::Done);
     Ok(())
 }
@@ -199,52 +204,41 @@ fn script(world: &World) -> Script {
     if world.is_troubled() && chance.once_in(6) {
         script = chance.pick(&Script::TROUBLE);
         world.count(match script {
-            Script::Succeed | Script::FailBefore | Script::FailAfter => Count::FailedHandlers,
-            Script::PanicBefore | Script::PanicAfter => Count::Panics,
+            Script::Succeed | Script::Fail(_) => Count::FailedHandlers,
+            Script::Panic(_) => Count::Panics,
             Script::GiveUp => Count::TerminalHandlers,
-            Script::HangBefore | Script::HangAfter => Count::Hangs,
+            Script::Hang(_) => Count::Hangs,
             Script::Block => Count::Blocks,
         });
     }
     script
 }
 
-async fn before(
+/// Does what the script has at this point.
+async fn act(
     running: &Running,
-    process: &super::process::Process,
+    process: &Process,
     script: Script,
+    when: When,
 ) -> Result<(), HandlerError> {
     match script {
-        Script::FailBefore => fail(running),
-        Script::PanicBefore => panic(running),
-        Script::GiveUp => {
+        Script::Fail(at) if at == when => {
+            running.end(End::Failed);
+            Err(HandlerError::retry("the simulation wants it"))
+        }
+        Script::Panic(at) if at == when => {
+            running.end(End::Failed);
+            // Panics without the message of the panic hook.
+            std::panic::resume_unwind(Box::new("the simulation wants it"))
+        }
+        Script::GiveUp if when == When::Before => {
             running.end(End::Failed);
             running.world.note(process, "handler gives up for good");
             Err(HandlerError::terminal("the simulation wants it"))
         }
-        Script::HangBefore => std::future::pending().await,
+        Script::Hang(at) if at == when => std::future::pending().await,
         _ => Ok(()),
     }
-}
-
-async fn after(running: &Running, script: Script) -> Result<(), HandlerError> {
-    match script {
-        Script::FailAfter => fail(running),
-        Script::PanicAfter => panic(running),
-        Script::HangAfter => std::future::pending().await,
-        _ => Ok(()),
-    }
-}
-
-fn fail(running: &Running) -> Result<(), HandlerError> {
-    running.end(End::Failed);
-    Err(HandlerError::retry("the simulation wants it"))
-}
-
-/// Panics without the message of the panic hook.
-fn panic(running: &Running) -> ! {
-    running.end(End::Failed);
-    std::panic::resume_unwind(Box::new("the simulation wants it"))
 }
 
 /// Sends the effect's request.

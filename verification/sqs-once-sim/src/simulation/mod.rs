@@ -82,6 +82,7 @@ mod store;
 mod table;
 mod timeline;
 mod transaction;
+mod wire;
 mod witness;
 mod world;
 

@@ -1,14 +1,15 @@
-//! Guards that can be switched off.
+//! Guards that can be switched off, in the simulation and in the model.
 
 use std::fmt;
 
 use clap::ValueEnum;
+use sqs_once::store::{Claim, Item, Seen, Settlement, Settling, Status};
 
 use super::options::Versions;
 use super::property::Property;
 use crate::way::{Way, name};
 
-/// A protocol guard that is switched off, to test that the simulation detects its absence.
+/// A protocol guard that is switched off, to test that the properties detect its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mutant {
     /// A completion overwrites any owner's claim.
@@ -63,6 +64,12 @@ pub enum Mutant {
     AcknowledgeBeforeSend,
     /// What other libraries do: no owner, an unconditional completion, and an unconditional deletion after a failure.
     Peers,
+    /// The effect is written before its record, in a separate write. Only the model has this mutant.
+    #[value(skip)]
+    EffectApart,
+    /// A message group continues after one of its records has failed. Only the model has this mutant.
+    #[value(skip)]
+    GroupGoesOn,
 }
 
 impl Mutant {
@@ -82,14 +89,14 @@ impl Mutant {
             | Self::NextEventTooEarly => Property::OneOwner,
             Self::ClaimOwnLapsed | Self::ClaimStateAlone => Property::EndedStaysEnded,
             Self::ReleaseDeletes | Self::FenceStays => Property::FencesGrow,
-            Self::CommitTwice | Self::CommitOverAll => Property::CommitsOnce,
+            Self::CommitTwice | Self::CommitOverAll | Self::EffectApart => Property::CommitsOnce,
             Self::BusyIsDone
             | Self::UnknownIsDone
             | Self::LostIsDone
             | Self::AcknowledgeBeforeSend => Property::NothingLost,
             Self::NoSelfRecognition => Property::OwnIsUsed,
             Self::NoDeadlineGuard => Property::AnswersInTime,
-            Self::NoFifo => Property::OrderKept,
+            Self::NoFifo | Self::GroupGoesOn => Property::OrderKept,
             Self::NoCoalescing => Property::RepeatsInWindows,
         }
     }
@@ -115,6 +122,44 @@ impl Mutant {
             Self::LookupIgnored | Self::NoCoalescing => Way::RecordAfter,
             _ => Way::ClaimFirst,
         }
+    }
+
+    /// Whether a store without this guard admits a claim over an item. `None` if the guard is not one of such claims.
+    pub(crate) fn admits_claim(self, claim: &Claim, item: &Item) -> Option<bool> {
+        let has_lapsed = item.lease_until < Some(claim.now);
+        let is_in_progress = item.status == Status::InProgress;
+        Some(match self {
+            Self::ClaimCompleted => has_lapsed,
+            Self::ClaimLeased => is_in_progress,
+            Self::ClaimOwnLapsed => is_in_progress && has_lapsed,
+            Self::ClaimFenceAlone => claim.seen == Seen::Item(item.fence),
+            Self::ClaimStateAlone => claim.seen != Seen::Nothing && claim.finds_free(item),
+            _ => return None,
+        })
+    }
+
+    /// Whether a store without this guard admits a settlement. `None` if the guard is not one of settlements.
+    pub(crate) fn admits_settlement(
+        self,
+        settlement: &Settlement,
+        item: Option<&Item>,
+    ) -> Option<bool> {
+        let is_in_progress = item.is_some_and(|item| item.status == Status::InProgress);
+        let is_mine = item.is_some_and(|item| item.owner == Some(settlement.owner));
+        match (self, &settlement.settling) {
+            (Self::CompleteOthers, Settling::Complete { .. }) => Some(item.is_some()),
+            (Self::ReleaseOthers, Settling::Release) => Some(is_in_progress),
+            (Self::CommitTwice, Settling::Commit(_)) => is_mine.then_some(true),
+            (Self::CommitOverAll, Settling::Commit(_)) => Some(true),
+            (Self::CommitOverClaims, Settling::Commit(_)) => is_in_progress.then_some(true),
+            (Self::Peers, Settling::Complete { .. } | Settling::Release) => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Whether a release deletes the item.
+    pub(crate) fn deletes_released(self) -> bool {
+        matches!(self, Self::ReleaseDeletes | Self::Peers)
     }
 }
 

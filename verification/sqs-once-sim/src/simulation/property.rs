@@ -2,58 +2,57 @@
 
 use std::fmt;
 
-/// A promise, checked at every step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use clap::ValueEnum;
+
+use crate::way::name;
+
+/// A promise, checked at every step, with its words in reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Property {
     /// A message leaves its queue only when its effect is recorded, or a copy of it is in the dead-letter queue.
+    #[value(name = "nothing is acknowledged that is neither on record nor a dead letter")]
     NothingLost,
     /// Once the weather is fair, every message finishes. Dead letters finish after they are redriven.
+    #[value(name = "every message is done once the weather is fair")]
     AllEnds,
     /// An effect that commits with its record happens once.
+    #[value(name = "an effect that commits with its record happens once")]
     CommitsOnce,
     /// Any other effect happens again only in one of the counted windows.
+    #[value(name = "an effect is repeated in counted windows only")]
     RepeatsInWindows,
     /// At most one handler of a key runs at a time, if keys are claimed.
+    #[value(name = "a key has one live owner at most")]
     OneOwner,
     /// Each claim of a key has a larger fence than all earlier ones.
+    #[value(name = "fences grow with every claim")]
     FencesGrow,
     /// The effects of a message group happen in the order of its messages.
+    #[value(name = "effects of a message group keep its order")]
     OrderKept,
     /// A settlement changes only its own claim.
+    #[value(name = "a stale owner changes nothing")]
     StaleChangesNothing,
     /// No handler runs for a key that was already recorded as completed when the handler was admitted.
+    #[value(name = "what is on record is not handled again")]
     RecordedIsOver,
     /// A claim that was released or completed never becomes active again.
+    #[value(name = "a claim that has ended does not come back")]
     EndedStaysEnded,
     /// The claim of a cancelled handler is left to lapse: its effect may be in flight.
+    #[value(name = "what a cancelled handler had claimed is left to lapse")]
     CancelledLapses,
     /// A worker that learns that it owns a claim runs the handler or releases the claim.
+    #[value(name = "a claim that its sender knows of is used or given back")]
     OwnIsUsed,
     /// A process answers before its deadline whatever its network does, unless it is frozen or its clock is behind.
+    #[value(name = "a process that is awake and whose clock is right answers before its deadline")]
     AnswersInTime,
 }
 
 impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NothingLost => {
-                "nothing is acknowledged that is neither on record nor a dead letter"
-            }
-            Self::AllEnds => "every message is done once the weather is fair",
-            Self::CommitsOnce => "an effect that commits with its record happens once",
-            Self::RepeatsInWindows => "an effect is repeated in counted windows only",
-            Self::OneOwner => "a key has one live owner at most",
-            Self::FencesGrow => "fences grow with every claim",
-            Self::OrderKept => "effects of a message group keep its order",
-            Self::StaleChangesNothing => "a stale owner changes nothing",
-            Self::RecordedIsOver => "what is on record is not handled again",
-            Self::EndedStaysEnded => "a claim that has ended does not come back",
-            Self::CancelledLapses => "what a cancelled handler had claimed is left to lapse",
-            Self::OwnIsUsed => "a claim that its sender knows of is used or given back",
-            Self::AnswersInTime => {
-                "a process that is awake and whose clock is right answers before its deadline"
-            }
-        })
+        f.write_str(&name(self))
     }
 }
 

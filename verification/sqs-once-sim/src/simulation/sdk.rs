@@ -1,22 +1,15 @@
 //! The store beneath the SDK: the real `DynamoDbStore` and the real client, with dynoxide as DynamoDB.
 
 use std::collections::BTreeSet;
-use std::fmt::{self, from_fn};
+use std::fmt::from_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
-use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition};
-use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{
-    BehaviorVersion, Credentials, Region, StalledStreamProtectionConfig,
-};
-use aws_sdk_dynamodb::{Client, Config};
-use aws_smithy_runtime_api::client::http::{
-    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
-};
+use aws_config::retry::RetryConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{Builder, retry::RetryPartition};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value as Json, json};
 use sqs_once::DynamoDbStore;
 use sqs_once::store::{Item, Owner};
@@ -28,6 +21,7 @@ use super::process::Process;
 use super::sdk_mutants::without_guard;
 use super::sdk_tables::{Answer, KEYS, Tables};
 use super::store::Backend;
+use super::wire;
 use super::world::World;
 
 /// The timeouts of `DynamoDbStore::from_env`.
@@ -83,37 +77,30 @@ impl Dynamo {
 pub(crate) fn backend(dynamo: Dynamo) -> Box<Backend> {
     let dynamo = Arc::new(dynamo);
     Box::new(move |world, process| {
-        let wire = Wire {
-            world: Arc::clone(world),
-            dynamo: Arc::clone(&dynamo),
-            process: process.clone(),
-        };
-        Box::new(DynamoDbStore::new(client(wire), KEYS))
+        let client = client(Arc::clone(world), Arc::clone(&dynamo), process.clone());
+        Box::new(DynamoDbStore::new(client, KEYS))
     })
 }
 
-fn client(wire: Wire) -> Client {
-    let retries = match wire.world.plan.resends {
+fn client(world: Arc<World>, dynamo: Arc<Dynamo>, process: Process) -> Client {
+    let retries = match world.plan.resends {
         // `tell` seeds the jitter.
         true => RetryConfig::standard(),
         false => RetryConfig::disabled(),
     };
-    let connector = SharedHttpConnector::new(wire);
-    let timeouts = TimeoutConfig::builder()
-        .operation_attempt_timeout(ATTEMPT)
-        .operation_timeout(OPERATION);
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static("eu-central-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "simulation"))
-        .http_client(http_client_fn(move |_, _| connector.clone()))
-        .timeout_config(timeouts.build())
-        .retry_config(retries)
-        // Requests of other schedules must not use up this schedule's retries.
-        .retry_partition(RetryPartition::custom("simulation").build())
-        // The protection reads the machine's clock, which is not simulated.
-        .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
-    Client::from_conf(config.build())
+    let serve = move |request: HttpRequest| {
+        let request = Request::of(&request);
+        serve(
+            Arc::clone(&world),
+            Arc::clone(&dynamo),
+            process.clone(),
+            request,
+        )
+    };
+    let settings = wire::settings(serve, ATTEMPT, Some(OPERATION), retries);
+    // Requests of other schedules must not use up this schedule's retries.
+    let partition = RetryPartition::custom("simulation").build();
+    Client::from_conf(Builder::from(&settings).retry_partition(partition).build())
 }
 
 #[derive(Clone)]
@@ -124,11 +111,9 @@ struct Request {
 
 impl Request {
     fn of(request: &HttpRequest) -> Self {
-        let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let body = request.body().bytes().unwrap_or_default();
         Self {
-            operation: target.rsplit('.').next().unwrap_or_default().to_owned(),
-            body: serde_json::from_slice(body).unwrap_or_default(),
+            operation: wire::operation(request).to_owned(),
+            body: wire::body(request),
         }
     }
 
@@ -191,48 +176,30 @@ impl Request {
     }
 }
 
-#[derive(Clone)]
-struct Wire {
+async fn serve(
     world: Arc<World>,
     dynamo: Arc<Dynamo>,
     process: Process,
-}
-
-impl fmt::Debug for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").finish_non_exhaustive()
-    }
-}
-
-impl HttpConnector for Wire {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let Self {
-            world,
-            dynamo,
-            process,
-        } = self.clone();
-        let request = Request::of(&request);
-        let (operation, keys) = (request.operation.clone(), request.keys(&world));
-        let named = from_fn(move |f| {
-            f.write_str(&operation)?;
-            keys.iter().try_for_each(|key| write!(f, " k{key}"))
-        });
-        HttpConnectorFuture::new(async move {
-            let carry_out = {
-                let (world, process, request) =
-                    (Arc::clone(&world), process.clone(), request.clone());
-                move || dynamo.carry_out(&world, &process, &request)
-            };
-            match world.network.pass(&process, named, carry_out).await {
-                Ok(answer) => Ok(response(answer.status, answer.body)),
-                Err(Broken::Connection) => Err(ConnectorError::io("the connection broke".into())),
-                Err(Broken::Throttled) => {
-                    Ok(refusal(json!({"__type": error("ThrottlingException")})))
-                }
-                Err(Broken::Conflict) => Ok(refusal(conflict(&request))),
-                Err(Broken::Failed) => Ok(response(500, String::new())),
-            }
-        })
+    request: Request,
+) -> Result<HttpResponse, ConnectorError> {
+    let (operation, keys) = (request.operation.clone(), request.keys(&world));
+    let named = from_fn(move |f| {
+        f.write_str(&operation)?;
+        keys.iter().try_for_each(|key| write!(f, " k{key}"))
+    });
+    let carry_out = {
+        let (world, process, request) = (Arc::clone(&world), process.clone(), request.clone());
+        move || dynamo.carry_out(&world, &process, &request)
+    };
+    match world.network.pass(&process, named, carry_out).await {
+        Ok(answer) => Ok(wire::answer(answer.status, answer.body)),
+        Err(Broken::Connection) => Err(wire::broken()),
+        Err(Broken::Throttled) => {
+            let throttled = json!({"__type": error("ThrottlingException")});
+            Ok(wire::answer(400, throttled))
+        }
+        Err(Broken::Conflict) => Ok(wire::answer(400, conflict(&request))),
+        Err(Broken::Failed) => Ok(wire::answer(500, "")),
     }
 }
 
@@ -250,13 +217,4 @@ fn conflict(request: &Request) -> Json {
 
 fn error(name: &str) -> String {
     format!("com.amazonaws.dynamodb.v20120810#{name}")
-}
-
-fn refusal(body: Json) -> HttpResponse {
-    response(400, body.to_string())
-}
-
-fn response(status: u16, body: String) -> HttpResponse {
-    let status = StatusCode::try_from(status).unwrap_or_else(|error| unreachable!("{error}"));
-    HttpResponse::new(status, body.into())
 }

@@ -1,19 +1,13 @@
 //! The part of SQS's API that the consumer uses: sending dead letters and changing visibility timeouts.
 
-use std::fmt::{self, from_fn};
+use std::fmt::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_sqs::config::http::{HttpRequest, HttpResponse};
-use aws_sdk_sqs::config::retry::RetryConfig;
-use aws_sdk_sqs::config::timeout::TimeoutConfig;
-use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region, StalledStreamProtectionConfig};
-use aws_sdk_sqs::{Client, Config};
-use aws_smithy_runtime_api::client::http::{
-    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
-};
+use aws_config::retry::RetryConfig;
+use aws_sdk_sqs::Client;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -22,84 +16,54 @@ use super::mutant::Mutant;
 use super::network::Broken;
 use super::process::Process;
 use super::queue::Place;
+use super::wire::{self, answer};
 use super::world::World;
 
 pub(crate) fn queue_url(name: &str) -> String {
     format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}")
 }
 
-/// A process's SQS client. Schedules must not share it, because its random numbers and its cached state would leak
-/// between them.
+/// A process's SQS client.
 pub(crate) fn client(world: &Arc<World>, process: &Process) -> Client {
-    let connector = SharedHttpConnector::new(Wire {
-        world: Arc::clone(world),
-        process: process.clone(),
-    });
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static("eu-central-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "simulation"))
-        .http_client(http_client_fn(move |_, _| connector.clone()))
-        .timeout_config(
-            TimeoutConfig::builder()
-                .operation_attempt_timeout(Duration::from_secs(1))
-                .build(),
-        )
-        .retry_config(RetryConfig::disabled())
-        // The protection reads the machine's clock, which is not simulated.
-        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-        .build();
-    Client::from_conf(config)
+    let (world, process) = (Arc::clone(world), process.clone());
+    let serve = move |request| serve(Arc::clone(&world), process.clone(), request);
+    let (timeout, retries) = (Duration::from_secs(1), RetryConfig::disabled());
+    Client::new(&wire::settings(serve, timeout, None, retries))
 }
 
-struct Wire {
+async fn serve(
     world: Arc<World>,
     process: Process,
-}
-
-impl fmt::Debug for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").finish_non_exhaustive()
+    request: HttpRequest,
+) -> Result<HttpResponse, ConnectorError> {
+    let is_send = wire::operation(&request) == "SendMessage";
+    let body = wire::body(&request);
+    let name = if is_send {
+        "sends a dead letter"
+    } else {
+        "keeps messages away"
+    };
+    let what = from_fn(move |f| f.write_str(name));
+    let carry_out = {
+        let world = Arc::clone(&world);
+        move || match is_send {
+            true => send(&world, &body),
+            false => change_visibility(&world, &body),
+        }
+    };
+    if is_send && world.mutant() == Some(Mutant::AcknowledgeBeforeSend) {
+        let on_its_way = async move { world.network.pass(&process, what, carry_out).await };
+        tokio::spawn(on_its_way);
+        return Ok(answer(200, json!({ "MessageId": "copy" })));
     }
-}
-
-impl HttpConnector for Wire {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let is_send = target.ends_with(".SendMessage");
-        let body = request.body().bytes().unwrap_or_default();
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        let (world, process) = (Arc::clone(&self.world), self.process.clone());
-        HttpConnectorFuture::new(async move {
-            let name = if is_send {
-                "sends a dead letter"
-            } else {
-                "keeps messages away"
-            };
-            let what = from_fn(move |f| f.write_str(name));
-            let carry_out = {
-                let world = Arc::clone(&world);
-                move || match is_send {
-                    true => send(&world, &body),
-                    false => change_visibility(&world, &body),
-                }
-            };
-            if is_send && world.mutant() == Some(Mutant::AcknowledgeBeforeSend) {
-                let (world, process) = (Arc::clone(&world), process.clone());
-                let on_its_way = async move { world.network.pass(&process, what, carry_out).await };
-                tokio::spawn(on_its_way);
-                return Ok(answer(200, &json!({ "MessageId": "copy" })));
-            }
-            match world.network.pass(&process, what, carry_out).await {
-                Ok(body) => Ok(answer(200, &body)),
-                Err(Broken::Connection) => Err(ConnectorError::io("the connection broke".into())),
-                Err(Broken::Throttled | Broken::Conflict) => Ok(answer(
-                    400,
-                    &json!({ "__type": "com.amazonaws.sqs#RequestThrottled" }),
-                )),
-                Err(Broken::Failed) => Ok(answer(500, &json!({}))),
-            }
-        })
+    match world.network.pass(&process, what, carry_out).await {
+        Ok(body) => Ok(answer(200, body)),
+        Err(Broken::Connection) => Err(wire::broken()),
+        Err(Broken::Throttled | Broken::Conflict) => {
+            let throttled = json!({ "__type": "com.amazonaws.sqs#RequestThrottled" });
+            Ok(answer(400, throttled))
+        }
+        Err(Broken::Failed) => Ok(answer(500, json!({}))),
     }
 }
 
@@ -144,9 +108,4 @@ fn change_visibility(world: &World, request: &Value) -> Value {
         done.push(json!({ "Id": entry["Id"] }));
     }
     json!({ "Successful": done, "Failed": [] })
-}
-
-fn answer(status: u16, body: &Value) -> HttpResponse {
-    let status = StatusCode::try_from(status).unwrap_or_else(|error| unreachable!("{error}"));
-    HttpResponse::new(status, body.to_string().into())
 }

@@ -4,9 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqs_once::key::ItemId;
-use sqs_once::store::{
-    Claim, Claimed, Committed, Item, Seen, Settled, Settlement, Settling, Status,
-};
+use sqs_once::store::{Claim, Claimed, Committed, Item, Settled, Settlement, Settling};
 
 use super::ids::{Ids, key_of, place_of};
 use super::mutant::Mutant;
@@ -36,9 +34,12 @@ impl Table {
         let (key, place) = (key_of(&claim.id), place_of(&claim.id));
         let mut items = self.items();
         let before = items[place].take();
-        if let Some(item) = &before
-            && !self.admits_claim(claim, item, is_old)
-        {
+        let admits = |item: &Item| match self.mutant.and_then(|one| one.admits_claim(claim, item)) {
+            Some(admits) => admits,
+            None if is_old => claim.finds_free(item),
+            None => claim.admitted_by(Some(item)),
+        };
+        if let Some(item) = before.as_ref().filter(|item| !admits(item)) {
             items[place].clone_from(&before);
             return Claimed::Refused(Box::new(item.clone()));
         }
@@ -55,19 +56,6 @@ impl Table {
         drop(witness);
         items[place] = Some(after);
         Claimed::Written { fence }
-    }
-
-    fn admits_claim(&self, claim: &Claim, item: &Item, is_old: bool) -> bool {
-        let has_lapsed = item.lease_until < Some(claim.now);
-        match self.mutant {
-            Some(Mutant::ClaimCompleted) => has_lapsed,
-            Some(Mutant::ClaimLeased) => item.status == Status::InProgress,
-            Some(Mutant::ClaimOwnLapsed) => item.status == Status::InProgress && has_lapsed,
-            Some(Mutant::ClaimFenceAlone) => claim.seen == Seen::Item(item.fence),
-            Some(Mutant::ClaimStateAlone) => claim.seen != Seen::Nothing && claim.finds_free(item),
-            _ if is_old => claim.finds_free(item),
-            _ => claim.admitted_by(Some(item)),
-        }
     }
 
     pub(crate) fn settle(&self, world: &World, settlement: &Settlement) -> Settled {
@@ -96,11 +84,13 @@ impl Table {
         let (key, place) = (key_of(&settlement.id), place_of(&settlement.id));
         let mut items = self.items();
         let before = items[place].take();
-        if !self.admits_settlement(settlement, before.as_ref()) {
+        let without = |mutant: Mutant| mutant.admits_settlement(settlement, before.as_ref());
+        let admits = self.mutant.and_then(without);
+        if !admits.unwrap_or_else(|| settlement.admitted_by(before.as_ref())) {
             items[place].clone_from(&before);
             return Settled::Refused(before.map(Box::new));
         }
-        let deletes = matches!(self.mutant, Some(Mutant::ReleaseDeletes | Mutant::Peers));
+        let deletes = self.mutant.is_some_and(Mutant::deletes_released);
         let after = match settlement.settling {
             Settling::Release if deletes => None,
             _ => Some(settlement.write(before.as_ref())),
@@ -113,22 +103,6 @@ impl Table {
         }
         items[place] = after;
         Settled::Written
-    }
-
-    fn admits_settlement(&self, settlement: &Settlement, item: Option<&Item>) -> bool {
-        let in_progress = item.is_some_and(|item| item.status == Status::InProgress);
-        match (self.mutant, &settlement.settling) {
-            (Some(Mutant::CompleteOthers), Settling::Complete { .. }) => item.is_some(),
-            (Some(Mutant::ReleaseOthers), Settling::Release) => in_progress,
-            (Some(Mutant::CommitTwice), Settling::Commit(_)) => {
-                let is_mine = item.is_some_and(|item| item.owner == Some(settlement.owner));
-                is_mine || settlement.admitted_by(item)
-            }
-            (Some(Mutant::CommitOverAll), Settling::Commit(_)) => true,
-            (Some(Mutant::CommitOverClaims), Settling::Commit(_)) if in_progress => true,
-            (Some(Mutant::Peers), Settling::Complete { .. } | Settling::Release) => true,
-            _ => settlement.admitted_by(item),
-        }
     }
 
     pub(crate) fn read(&self, world: &World, process: &Process, id: &ItemId) -> Option<Item> {

@@ -2,7 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "what was found is worth seeing")]
 
-use sqs_once_sim::model::{Config, Mutant, check, properties, until_broken};
+use sqs_once_sim::model::{Config, check, properties, until_broken};
+use sqs_once_sim::simulation::Mutant;
 
 #[test]
 fn every_small_model_holds() {
@@ -36,20 +37,20 @@ macro_rules! mutants {
 }
 
 mutants! {
-    a_completion_needs_its_owner: CompleteByAnyone in "claim-first-crash" breaks STALE_OWNERS_CHANGE_NOTHING;
-    a_release_needs_its_owner: ReleaseByAnyone in "claim-first-late" breaks STALE_OWNERS_CHANGE_NOTHING;
-    a_claim_looks_at_the_status: ClaimOverCompletion in "claim-first-crash" breaks RECORDED_IS_NOT_REPEATED;
-    a_claim_leaves_its_own_release_alone: ClaimOverOwnRelease in "claim-first-late" breaks NO_CLAIM_COMES_BACK;
-    a_claim_looks_at_more_than_the_fence: ClaimByFenceAlone in "claim-first-stale" breaks RECORDED_IS_NOT_REPEATED;
-    a_claim_looks_at_the_fence: ClaimByStateAlone in "claim-first-again" breaks NO_CLAIM_COMES_BACK;
+    a_completion_needs_its_owner: CompleteOthers in "claim-first-crash" breaks STALE_OWNERS_CHANGE_NOTHING;
+    a_release_needs_its_owner: ReleaseOthers in "claim-first-late" breaks STALE_OWNERS_CHANGE_NOTHING;
+    a_claim_looks_at_the_status: ClaimCompleted in "claim-first-crash" breaks RECORDED_IS_NOT_REPEATED;
+    a_claim_leaves_its_own_release_alone: ClaimOwnLapsed in "claim-first-late" breaks NO_CLAIM_COMES_BACK;
+    a_claim_looks_at_more_than_the_fence: ClaimFenceAlone in "claim-first-stale" breaks RECORDED_IS_NOT_REPEATED;
+    a_claim_looks_at_the_fence: ClaimStateAlone in "claim-first-again" breaks NO_CLAIM_COMES_BACK;
     a_claim_recognises_its_own_copy: NoSelfRecognition in "claim-first-crash" breaks NO_CLAIM_REFUSES_ITSELF;
     a_lease_has_a_margin: NoLeaseMargin in "claim-first-crash" breaks ONE_LIVE_OWNER;
     a_release_leaves_the_item: ReleaseDeletes in "claim-first-late" breaks NO_CLAIM_COMES_BACK;
     busy_is_not_done: BusyIsDone in "claim-first-crash" breaks ACKNOWLEDGED_IS_COMMITTED;
     unknown_is_not_done: UnknownIsDone in "claim-first-silent" breaks ACKNOWLEDGED_IS_COMMITTED;
-    a_fence_grows: FenceStands in "claim-first-crash" breaks FENCES_GROW;
-    a_commit_leaves_its_own_completion_alone: CommitOverOwnCompletion in "writes-late" breaks EXACTLY_ONCE;
+    a_fence_grows: FenceStays in "claim-first-crash" breaks FENCES_GROW;
+    a_commit_leaves_its_own_completion_alone: CommitTwice in "writes-late" breaks EXACTLY_ONCE;
     an_effect_commits_with_its_record: EffectApart in "writes-late" breaks EXACTLY_ONCE;
     a_group_stops_behind_a_failure: GroupGoesOn in "fifo-late" breaks ORDER_IS_KEPT;
-    unconditional_writes_undo_claims: Unconditional in "claim-first-crash" breaks STALE_OWNERS_CHANGE_NOTHING;
+    unconditional_writes_undo_claims: Peers in "claim-first-crash" breaks STALE_OWNERS_CHANGE_NOTHING;
 }

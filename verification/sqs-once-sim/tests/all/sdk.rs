@@ -1,45 +1,14 @@
 //! Whole consumers under simulated trouble, with the real store and the real client of DynamoDB's SDK.
 
-use std::thread;
-
 use clap::ValueEnum;
-use sqs_once_sim::simulation::{Campaign, Counts, Depth, Fault, Mutant, Options, Way, replay, run};
+use sqs_once_sim::simulation::{Depth, Fault, Mutant, Options, Way, replay, run};
+
+use crate::{counted, holds};
 
 fn beneath_the_sdk() -> Options {
     Options {
         depth: Depth::Sdk,
         ..Options::default()
-    }
-}
-
-#[test]
-fn a_seed_is_one_run_beneath_the_sdk() {
-    let options = beneath_the_sdk();
-    let told = move |seeds: Vec<u64>| -> Vec<Vec<String>> {
-        let alone = thread::spawn(move || {
-            let all = seeds.into_iter();
-            all.map(|seed| replay(seed, &options).timeline).collect()
-        });
-        alone.join().expect("it ends")
-    };
-    // Seed 5682 sends dead letters and retries them, so it depends on the random numbers and state of the SDK's
-    // clients.
-    let seeds: Vec<u64> = (100..140).chain([5682]).collect();
-    let each_alone: Vec<_> = seeds.iter().flat_map(|seed| told(vec![*seed])).collect();
-    let one_after_another = told(seeds.clone());
-    let mut backwards = told(seeds.into_iter().rev().collect());
-    backwards.reverse();
-    assert_eq!(each_alone, one_after_another);
-    assert_eq!(each_alone, backwards);
-    assert!(each_alone.iter().all(|timeline| timeline.len() > 3));
-}
-
-#[test]
-fn every_property_holds_beneath_the_sdk() {
-    let options = beneath_the_sdk();
-    for seed in 0..100 {
-        let told = run(seed, &options);
-        assert!(told.violation.is_none(), "{}", replay(seed, &options));
     }
 }
 
@@ -58,12 +27,6 @@ fn a_condition_that_is_taken_out_of_its_request_is_missed() {
         let violation = violation.unwrap_or_else(|| panic!("{mutant} survives"));
         assert_eq!(violation.property, mutant.breaks(), "{mutant}: {violation}");
     }
-}
-
-/// The sum of the counts whose names start like this.
-fn counted(counts: &Counts, start: &str) -> u64 {
-    let named = counts.named().filter(|(name, _)| name.starts_with(start));
-    named.map(|(_, count)| count).sum()
 }
 
 #[test]
@@ -100,8 +63,7 @@ fn writes_happen_exactly_once_in_any_storm_and_effects_apart_from_their_record_r
             way: Some(way),
             ..beneath_the_sdk()
         };
-        let campaign = Campaign::run(0..100, options, 2, |_, _| {});
-        assert!(campaign.failure.is_none(), "{campaign}");
+        let campaign = holds(0..100, options);
         assert!(counted(&campaign.counts, "fault: ") > 20, "{campaign}");
         counted(&campaign.counts, "effects repeated: ")
     };
