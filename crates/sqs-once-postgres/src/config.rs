@@ -356,10 +356,8 @@ mod tests {
     #[test]
     fn no_connection_waits_for_ever_and_each_says_whose_it_is() {
         let settings = from([("DATABASE_URL", "host=db user=u")]).unwrap();
-        assert_eq!(
-            settings.config.get_connect_timeout(),
-            Some(&CONNECT_TIMEOUT)
-        );
+        let timeout = settings.config.get_connect_timeout();
+        assert_eq!(timeout, Some(&CONNECT_TIMEOUT));
         assert_eq!(settings.config.get_application_name(), Some("sqs-once"));
         let url = "host=db user=u connect_timeout=9 application_name=billing";
         let settings = from([("DATABASE_URL", url)]).unwrap();

@@ -52,15 +52,12 @@ pub(crate) struct OutboxMessage {
 
 impl OutboxMessage {
     pub(crate) fn about(order: &OrderPlaced, now: SystemTime) -> Result<Self, serde_json::Error> {
-        let expires = now + KEPT;
+        let expires = (now + KEPT).duration_since(UNIX_EPOCH);
         Ok(Self {
             id: order.order_id.clone(),
             kind: "stock-reserved",
             body: serde_json::to_string(order)?,
-            expires_at: expires
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default()
-                .as_secs(),
+            expires_at: expires.unwrap_or_default().as_secs(),
         })
     }
 }

@@ -106,18 +106,12 @@ impl Payments {
 /// Converts an answer to the record's outcome: done, retryable or terminal.
 fn outcome(status: StatusCode, headers: &HeaderMap) -> Result<(), HandlerError> {
     let refused = Err(ChargeError::Answered(status));
-    match status.as_u16() {
-        200..300 => Ok(()),
-        408 | 425 | 429 => later(refused, headers),
-        400..500 => refused.terminal(),
-        _ => later(refused, headers),
-    }
-}
-
-fn later(refused: Result<(), ChargeError>, headers: &HeaderMap) -> Result<(), HandlerError> {
-    match retry_after(headers) {
-        Some(delay) => refused.retry_after(delay),
-        None => Ok(refused?),
+    let status = status.as_u16();
+    match (status, retry_after(headers)) {
+        (200..300, _) => Ok(()),
+        (400..500, _) if ![408, 425, 429].contains(&status) => refused.terminal(),
+        (_, Some(delay)) => refused.retry_after(delay),
+        (_, None) => Ok(refused?),
     }
 }
 

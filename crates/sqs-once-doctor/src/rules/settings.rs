@@ -37,25 +37,21 @@ pub(super) fn retention(deployment: &Deployment, consumer: Consumer<'_>) -> Opti
 pub(super) fn disabled(function: &Function) -> Option<Problem> {
     const NAME: &str = "SQS_ONCE_DISABLED";
     let field = function.variable(NAME);
-    let message = format!(
-        "The function {} recognises no duplicates.",
-        function.site.id
-    );
+    let id = &function.site.id;
+    let message = format!("The function {id} recognises no duplicates.");
     let is_set = field.known()?.eq_ignore_ascii_case("true");
     is_set.then(|| Problem::variable(field, function, NAME, "false", message))
 }
 
 pub(super) fn timeout_missing(function: &Function) -> Option<Problem> {
+    let id = &function.site.id;
     let problem = Problem::set(
         &function.timeout,
         &function.site,
         &["Timeout"],
         30,
         "timeout = 30",
-        format!(
-            "The function {} has no timeout of its own.",
-            function.site.id
-        ),
+        format!("The function {id} has no timeout of its own."),
     );
     // The right value depends on how long the function takes for a batch.
     let is_missing = function.uses_sqs_once() && function.timeout.is_missing();
@@ -67,12 +63,9 @@ pub(super) fn deadline_margin(function: &Function) -> Option<Problem> {
     let field = function.variable(NAME);
     let margin = duration(field.known()?)?;
     let timeout = function.timeout.or(Duration::from_secs(3))?;
-    let message = format!(
-        "The function {} stops {} before its deadline, and its timeout is {}.",
-        function.site.id,
-        words(margin),
-        words(timeout)
-    );
+    let (id, stops, ends) = (&function.site.id, words(margin), words(timeout));
+    let message =
+        format!("The function {id} stops {stops} before its deadline, and its timeout is {ends}.");
     (margin >= timeout).then(|| Problem::variable(field, function, NAME, "1s", message).by_hand())
 }
 
@@ -91,10 +84,8 @@ pub(super) fn password(
         true => (&Field::Missing, "DATABASE_URL"),
         false => (field, name.as_str()),
     };
-    let message = format!(
-        "The function {} has a password in {name}.",
-        function.site.id
-    );
+    let id = &function.site.id;
+    let message = format!("The function {id} has a password in {name}.");
     let mut problem = Problem::variable(field, function, variable, TOKEN, message);
     problem.place = place.clone();
     // The user must create the database user and grant the permission.

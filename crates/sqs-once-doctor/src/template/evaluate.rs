@@ -82,26 +82,21 @@ impl<'a> Evaluator<'a> {
 
     /// The values of a list. A scalar counts as a list of one. Unknown if the list or one of its values is unknown.
     pub(crate) fn list(&self, view: &View<'a>) -> Field<Vec<View<'a>>> {
-        let View::Node(node, path) = view else {
-            return match view {
-                View::Missing => Field::Missing,
-                _ => Field::Unknown,
-            };
+        let (node, path) = match view {
+            View::Missing => return Field::Missing,
+            View::Unknown => return Field::Unknown,
+            View::Node(node, path) => (node, path),
         };
         let Kind::Sequence { items, .. } = &node.kind else {
             return Field::Known(vec![view.clone()], place(node, path));
         };
-        let items = items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| {
-                let mut path = path.clone();
-                path.push(Step::Index(index));
-                self.resolve(item, path)
-            })
-            .filter(|item| !matches!(item, View::Missing))
-            .collect();
-        Field::Known(items, place(node, path))
+        let items = items.iter().enumerate().map(|(index, item)| {
+            let mut path = path.clone();
+            path.push(Step::Index(index));
+            self.resolve(item, path)
+        });
+        let items = items.filter(|item| !matches!(item, View::Missing));
+        Field::Known(items.collect(), place(node, path))
     }
 
     /// The value after its conditions. A condition with two equal branches has that value; any other is unknown.
@@ -214,8 +209,7 @@ impl<'a> Evaluator<'a> {
             return Some(target);
         }
         // ARNs and URLs end in the resource's name.
-        let is_long = text.starts_with("arn:") || text.starts_with("http");
-        let name = match is_long {
+        let name = match text.starts_with("arn:") || text.starts_with("http") {
             true => name_at_the_end(text),
             false => text,
         };

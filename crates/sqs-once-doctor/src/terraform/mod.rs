@@ -28,9 +28,8 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
         resources: &resources,
         resource,
     };
-    for resource in &resources.all {
-        let of = reader(resource);
-        match resource.kind {
+    for of in resources.all.iter().map(reader) {
+        match of.resource.kind {
             "aws_lambda_function" => deployment.functions.push(of.function()),
             "aws_lambda_event_source_mapping" => deployment.mappings.extend(of.mapping()),
             "aws_sqs_queue" => deployment.queues.push(of.queue()),
@@ -41,12 +40,11 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
         }
     }
     // Some configurations set the redrive policy in a separate resource.
-    for resource in &resources.all {
-        let is_redrive = resource.kind == "aws_sqs_queue_redrive_policy";
-        if !is_redrive && resource.kind != "aws_sqs_queue_policy" {
+    for of in resources.all.iter().map(reader) {
+        let is_redrive = of.resource.kind == "aws_sqs_queue_redrive_policy";
+        if !is_redrive && of.resource.kind != "aws_sqs_queue_policy" {
             continue;
         }
-        let of = reader(resource);
         let queue = of.target(&["queue_url"]);
         for it in &mut deployment.queues {
             match queue.known() {
@@ -253,13 +251,13 @@ impl<'a> Reader<'a> {
                     // For example an empty string, which means no policy.
                     return (Field::Missing, Field::Missing);
                 };
+                let known = Field::Known((), place);
                 let target = policy.get("deadLetterTargetArn").and_then(Value::as_str);
                 let target = target.map(|arn| self.resources.named(arn));
                 let count = policy.get("maxReceiveCount").and_then(number);
-                let (here, place) = (place.clone(), place);
                 (
-                    target.map_or(Field::Unknown, |target| Field::Known(target, here)),
-                    count.map_or(Field::Unknown, |count| Field::Known(count, place)),
+                    known.clone().and_then(|()| target),
+                    known.and_then(|()| count),
                 )
             }
         }

@@ -134,17 +134,16 @@ impl<F: Fixture> Case<'_, F> {
 
     /// Sends a claim that has seen the item. The store must refuse it, return the item, and change nothing.
     pub(super) async fn is_refused(&self, claim: &Claim) -> Refusal {
-        let over = Claim {
-            seen: self.seen().await,
-            ..claim.clone()
-        };
-        self.is_not_written(&over).await;
+        self.is_not_written(&self.over(claim).await).await;
         self.is_not_written(claim).await
     }
 
-    pub(super) async fn seen(&self) -> Seen {
+    /// Returns a claim that has seen the item.
+    pub(super) async fn over(&self, claim: &Claim) -> Claim {
+        let mut over = claim.clone();
         let item = self.item().await;
-        item.map_or(Seen::Nothing, |item| Seen::Item(item.fence))
+        over.seen = item.map_or(Seen::Nothing, |item| Seen::Item(item.fence));
+        over
     }
 
     /// Sends exactly this claim. The store must refuse it, return the item, and change nothing. The item may be free

@@ -3,14 +3,7 @@
 use crate::store::{Claim, Fence, Item, Seen, Settling, Status};
 
 use super::Fixture;
-use super::case::{Case, LEASE, NOW, RETENTION, SECOND, Suite, completion};
-
-async fn over<F: Fixture>(case: &Case<'_, F>, claim: &Claim) -> Claim {
-    Claim {
-        seen: case.seen().await,
-        ..claim.clone()
-    }
-}
+use super::case::{LEASE, NOW, RETENTION, SECOND, Suite, completion};
 
 pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let case = suite.case("a claim that has seen no item is refused by any item, even a free one");
@@ -23,7 +16,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     );
     let planted = case.granted(NOW).await;
     case.settles(&planted, Settling::Release).await;
-    let first = over(&case, &case.claim(NOW)).await;
+    let first = case.over(&case.claim(NOW)).await;
     for claim in [first.clone(), case.claim(NOW)] {
         case.runs(&claim).await;
         case.settles(&claim, Settling::Release).await;
@@ -34,7 +27,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
         .case("a late copy of a released claim changes nothing once another's lease has lapsed");
     case.granted(NOW).await;
     // The clock of this worker is ahead.
-    let first = over(&case, &case.claim(NOW + LEASE * 3)).await;
+    let first = case.over(&case.claim(NOW + LEASE * 3)).await;
     case.runs(&first).await;
     case.settles(&first, Settling::Release).await;
     case.runs(&case.claim(NOW)).await;
@@ -54,7 +47,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
         "a claim over a lapsed claim changes nothing after that completed without a new fence",
     );
     let slow = case.granted(NOW).await;
-    let later = over(&case, &case.claim(NOW + LEASE + SECOND)).await;
+    let later = case.over(&case.claim(NOW + LEASE + SECOND)).await;
     case.settles(&slow, completion(NOW + LEASE)).await;
     case.is_not_written(&later).await;
     case.is_duplicate(&later, None).await;
@@ -63,7 +56,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
         .case("a claim over a lapsed claim is written after that was released, because it is free");
     let slow = case.claim(NOW);
     let earlier = case.runs(&slow).await;
-    let later = over(&case, &case.claim(NOW + LEASE + SECOND)).await;
+    let later = case.over(&case.claim(NOW + LEASE + SECOND)).await;
     case.settles(&slow, Settling::Release).await;
     case.takes_over(&later, earlier).await;
 
@@ -88,7 +81,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let case = suite.case("a claim over an item that has been deleted is written as for a new key");
     let first = case.granted(NOW).await;
     case.settles(&first, Settling::Release).await;
-    let second = over(&case, &case.claim(NOW + SECOND)).await;
+    let second = case.over(&case.claim(NOW + SECOND)).await;
     case.delete().await;
     case.runs(&second).await;
     case.same("the item", &case.item().await, &Some(second.write(None)));

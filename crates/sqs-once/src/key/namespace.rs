@@ -132,21 +132,16 @@ impl ItemId {
     /// digits. They are the first digits of the key's hash if the id contains only a hash, or else of the whole id's
     /// SHA-256.
     pub fn short(&self) -> String {
+        let (namespace, key) = self.0.split_once('#').unwrap_or_default();
         let hashed;
-        let digest = match self.0.split_once('#') {
-            Some((_, key)) if is_digest(key) => key,
-            _ => {
+        let digest = match is_digest(key) {
+            true => key,
+            false => {
                 hashed = HexDigest::of(self.0.as_bytes());
                 hashed.as_str()
             }
         };
-        [self.namespace(), "#", &digest[..12]].concat()
-    }
-
-    fn namespace(&self) -> &str {
-        self.0
-            .split_once('#')
-            .map_or("", |(namespace, _)| namespace)
+        [namespace, "#", &digest[..12]].concat()
     }
 }
 

@@ -180,29 +180,19 @@ impl Object {
     }
 }
 
+/// Values that are JSON as they are.
+macro_rules! values {
+    ($($record:ident: $value:ty)*) => {$(
+        fn $record(&mut self, field: &Field, value: $value) {
+            self.field(field, |object| object.value(value));
+        }
+    )*};
+}
+
 impl Visit for Object {
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.field(field, |object| object.value(value));
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.field(field, |object| object.value(value));
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.field(field, |object| object.value(value));
-    }
-
-    fn record_i128(&mut self, field: &Field, value: i128) {
-        self.field(field, |object| object.value(value));
-    }
-
-    fn record_u128(&mut self, field: &Field, value: u128) {
-        self.field(field, |object| object.value(value));
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.field(field, |object| object.value(value));
+    values! {
+        record_f64: f64 record_i64: i64 record_u64: u64
+        record_i128: i128 record_u128: u128 record_bool: bool
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
