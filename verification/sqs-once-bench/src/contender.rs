@@ -96,6 +96,12 @@ impl Contender {
         ]
     }
 
+    /// The contenders with these names, in the order of [`all`](Self::all).
+    pub(crate) fn named(names: &[&str]) -> impl Iterator<Item = Self> {
+        let all = Self::all().into_iter();
+        all.filter(|contender| names.contains(&contender.name))
+    }
+
     fn new(name: &'static str, title: &'static str, kind: Kind, concurrency: usize) -> Self {
         Self {
             name,

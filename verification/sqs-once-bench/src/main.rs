@@ -86,7 +86,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
         } else {
             instructions::check()?
         };
-        return Ok(printed(&progress, counted));
+        progress.finish_and_clear();
+        let (lines, holds) = counted;
+        lines.iter().for_each(|line| println!("{line}"));
+        return Ok(holds);
     }
     progress.set_message("building the Rust contenders");
     contender::build()?;
@@ -130,13 +133,6 @@ fn run(arguments: &Arguments) -> Result<bool> {
         report::write_docs(&results, &contender::repository().join("docs"))?;
     }
     Ok(results.failures.is_empty())
-}
-
-/// Prints the lines of a check, and returns whether the check holds.
-fn printed(progress: &ProgressBar, (lines, holds): (Vec<String>, bool)) -> bool {
-    progress.finish_and_clear();
-    lines.iter().for_each(|line| println!("{line}"));
-    holds
 }
 
 /// The named elements of `all`, or all of them without names.

@@ -16,7 +16,7 @@ use crate::shape::Shape;
 use crate::table::{Counts, Latency, Table, Units};
 
 /// The scope of the measurement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// How many turns each contender has for a shape.
     pub rounds: usize,

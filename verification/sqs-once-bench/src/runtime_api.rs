@@ -4,8 +4,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::contract;
 use crate::http::{self, Connection, response};
@@ -71,46 +73,35 @@ impl RuntimeApi {
         mut is_alive: impl FnMut() -> bool,
     ) -> Option<Answer> {
         let until = Instant::now() + timeout;
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.answer = None;
         state.event = Some(Event { payload, timeout });
         self.shared.changed.notify_all();
         while state.answer.is_none() && Instant::now() < until && is_alive() {
-            state = self
-                .shared
-                .wait(state, LOOK_EVERY, |state| state.answer.is_none());
+            let is_open = |state: &mut State| state.answer.is_none();
+            self.shared
+                .changed
+                .wait_while_for(&mut state, is_open, LOOK_EVERY);
         }
         state.answer.take()
     }
 
     /// Waits until the contender asks for an event. Returns whether it did so in time.
     pub(crate) fn wait_until_idle(&self, timeout: Duration) -> bool {
-        let state = self.shared.lock();
-        self.shared
-            .wait(state, timeout, |state| state.waiting == 0)
-            .waiting
-            > 0
+        let mut state = self.shared.state.lock();
+        let is_busy = |state: &mut State| state.waiting == 0;
+        let waited = self
+            .shared
+            .changed
+            .wait_while_for(&mut state, is_busy, timeout);
+        !waited.timed_out()
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        timeout: Duration,
-        condition: impl FnMut(&mut State) -> bool,
-    ) -> MutexGuard<'a, State> {
-        let waited = self.changed.wait_timeout_while(state, timeout, condition);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
     /// Waits for the next event without a timeout.
     fn next(&self) -> Event {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.waiting += 1;
         self.changed.notify_all();
         loop {
@@ -118,15 +109,12 @@ impl Shared {
                 state.waiting -= 1;
                 return event;
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
     }
 
     fn answer(&self, result: Result<Vec<u8>, String>, at: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let since = state.handed_out.unwrap_or(at);
         state.answer = Some(Answer {
             result,
@@ -144,7 +132,7 @@ fn serve(connection: &mut Connection, shared: &Shared) -> io::Result<()> {
         if path.ends_with("/invocation/next") {
             let event = shared.next();
             let event = handed_out(&event);
-            shared.lock().handed_out = Some(Instant::now());
+            shared.state.lock().handed_out = Some(Instant::now());
             connection.send(&event)?;
             continue;
         }

@@ -9,9 +9,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::http::{self, Connection, response};
 use crate::machine;
@@ -104,40 +106,36 @@ impl Table {
 
     /// Uses this latency from the next request on.
     pub fn set_latency(&self, latency: Latency) {
-        lock(&self.state).latency = latency;
+        self.state.lock().latency = latency;
     }
 
     /// The counts so far.
     pub fn counts(&self) -> Counts {
-        lock(&self.state).counts.clone()
+        self.state.lock().counts.clone()
     }
 
     /// The number of completed items in a table.
     pub fn completed(&self, table: &str) -> usize {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let completed = |item: &&Item| matches!(item.get("status"), Some(Value::S(status)) if status == "COMPLETED");
         state.tables.items(table).filter(completed).count()
     }
 
     /// Deletes all items of all tables.
     pub fn clear(&self) {
-        lock(&self.state).tables.clear();
+        self.state.lock().tables.clear();
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
     machine::sleep_exactly();
-    lock(state).counts.connections += 1;
+    state.lock().counts.connections += 1;
     let mut cpu = machine::thread_cpu();
     while let Some(request) = connection.next_request()? {
         let arrived = Instant::now();
         let operation = request.target.rsplit('.').next().unwrap_or_default();
         let (answer, latency) = {
-            let mut state = lock(state);
+            let mut state = state.lock();
             let body = connection.body(&request);
             let answer = state.tables.carry_out(operation, body);
             if let Some(count) = state.counts.requests.get_mut(operation) {
@@ -156,7 +154,7 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
         // Counted before sending, so a client that has the answer also finds its request counted.
         let used = machine::thread_cpu();
         {
-            let counts = &mut lock(state).counts;
+            let counts = &mut state.lock().counts;
             counts.late += late;
             counts.cpu += used.saturating_sub(cpu);
             counts.statements += answer.statements as u64;

@@ -1,10 +1,10 @@
 //! Random numbers from a seed.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
+use parking_lot::Mutex;
 
 /// Concurrent callers draw from one sequence.
 #[derive(Debug)]
@@ -17,17 +17,12 @@ impl Chance {
 
     /// Returns an independent generator for one part of a run.
     pub(crate) fn part(&self) -> Self {
-        Self::from_seed(self.rng().u64(..))
-    }
-
-    fn rng(&self) -> MutexGuard<'_, Rng> {
-        // No caller panics while it draws.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        Self::from_seed(self.0.lock().u64(..))
     }
 
     /// A number below `end`, or 0 if `end` is 0.
     pub(crate) fn below(&self, end: usize) -> usize {
-        self.rng().usize(..end.max(1))
+        self.0.lock().usize(..end.max(1))
     }
 
     pub(crate) fn in_thousand(&self, times: usize) -> bool {
@@ -35,6 +30,6 @@ impl Chance {
     }
 
     pub(crate) fn millis(&self, range: Range<u64>) -> Duration {
-        Duration::from_millis(self.rng().u64(range))
+        Duration::from_millis(self.0.lock().u64(range))
     }
 }

@@ -1,10 +1,11 @@
 //! What happened to every order, as the queue, the ledger and the network saw it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use parking_lot::{Mutex, MutexGuard};
 use sqs_once_local::{Received, RecordLine};
 
 use crate::network::TrafficFault;
@@ -136,7 +137,7 @@ impl History {
     }
 
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock()
     }
 
     pub(crate) fn elapsed(&self) -> Duration {

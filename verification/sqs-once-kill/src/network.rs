@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -14,6 +14,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -142,7 +143,7 @@ impl Traffic {
 
 impl Way {
     fn fault(&self) -> Option<TrafficFault> {
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage.lock();
         let faults = match Instant::now() < *outage {
             true => &TrafficFault::OUTAGE[..],
             false if self.chance.in_thousand(self.traffic.faults_in_thousand) => {

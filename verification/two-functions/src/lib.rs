@@ -7,13 +7,12 @@ use sqs_once::{Consumer, MemoryStore};
 /// A handler in the root of the library, which has the same name as the binary.
 #[sqs_once::handler(key = order["id"].as_str())]
 pub async fn handle(order: serde_json::Value, key: Key) {
-    drop(order);
-    tell(&key);
+    tell(&order, &key);
 }
 
-/// Prints the item id of a key.
+/// Prints the item id of an order's key.
 #[allow(clippy::print_stdout, reason = "its test reads it")]
-pub fn tell(key: &Key) {
+pub fn tell(_: &serde_json::Value, key: &Key) {
     println!("id {}", key.item_id().as_str());
 }
 

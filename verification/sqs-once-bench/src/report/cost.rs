@@ -111,19 +111,13 @@ fn of_time(cell: &Cell) -> f64 {
 mod tests {
     use super::*;
     use crate::measure::Options;
-    use crate::table::Latency;
     use crate::units::{Consumption, consumptions};
-    use std::time::Duration;
 
     fn results(consumptions: Vec<Consumption>) -> Results {
-        let mut results = Results::new(Options {
-            rounds: 1,
-            turn: Duration::ZERO,
-            longest: Duration::ZERO,
-            latency: Latency::default(),
-        });
-        results.consumptions = consumptions;
-        results
+        Results {
+            consumptions,
+            ..Results::new(Options::default())
+        }
     }
 
     #[test]

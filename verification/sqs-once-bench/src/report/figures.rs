@@ -106,7 +106,7 @@ fn comparison(results: &Results) -> String {
 }
 
 fn cold_starts(results: &Results) -> String {
-    let rows = among(&SHOWN).filter_map(|contender| {
+    let rows = Contender::named(&SHOWN).filter_map(|contender| {
         let latency = results.cold_ms.get(contender.name)?;
         let cpu = results.cold_cpu_ms.get(contender.name);
         let cpu = cpu.map_or_else(String::new, |cpu| short(cpu.median));
@@ -212,11 +212,6 @@ fn costs(results: &Results) -> String {
     )
 }
 
-fn among(names: &[&str]) -> impl Iterator<Item = Contender> {
-    let contenders = Contender::all().into_iter();
-    contenders.filter(|contender| names.contains(&contender.name))
-}
-
 /// A row for each of these contenders, and a column for each batch.
 fn by_batch(
     results: &Results,
@@ -227,7 +222,7 @@ fn by_batch(
 ) -> String {
     let titles = titles.iter().map(AsRef::as_ref);
     let head: Vec<_> = std::iter::once("").chain(titles).collect();
-    let rows = among(contenders).map(|contender| {
+    let rows = Contender::named(contenders).map(|contender| {
         let cells = shapes.iter().map(|shape| {
             let cell = results.cell(contender.name, shape);
             cell.map_or_else(|| NONE.to_owned(), value)

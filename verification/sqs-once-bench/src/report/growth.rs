@@ -29,9 +29,7 @@ pub(super) struct Growth {
 
 /// The growth of the [`GROWING`] contenders that were measured at three sizes or more.
 pub(super) fn growth(results: &Results) -> Vec<Growth> {
-    let contenders = Contender::all().into_iter();
-    let growing = contenders.filter(|contender| GROWING.contains(&contender.name));
-    growing
+    Contender::named(&GROWING)
         .filter_map(|contender| {
             Some(Growth {
                 contender: contender.name,

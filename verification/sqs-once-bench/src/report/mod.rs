@@ -18,7 +18,7 @@ use serde::Serialize;
 pub use markdown::write_docs;
 pub use terminal::text;
 
-use crate::contender::{Contender, LIMIT};
+use crate::contender::Contender;
 use crate::machine;
 use crate::measure::{Cell, Options, Spread};
 use crate::shape::Shape;
@@ -72,7 +72,8 @@ pub struct Skipped {
 }
 
 impl Results {
-    pub(crate) fn new(options: Options) -> Self {
+    /// No results yet, on this machine.
+    pub fn new(options: Options) -> Self {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
             machine: machine::processors(),
@@ -162,10 +163,6 @@ impl Results {
     fn latency_ratio(&self, cell: &Cell, other: &str) -> Option<f64> {
         let other = self.cell(other, cell.shape)?;
         Some(cell.latency_ms.median / other.latency_ms.median)
-    }
-
-    fn to_limit(&self, cell: &Cell) -> Option<f64> {
-        self.latency_ratio(cell, LIMIT)
     }
 }
 

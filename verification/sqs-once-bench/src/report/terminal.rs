@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::goals::goals;
 use super::{Results, short};
-use crate::contender::{Contender, OURS};
+use crate::contender::{Contender, LIMIT, OURS};
 use crate::shape::Shape;
 
 /// The results as a table for each shape.
@@ -44,7 +44,7 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
                 short(cell.cpu_us.median),
                 short(cell.requests),
                 times(cell.memory_mb),
-                times(results.to_limit(cell)),
+                times(results.latency_ratio(cell, LIMIT)),
                 times(results.latency_ratio(cell, OURS)),
             )?;
         }

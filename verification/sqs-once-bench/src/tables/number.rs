@@ -1,10 +1,6 @@
 //! Numbers, as exact as the contenders' numbers are: times and counts, with fractions of a second.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// The decimal places of a number, and their unit.
 const PLACES: usize = 9;
@@ -13,7 +9,8 @@ const ONE: i128 = 1_000_000_000;
 const DIGITS: usize = 20;
 
 /// A number, in billionths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub(crate) struct Number(i128);
 
 impl Number {
@@ -32,11 +29,11 @@ impl Number {
     }
 }
 
-impl FromStr for Number {
-    type Err = String;
+impl TryFrom<String> for Number {
+    type Error = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let unsigned = text.strip_prefix('-').unwrap_or(text);
+    fn try_from(text: String) -> Result<Self, String> {
+        let unsigned = text.strip_prefix('-').unwrap_or(&text);
         let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
         let fits = (1..=DIGITS).contains(&whole.len()) && fraction.len() <= PLACES;
         let mut digits = whole.bytes().chain(fraction.bytes());
@@ -52,31 +49,14 @@ impl FromStr for Number {
     }
 }
 
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.0 < 0 { "-" } else { "" };
-        let (whole, fraction) = (self.0.abs() / ONE, self.0.abs() % ONE);
-        write!(f, "{sign}{whole}")?;
-        match fraction {
-            0 => Ok(()),
-            _ => write!(
-                f,
-                ".{}",
-                format!("{fraction:0PLACES$}").trim_end_matches('0')
-            ),
+impl From<Number> for String {
+    fn from(Number(number): Number) -> Self {
+        let sign = if number < 0 { "-" } else { "" };
+        let (whole, fraction) = (number.abs() / ONE, number.abs() % ONE);
+        if fraction == 0 {
+            return format!("{sign}{whole}");
         }
-    }
-}
-
-impl Serialize for Number {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(D::Error::custom)
+        let fraction = format!("{fraction:0PLACES$}");
+        format!("{sign}{whole}.{}", fraction.trim_end_matches('0'))
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::anyhow;
 use sqs_once_bench::contender::{Contender, LIMIT, OURS};
-use sqs_once_bench::measure::{Cell, Spread};
+use sqs_once_bench::measure::{Cell, Options, Spread};
 use sqs_once_bench::report::{self, Results, Skipped};
 use sqs_once_bench::shape::{GROWING, Shape};
 use sqs_once_bench::table::Units;
@@ -56,18 +56,9 @@ fn results(to_limit: f64) -> Results {
     Results {
         machine: "a machine".to_owned(),
         cores: 2,
-        at: 0,
-        load_before: None,
-        load_after: None,
-        request_latency_us: 2000,
-        statement_latency_us: 0,
-        rounds: 3,
         cells: cells.collect(),
         cold_ms: BTreeMap::from([(OURS, spread(12.0)), (LIMIT, spread(10.0))]),
-        cold_cpu_ms: BTreeMap::new(),
-        consumptions: Vec::new(),
-        skipped: Vec::new(),
-        failures: Vec::new(),
+        ..Results::new(Options::default())
     }
 }
 

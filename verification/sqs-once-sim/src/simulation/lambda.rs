@@ -267,7 +267,7 @@ fn consumer(environment: &Arc<Environment>) -> Consumer {
         }),
     };
     let mut consumer = consumer
-        .mode(plan.mode())
+        .mode(plan.way.mode())
         .namespace(process.ids().name())
         .store(world.store(process))
         .clock(environment.clock.clone())

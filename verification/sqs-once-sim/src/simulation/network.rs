@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::future::pending;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::ValueEnum;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::sleep;
 
 use crate::chance::Chance;
@@ -134,8 +135,7 @@ impl Network {
     }
 
     pub(crate) fn faults(&self) -> MutexGuard<'_, BTreeMap<Fault, u64>> {
-        let faults = self.0.faults.lock();
-        faults.unwrap_or_else(PoisonError::into_inner)
+        self.0.faults.lock()
     }
 
     /// Sends a request, which is carried out at one instant, or never. Unless a fault loses it, it arrives even if its

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use sqs_once::policy::Mode;
-
 use crate::chance::Chance;
 use crate::way::Way;
 
@@ -138,14 +136,6 @@ impl Plan {
                 _ => [Ids::Plain; 2],
             },
         }
-    }
-
-    pub(crate) fn group_of(&self, key: usize) -> usize {
-        key % self.groups
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
-        self.way.mode()
     }
 
     pub(crate) fn ahead(&self, chance: &Chance) -> i64 {

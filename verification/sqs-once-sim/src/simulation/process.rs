@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -24,7 +25,7 @@ struct Shared {
     died: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct State {
     died_at: Option<Instant>,
     cut_off: bool,
@@ -104,28 +105,21 @@ impl Process {
     /// Waits while the process is frozen. Never returns once it is dead.
     pub(crate) async fn goes_on(&self) {
         loop {
-            let frozen_until = {
-                let state = self.state();
-                if state.died_at.is_some() {
-                    None
-                } else {
-                    Some(state.frozen_until)
-                }
-            };
+            let State {
+                died_at,
+                frozen_until,
+                ..
+            } = *self.state();
             match frozen_until {
-                None => pending().await,
-                Some(Some(until)) if Instant::now() < until => sleep_until(until).await,
-                Some(_) => return,
+                _ if died_at.is_some() => pending().await,
+                Some(until) if Instant::now() < until => sleep_until(until).await,
+                _ => return,
             }
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No code panics while it holds the lock.
-        self.shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }
 

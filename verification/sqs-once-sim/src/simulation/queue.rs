@@ -6,6 +6,8 @@ use tokio::time::Instant;
 
 use crate::chance::Chance;
 
+use super::counts::Count;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Queue,
@@ -35,14 +37,6 @@ pub(crate) struct Delivery {
     pub(crate) group: usize,
     pub(crate) receives: u32,
     pub(crate) receipt: u64,
-}
-
-/// The state of a message when SQS delivered it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    Visible,
-    InFlight,
-    Deleted,
 }
 
 /// A queue with its dead-letter queue. Messages are numbered in the order of sending.
@@ -95,14 +89,14 @@ impl Queue {
     }
 
     /// Delivers up to `most` visible messages. With `trouble`, it may skip some and deliver in-flight or deleted
-    /// messages too.
+    /// messages too, which are counted.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
         chance: &Chance,
         trouble: bool,
         most: usize,
-    ) -> Vec<(Delivery, Why)> {
+    ) -> Vec<(Delivery, Option<Count>)> {
         let mut batch = Vec::new();
         let mut locked = Vec::new();
         for at in 0..self.messages.len() {
@@ -111,7 +105,7 @@ impl Queue {
             }
             let message = &self.messages[at];
             let is_visible = message.visible_at <= now;
-            let why = match message.place {
+            let odd = match message.place {
                 Place::Queue if self.is_fifo => {
                     // A message that is in flight or skipped blocks its group.
                     let is_first = !locked.contains(&message.group);
@@ -119,17 +113,21 @@ impl Queue {
                         locked.push(message.group);
                         continue;
                     }
-                    Why::Visible
+                    None
                 }
                 Place::Queue if is_visible => match trouble && chance.once_in(4) {
                     true => continue,
-                    false => Why::Visible,
+                    false => None,
                 },
-                Place::Queue if trouble && message.is_out && chance.once_in(8) => Why::InFlight,
-                Place::Deleted if trouble && !self.is_fifo && chance.once_in(16) => Why::Deleted,
+                Place::Queue if trouble && message.is_out && chance.once_in(8) => {
+                    Some(Count::DeliveredInFlight)
+                }
+                Place::Deleted if trouble && !self.is_fifo && chance.once_in(16) => {
+                    Some(Count::DeliveredDeleted)
+                }
                 _ => continue,
             };
-            batch.push((self.deliver(at, now), why));
+            batch.push((self.deliver(at, now), odd));
         }
         batch
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::from_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, retry::RetryPartition};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
+use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 use sqs_once::DynamoDbStore;
 use sqs_once::store::{Item, Owner};
@@ -46,7 +47,7 @@ impl Dynamo {
 
     /// Carries a request out, and reports its changes to the witness.
     fn carry_out(&self, world: &World, process: &Process, request: &Request) -> Answer {
-        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.stored.lock();
         let sent = request.sent(world, self.mutant);
         let answer = self.tables.carry_out(&request.operation, sent);
         for key in request.keys(world) {

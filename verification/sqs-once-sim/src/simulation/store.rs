@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sqs_once::Writes;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
@@ -174,12 +175,7 @@ impl Watched {
         let ids: Vec<_> = claims.iter().map(id).collect();
         let found = self.store.read(&ids).await.into_iter();
         let found = ids.into_iter().zip(found.map(Result::unwrap_or_default));
-        self.known().extend(found);
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<ItemId, Option<Item>>> {
-        let known = self.read_first.lock();
-        known.unwrap_or_else(PoisonError::into_inner)
+        self.read_first.lock().extend(found);
     }
 
     fn heard(&self, claim: &Claim, answer: &Result<Claimed, StoreError>) {
@@ -290,7 +286,7 @@ impl Store for Watched {
                 let key = key_of(id);
                 self.world.witness().reads_other_id(&self.process, key);
                 if self.world.mutant() == Some(Mutant::OtherIdReadFirst) {
-                    *answer = Ok(self.known().get(id).cloned().flatten());
+                    *answer = Ok(self.read_first.lock().get(id).cloned().flatten());
                 }
             }
             let read = answers.into_iter().map(|answer| match answer {

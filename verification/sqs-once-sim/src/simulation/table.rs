@@ -1,8 +1,9 @@
 //! The service side of the `Store` trait: items that change by the library's own conditions.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use sqs_once::key::ItemId;
 use sqs_once::store::{Claim, Claimed, Committed, Item, Settled, Settlement, Settling};
 
@@ -32,7 +33,7 @@ impl Table {
     /// seen.
     pub(crate) fn claim(&self, world: &World, claim: &Claim, is_old: bool) -> Claimed {
         let (key, place) = (key_of(&claim.id), place_of(&claim.id));
-        let mut items = self.items();
+        let mut items = self.items.lock();
         let before = items[place].take();
         let admits = |item: &Item| match self.mutant.and_then(|one| one.admits_claim(claim, item)) {
             Some(admits) => admits,
@@ -82,7 +83,7 @@ impl Table {
 
     fn write(&self, world: &World, settlement: &Settlement, commits: bool) -> Settled {
         let (key, place) = (key_of(&settlement.id), place_of(&settlement.id));
-        let mut items = self.items();
+        let mut items = self.items.lock();
         let before = items[place].take();
         let without = |mutant: Mutant| mutant.admits_settlement(settlement, before.as_ref());
         let admits = self.mutant.and_then(without);
@@ -107,14 +108,14 @@ impl Table {
 
     pub(crate) fn read(&self, world: &World, process: &Process, id: &ItemId) -> Option<Item> {
         world.witness().looked_up(process, key_of(id));
-        self.items()[place_of(id)].clone()
+        self.items.lock()[place_of(id)].clone()
     }
 
     /// Begins a transaction that contains a claim, unless another transaction holds the key.
     pub(crate) fn begin(&self, session: &Arc<Session>) -> Beginning {
         let key = key_of(&session.claim.id);
-        let item = self.items()[place_of(&session.claim.id)].clone();
-        let slot = &mut self.sessions()[key];
+        let item = self.items.lock()[place_of(&session.claim.id)].clone();
+        let slot = &mut self.sessions.lock()[key];
         // A request that arrives after its connection has closed begins no transaction.
         if slot.is_some() || session.is_over.load(Ordering::Relaxed) {
             return Beginning::Waits;
@@ -129,7 +130,7 @@ impl Table {
     /// Rolls a transaction back if it is still open.
     pub(crate) fn end(&self, session: &Arc<Session>) {
         session.is_over.store(true, Ordering::Relaxed);
-        let slot = &mut self.sessions()[key_of(&session.claim.id)];
+        let slot = &mut self.sessions.lock()[key_of(&session.claim.id)];
         if slot.as_ref().is_some_and(|one| Arc::ptr_eq(one, session)) {
             *slot = None;
         }
@@ -144,29 +145,21 @@ impl Table {
         settlement: &Settlement,
     ) -> bool {
         let (key, place) = (key_of(&settlement.id), place_of(&settlement.id));
-        let open = self.sessions()[key].clone();
+        let open = self.sessions.lock()[key].clone();
         if !open.is_some_and(|one| Arc::ptr_eq(&one, session)) {
             return false;
         }
         self.end(session);
         let message = world.witness().message_of(process, key);
-        let before = self.items()[place].clone();
+        let before = self.items.lock()[place].clone();
         let claimed = session.claim.write(before.as_ref());
         let after = settlement.write(Some(&claimed));
-        let (owner, effect) = (settlement.owner, session.has_effect());
+        let (owner, effect) = (settlement.owner, session.has_effect.load(Ordering::Relaxed));
         world
             .witness()
             .changed(key, owner, before.as_ref(), Some(&after), effect);
-        self.items()[place] = Some(after);
+        self.items.lock()[place] = Some(after);
         world.judge_order(message);
         true
-    }
-
-    fn items(&self) -> MutexGuard<'_, Vec<Option<Item>>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, Vec<Option<Arc<Session>>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,9 @@
 //! The events of one schedule, one per line.
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// All clones write to one timeline.
@@ -27,7 +28,7 @@ impl Timeline {
         let Some(lines) = &self.lines else { return };
         let at = self.seconds(Instant::now());
         let line = format!("{at:>10.3} s  {who:<8} {what}");
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = lines.lock();
         lines.push(line);
     }
 
@@ -38,8 +39,6 @@ impl Timeline {
 
     pub(crate) fn lines(&self) -> Vec<String> {
         let lines = self.lines.iter();
-        lines
-            .flat_map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner).clone())
-            .collect()
+        lines.flat_map(|lines| lines.lock().clone()).collect()
     }
 }

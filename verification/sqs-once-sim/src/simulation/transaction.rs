@@ -26,7 +26,7 @@ pub(crate) struct Session {
     pub(crate) claim: Claim,
     /// Whether the transaction has ended, or the server has learnt that its connection is closed.
     pub(crate) is_over: AtomicBool,
-    has_effect: AtomicBool,
+    pub(crate) has_effect: AtomicBool,
 }
 
 pub(crate) enum Beginning {
@@ -149,12 +149,6 @@ impl Transaction {
     pub(crate) fn write(&self) -> impl FnOnce() + Send + use<> {
         let session = Arc::clone(&self.0);
         move || session.has_effect.store(true, Ordering::Relaxed)
-    }
-}
-
-impl Session {
-    pub(crate) fn has_effect(&self) -> bool {
-        self.has_effect.load(Ordering::Relaxed)
     }
 }
 

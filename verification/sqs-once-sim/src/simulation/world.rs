@@ -1,10 +1,11 @@
 //! One schedule, from its first message until every message has finished.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -20,7 +21,7 @@ use super::options::{Depth, Options};
 use super::plan::Plan;
 use super::process::Process;
 use super::property::Property;
-use super::queue::{Delivery, Place, Queue, Why};
+use super::queue::{Delivery, Place, Queue};
 use super::sdk::{self, Dynamo};
 use super::store::{Backend, TableClient, Watched};
 use super::table::Table;
@@ -70,7 +71,7 @@ impl World {
     }
 
     pub(crate) fn witness(&self) -> MutexGuard<'_, Witness> {
-        self.witness.lock().unwrap_or_else(PoisonError::into_inner)
+        self.witness.lock()
     }
 
     pub(crate) fn count(&self, count: Count) {
@@ -87,7 +88,7 @@ impl World {
     }
 
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     pub(crate) fn mutant(&self) -> Option<Mutant> {
@@ -222,7 +223,7 @@ impl World {
 
     pub(crate) async fn run(self: &Arc<Self>) {
         for one in &self.plan.messages {
-            let group = self.plan.group_of(one.key);
+            let group = one.key % self.plan.groups;
             let at = self.started + one.sent_after;
             self.queue().send(one.key, group, at, Place::Queue);
         }
@@ -368,13 +369,8 @@ impl<'a> Lambda<'a> {
             witness
                 .counts
                 .add_many(Count::Deliveries, received.len() as u64);
-            for (_, why) in &received {
-                match why {
-                    Why::Visible => {}
-                    Why::InFlight => witness.counts.add(Count::DeliveredInFlight),
-                    Why::Deleted => witness.counts.add(Count::DeliveredDeleted),
-                }
-            }
+            let odd = received.iter().filter_map(|(_, odd)| *odd);
+            odd.for_each(|count| witness.counts.add(count));
             drop(witness);
             warm.invoke(received.into_iter().map(|(delivery, _)| delivery).collect());
         }

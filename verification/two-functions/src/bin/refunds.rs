@@ -5,8 +5,7 @@ use two_functions::{describe, tell};
 
 #[sqs_once::handler(key = order["id"].as_str())]
 async fn handle(order: serde_json::Value, key: Key) {
-    drop(order);
-    tell(&key);
+    tell(&order, &key);
 }
 
 mod later {
@@ -14,8 +13,7 @@ mod later {
 
     #[sqs_once::handler(key = order["id"].as_str())]
     pub(super) async fn handle(order: serde_json::Value, key: Key) {
-        drop(order);
-        tell(&key);
+        tell(&order, &key);
     }
 }
 
