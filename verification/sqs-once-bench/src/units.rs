@@ -78,45 +78,24 @@ async fn count() -> Result<Vec<Consumption>> {
     let others = consumed(&table, plain.clone(), &others).await?;
     // This first call fills the cache.
     consumed(&table, cached.clone(), &many).await?;
+    let after = consumed(&table, after, &fresh()).await?;
+    let failed = consumed(&table, failing, &fresh()).await?;
+    let duplicates = consumed(&table, plain.clone(), &many).await?;
+    let duplicate = consumed(&table, plain, &one).await?;
+    let cached = consumed(&table, cached, &many).await?;
+    let keyless = consumed(&table, keyless, &fresh()).await?;
+    let among = "duplicate, the only one among 24 new keys";
     let all = [
         ("new key", RECORDS, new),
         ("new key, alone in its batch", 1, alone),
-        (
-            "new key, recorded after the work",
-            RECORDS,
-            consumed(&table, after, &fresh()).await?,
-        ),
-        (
-            "failed attempt",
-            RECORDS,
-            consumed(&table, failing, &fresh()).await?,
-        ),
-        (
-            "duplicate in a batch",
-            RECORDS,
-            consumed(&table, plain.clone(), &many).await?,
-        ),
-        (
-            "duplicate, the only one among 24 new keys",
-            1,
-            mixed - others,
-        ),
-        (
-            "duplicate, alone in its batch",
-            1,
-            consumed(&table, plain, &one).await?,
-        ),
-        (
-            "duplicate, cached",
-            RECORDS,
-            consumed(&table, cached, &many).await?,
-        ),
+        ("new key, recorded after the work", RECORDS, after),
+        ("failed attempt", RECORDS, failed),
+        ("duplicate in a batch", RECORDS, duplicates),
+        (among, 1, mixed - others),
+        ("duplicate, alone in its batch", 1, duplicate),
+        ("duplicate, cached", RECORDS, cached),
         ("second copy in one batch", RECORDS, pairs - new),
-        (
-            "no key, unprotected",
-            RECORDS,
-            consumed(&table, keyless, &fresh()).await?,
-        ),
+        ("no key, unprotected", RECORDS, keyless),
     ];
     let each = |(record, records, units): (_, usize, Units)| Consumption {
         record,

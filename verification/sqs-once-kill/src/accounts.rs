@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::history::{Book, Close, Kills, OrderNotes, What};
+use crate::history::{Book, Close, OrderNotes, What};
 use crate::network::TrafficFault;
 use crate::plan::{Plan, Way};
 use crate::report::story;
@@ -62,8 +62,7 @@ pub enum Wrong {
 pub struct Accounts {
     pub(crate) plan: Plan,
     pub(crate) took: Duration,
-    /// The number of orders.
-    pub orders: usize,
+    pub(crate) book: Book,
     /// How many of them cannot be handled.
     pub spoilt: usize,
     pub(crate) sent: usize,
@@ -78,12 +77,6 @@ pub struct Accounts {
     pub(crate) dead_letters: usize,
     pub(crate) closes: BTreeMap<Close, usize>,
     pub(crate) lines: BTreeMap<String, usize>,
-    pub(crate) faults: BTreeMap<TrafficFault, usize>,
-    pub(crate) requests: usize,
-    pub(crate) kills: Kills,
-    pub(crate) processes: usize,
-    pub(crate) redriven: usize,
-    pub(crate) failures: Vec<String>,
     pub(crate) wrong: BTreeMap<Wrong, usize>,
     /// The histories of the first orders with a violation.
     pub(crate) stories: Vec<String>,
@@ -95,7 +88,12 @@ const STORIES: usize = 5;
 impl Accounts {
     /// Whether no order has a violation and no invocation failed for an unknown reason.
     pub fn add_up(&self) -> bool {
-        self.wrong.is_empty() && self.failures.is_empty()
+        self.wrong.is_empty() && self.book.failures.is_empty()
+    }
+
+    /// The number of orders.
+    pub fn orders(&self) -> usize {
+        self.book.orders.len()
     }
 
     /// The number of orders with this violation.
@@ -105,7 +103,7 @@ impl Accounts {
 
     /// The number of killed processes.
     pub fn kills(&self) -> usize {
-        self.kills.at_work + self.kills.idle
+        self.book.kills.at_work + self.book.kills.idle
     }
 
     fn enter(&mut self, wrong: Wrong, why: &str, order: usize, book: &Book) {
@@ -117,17 +115,10 @@ impl Accounts {
 }
 
 /// Checks the notes of a run.
-pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
+pub(crate) fn account(plan: &Plan, book: Book, took: Duration) -> Accounts {
     let mut accounts = Accounts {
         plan: plan.clone(),
         took,
-        orders: book.orders.len(),
-        faults: book.faults.clone(),
-        requests: book.requests,
-        kills: book.kills,
-        processes: book.processes.len(),
-        redriven: book.redriven,
-        failures: book.failures.clone(),
         ..Accounts::default()
     };
     for delivery in &book.deliveries {
@@ -145,15 +136,16 @@ pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
         ));
     }
     for (number, order) in book.orders.iter().enumerate() {
-        Audit::new(plan, book, number, order).enter(&mut accounts);
+        Audit::new(plan, &book, number, order).enter(&mut accounts);
     }
     if plan.way == Way::Fifo {
-        for (order, overtaken) in disordered(book) {
-            let overtaken = story(overtaken, "sent before it in its message group", book);
+        for (order, overtaken) in disordered(&book) {
+            let overtaken = story(overtaken, "sent before it in its message group", &book);
             let why = format!("it was handled before {overtaken}\nand itself:");
-            accounts.enter(Wrong::Disordered, &why, order, book);
+            accounts.enter(Wrong::Disordered, &why, order, &book);
         }
     }
+    accounts.book = book;
     accounts
 }
 

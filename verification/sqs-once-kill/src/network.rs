@@ -174,46 +174,38 @@ impl Way {
         }
         let late = self.chance.millis(LATE_MS);
         let slow = self.chance.millis(SLOW_MS);
-        // A request that was sent is carried out even if its client dies.
-        let carry_out = |after: Duration| {
-            let way = Arc::clone(&self);
-            let request = Request::from_parts(head, Full::new(body));
-            way.traffic.in_flight.send_modify(|count| *count += 1);
-            tokio::spawn(async move {
-                sleep(after).await;
-                let answer = way.carry_out(request).await;
-                way.traffic.in_flight.send_modify(|count| *count -= 1);
-                answer
-            })
-        };
-        match fault {
-            None => {
-                let carried_out = carry_out(Duration::ZERO).await;
-                if self.traffic.killer.on_request(self.environment) {
-                    // The killed process can no longer receive the answer.
-                    std::future::pending().await
-                }
-                carried_out?
-            }
-            Some(TrafficFault::Slow) => carry_out(slow).await?,
+        let after = match fault {
             Some(TrafficFault::RequestLost | TrafficFault::Outage) => bail!(BROKEN),
-            Some(TrafficFault::AnswerLost) => {
-                // The client never gets this answer.
-                let _ = carry_out(Duration::ZERO).await;
-                bail!(BROKEN)
+            Some(TrafficFault::RequestLate) => late,
+            Some(TrafficFault::Slow) => slow,
+            _ => Duration::ZERO,
+        };
+        // A request that was sent is carried out even if its client dies.
+        let way = Arc::clone(&self);
+        let request = Request::from_parts(head, Full::new(body));
+        way.traffic.in_flight.send_modify(|count| *count += 1);
+        let carried_out = tokio::spawn(async move {
+            sleep(after).await;
+            let answer = way.carry_out(request).await;
+            way.traffic.in_flight.send_modify(|count| *count -= 1);
+            answer
+        });
+        if fault == Some(TrafficFault::AnswerLate) {
+            sleep(late).await;
+        }
+        let answer = carried_out.await?;
+        match fault {
+            None if self.traffic.killer.on_request(self.environment) => {
+                // The killed process can no longer receive the answer.
+                std::future::pending().await
             }
+            Some(TrafficFault::AnswerLost) => bail!(BROKEN),
             Some(TrafficFault::AnswerSpoilt) => {
-                let _ = carry_out(Duration::ZERO).await;
                 let mut spoilt = Response::new(Full::default());
                 *spoilt.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
                 Ok(spoilt)
             }
-            Some(TrafficFault::RequestLate) => carry_out(late).await?,
-            Some(TrafficFault::AnswerLate) => {
-                let carried_out = carry_out(Duration::ZERO);
-                sleep(late).await;
-                carried_out.await?
-            }
+            _ => answer,
         }
     }
 

@@ -40,7 +40,7 @@ impl fmt::Display for Accounts {
             "{} messages; {} orders are hopeless",
             self.sent, self.spoilt
         );
-        row(f, "attempted", self.orders, &note)?;
+        row(f, "attempted", self.orders(), &note)?;
         let note = "at least one of its messages deleted from the queue";
         row(f, "acknowledged", self.acknowledged, note)?;
         row(f, "done", self.done, &format!("{} effects", self.effects))?;
@@ -65,13 +65,13 @@ impl fmt::Display for Accounts {
         row(f, "recovered", self.recovered, note)?;
         let note = format!(
             "{} messages, of hopeless orders; {} redriven on the way",
-            self.dead_letters, self.redriven
+            self.dead_letters, self.book.redriven
         );
         row(f, "dead letters", self.spoilt, &note)?;
         wrong(f, &[Wrong::Misplaced])?;
         writeln!(f)?;
         self.disturbances(f)?;
-        for failure in self.failures.iter().take(5) {
+        for failure in self.book.failures.iter().take(5) {
             writeln!(f, "\nan invocation failed by itself: {failure}")?;
         }
         for story in &self.stories {
@@ -87,21 +87,17 @@ impl fmt::Display for Accounts {
 
 impl Accounts {
     fn disturbances(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Kills { at_work, idle } = self.kills;
+        let Kills { at_work, idle } = self.book.kills;
         writeln!(
             f,
             "{} processes; SIGKILL to {} of them, {at_work} with a batch in hand and {idle} idle.",
-            self.processes,
+            self.book.processes.len(),
             self.kills(),
         )?;
         list(f, "Deliveries", &self.closes, name)?;
         list(f, "Outcomes logged", &self.lines, String::clone)?;
-        list(
-            f,
-            &format!("{} requests", self.requests),
-            &self.faults,
-            name,
-        )
+        let requests = format!("{} requests", self.book.requests);
+        list(f, &requests, &self.book.faults, name)
     }
 }
 
@@ -128,8 +124,8 @@ fn help(value: &impl ValueEnum) -> String {
 /// The history of an order, with one line per note.
 pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
     let mut story = format!("{}: {why}", history::name(number));
-    let delivery = |at: usize| {
-        let delivery = &book.deliveries[at];
+    let told = |delivery: &usize| {
+        let delivery = &book.deliveries[*delivery];
         format!(
             "{} (receive {}) in process {}",
             delivery.message_id, delivery.receive_count, delivery.process
@@ -138,30 +134,24 @@ pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
     for note in &book.orders[number].notes {
         let said = match &note.what {
             What::Sent { message_id } => format!("sent as {message_id}"),
-            What::Received { delivery: at } => format!("received: {}", delivery(*at)),
-            What::Begun {
-                delivery: at,
-                fence,
-            } => format!("begun: {}, fence {fence}", delivery(*at)),
+            What::Received { delivery } => format!("received: {}", told(delivery)),
+            What::Begun { delivery, fence } => format!("begun: {}, fence {fence}", told(delivery)),
             What::Effect {
-                delivery: at,
+                delivery,
                 fence,
                 token,
             } => {
-                format!("effect: {}, fence {fence}, token {token}", delivery(*at))
+                format!("effect: {}, fence {fence}, token {token}", told(delivery))
             }
             What::Recorded => "its key is on record".to_owned(),
             What::Counted { times } => format!("the table counts {times}"),
-            What::Closed {
-                delivery: at,
-                close,
-            } => {
-                let line = match &book.deliveries[*at].line {
+            What::Closed { delivery, close } => {
+                let line = match &book.deliveries[*delivery].line {
                     Some((outcome, Some(reason))) => format!("; logged: {outcome}, {reason}"),
                     Some((outcome, None)) => format!("; logged: {outcome}"),
                     None => String::new(),
                 };
-                format!("{}: {}{line}", name(close), delivery(*at))
+                format!("{}: {}{line}", name(close), told(delivery))
             }
             What::TrafficFault { fault, operation } => format!("{operation}: {}", name(fault)),
         };

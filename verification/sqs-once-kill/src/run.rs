@@ -106,7 +106,8 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts> {
             history.book().orders[order].counted = Some(times);
         }
     }
-    Ok(account(&plan, &history.book(), history.elapsed()))
+    let book = std::mem::take(&mut *history.book());
+    Ok(account(&plan, book, history.elapsed()))
 }
 
 fn queues(plan: &Plan) -> Result<Queues, QueueError> {

@@ -44,7 +44,7 @@ async fn killed_processes_lose_no_order_and_repeat_effects_only_in_counted_windo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_processes_do_every_order_exactly_once_in_a_transaction() {
     let accounts = recovered(Way::Transactional, 400, 6).await;
-    let possible = accounts.orders - accounts.spoilt;
+    let possible = accounts.orders() - accounts.spoilt;
     assert_eq!(accounts.effects, possible as u64);
 }
 

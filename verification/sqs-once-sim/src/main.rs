@@ -4,7 +4,6 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
@@ -167,10 +166,8 @@ impl Simulate {
             println!("there is one version alone at the depth {}", self.depth);
             return false;
         }
-        if let Some(mutant) = self
-            .mutant
-            .filter(|one| !self.depth.mutants().contains(one))
-        {
+        let mutants = self.depth.mutants();
+        if let Some(mutant) = self.mutant.filter(|one| !mutants.contains(one)) {
             println!("there is no {mutant} at the depth {}", self.depth);
             return false;
         }
@@ -207,14 +204,10 @@ fn mutants(seeds: u64, depth: Depth, Output { threads, json }: Output) -> bool {
     }
     let mut all_killed = true;
     for mutant in depth.mutants() {
-        let silent = |_: u64, _: Duration| {};
         let options = Options::without(*mutant, depth);
-        let campaign = Campaign::run(0..seeds, options, threads, silent);
-        match campaign
-            .failure
-            .as_ref()
-            .map(|told| (told.seed, &told.violation))
-        {
+        let campaign = Campaign::run(0..seeds, options, threads, |_, _| {});
+        let failure = campaign.failure.as_ref();
+        match failure.map(|told| (told.seed, &told.violation)) {
             Some((seed, Some(violation))) if json => println!(
                 "{}",
                 json!({"guard": mutant.to_string(), "seed": seed, "breaks": violation.to_string()})

@@ -21,24 +21,21 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
         if cells.is_empty() {
             continue;
         }
-        writeln!(
-            text,
-            "\n{:<36} {:>9} {:>19} {:>9} {:>9} {:>7} {:>9} {:>9}",
-            shape.name,
+        let head = [
             "p50 ms",
             "(min – max)",
             "CPU µs/r",
             "requ./r",
             "MB",
             "× limit",
-            "× sqs-once"
-        )?;
+            "× sqs-once",
+        ];
+        writeln!(text)?;
+        row(text, shape.name, head.map(str::to_owned))?;
         for (title, cell) in cells {
             let spread = cell.latency_ms;
             let times = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), short);
-            writeln!(
-                text,
-                "{title:<36} {:>9} {:>19} {:>9} {:>9} {:>7} {:>9} {:>9}",
+            let cells = [
                 short(spread.median),
                 format!("({} – {})", short(spread.min), short(spread.max)),
                 short(cell.cpu_us.median),
@@ -46,7 +43,8 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
                 times(cell.memory_mb),
                 times(results.latency_ratio(cell, LIMIT)),
                 times(results.latency_ratio(cell, OURS)),
-            )?;
+            ];
+            row(text, title, cells)?;
         }
     }
     if !results.cold_ms.is_empty() {
@@ -95,6 +93,14 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
         writeln!(text, "{failure}")?;
     }
     Ok(())
+}
+
+fn row(text: &mut String, title: &str, cells: [String; 7]) -> std::fmt::Result {
+    let [latency, spread, cpu, requests, memory, limit, ours] = cells;
+    writeln!(
+        text,
+        "{title:<36} {latency:>9} {spread:>19} {cpu:>9} {requests:>9} {memory:>7} {limit:>9} {ours:>9}"
+    )
 }
 
 /// The stand-in's actual latency and cost.

@@ -38,56 +38,53 @@ pub const ALL_ACKNOWLEDGED: &str = "all may be acknowledged";
 pub const ALL_TROUBLE: &str = "all trouble may be used up";
 
 pub(super) fn properties() -> Vec<Property<Protocol>> {
+    let (always, sometimes) = (
+        Property::<Protocol>::always,
+        Property::<Protocol>::sometimes,
+    );
     vec![
-        Property::always(
-            ACKNOWLEDGED_IS_COMMITTED,
-            |model: &Protocol, world: &World| {
-                let mut messages = world.messages.iter().zip(&model.config.keys);
-                messages.all(|(message, key)| {
-                    let key = usize::from(*key);
-                    let is_recorded = world.items[key].is_some_and(|item| item.completed);
-                    message.place != Place::Acknowledged
-                        || (is_recorded && world.accounts[key].effects > 0)
-                })
-            },
-        ),
-        Property::always(ONE_LIVE_OWNER, one_live_owner),
-        Property::always(STALE_OWNERS_CHANGE_NOTHING, |_, world: &World| {
+        always(ACKNOWLEDGED_IS_COMMITTED, acknowledged_is_committed),
+        always(ONE_LIVE_OWNER, one_live_owner),
+        always(STALE_OWNERS_CHANGE_NOTHING, |_, world| {
             !world.seen.stale_write
         }),
-        Property::always(NO_CLAIM_COMES_BACK, |_, world: &World| {
-            !world.seen.claim_came_back
-        }),
-        Property::always(NO_CLAIM_REFUSES_ITSELF, |_, world: &World| {
+        always(NO_CLAIM_COMES_BACK, |_, world| !world.seen.claim_came_back),
+        always(NO_CLAIM_REFUSES_ITSELF, |_, world| {
             !world.seen.refused_by_itself
         }),
-        Property::always(FENCES_GROW, |_, world: &World| !world.seen.fence_stood),
-        Property::always(RECORDED_IS_NOT_REPEATED, |_, world: &World| {
+        always(FENCES_GROW, |_, world| !world.seen.fence_stood),
+        always(RECORDED_IS_NOT_REPEATED, |_, world| {
             !world.seen.started_after_record
         }),
-        Property::always(EXACTLY_ONCE, |model: &Protocol, world: &World| {
+        always(EXACTLY_ONCE, |model, world| {
             let mut accounts = world.accounts.iter();
             !model.config.flow.is_atomic() || accounts.all(|account| account.effects <= 1)
         }),
-        Property::always(ONCE_BUT_FOR_WINDOWS, once_but_for_windows),
-        Property::always(ORDER_IS_KEPT, |_, world: &World| !world.seen.out_of_order),
-        Property::always(ALWAYS_A_WAY_ON, always_a_way_on),
-        Property::always(
-            NO_DEAD_LETTER_WITHOUT_TROUBLE,
-            |model: &Protocol, world: &World| {
-                let is_calm = world.trouble == model.config.trouble;
-                let mut messages = world.messages.iter();
-                !is_calm || messages.all(|message| message.place != Place::Dead)
-            },
-        ),
-        Property::sometimes(ALL_ACKNOWLEDGED, |_, world: &World| {
+        always(ONCE_BUT_FOR_WINDOWS, once_but_for_windows),
+        always(ORDER_IS_KEPT, |_, world| !world.seen.out_of_order),
+        always(ALWAYS_A_WAY_ON, always_a_way_on),
+        always(NO_DEAD_LETTER_WITHOUT_TROUBLE, |model, world| {
+            let is_calm = world.trouble == model.config.trouble;
+            let mut messages = world.messages.iter();
+            !is_calm || messages.all(|message| message.place != Place::Dead)
+        }),
+        sometimes(ALL_ACKNOWLEDGED, |_, world| {
             let mut messages = world.messages.iter();
             messages.all(|message| message.place == Place::Acknowledged)
         }),
-        Property::sometimes(ALL_TROUBLE, |_, world: &World| {
+        sometimes(ALL_TROUBLE, |_, world| {
             world.trouble == super::Trouble::default()
         }),
     ]
+}
+
+fn acknowledged_is_committed(model: &Protocol, world: &World) -> bool {
+    let mut messages = world.messages.iter().zip(&model.config.keys);
+    messages.all(|(message, key)| {
+        let key = usize::from(*key);
+        let is_recorded = world.items[key].is_some_and(|item| item.completed);
+        message.place != Place::Acknowledged || (is_recorded && world.accounts[key].effects > 0)
+    })
 }
 
 fn one_live_owner(model: &Protocol, world: &World) -> bool {
