@@ -77,7 +77,11 @@ fn item(json: &Value, names: &Names) -> Option<Item> {
         },
     );
     item.lease_until = number("in_progress_expiration")?.map(Timestamp::from_millis);
-    item.expiration = number(names.expiration)?.map(Timestamp::from_secs);
+    item.expiration = match attribute(json, names.expiration) {
+        Attribute::Absent => None,
+        Attribute::Number(number) => Some(Timestamp::from_secs(next_whole(number)?)),
+        _ => return None,
+    };
     item.fingerprint = text("validation")?
         .filter(|fingerprint| !fingerprint.is_empty())
         .map(Fingerprint::from_stored);
@@ -95,4 +99,15 @@ fn owner(text: &str) -> Option<Owner> {
         .iter()
         .fold(0, |bits, digit| bits << 4 | u128::from(*digit));
     (digits.len() == 32).then(|| Owner::from_bits(bits))
+}
+
+/// The number, or the next whole one if it has a fraction, as in items of Powertools for TypeScript.
+fn next_whole(number: &str) -> Option<u64> {
+    let Some((whole, digits)) = number.split_once('.') else {
+        return number.parse().ok();
+    };
+    let is_fraction = digits.chars().all(|digit| digit.is_ascii_digit());
+    let has_rest = !digits.trim_end_matches('0').is_empty();
+    let whole: u64 = whole.parse().ok().filter(|_| is_fraction)?;
+    whole.checked_add(u64::from(has_rest))
 }
