@@ -126,7 +126,7 @@ fn check((seen, outcome): &(Option<Seen>, Outcome), expected: &Inside) {
     };
     let seen = seen.as_ref().expect("what can be opened is handled");
     assert_eq!(seen.payload, payload.content);
-    assert_eq!(seen.attribute, payload.attribute);
+    assert_eq!(seen.attribute.as_ref(), payload.attributes.get("order-id"));
     let topic = seen.sns.as_ref().map(|sns| &sns.topic_arn);
     assert_eq!(topic, payload.topic.as_ref());
     let source = seen.event.as_ref().map(|event| &event.source);

@@ -1,5 +1,7 @@
 //! Opens bodies independently of the library.
 
+use std::collections::BTreeMap;
+
 use crate::json::Members;
 
 /// The content of a body.
@@ -14,10 +16,22 @@ pub(super) enum Inside {
 #[derive(Default)]
 pub(super) struct Payload {
     pub(super) content: String,
-    pub(super) attribute: Option<String>,
+    pub(super) attributes: BTreeMap<String, String>,
     pub(super) topic: Option<String>,
     pub(super) source: Option<Option<String>>,
     pub(super) object: Option<(String, String)>,
+}
+
+impl Payload {
+    fn contradicts(&self, outer: &Self) -> bool {
+        let mut ours = self.attributes.iter();
+        ours.any(|(name, value)| {
+            outer
+                .attributes
+                .get(name)
+                .is_some_and(|other| other != value)
+        })
+    }
 }
 
 impl Inside {
@@ -38,9 +52,15 @@ impl Inside {
             return self;
         };
         match inner(&outer.content) {
+            // Nobody can tell which of two values an attribute has.
+            Self::Payload(inner) if inner.contradicts(&outer) => Self::Wrong,
             Self::Payload(inner) => Self::of(Payload {
                 content: inner.content,
-                attribute: inner.attribute.or(outer.attribute),
+                attributes: outer
+                    .attributes
+                    .into_iter()
+                    .chain(inner.attributes)
+                    .collect(),
                 topic: inner.topic.or(outer.topic),
                 source: inner.source.or(outer.source),
                 object: inner.object.or(outer.object),
@@ -69,15 +89,21 @@ pub(super) fn sns(body: &str) -> Inside {
     let Some(message) = members.text("Message") else {
         return Inside::Wrong;
     };
-    let attributes = members.object("MessageAttributes");
-    let attribute = attributes.and_then(|attributes| attributes.object("order-id"));
-    let is_text = |of: &Members<'_>| {
-        of.text("Type")
-            .is_some_and(|kind| !kind.starts_with("Binary"))
-    };
-    let attribute = attribute.filter(is_text).and_then(|one| one.text("Value"));
+    let mut texts = BTreeMap::new();
+    if let Some(attributes) = members.object("MessageAttributes") {
+        for (name, _) in attributes.iter() {
+            let Some(attribute) = attributes.object(name) else {
+                continue;
+            };
+            let kind = attribute
+                .text("Type")
+                .filter(|kind| !kind.starts_with("Binary"));
+            let value = kind.and_then(|_| attribute.text("Value"));
+            texts.extend(value.map(|value| (name.to_owned(), value)));
+        }
+    }
     Inside::of(Payload {
-        attribute,
+        attributes: texts,
         topic: Some(topic),
         ..Inside::content(message)
     })
