@@ -7,9 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 use sqs_once::{HandlerError, spawn_blocking};
 use sqs_once_local::{InvokeError, RuntimeApi};
-use tokio::process::Command;
 
-use crate::support::process::this_program;
+use crate::support::process::{driven_by, this_program};
 use crate::support::values;
 
 /// The variable that chooses the thread that the handler blocks.
@@ -46,18 +45,11 @@ async fn a_function_asks_for_no_event_until_the_code_of_its_handlers_has_ended()
     for thread in ["its own", "one of spawn_blocking"] {
         let lambda = RuntimeApi::start("orders").await.unwrap().init_limit(LIMIT);
         let function = this_program(module_path!(), "a_function_whose_handler_blocks");
-        let mut function = Command::from(function)
+        let mut function = driven_by(&lambda, function)
             .arg("--nocapture")
             .env(BLOCKS, thread)
-            .env("AWS_LAMBDA_RUNTIME_API", lambda.address().to_string())
-            .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
-            .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
-            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
             .env("AWS_REGION", "eu-central-1")
-            .env("SQS_ONCE_DISABLED", "true")
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
             .spawn()
             .unwrap();
         lambda.ready().await.unwrap();

@@ -52,7 +52,7 @@ impl Inside {
             return self;
         };
         match inner(&outer.content) {
-            // Nobody can tell which of two values an attribute has.
+            // The library refuses an attribute to which two envelopes give different values.
             Self::Payload(inner) if inner.contradicts(&outer) => Self::Wrong,
             Self::Payload(inner) => Self::of(Payload {
                 content: inner.content,

@@ -59,11 +59,12 @@ fn item(json: &Value, names: &Names) -> Option<Item> {
         Attribute::Text(text) => Some(Some(text)),
         _ => None,
     };
-    let number = |name| match attribute(json, name) {
+    let number_by = |name, read: fn(&str) -> Option<u64>| match attribute(json, name) {
         Attribute::Absent => Some(None),
-        Attribute::Number(number) => number.parse::<u64>().ok().map(Some),
+        Attribute::Number(number) => read(number).map(Some),
         _ => None,
     };
+    let number = |name| number_by(name, |number| number.parse().ok());
     let owner = match text("owner")? {
         None => None,
         Some(owner) => Some(self::owner(owner)?),
@@ -77,11 +78,7 @@ fn item(json: &Value, names: &Names) -> Option<Item> {
         },
     );
     item.lease_until = number("in_progress_expiration")?.map(Timestamp::from_millis);
-    item.expiration = match attribute(json, names.expiration) {
-        Attribute::Absent => None,
-        Attribute::Number(number) => Some(Timestamp::from_secs(next_whole(number)?)),
-        _ => return None,
-    };
+    item.expiration = number_by(names.expiration, next_whole)?.map(Timestamp::from_secs);
     item.fingerprint = text("validation")?
         .filter(|fingerprint| !fingerprint.is_empty())
         .map(Fingerprint::from_stored);

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::no_secrets::world::{Order, id, order, record};
+use crate::support::process::driven_by;
 
 /// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,15 +36,7 @@ pub(crate) async fn serve() {
 /// meanwhile. Then asks it to end, twice.
 pub(crate) async fn drive(process: std::process::Command) -> Output {
     let lambda = RuntimeApi::start("orders").await.unwrap();
-    let function = Command::from(process)
-        .kill_on_drop(true)
-        .env("AWS_LAMBDA_RUNTIME_API", lambda.address().to_string())
-        .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
-        .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
-        .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
-        // The function logs a warning about this.
-        .env("SQS_ONCE_DISABLED", "true")
-        .stdout(Stdio::piped())
+    let function = driven_by(&lambda, process)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use sqs_once::HandlerError;
+use sqs_once_local::RuntimeApi;
 
 /// The variable that makes a process of this program set up logging.
 const LOGGING: &str = "SQS_ONCE_TEST_LOGGING";
@@ -19,6 +20,24 @@ pub(crate) fn this_program(module: &str, test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("{module}::{test}")]);
     command
+}
+
+/// A process as the function that a Runtime API drives, without a store. Its output can be read.
+pub(crate) fn driven_by(
+    lambda: &RuntimeApi,
+    function: impl Into<tokio::process::Command>,
+) -> tokio::process::Command {
+    let mut function = function.into();
+    function
+        .env("AWS_LAMBDA_RUNTIME_API", lambda.address().to_string())
+        .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
+        .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
+        .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
+        // The function logs a warning about this.
+        .env("SQS_ONCE_DISABLED", "true")
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
+    function
 }
 
 /// Runs one test of the module in another process with these variables. The test must pass.
