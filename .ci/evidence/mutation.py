@@ -40,11 +40,11 @@ NEXT_TO = {
     "batch/settling.rs": "batch requests store_trouble",
     "batch/visibility_warning.rs": "visibility_warning",
     "failed/attributes.rs": "dead_letters",
-    "failed/backoff.rs": "visibility",
+    "failed/backoff.rs": "invalid_settings visibility",
     "failed/dead_letters.rs": "dead_letters",
     "failed/isolated.rs": "testing_kit",
     "failed/mod.rs": "dead_letters visibility",
-    "failed/settings.rs": "dead_letters visibility",
+    "failed/settings.rs": "dead_letters invalid_settings visibility",
     "failed/sqs.rs": "dead_letters visibility",
     "failed/visibility.rs": "visibility",
     "handler/batch.rs": "batch_handlers",
@@ -55,8 +55,22 @@ NEXT_TO = {
     "handler/outcome.rs": "recorded writes",
     "handler/prepare.rs": "decoders envelopes missing_key namesakes",
     "handler/reader.rs": "decoders fingerprint keys",
+    "batch": "batch batch_handlers batch_handlers_fifo batch_handlers_late blocking cache dead_letters deadline fifo hooks"
+    " in_flight invalid_settings logs metrics missing_key requests spans store_trouble transactional transactional_effects"
+    " transactions visibility visibility_warning",
+    "failed": "batch dead_letters fifo hooks invalid_settings start testing_kit visibility",
+    "handler": "batch batch_handlers batch_handlers_fifo blocking dead_letters hooks idempotency_run invalid_settings logs"
+    " recorded spans testing_kit transactional_effects writes",
     "idempotency": "also_read batch cache idempotency_run metrics recorded start store_trouble transactional"
     " transactional_effects transactional_settings transactions writes",
+    "key": "also_read attribute fetched_secrets fingerprint invalid_settings jmespath key_codecs key_secret keys namesakes"
+    " powertools_items readable_keys start stored_values",
+    "once": "also_read cache idempotency_run invalid_settings metrics start transactional writes",
+    "record": "bad_input batch batch_handlers correlation dead_letters envelopes events fifo idempotency_run key_codecs logs"
+    " metrics own_envelopes producer spans testing_kit visibility",
+    "report": "invalid_settings log_lines logs metrics spans",
+    "store": "also_read in_flight powertools_items protocol_decisions requests start store_suite store_trouble testing_writes"
+    " transactional writes",
     "idempotency/cache.rs": "cache",
     "idempotency/driver.rs": "batch transactional transactional_effects writes recorded transactions store_trouble",
     "idempotency/also_read.rs": "also_read",
@@ -90,9 +104,9 @@ NEXT_TO = {
     "record/envelope/opened.rs": "own_envelopes",
     "record/envelope/s3.rs": "envelopes",
     "record/envelope/sns.rs": "envelopes",
-    "record/message.rs": "bad_input envelopes keys producer",
+    "record/message.rs": "bad_input dead_letters envelopes fifo keys metrics producer",
     "record/raw.rs": "bad_input events",
-    "report.rs": "logs metrics",
+    "report.rs": "invalid_settings logs metrics",
     "store/dynamodb/errors.rs": "store_suite store_trouble",
     "store/dynamodb/layout.rs": "start store_suite",
     "store/dynamodb/mod.rs": "start store_suite",

@@ -1,18 +1,24 @@
 //! The number of DynamoDB requests for a batch, counted at the real SDK client.
 
 use std::ops::Range;
+use std::sync::mpsc::{Sender, channel};
 
 use crate::support::wire::Wire;
 use crate::support::{Tested, dynamodb, noting};
 use sqs_once::policy::Requests;
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 
-/// A consumer of a real table, and the network between them.
-async fn counted() -> (Tested, Wire, LocalDynamoDb) {
+/// A consumer of a real table, and the network between them. Time stands still, because a group that waits for long is
+/// sent before it is full.
+async fn counted() -> (Tested, Wire, (LocalDynamoDb, Sender<()>)) {
     let local = dynamodb::local(&TableDescription::default()).await;
     let wire = Wire::to(&local.endpoint()).await;
     let store = dynamodb::store(&wire.endpoint());
-    (noting().0.with(|it| it.store(store)), wire, local)
+    tokio::time::pause();
+    // Tokio does not advance the clock while blocking code runs.
+    let (held, until_dropped) = channel::<()>();
+    tokio::task::spawn_blocking(move || until_dropped.recv());
+    (noting().0.with(|it| it.store(store)), wire, (local, held))
 }
 
 fn numbers(range: Range<usize>) -> impl Iterator<Item = String> {
