@@ -60,7 +60,7 @@ NEXT_TO = {
     " transactions visibility visibility_warning",
     "failed": "batch dead_letters fifo hooks invalid_settings start testing_kit visibility",
     "handler": "batch batch_handlers batch_handlers_fifo blocking dead_letters hooks idempotency_run invalid_settings logs"
-    " recorded spans testing_kit transactional_effects writes",
+    " recorded spans testing_kit transactional transactional_effects transactions writes",
     "idempotency": "also_read batch cache idempotency_run metrics recorded start store_trouble transactional"
     " transactional_effects transactional_settings transactions writes",
     "key": "also_read attribute fetched_secrets fingerprint invalid_settings jmespath key_codecs key_secret keys namesakes"
@@ -68,7 +68,7 @@ NEXT_TO = {
     "once": "also_read cache idempotency_run invalid_settings metrics start transactional writes",
     "record": "bad_input batch batch_handlers correlation dead_letters envelopes events fifo idempotency_run key_codecs logs"
     " metrics own_envelopes producer spans testing_kit visibility",
-    "report": "invalid_settings log_lines logs metrics spans",
+    "report": "invalid_settings logs metrics spans",
     "store": "also_read in_flight powertools_items protocol_decisions requests start store_suite store_trouble testing_writes"
     " transactional writes",
     "idempotency/cache.rs": "cache",
