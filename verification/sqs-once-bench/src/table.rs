@@ -138,11 +138,8 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
             let mut state = state.lock();
             let body = connection.body(&request);
             let answer = state.tables.carry_out(operation, body);
-            if let Some(count) = state.counts.requests.get_mut(operation) {
-                *count += 1;
-            } else {
-                state.counts.requests.insert(operation.to_owned(), 1);
-            }
+            let requests = &mut state.counts.requests;
+            *requests.entry(operation.to_owned()).or_default() += 1;
             (answer, state.latency)
         };
         let headers = [("content-type", "application/x-amz-json-1.0")];

@@ -1,4 +1,5 @@
-//! `BatchExecuteStatement`: independent statements, each with its own result.
+//! `BatchExecuteStatement`: independent statements, each with its own result. Each writes one item:
+//! `INSERT INTO … VALUE …` or `UPDATE … SET … WHERE …`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,9 +9,8 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::error::Refusal;
-use super::operand::Placeholders;
-use super::parsed::{Parsed, Rule};
-use super::statement::Statement;
+use super::expression::{Condition, Operand, Placeholders, Update};
+use super::parsed::{Expression, Parsed, Part, Rule, first, word};
 use super::units::Units;
 use super::value::{Item, Value, item_size};
 use super::{Answer, Table, Tables, done, id_of, read};
@@ -44,8 +44,7 @@ struct Responses {
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Response {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    table_name: Option<Arc<str>>,
+    table_name: Arc<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Json>,
 }
@@ -60,7 +59,7 @@ impl Tables {
         let parsed = batch.statements.iter().map(|one| {
             self.statements.of(one.statement.get(), |json| {
                 let text: String = read(json.as_bytes())?;
-                Parsed::read(&text, Rule::only_statement, Statement::of)
+                Parsed::read(&text)
             })
         });
         let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
@@ -74,6 +73,10 @@ impl Tables {
                 values,
                 parameters: &one.parameters,
             };
+            placeholders.check(parsed.placeholders.iter())?;
+            if parsed.parameters != one.parameters.len() {
+                return Err(Refusal::validation("a question mark has one parameter"));
+            }
             let statement = &parsed.expression;
             let id = statement.id(placeholders)?;
             if !ids.insert((statement.table(), id.clone())) {
@@ -94,7 +97,7 @@ impl Tables {
             };
             units = units + consumed;
             responses.push(Response {
-                table_name: Some(Arc::clone(statement.table())),
+                table_name: Arc::clone(statement.table()),
                 error,
             });
         }
@@ -105,7 +108,53 @@ impl Tables {
     }
 }
 
+/// One statement of a batch.
+#[derive(Debug)]
+pub(super) enum Statement {
+    Insert {
+        table: Arc<str>,
+        attributes: Vec<(Arc<str>, Operand)>,
+    },
+    Update {
+        table: Arc<str>,
+        update: Update,
+        condition: Condition,
+    },
+}
+
+impl Expression for Statement {
+    const WHOLE: Rule = Rule::only_statement;
+
+    fn of(part: Part<'_>) -> Self {
+        let is_insert = part.as_rule() == Rule::insert;
+        let mut inner = part.into_inner();
+        let table = word(&first(&mut inner)).into();
+        if !is_insert {
+            return Self::Update {
+                table,
+                update: Update::of(first(&mut inner)),
+                condition: Condition::of(first(&mut inner)),
+            };
+        }
+        let attributes = inner.map(|member| {
+            let mut inner = member.into_inner();
+            let name = word(&first(&mut inner)).into();
+            (name, Operand::of(first(&mut inner)))
+        });
+        Self::Insert {
+            table,
+            attributes: attributes.collect(),
+        }
+    }
+}
+
 impl Statement {
+    fn table(&self) -> &Arc<str> {
+        match self {
+            Self::Insert { table, .. } | Self::Update { table, .. } => table,
+        }
+    }
+
     /// The id of its item.
     fn id(&self, placeholders: Placeholders<'_>) -> Result<String, Refusal> {
         let wanted = match self {
@@ -115,12 +164,8 @@ impl Statement {
             }
             Self::Update { condition, .. } => condition.wanted("id"),
         };
-        let Some(wanted) = wanted else {
-            return Err(Refusal::validation("a statement names the id of its item"));
-        };
-        let value = wanted.value(None, placeholders)?;
-        let key = value.map(|value| ("id".into(), value.into_owned()));
-        id_of(&key.into_iter().collect()).map(str::to_owned)
+        let value = wanted.and_then(|wanted| wanted.value(None, placeholders));
+        id_of(value.as_ref()).map(str::to_owned)
     }
 
     fn carry_out(
@@ -132,11 +177,10 @@ impl Statement {
     ) -> Result<Units, Refusal> {
         match self {
             Self::Insert { attributes, .. } => {
-                let mut item = Item::new();
-                for (name, value) in attributes {
-                    let value = value.value(None, placeholders)?;
-                    item.extend(value.map(|value| (Arc::clone(name), value.into_owned())));
-                }
+                let attributes = attributes.iter().filter_map(|(name, value)| {
+                    Some((Arc::clone(name), value.value(None, placeholders)?))
+                });
+                let item: Item = attributes.collect();
                 if table.contains_key(&id) {
                     return Err(Refusal::duplicate(&item));
                 }
@@ -151,7 +195,7 @@ impl Statement {
                 let Some(found) = table.get_mut(&id) else {
                     return Err(Refusal::condition(None, shown));
                 };
-                if !condition.holds(Some(found), placeholders)? {
+                if !condition.holds(Some(found), placeholders) {
                     return Err(Refusal::condition(Some(found), shown));
                 }
                 let before = item_size(found);

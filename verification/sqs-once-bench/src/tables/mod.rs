@@ -9,14 +9,10 @@
 //! sends four such requests at once, and an answer is due after 2 ms. dynoxide also reports no units of refused writes.
 
 mod batch;
-mod condition;
 mod error;
-mod number;
-mod operand;
+mod expression;
 mod parsed;
-mod statement;
 mod units;
-mod update;
 mod value;
 mod write;
 
@@ -24,11 +20,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use condition::Condition;
+use batch::Statement;
 use error::Refusal;
+use expression::{Condition, Update};
 use parsed::Cache;
-use statement::Statement;
-use update::Update;
 use value::item_size;
 
 pub use units::Units;
@@ -118,17 +113,12 @@ impl Tables {
     }
 
     fn table(&mut self, name: &str) -> &mut Table {
-        if !self.tables.contains_key(name) {
-            self.tables.insert(name.to_owned(), Table::new());
-        }
-        self.tables
-            .get_mut(name)
-            .unwrap_or_else(|| unreachable!("it was inserted"))
+        self.tables.entry(name.to_owned()).or_default()
     }
 
     fn get(&mut self, body: &[u8]) -> Result<Answer, Refusal> {
         let get: Get = read(body)?;
-        let item = self.table(&get.table_name).get(id_of(&get.key)?);
+        let item = self.table(&get.table_name).get(id_of(get.key.get("id"))?);
         let units = Units::of_read(item.map_or(0, item_size), get.consistent_read);
         done(&Found { item }, units)
     }
@@ -149,7 +139,7 @@ impl Tables {
             let table = self.table(name);
             let found: &mut Vec<Item> = responses.entry(name.as_str()).or_default();
             for key in &wanted.keys {
-                let item = table.get(id_of(key)?);
+                let item = table.get(id_of(key.get("id"))?);
                 let size = item.map_or(0, item_size);
                 units = units + Units::of_read(size, wanted.consistent_read);
                 found.extend(item.cloned());
@@ -164,8 +154,8 @@ impl Tables {
     }
 }
 
-fn id_of(item: &Item) -> Result<&str, Refusal> {
-    match item.get("id") {
+fn id_of(id: Option<&Value>) -> Result<&str, Refusal> {
+    match id {
         Some(Value::S(id)) if !id.is_empty() => Ok(id),
         _ => Err(Refusal::validation("the key is `id`, of type S")),
     }

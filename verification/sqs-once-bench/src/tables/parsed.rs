@@ -16,29 +16,35 @@ pub(super) type Part<'a> = Pair<'a, Rule>;
 
 const MOST: usize = 10_000;
 
+/// What the grammar reads.
+pub(super) trait Expression {
+    /// The rule for a text that is this expression and nothing else.
+    const WHOLE: Rule;
+
+    fn of(part: Part<'_>) -> Self;
+}
+
 #[derive(Debug)]
 pub(super) struct Parsed<T> {
     pub(super) expression: T,
     /// Its `#names` and `:values`.
     pub(super) placeholders: BTreeSet<String>,
+    /// The number of its question marks.
+    pub(super) parameters: usize,
 }
 
-impl<T> Parsed<T> {
-    /// Reads a text that is this expression and nothing else.
-    pub(super) fn read(
-        text: &str,
-        whole: Rule,
-        of: impl FnOnce(Part<'_>) -> T,
-    ) -> Result<Self, Refusal> {
-        let mut parts = Grammar::parse(whole, text)
+impl<T: Expression> Parsed<T> {
+    pub(super) fn read(text: &str) -> Result<Self, Refusal> {
+        let mut parts = Grammar::parse(T::WHOLE, text)
             .map_err(|error| Refusal::validation(format!("Syntax error: {error}")))?;
-        let words = parts.clone().flatten();
-        let words = words.filter(|part| matches!(part.as_rule(), Rule::name | Rule::value));
+        let all = || parts.clone().flatten();
+        let words = all().filter(|part| matches!(part.as_rule(), Rule::name | Rule::value));
         let words = words.map(|part| word(&part));
-        let placeholders = words.filter(|word| word.starts_with(['#', ':'])).collect();
+        let parameters = all().filter(|part| part.as_rule() == Rule::parameter);
         Ok(Self {
-            expression: of(first(&mut parts)),
-            placeholders,
+            placeholders: words.filter(|word| word.starts_with(['#', ':'])).collect(),
+            parameters: parameters.count(),
+            expression: T::of(first(&mut parts)),
         })
     }
 }

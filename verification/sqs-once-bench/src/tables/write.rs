@@ -4,12 +4,10 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
 use super::error::Refusal;
-use super::operand::Placeholders;
-use super::parsed::{Parsed, Rule};
+use super::expression::Placeholders;
+use super::parsed::Parsed;
 use super::units::Units;
-use super::update::Update;
 use super::value::{Item, Value, item_size};
 use super::{Answer, Tables, done, id_of, read};
 
@@ -40,34 +38,29 @@ impl Tables {
     pub(super) fn write(&mut self, operation: &str, body: &[u8]) -> Result<Answer, Refusal> {
         let write: Write = read(body)?;
         let condition = write.condition_expression.as_deref();
-        let condition = condition.map(|text| {
-            let read = |text: &str| Parsed::read(text, Rule::only_condition, Condition::of);
-            self.conditions.of(text, read)
-        });
+        let condition = condition.map(|text| self.conditions.of(text, Parsed::read));
         let condition = condition.transpose()?;
-        let update = write.update_expression.as_deref().map(|text| {
-            let read = |text: &str| Parsed::read(text, Rule::only_update, Update::of);
-            self.updates.of(text, read)
-        });
+        let update = write.update_expression.as_deref();
+        let update = update.map(|text| self.updates.of(text, Parsed::read));
         let update = update.transpose()?;
         let placeholders = Placeholders {
             names: &write.expression_attribute_names,
             values: &write.expression_attribute_values,
             parameters: &[],
         };
-        let used = condition.iter().map(|condition| &condition.placeholders);
-        placeholders.check(used.chain(update.iter().map(|update| &update.placeholders)))?;
+        let used = condition.iter().flat_map(|one| &one.placeholders);
+        placeholders.check(used.chain(update.iter().flat_map(|one| &one.placeholders)))?;
         let returns_new = match write.return_values.as_deref() {
             None | Some("NONE") => false,
             Some("UPDATED_NEW") => true,
             Some(other) => return Err(Refusal::validation(format!("ReturnValues {other}"))),
         };
 
-        let id = id_of(&write.key)?.to_owned();
+        let id = id_of(write.key.get("id"))?.to_owned();
         let table = self.table(&write.table_name);
         let found = table.get(&id);
         if let Some(condition) = condition
-            && !condition.expression.holds(found, placeholders)?
+            && !condition.expression.holds(found, placeholders)
         {
             let shown = write.return_values_on_condition_check_failure.as_deref();
             return Err(Refusal::condition(found, shown));
@@ -85,7 +78,7 @@ impl Tables {
                     let update = &update.expression;
                     update.apply(&mut item, placeholders)?;
                     if returns_new {
-                        attributes = Some(update.set_in(&item, placeholders)?);
+                        attributes = Some(update.set_in(&item, placeholders));
                     }
                     item
                 }
