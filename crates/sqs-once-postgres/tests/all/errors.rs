@@ -20,8 +20,10 @@ fn assert_error(error: &StoreError, kind: StoreErrorKind, text: &str) {
     assert!(error.to_string().contains(text), "{error}");
 }
 
-async fn refusal_at(url: &str) -> StoreError {
-    refusal(&PostgresStore::from_url(url).unwrap()).await
+/// Asserts this error for the database at `url`.
+async fn assert_refused(url: &str, kind: StoreErrorKind, text: &str) {
+    let error = refusal(&PostgresStore::from_url(url).unwrap()).await;
+    assert_error(&error, kind, text);
 }
 
 /// An error with all of its sources, as in a log.
@@ -39,8 +41,7 @@ fn of_user(url: &str, user: &str, password: &str) -> String {
 #[tokio::test]
 async fn a_missing_table_names_the_file_that_makes_it() {
     let url = server().create_database();
-    let error = refusal_at(&url).await;
-    assert_error(&error, StoreErrorKind::TableNotFound, "schema/v1.sql");
+    assert_refused(&url, StoreErrorKind::TableNotFound, "schema/v1.sql").await;
     let store = PostgresStore::from_url(&url).unwrap();
     let error = refusal(&store.schema("nowhere")).await;
     assert_error(&error, StoreErrorKind::TableNotFound, "");
@@ -78,7 +79,7 @@ async fn a_connection_that_the_server_refuses_is_an_error_that_says_why() {
         (missing, AccessDenied, "no_test_"),
         (format!("{url}?sslmode=require"), Other, "sslmode=disable"),
     ] {
-        assert_error(&refusal_at(&url).await, kind, text);
+        assert_refused(&url, kind, text).await;
     }
 }
 
@@ -86,11 +87,9 @@ async fn a_connection_that_the_server_refuses_is_an_error_that_says_why() {
 async fn a_server_that_is_not_there_or_says_nothing_is_one_that_did_not_answer() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgresql://u:p@{}/x", silent.local_addr().unwrap());
-    let error = refusal_at(&url).await;
-    assert_error(&error, StoreErrorKind::Unanswered, "");
+    assert_refused(&url, StoreErrorKind::Unanswered, "").await;
     drop(silent);
-    let error = refusal_at(&url).await;
-    assert_error(&error, StoreErrorKind::Unanswered, "");
+    assert_refused(&url, StoreErrorKind::Unanswered, "").await;
 }
 
 #[tokio::test]
@@ -112,9 +111,9 @@ async fn a_role_with_the_documented_privileges_needs_no_others() {
 #[tokio::test]
 async fn a_wrong_password_is_denied_access_and_not_shown() {
     let url = of_user(&server().create_database(), "postgres", "hunter2");
-    let error = refusal_at(&url).await;
-    assert_error(&error, StoreErrorKind::AccessDenied, "");
     let store = PostgresStore::from_url(&url).unwrap();
+    let error = refusal(&store).await;
+    assert_error(&error, StoreErrorKind::AccessDenied, "");
     let shown = format!("{} {store:?}", shown(&error));
     assert!(!shown.contains("hunter2"), "{shown}");
 }
@@ -146,31 +145,27 @@ async fn no_error_shows_what_a_constraint_was_violated_with() {
 
 #[tokio::test]
 async fn certificates_are_verified_against_the_authority_that_was_named() {
-    let server = Server::start_with_tls();
+    let (server, other) = (Server::start_with_tls(), Server::start_with_tls());
     let database = server.create_database();
-    let authority = server.authority().unwrap().display();
-    let error = |mode: String| async move { refusal_at(&mode).await };
+    let [authority, another] = [&server, &other].map(|one| one.authority().unwrap().display());
+    let of_another = format!("sslmode=require&sslrootcert={another}");
+    let trusting = |mode| format!("{database}?sslmode={mode}&sslrootcert={authority}");
+    use StoreErrorKind::{AccessDenied, Other, TableNotFound};
 
     // The connection succeeds. The database is empty.
     for mode in ["require", "verify-ca", "verify-full", "prefer"] {
-        let url = format!("{database}?sslmode={mode}&sslrootcert={authority}");
-        let error = error(url).await;
-        assert_error(&error, StoreErrorKind::TableNotFound, "");
+        assert_refused(&trusting(mode), TableNotFound, "").await;
     }
-    for mode in ["require", "prefer"] {
-        let error = error(format!("{database}?sslmode={mode}")).await;
-        assert_error(&error, StoreErrorKind::Other, "sslrootcert");
+    for parameters in ["sslmode=require", "sslmode=prefer", &of_another] {
+        assert_refused(&format!("{database}?{parameters}"), Other, "sslrootcert").await;
     }
-    let named = database.replace("127.0.0.1", "localhost");
-    let url = format!("{named}?sslmode=require&sslrootcert={authority}");
-    let error_of_name = error(url).await;
-    assert_error(&error_of_name, StoreErrorKind::Other, "");
+    let named = trusting("require").replace("127.0.0.1", "localhost");
+    assert_refused(&named, Other, "not valid for name").await;
 
-    let error_of_default = error(format!("{database}?sslrootcert={authority}")).await;
-    assert_error(&error_of_default, StoreErrorKind::TableNotFound, "");
-
-    let error = error(format!("{database}?sslmode=disable")).await;
-    assert_error(&error, StoreErrorKind::AccessDenied, "");
+    server.restart();
+    let by_default = format!("{database}?sslrootcert={authority}");
+    assert_refused(&by_default, TableNotFound, "").await;
+    assert_refused(&format!("{database}?sslmode=disable"), AccessDenied, "").await;
 }
 
 #[tokio::test]
@@ -178,11 +173,10 @@ async fn where_a_root_certificate_is_named_a_server_without_tls_is_refused() {
     let with_tls = Server::start_with_tls();
     let authority = with_tls.authority().unwrap().display();
     let url = format!("{}?sslrootcert={authority}", server().create_database());
-    let error = refusal_at(&url).await;
-    assert_error(&error, StoreErrorKind::Other, "");
+    assert_refused(&url, StoreErrorKind::Other, "").await;
     // The connection succeeds. The database is empty.
-    let error = refusal_at(&format!("{url}&sslmode=disable")).await;
-    assert_error(&error, StoreErrorKind::TableNotFound, "");
+    let without = format!("{url}&sslmode=disable");
+    assert_refused(&without, StoreErrorKind::TableNotFound, "").await;
 }
 
 #[test]
