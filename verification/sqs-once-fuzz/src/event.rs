@@ -179,6 +179,7 @@ fn check_groups(records: &[Record], runs: &[Run]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finds;
 
     /// The consumer's answer to an event, and the records read from `told`, which should describe the same event.
     fn answered(bodies: [&str; 2], told: [&str; 2]) -> (Vec<Record>, Answer) {
@@ -208,43 +209,28 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "nobody has handled it")]
-    fn an_acknowledgement_of_what_no_handler_saw_is_found() {
-        let (records, answer) = answered([GOOD, FAILING], [GOOD, FAILING]);
-        check_answer(&records, &answer, &HashSet::new());
-    }
-
-    #[test]
-    #[should_panic(expected = "is acknowledged unread")]
-    fn an_acknowledgement_of_what_can_not_be_read_is_found() {
-        let (records, answer) = answered([GOOD, FAILING], ["no JSON", FAILING]);
-        check_answer(&records, &answer, &HashSet::new());
-    }
-
-    #[test]
-    #[should_panic(expected = "what is returned is not what failed")]
-    fn a_record_that_fails_with_another_is_found() {
-        let (records, answer) = answered([GOOD, FAILING], [GOOD, GOOD]);
-        check_isolation(&records, &answer);
-    }
-
-    #[test]
-    #[should_panic(expected = "a key was handled twice in a batch")]
-    fn a_second_effect_is_found() {
-        succeeded(&[run("m-1", "a", true), run("m-2", "a", true)]);
-    }
-
-    #[test]
-    #[should_panic(expected = "a record ran behind a failed one of its group")]
-    fn a_group_that_goes_on_is_found() {
-        let (records, _) = answered([GOOD, FAILING], [GOOD, FAILING]);
-        check_groups(&records, &[run("m-1", "a", false), run("m-2", "b", true)]);
-    }
-
-    #[test]
-    #[should_panic(expected = "a group ran in another order")]
-    fn a_group_out_of_order_is_found() {
-        let (records, _) = answered([GOOD, FAILING], [GOOD, FAILING]);
-        check_groups(&records, &[run("m-2", "b", true), run("m-1", "a", true)]);
+    fn every_broken_promise_is_found() {
+        let bodies = [GOOD, FAILING];
+        let (records, answer) = answered(bodies, bodies);
+        finds("nobody has handled it", || {
+            check_answer(&records, &answer, &HashSet::new());
+        });
+        finds("a key was handled twice in a batch", || {
+            succeeded(&[run("m-1", "a", true), run("m-2", "a", true)]);
+        });
+        finds("a record ran behind a failed one of its group", || {
+            check_groups(&records, &[run("m-1", "a", false), run("m-2", "b", true)]);
+        });
+        finds("a group ran in another order", || {
+            check_groups(&records, &[run("m-2", "b", true), run("m-1", "a", true)]);
+        });
+        let (records, answer) = answered(bodies, ["no JSON", FAILING]);
+        finds("is acknowledged unread", || {
+            check_answer(&records, &answer, &HashSet::new());
+        });
+        let (records, answer) = answered(bodies, [GOOD, GOOD]);
+        finds("what is returned is not what failed", || {
+            check_isolation(&records, &answer);
+        });
     }
 }

@@ -29,7 +29,7 @@ thread_local! {
             .expiration("ttl");
         let by_default = DynamoDbStore::new(dynamodb::client(), dynamodb::TABLE);
         let sorted = by_default.clone().layout(sorted).expect("a layout that is valid");
-        [(by_default, Names::default()), (sorted, Names { id: "sk", status: "state", expiration: "ttl" })]
+        [(by_default, Names::DEFAULT), (sorted, Names { id: "sk", status: "state", expiration: "ttl" })]
     };
 }
 
@@ -226,10 +226,11 @@ mod tests {
     use sqs_once::store::Fence;
 
     use super::*;
+    use crate::finds;
 
     fn said(line: &str, check: impl FnOnce(&Said<'_>)) {
         let answers: Vec<_> = Answer::read(line).into_iter().collect();
-        let names = &Names::default();
+        let names = &Names::DEFAULT;
         check(&Said {
             answers: &answers,
             names,
@@ -241,33 +242,21 @@ mod tests {
         r#"200 {"Responses":{"t":[{"id":{"S":"fuzz#1"},"status":{"S":"COMPLETED"}}]}}"#;
 
     #[test]
-    #[should_panic(expected = "nobody has granted the claim")]
-    fn a_claim_that_nobody_granted_is_found() {
-        let fence = Fence::from_stored(8);
+    fn every_broken_promise_is_found() {
         said(REFUSED, |said| {
-            said.claimed(&claim(id(1)), &Claimed::Written { fence });
+            let fence = Fence::from_stored(8);
+            finds("nobody has granted the claim", || {
+                said.claimed(&claim(id(1)), &Claimed::Written { fence });
+            });
+            finds("nobody has written it", || said.settled(&Settled::Written));
         });
-    }
-
-    #[test]
-    #[should_panic(expected = "nobody has written it")]
-    fn a_completion_that_nobody_wrote_is_found() {
-        said(REFUSED, |said| said.settled(&Settled::Written));
-    }
-
-    #[test]
-    #[should_panic(expected = "the key has an item")]
-    fn an_item_that_is_overlooked_is_found() {
-        said(FOUND, |said| said.found(&id(1), None));
-    }
-
-    #[test]
-    #[should_panic(expected = "stands in no answer")]
-    fn an_item_that_says_something_else_is_found() {
-        let mut items = Vec::new();
-        said(FOUND, |said| items.extend(said.items()));
-        let mut changed = items.remove(0);
-        changed.status = Status::InProgress;
-        said(FOUND, |said| said.found(&id(1), Some(&changed)));
+        said(FOUND, |said| {
+            finds("the key has an item", || said.found(&id(1), None));
+            let mut changed = said.items().next().expect("an item");
+            changed.status = Status::InProgress;
+            finds("stands in no answer", || {
+                said.found(&id(1), Some(&changed));
+            });
+        });
     }
 }

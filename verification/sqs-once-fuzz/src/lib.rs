@@ -56,3 +56,14 @@ pub const TARGETS: [Target; 6] = [
     ("item", item),
     ("macros", macros),
 ];
+
+/// Asserts that a check panics, with these words in its message.
+#[cfg(test)]
+#[track_caller]
+fn finds(expected: &str, check: impl FnOnce()) {
+    let check = std::panic::AssertUnwindSafe(check);
+    let panic = std::panic::catch_unwind(check).expect_err("the check finds nothing");
+    let formatted = panic.downcast_ref().map(String::as_str);
+    let said = formatted.or_else(|| panic.downcast_ref().copied());
+    assert!(said.is_some_and(|said| said.contains(expected)), "{said:?}");
+}

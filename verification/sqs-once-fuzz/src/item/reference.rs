@@ -12,14 +12,12 @@ pub(super) struct Names {
     pub(super) expiration: &'static str,
 }
 
-impl Default for Names {
-    fn default() -> Self {
-        Self {
-            id: "id",
-            status: "status",
-            expiration: "expiration",
-        }
-    }
+impl Names {
+    pub(super) const DEFAULT: Self = Self {
+        id: "id",
+        status: "status",
+        expiration: "expiration",
+    };
 }
 
 /// Collects every object in `json` that is an item.
