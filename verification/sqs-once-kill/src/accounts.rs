@@ -257,7 +257,7 @@ impl<'a> Audit<'a> {
                             let why = "it was acknowledged before its effect had happened";
                             self.blame(Wrong::Lost, why);
                         }
-                        let records = self.plan.way.claims() || self.plan.way == Way::Transactional;
+                        let records = self.plan.way != Way::Unprotected;
                         if records && !self.is_recorded && !self.order.is_spoilt {
                             let why = "it was acknowledged, and its key was not on record";
                             self.blame(Wrong::Unrecorded, why);

@@ -1,7 +1,6 @@
 //! What happened to every order, as the queue, the ledger and the network saw it.
 
 use std::collections::{BTreeMap, HashMap};
-
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;

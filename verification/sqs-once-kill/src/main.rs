@@ -14,25 +14,12 @@ use sqs_once_kill::{Plan, Way, run, worker};
 /// If `AWS_LAMBDA_RUNTIME_API` is set, this program runs as such a process.
 #[derive(Parser)]
 struct Args {
-    /// How the consumer works. May be repeated. The first three ways keep their promise; the others do not, which tests
+    /// How the consumer works. May be repeated. The first three ways keep their promise; the last does not, which tests
     /// that the checks find violations.
     #[arg(long = "way", value_enum, default_values_t = [Way::ClaimFirst, Way::Fifo, Way::Transactional])]
     ways: Vec<Way>,
-    /// The total number of messages; every sixth is a copy.
-    #[arg(long, default_value_t = 100_000)]
-    messages: usize,
-    /// The total number of kills.
-    #[arg(long, default_value_t = 1000)]
-    kills: usize,
-    /// The number of execution environments.
-    #[arg(long, default_value_t = 6)]
-    environments: usize,
-    /// Of 1,000 requests to DynamoDB and SQS, how many fail.
-    #[arg(long, default_value_t = 20)]
-    faults: usize,
-    /// The seed that determines the messages, the faults and the kills.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    plan: Plan,
 }
 
 #[tokio::main]
@@ -48,11 +35,9 @@ async fn main() -> Result<ExitCode, Error> {
         let plan = Plan {
             way,
             function: std::env::current_exe()?,
-            messages: args.messages.div_ceil(ways),
-            kills: args.kills.div_ceil(ways),
-            environments: args.environments,
-            faults_in_thousand: args.faults,
-            seed: args.seed,
+            messages: args.plan.messages.div_ceil(ways),
+            kills: args.plan.kills.div_ceil(ways),
+            ..args.plan
         };
         let accounts = run(plan, |far| eprintln!("{far}")).await?;
         println!("{accounts}");

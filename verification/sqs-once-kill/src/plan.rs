@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 /// How the function works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -16,8 +16,6 @@ pub enum Way {
     Fifo,
     /// Commits its effect with the record of the key.
     Transactional,
-    /// Does its work, then records it, which promises less.
-    RecordAfter,
     /// Records nothing, as if the library were missing.
     Unprotected,
 }
@@ -42,21 +40,28 @@ pub(crate) fn name(value: &impl ValueEnum) -> String {
 }
 
 /// A run of the kill test.
-#[derive(Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Plan {
     /// How the function works.
+    #[arg(skip)]
     pub way: Way,
     /// The executable whose `main` calls [`worker::run`](crate::worker::run) if it finds a Runtime API.
+    #[arg(skip)]
     pub function: PathBuf,
-    /// The number of messages; every sixth is a copy of another order's message.
+    /// The total number of messages; every sixth is a copy.
+    #[arg(long, default_value_t = 100_000)]
     pub messages: usize,
-    /// The number of kills.
+    /// The total number of kills.
+    #[arg(long, default_value_t = 1000)]
     pub kills: usize,
     /// The number of execution environments.
+    #[arg(long, default_value_t = 6)]
     pub environments: usize,
-    /// Of 1,000 requests of the function, how many meet a fault.
+    /// Of 1,000 requests to DynamoDB and SQS, how many fail.
+    #[arg(long = "faults", default_value_t = 20)]
     pub faults_in_thousand: usize,
-    /// The seed of the run's random decisions.
+    /// The seed that determines the messages, the faults and the kills.
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 

@@ -12,8 +12,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::extract::{Attempt, MessageMeta};
-use sqs_once::policy::Mode;
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, State, Writes};
+use sqs_once::{Error, HandlerError, IdempotencyToken, State, Writes};
 
 use crate::plan::Way;
 
@@ -29,7 +28,7 @@ pub(crate) const WAY: &str = "KILL_WAY";
 pub(crate) fn namespace(way: Way) -> &'static str {
     match way {
         Way::Transactional => "count",
-        Way::ClaimFirst | Way::Fifo | Way::RecordAfter | Way::Unprotected => "charge",
+        Way::ClaimFirst | Way::Fifo | Way::Unprotected => "charge",
     }
 }
 
@@ -136,13 +135,10 @@ pub async fn run() -> Result<(), Error> {
     let way: String = setting(WAY)?;
     match Way::from_str(&way, false)? {
         Way::Transactional => sqs_once::run(count::consumer().readable_keys(true)).await,
-        Way::RecordAfter => sqs_once::run(charging()?.mode(Mode::RecordAfter)).await,
         // With `SQS_ONCE_DISABLED`, which the run sets for `Unprotected`, nothing is recorded.
-        Way::ClaimFirst | Way::Fifo | Way::Unprotected => sqs_once::run(charging()?).await,
+        Way::ClaimFirst | Way::Fifo | Way::Unprotected => {
+            let consumer = charge::consumer().readable_keys(true);
+            sqs_once::run(consumer.state(Ledger::from_env()?)).await
+        }
     }
-}
-
-fn charging() -> Result<Consumer, Error> {
-    let consumer = charge::consumer().readable_keys(true);
-    Ok(consumer.state(Ledger::from_env()?))
 }
