@@ -37,8 +37,6 @@ pub struct Program {
     pub path: PathBuf,
     /// Its arguments.
     pub args: Vec<PathBuf>,
-    /// The directory of its files.
-    pub workspace: PathBuf,
 }
 
 /// The name of sqs-once, with which all others are compared.
@@ -134,15 +132,13 @@ impl Contender {
     /// Installs what the contender needs, unless it is already installed, and returns its command. [Build](build) the
     /// Rust contenders first.
     pub fn prepare(&self) -> Result<Program> {
-        let workspace = workspace()?;
         match self.kind {
             Kind::Rust(binary) => Ok(Program {
                 path: binaries().join(binary),
                 args: Vec::new(),
-                workspace,
             }),
-            Kind::Python => python(workspace),
-            Kind::TypeScript => type_script(workspace),
+            Kind::Python => python(),
+            Kind::TypeScript => type_script(),
         }
     }
 }
@@ -179,9 +175,9 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-fn python(workspace: PathBuf) -> Result<Program> {
+fn python() -> Result<Program> {
     let peers = package().join("peers/python");
-    let venv = workspace.join("python");
+    let venv = workspace()?.join("python");
     let python = venv.join("bin/python");
     installed(&peers.join("requirements.txt"), &venv, || {
         run(Command::new("python3")
@@ -201,13 +197,12 @@ fn python(workspace: PathBuf) -> Result<Program> {
     Ok(Program {
         path: python,
         args: vec![peers.join("function.py")],
-        workspace,
     })
 }
 
-fn type_script(workspace: PathBuf) -> Result<Program> {
+fn type_script() -> Result<Program> {
     let peers = package().join("peers/typescript");
-    let modules = workspace.join("typescript");
+    let modules = workspace()?.join("typescript");
     let bundle = modules.join("function.js");
     create_dir(&modules)?;
     for file in ["package.json", "package-lock.json", "function.ts"] {
@@ -231,7 +226,6 @@ fn type_script(workspace: PathBuf) -> Result<Program> {
     Ok(Program {
         path: "node".into(),
         args: vec![bundle],
-        workspace,
     })
 }
 

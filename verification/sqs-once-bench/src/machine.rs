@@ -51,14 +51,11 @@ pub fn peak_memory(process: u32) -> Option<u64> {
 
 /// Asks a process to end (`SIGTERM`).
 pub fn terminate(process: u32) {
-    #[cfg(target_os = "linux")]
     if let Ok(process) = process.try_into() {
         let process = nix::unistd::Pid::from_raw(process);
         // The process may have ended by itself.
         let _ = nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM);
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = process;
 }
 
 /// The average number of processes that wanted a CPU over the last minute.

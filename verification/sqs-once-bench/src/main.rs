@@ -11,9 +11,8 @@ use anyhow::{Result, bail, ensure};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use sqs_once_bench::contender::{self, Contender};
-use sqs_once_bench::measure::{Options, measure};
+use sqs_once_bench::measure::measure;
 use sqs_once_bench::shape::Shape;
-use sqs_once_bench::table::Latency;
 use sqs_once_bench::{instructions, machine, report, units};
 
 /// Measures sqs-once, its peers, and the minimal cost of the same requests.
@@ -33,18 +32,6 @@ struct Arguments {
     /// How many turns each contender has for each batch.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// The duration of a turn, in milliseconds.
-    #[arg(long, default_value_t = 300, value_name = "MS")]
-    turn: u64,
-    /// Skips batches that would take longer than this, in seconds.
-    #[arg(long, default_value_t = 30, value_name = "S")]
-    longest: u64,
-    /// The table's latency for each request, in microseconds.
-    #[arg(long, default_value_t = 2000, value_name = "US")]
-    request_latency: u64,
-    /// The additional latency for each statement of a batch, in microseconds.
-    #[arg(long, default_value_t = 0, value_name = "US")]
-    statement_latency: u64,
     /// Writes the results to a JSON file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -109,16 +96,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
             Err(error) => missing.push((contender, error)),
         }
     }
-    let options = Options {
-        rounds: arguments.rounds.max(1),
-        turn: Duration::from_millis(arguments.turn),
-        longest: Duration::from_secs(arguments.longest),
-        latency: Latency {
-            request: Duration::from_micros(arguments.request_latency),
-            statement: Duration::from_micros(arguments.statement_latency),
-        },
-    };
-    let mut results = measure(&ready, &shapes, options, &progress)?;
+    let rounds = arguments.rounds.max(1);
+    let mut results = measure(&ready, &shapes, rounds, &progress)?;
     results.load_before = load_before;
     results.consumptions = units::consumptions()?;
     for (contender, error) in &missing {

@@ -13,22 +13,13 @@ use crate::machine;
 use crate::process::{Orders, Process};
 use crate::report::Results;
 use crate::shape::Shape;
-use crate::table::{Counts, Latency, Table, Units};
+use crate::table::{Counts, LATENCY, Latency, Table, Units};
 
-/// The scope of the measurement.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// How many turns each contender has for a shape.
-    pub rounds: usize,
-    /// The duration of a turn, which has at least one batch and at most 100.
-    pub turn: Duration,
-    /// Batches that would take longer than this are skipped.
-    pub longest: Duration,
-    /// The latency of the table.
-    pub latency: Latency,
-}
-
+/// The duration of a turn, which has at least one batch and at most [`MOST_BATCHES`].
+const TURN: Duration = Duration::from_millis(300);
 const MOST_BATCHES: usize = 100;
+/// Batches that would take longer than this are skipped.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// A contender's results for a shape.
 #[derive(Clone, Debug, Serialize)]
@@ -88,49 +79,43 @@ impl Spread {
 }
 
 /// Measures these contenders for these shapes. Small shapes should come first: the time of a small batch predicts that
-/// of a larger one. The failure of a contender is an entry of the results.
+/// of a larger one. Each contender has `rounds` turns for a shape. The failure of a contender is an entry of the results.
 pub fn measure(
     contenders: &[(Contender, Program)],
     shapes: &[Shape],
-    options: Options,
+    rounds: usize,
     progress: &ProgressBar,
 ) -> Result<Results> {
-    let table = Table::start(options.latency).context("no loopback port can be had")?;
-    let mut results = Results::new(options);
+    let table = Table::start(LATENCY).context("no loopback port can be had")?;
+    let mut results = Results::new(rounds);
     let pairs = shapes.iter().flat_map(|shape| {
-        let those = contenders
-            .iter()
-            .filter(|(contender, _)| shape.is_for(contender));
-        those.map(|(contender, _)| Plan::new(contender, options, Duration::ZERO))
+        those(contenders, shape).map(|(contender, _)| Plan::new(contender, rounds, Duration::ZERO))
     });
-    let cold = millis(options.turn) as u64 * (options.rounds * contenders.len()) as u64;
+    let cold = millis(TURN) as u64 * (rounds * contenders.len()) as u64;
     progress.set_length(cold + pairs.map(|plan| plan.whole()).sum::<u64>());
-    cold_starts(contenders, options, &table, &mut results, progress);
+    cold_starts(contenders, rounds, &table, &mut results, progress);
     // The time per record in the last batch of new keys.
     let mut per_record = BTreeMap::new();
     for shape in shapes {
         table.clear();
         table.set_latency(Latency {
-            statement: options.latency.statement + shape.statement,
-            ..options.latency
+            statement: LATENCY.statement + shape.statement,
+            ..LATENCY
         });
         let mut turns = Vec::new();
-        let those = contenders
-            .iter()
-            .filter(|(contender, _)| shape.is_for(contender));
-        for (contender, program) in those {
+        for (contender, program) in those(contenders, shape) {
             progress.set_message(format!("{}: warming up {}", shape.name, contender.title));
             let expected: Option<Duration> = per_record.get(contender.name).copied();
             let expected = expected.unwrap_or_default() * u32::try_from(shape.records).unwrap_or(1);
-            let unknown = Plan::new(contender, options, Duration::ZERO);
-            if expected > options.longest {
+            let unknown = Plan::new(contender, rounds, Duration::ZERO);
+            if expected > LONGEST {
                 results.skip(contender, shape, expected);
                 progress.inc(unknown.whole());
                 continue;
             }
-            let plan = Plan::new(contender, options, expected);
+            let plan = Plan::new(contender, rounds, expected);
             progress.inc_length(plan.whole() - unknown.whole());
-            match Turns::start(contender, program, shape, &table, options) {
+            match Turns::start(contender, program, shape, &table) {
                 Ok(started) => {
                     turns.push((started, plan));
                     progress.inc(plan.warm_up);
@@ -141,7 +126,7 @@ pub fn measure(
                 }
             }
         }
-        for round in 1..=options.rounds {
+        for round in 1..=rounds {
             for (turn, plan) in &mut turns {
                 progress.set_message(format!(
                     "{}: round {round}, {}",
@@ -169,6 +154,15 @@ pub fn measure(
     Ok(results)
 }
 
+/// The contenders that are measured for a shape.
+fn those<'a>(
+    contenders: &'a [(Contender, Program)],
+    shape: &'a Shape,
+) -> impl Iterator<Item = &'a (Contender, Program)> {
+    let those = contenders.iter();
+    those.filter(|(contender, _)| shape.is_for(contender))
+}
+
 /// The expected time of a contender for a shape, in milliseconds, which is the number of steps in the progress bar.
 #[derive(Clone, Copy)]
 struct Plan {
@@ -179,11 +173,11 @@ struct Plan {
 
 impl Plan {
     /// The plan for batches that are expected to take this long.
-    fn new(contender: &Contender, options: Options, batch: Duration) -> Self {
+    fn new(contender: &Contender, rounds: usize, batch: Duration) -> Self {
         Self {
             warm_up: millis(contender.warm_up().max(batch)) as u64,
-            turn: millis(options.turn.max(batch)) as u64,
-            rounds: options.rounds as u64,
+            turn: millis(TURN.max(batch)) as u64,
+            rounds: rounds as u64,
         }
     }
 
@@ -195,7 +189,7 @@ impl Plan {
 /// Measures the time from the start of the process to its first answer.
 fn cold_starts(
     contenders: &[(Contender, Program)],
-    options: Options,
+    rounds: usize,
     table: &Table,
     results: &mut Results,
     progress: &ProgressBar,
@@ -203,10 +197,10 @@ fn cold_starts(
     let shape = Shape::cold();
     let mut orders = Orders::default();
     let mut times: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for round in 1..=options.rounds {
+    for round in 1..=rounds {
         for (contender, program) in contenders {
             progress.set_message(format!("cold start {round} of {}", contender.title));
-            progress.inc(millis(options.turn) as u64);
+            progress.inc(millis(TURN) as u64);
             let (event, _) = orders.event(&[], shape.records);
             let started = Process::start(contender, program, &shape, &table.endpoint());
             match started.and_then(|mut process| process.first_answer(&event)) {
@@ -251,7 +245,6 @@ impl<'a> Turns<'a> {
         program: &Program,
         shape: &'a Shape,
         table: &Table,
-        options: Options,
     ) -> Result<Self> {
         let before = table.counts();
         let mut process = Process::start(contender, program, shape, &table.endpoint())?;
@@ -269,7 +262,7 @@ impl<'a> Turns<'a> {
                 break latency;
             }
         };
-        let fit = options.turn.as_nanos() / last.as_nanos().max(1);
+        let fit = TURN.as_nanos() / last.as_nanos().max(1);
         Ok(Self {
             contender,
             shape,

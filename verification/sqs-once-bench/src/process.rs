@@ -12,14 +12,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::Deserialize;
 
-use crate::contender::{Contender, Program};
+use crate::contender::{self, Contender, Program};
 use crate::contract;
 use crate::machine;
 use crate::runtime_api::RuntimeApi;
 use crate::shape::Shape;
 
-/// How long an event may take. The contender gets it as its deadline.
-const TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a contender may take until it asks for its first event.
 const INIT: Duration = Duration::from_secs(60);
 
@@ -53,7 +51,7 @@ impl Process {
     ) -> Result<Self> {
         let failed = || format!("{} can't be started", contender.name);
         let runtime_api = RuntimeApi::start().with_context(failed)?;
-        let stderr = program.workspace.join(format!("{}.stderr", contender.name));
+        let stderr = contender::workspace()?.join(format!("{}.stderr", contender.name));
         let mut command = Command::new(&program.path);
         command.args(&program.args);
         // Passing the log level on makes the cost of logging measurable.
@@ -129,9 +127,7 @@ impl Process {
     fn answer(&mut self, event: &Arc<[u8]>, failing: usize) -> Result<(Duration, Instant)> {
         let child = &mut self.child;
         let is_alive = || matches!(child.try_wait(), Ok(None));
-        let answer = self
-            .runtime_api
-            .invoke(Arc::clone(event), TIMEOUT, is_alive);
+        let answer = self.runtime_api.invoke(Arc::clone(event), is_alive);
         let answer = answer.ok_or_else(|| self.silent("answer"))?;
         let text = match &answer.result {
             Ok(body) => match serde_json::from_slice::<Response>(body) {

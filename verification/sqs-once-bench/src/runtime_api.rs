@@ -12,6 +12,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::contract;
 use crate::http::{self, Connection, response};
 
+/// How long an event may take. The contender gets it as its deadline.
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// How often it checks whether a contender that has not answered is alive.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -39,16 +41,11 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    event: Option<Event>,
+    event: Option<Arc<[u8]>>,
     /// The number of connections that wait for an event.
     waiting: usize,
     handed_out: Option<Instant>,
     answer: Option<Answer>,
-}
-
-struct Event {
-    payload: Arc<[u8]>,
-    timeout: Duration,
 }
 
 impl RuntimeApi {
@@ -68,14 +65,13 @@ impl RuntimeApi {
     /// Sends an event and waits for the answer. Returns `None` if no answer arrives in time, or the contender has died.
     pub(crate) fn invoke(
         &self,
-        payload: Arc<[u8]>,
-        timeout: Duration,
+        event: Arc<[u8]>,
         mut is_alive: impl FnMut() -> bool,
     ) -> Option<Answer> {
-        let until = Instant::now() + timeout;
+        let until = Instant::now() + TIMEOUT;
         let mut state = self.shared.state.lock();
         state.answer = None;
-        state.event = Some(Event { payload, timeout });
+        state.event = Some(event);
         self.shared.changed.notify_all();
         while state.answer.is_none() && Instant::now() < until && is_alive() {
             let is_open = |state: &mut State| state.answer.is_none();
@@ -100,7 +96,7 @@ impl RuntimeApi {
 
 impl Shared {
     /// Waits for the next event without a timeout.
-    fn next(&self) -> Event {
+    fn next(&self) -> Arc<[u8]> {
         let mut state = self.state.lock();
         state.waiting += 1;
         self.changed.notify_all();
@@ -147,8 +143,8 @@ fn serve(connection: &mut Connection, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-fn handed_out(event: &Event) -> Vec<u8> {
-    let deadline = contract::now_ms() + event.timeout.as_millis() as u64;
+fn handed_out(event: &[u8]) -> Vec<u8> {
+    let deadline = contract::now_ms() + TIMEOUT.as_millis() as u64;
     let headers = [
         ("content-type", "application/json"),
         (
@@ -165,5 +161,5 @@ fn handed_out(event: &Event) -> Vec<u8> {
             "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Parent=9a9197af755a6419;Sampled=0",
         ),
     ];
-    response(200, &headers, &event.payload)
+    response(200, &headers, event)
 }

@@ -30,6 +30,12 @@ pub struct Latency {
     pub statement: Duration,
 }
 
+/// The latency of the measurements.
+pub const LATENCY: Latency = Latency {
+    request: Duration::from_millis(2),
+    statement: Duration::ZERO,
+};
+
 /// The requests so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {

@@ -110,13 +110,12 @@ fn of_time(cell: &Cell) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Options;
     use crate::units::{Consumption, consumptions};
 
     fn results(consumptions: Vec<Consumption>) -> Results {
         Results {
             consumptions,
-            ..Results::new(Options::default())
+            ..Results::new(1)
         }
     }
 

@@ -20,8 +20,9 @@ pub use terminal::text;
 
 use crate::contender::Contender;
 use crate::machine;
-use crate::measure::{Cell, Options, Spread};
+use crate::measure::{Cell, Spread};
 use crate::shape::Shape;
+use crate::table::LATENCY;
 use crate::units::Consumption;
 
 /// The highest load per core at which the machine counts as idle.
@@ -73,7 +74,7 @@ pub struct Skipped {
 
 impl Results {
     /// No results yet, on this machine.
-    pub fn new(options: Options) -> Self {
+    pub fn new(rounds: usize) -> Self {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
             machine: machine::processors(),
@@ -81,9 +82,9 @@ impl Results {
             at: since_epoch.map_or(0, |duration| duration.as_secs()),
             load_before: None,
             load_after: None,
-            request_latency_us: options.latency.request.as_micros(),
-            statement_latency_us: options.latency.statement.as_micros(),
-            rounds: options.rounds,
+            request_latency_us: LATENCY.request.as_micros(),
+            statement_latency_us: LATENCY.statement.as_micros(),
+            rounds,
             cells: Vec::new(),
             cold_ms: BTreeMap::new(),
             cold_cpu_ms: BTreeMap::new(),

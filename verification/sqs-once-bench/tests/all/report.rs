@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::anyhow;
 use sqs_once_bench::contender::{Contender, LIMIT, OURS};
-use sqs_once_bench::measure::{Cell, Options, Spread};
+use sqs_once_bench::measure::{Cell, Spread};
 use sqs_once_bench::report::{self, Results, Skipped};
 use sqs_once_bench::shape::{GROWING, Shape};
 use sqs_once_bench::table::Units;
@@ -58,7 +58,7 @@ fn results(to_limit: f64) -> Results {
         cores: 2,
         cells: cells.collect(),
         cold_ms: BTreeMap::from([(OURS, spread(12.0)), (LIMIT, spread(10.0))]),
-        ..Results::new(Options::default())
+        ..Results::new(1)
     }
 }
 

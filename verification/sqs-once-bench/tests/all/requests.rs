@@ -1,13 +1,12 @@
 //! The number of requests per batch: no more than a limit, and the same as the bare client and the prototype send.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use sqs_once_bench::contender::{Contender, LIMIT, OURS, PROTOTYPE};
 use sqs_once_bench::machine;
 use sqs_once_bench::process::{Orders, Process};
 use sqs_once_bench::shape::Shape;
-use sqs_once_bench::table::{Latency, Table};
+use sqs_once_bench::table::{LATENCY, Table};
 
 /// A batch: its name, its duplicates, its new keys, the copies of each record in it, whether the process caches completed
 /// keys, and the maximum number of requests.
@@ -46,11 +45,7 @@ fn a_batch_takes_no_more_requests_than_the_limit() {
     if !machine::IS_SUPPORTED {
         return;
     }
-    let table = Table::start(Latency {
-        request: Duration::from_millis(2),
-        statement: Duration::ZERO,
-    })
-    .unwrap();
+    let table = Table::start(LATENCY).unwrap();
     let mut process = start(OURS, &Shape::cold(), &table);
     let mut remembering = start(OURS, &Shape::cached(), &table);
     let mut orders = Orders::default();
