@@ -294,52 +294,40 @@ mod tests {
         assert_eq!(settings.root_cert, Some("/var/task/rds.pem".into()));
     }
 
-    fn mode(url: &str) -> SslMode {
-        let settings = from([("DATABASE_URL", url)]).unwrap();
-        settings.config.get_ssl_mode()
-    }
-
     #[test]
-    fn other_machines_are_asked_for_tls_unless_the_connection_string_says_otherwise() {
-        for url in [
-            "postgresql://u:p@db/x",
-            "postgresql://u:p?@db",
-            "postgresql://u:p@db/x?",
-            "postgresql://u:p@db/x?connect_timeout=3",
-            "postgresql://u@127.0.0.1,db/x",
-            "postgresql://u@localhost.example/x",
-            "postgresql://u@/x?host=db",
-            "host=db user=u",
-            "host=127.0.0.1 hostaddr=10.0.0.7 user=u",
-            "host=db user=u password='sslmode=disable'",
-        ] {
-            assert_eq!(mode(url), SslMode::Require, "{url}");
-        }
+    fn other_machines_are_asked_for_tls_and_this_one_where_a_root_certificate_is_named() {
+        use SslMode::{Disable, Prefer, Require};
         for (url, expected) in [
-            ("postgresql://u:p@db/x?sslmode=disable", SslMode::Disable),
-            ("postgresql://u@db?a=b&sslmode=prefer", SslMode::Prefer),
-            ("host=db sslmode=disable user=u", SslMode::Disable),
+            ("postgresql://u:p@db/x", Require),
+            ("postgresql://u:p?@db", Require),
+            ("postgresql://u:p@db/x?", Require),
+            ("postgresql://u:p@db/x?connect_timeout=3", Require),
+            ("postgresql://u@127.0.0.1,db/x", Require),
+            ("postgresql://u@localhost.example/x", Require),
+            ("postgresql://u@/x?host=db", Require),
+            ("host=db user=u", Require),
+            ("host=127.0.0.1 hostaddr=10.0.0.7 user=u", Require),
+            ("host=db user=u password='sslmode=disable'", Require),
+            // An explicit `sslmode` takes precedence.
+            ("postgresql://u:p@db/x?sslmode=disable", Disable),
+            ("postgresql://u@db?connect_timeout=3&sslmode=prefer", Prefer),
+            ("host=db sslmode=disable user=u", Disable),
+            // This machine.
+            ("postgresql://u@127.0.0.1/x", Prefer),
+            ("postgresql://u@127.8.7.6:5433/x", Prefer),
+            ("postgresql://u@[::1]/x", Prefer),
+            ("postgresql://u@localhost/x", Prefer),
+            ("host=/var/run/postgresql user=u", Prefer),
+            ("host=db hostaddr=127.0.0.1 user=u", Prefer),
+            ("postgresql://u@127.0.0.1/x?sslrootcert=ca", Require),
+            (
+                "postgresql://u@[::1]/x?sslrootcert=ca&sslmode=prefer",
+                Prefer,
+            ),
         ] {
-            let url = url.replace("a=b", "connect_timeout=3");
-            assert_eq!(mode(&url), expected, "{url}");
+            let settings = from([("DATABASE_URL", url)]).unwrap();
+            assert_eq!(settings.config.get_ssl_mode(), expected, "{url}");
         }
-    }
-
-    #[test]
-    fn this_machine_is_asked_for_tls_where_a_root_certificate_is_named() {
-        for url in [
-            "postgresql://u@127.0.0.1/x",
-            "postgresql://u@127.8.7.6:5433/x",
-            "postgresql://u@[::1]/x",
-            "postgresql://u@localhost/x",
-            "host=/var/run/postgresql user=u",
-            "host=db hostaddr=127.0.0.1 user=u",
-        ] {
-            assert_eq!(mode(url), SslMode::Prefer, "{url}");
-        }
-        let url = "postgresql://u@127.0.0.1/x?sslrootcert=ca.pem";
-        assert_eq!(mode(url), SslMode::Require);
-        assert_eq!(mode(&format!("{url}&sslmode=prefer")), SslMode::Prefer);
     }
 
     #[test]

@@ -30,24 +30,19 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError`] if the store does not answer. Rows deleted before the error stay deleted.
     pub async fn delete_expired(&self, batch: NonZeroU32) -> Result<Deleted, StoreError> {
-        let mut deleted = Deleted::default();
+        let (batch, mut deleted) = (batch.get().into(), Deleted::default());
         loop {
-            let rows = self.delete_batch(batch.get().into()).await?;
+            let request = self.connections.request(TIMEOUT, |connection| async move {
+                let deleted = self.statements.delete_expired(&connection, batch).await;
+                (deleted.map_err(Failure::from), connection)
+            });
+            let (rows, connection) = request.await?;
+            connection.release();
             if rows == 0 {
                 return Ok(deleted);
             }
             deleted.rows += rows;
             deleted.batches += 1;
         }
-    }
-
-    async fn delete_batch(&self, batch: i64) -> Result<u64, StoreError> {
-        let request = self.connections.request(TIMEOUT, |connection| async move {
-            let deleted = self.statements.delete_expired(&connection, batch).await;
-            (deleted.map_err(Failure::from), connection)
-        });
-        let (rows, connection) = request.await?;
-        connection.release();
-        Ok(rows)
     }
 }

@@ -29,8 +29,10 @@ pub(crate) struct Statements {
     claim: String,
     insert: String,
     claim_over: String,
-    record: String,
-    commit: String,
+    /// Records over any row that is not completed.
+    pub(crate) record: String,
+    /// Records over a row that a claim could replace, or over the owner's own claim.
+    pub(crate) commit: String,
     end: String,
     read: String,
     complete: String,
@@ -54,15 +56,6 @@ pub(crate) enum ClaimOver {
     Seen,
     /// Any free row. For claims that become visible only when their transaction commits.
     Free,
-}
-
-/// The rows that a recording may replace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Over {
-    /// Any row that is not completed.
-    Anything,
-    /// A row that a claim could replace, or the owner's own claim.
-    LikeAClaim,
 }
 
 impl Statements {
@@ -241,20 +234,16 @@ impl Statements {
         Ok(written)
     }
 
-    /// Writes each recording that its row admits, and returns the IDs written. IDs must be unique.
-    pub(crate) async fn record(
-        &self,
+    /// Writes each recording that its row admits, and returns the IDs written. IDs must be unique. The statement is
+    /// [`record`](Self::record) or [`commit`](Self::commit).
+    pub(crate) async fn write(
         client: &Client,
-        over: Over,
+        statement: &str,
         records: &[Record<'_>],
     ) -> Result<Vec<Row>, Error> {
         if records.is_empty() {
             return Ok(Vec::new());
         }
-        let statement = match over {
-            Over::Anything => &self.record,
-            Over::LikeAClaim => &self.commit,
-        };
         let ids = column(records, |(one, _)| one.id.as_str());
         let owners = column(records, |(one, _)| one.owner.to_string());
         let fences = column(records, |(_, recording)| first_fence(recording.now));

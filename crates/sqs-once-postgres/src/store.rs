@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Error, Row};
 use crate::config::{ConfigError, Settings, process_env};
 use crate::pool::{Connections, Failure};
 use crate::rows;
-use crate::statements::{End, Over, Record, Statements};
+use crate::statements::{End, Record, Statements};
 
 /// How often a claim is sent if its row refuses it but is gone when the store reads it.
 const TRIES: usize = 3;
@@ -62,7 +62,7 @@ impl PostgresStore {
     /// store does not connect yet: [`Consumer::init`](sqs_once::Consumer::init) sends the first request, or else the
     /// first record.
     pub fn from_env() -> Result<Self, ConfigError> {
-        Self::open(Settings::from_env(&process_env)?)
+        Connections::open(Settings::from_env(&process_env)?).map(Self::on)
     }
 
     /// Uses the database in a connection string: a URL, or `key=value` pairs as in libpq. A URL may contain
@@ -73,16 +73,12 @@ impl PostgresStore {
     /// also if the environment has no AWS credentials or region.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         let settings = Settings::from_string("the connection string", url, None, &process_env)?;
-        Self::open(settings)
+        Connections::open(settings).map(Self::on)
     }
 
     /// Uses a pool that the caller provides, with the pool's timeouts, TLS and number of connections.
     pub fn new(pool: Pool) -> Self {
         Self::on(Connections::of(pool))
-    }
-
-    fn open(settings: Settings) -> Result<Self, ConfigError> {
-        Ok(Self::on(Connections::open(settings)?))
     }
 
     fn on(connections: Connections) -> Self {
@@ -308,8 +304,8 @@ impl<'a> SortedOut<'a> {
     async fn write(&self, statements: &Statements, client: &Client) -> Result<Vec<Row>, Error> {
         let (ended, recorded, committed) = join3(
             statements.end(client, &self.ends),
-            statements.record(client, Over::Anything, &self.records),
-            statements.record(client, Over::LikeAClaim, &self.commits),
+            Statements::write(client, &statements.record, &self.records),
+            Statements::write(client, &statements.commit, &self.commits),
         )
         .await;
         Ok([ended?, recorded?, committed?]

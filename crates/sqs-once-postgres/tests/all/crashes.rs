@@ -3,11 +3,9 @@
 use sqs_once::store::Store;
 use sqs_once_postgres::PostgresStore;
 
-use crate::orders::{Orders, invoke, two_at_once};
+use crate::orders::{ACKNOWLEDGED, Orders, invoke, two_at_once};
 use crate::relay::Relay;
 use crate::support::{is_written, new_claims, until_waiting};
-
-const ACKNOWLEDGED: [&str; 0] = [];
 
 #[tokio::test]
 async fn a_connection_that_was_forgotten_while_it_idled_fails_no_claim_and_no_transaction() {

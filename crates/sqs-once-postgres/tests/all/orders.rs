@@ -18,6 +18,9 @@ use tower_service::Service;
 
 use crate::support::{Database, until_waiting};
 
+/// The failures of an invocation whose records are all acknowledged.
+pub(crate) const ACKNOWLEDGED: [&str; 0] = [];
+
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Order {
     pub(crate) id: String,

@@ -11,15 +11,13 @@ use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio_postgres::types::Type;
 
 use crate::abandoned::{HOLDS, drop_while_waiting, held, is_claimed};
-use crate::orders::{Order, Orders, insert, invoke, names};
+use crate::orders::{ACKNOWLEDGED, Order, Orders, insert, invoke, names};
 use crate::support::{
     Database, completion, connect, is_written, new_claims, open, server, settlement,
 };
 
 /// Values of `max_prepared_statements`: PgBouncer tracks no prepared statements, or up to 100.
 const PREPARED: [u32; 2] = [0, 100];
-
-const ACKNOWLEDGED: [&str; 0] = [];
 
 impl Database {
     /// The same database for a store behind PgBouncer.

@@ -10,10 +10,8 @@ use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::sync::oneshot;
 use tokio_postgres::error::SqlState;
 
-use crate::orders::{Order, Orders, insert, invoke, invoke_for, names, two_at_once};
+use crate::orders::{ACKNOWLEDGED, Order, Orders, insert, invoke, invoke_for, names, two_at_once};
 use crate::support::{Database, completion, connect, new_claims, open, rival, settlement};
-
-const ACKNOWLEDGED: [&str; 0] = [];
 
 #[tokio::test]
 async fn what_a_handler_records_is_kept_with_the_completion() {

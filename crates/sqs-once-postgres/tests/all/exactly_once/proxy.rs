@@ -48,10 +48,7 @@ pub(crate) enum FaultSchedule {
 }
 
 /// The faults of one scenario, shared by all its processes.
-#[derive(Clone)]
-pub(crate) struct Faults(Arc<Shared>);
-
-struct Shared {
+pub(crate) struct Faults {
     schedule: FaultSchedule,
     chance: Chance,
     messages: AtomicUsize,
@@ -60,49 +57,49 @@ struct Shared {
 }
 
 impl Faults {
-    pub(crate) fn new(schedule: FaultSchedule, chance: Chance) -> Self {
-        Self(Arc::new(Shared {
+    pub(crate) fn new(schedule: FaultSchedule, chance: Chance) -> Arc<Self> {
+        Arc::new(Self {
             schedule,
             chance,
             messages: AtomicUsize::new(0),
             log: Mutex::default(),
             struck: watch::Sender::new(false),
-        }))
+        })
     }
 
     /// The number of messages that clients have sent.
     pub(crate) fn messages(&self) -> usize {
-        self.0.messages.load(Ordering::Relaxed)
+        self.messages.load(Ordering::Relaxed)
     }
 
     pub(crate) fn note(&self, line: String) {
-        self.0.log.lock().unwrap().push(line);
+        self.log.lock().unwrap().push(line);
     }
 
     /// The faults that occurred, for a failure message.
     pub(crate) fn story(&self) -> String {
-        self.0.log.lock().unwrap().join("\n")
+        self.log.lock().unwrap().join("\n")
     }
 
     /// Completes when a fault has occurred.
     pub(crate) async fn struck(&self) {
-        let mut struck = self.0.struck.subscribe();
+        let mut struck = self.struck.subscribe();
         // An error would mean that the sender is gone, but `self` holds it.
         let _ = struck.wait_for(|struck| *struck).await;
     }
 
     fn fault(&self, kind: char) -> Option<ConnectionFault> {
-        let at = self.0.messages.fetch_add(1, Ordering::Relaxed);
-        let fault = match self.0.schedule {
+        let at = self.messages.fetch_add(1, Ordering::Relaxed);
+        let fault = match self.schedule {
             FaultSchedule::Once(when, fault) => (at == when).then_some(fault),
             FaultSchedule::Storm { once_in, messages } => {
-                let comes = at < messages && self.0.chance.below(once_in) == 0;
+                let comes = at < messages && self.chance.below(once_in) == 0;
                 let all = ConnectionFault::ALL;
-                comes.then(|| all[self.0.chance.below(all.len() as u64) as usize])
+                comes.then(|| all[self.chance.below(all.len() as u64) as usize])
             }
         };
         if let Some(fault) = fault {
-            self.0.struck.send_replace(true);
+            self.struck.send_replace(true);
             self.note(format!("message {at} ({kind}): {fault:?}"));
         }
         fault
@@ -112,33 +109,33 @@ impl Faults {
 /// The connection from one process to its database.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
-    death: Arc<watch::Sender<bool>>,
+    server: u16,
+    faults: Arc<Faults>,
+    death: watch::Sender<bool>,
 }
 
 impl Proxy {
-    /// A proxy to the server on `port`.
-    pub(crate) async fn to(port: u16, faults: &Faults) -> Self {
+    /// A proxy to the server on this port.
+    pub(crate) async fn to(server: u16, faults: &Arc<Faults>) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Self {
+        let proxy = Arc::new(Self {
             port: listener.local_addr().unwrap().port(),
-            death: Arc::new(watch::Sender::new(false)),
-        };
-        let (faults, death) = (faults.clone(), Arc::clone(&proxy.death));
+            server,
+            faults: Arc::clone(faults),
+            death: watch::Sender::new(false),
+        });
+        let accepting = Arc::clone(&proxy);
         tokio::spawn(async move {
-            let mut dead = death.subscribe();
             loop {
                 let client = tokio::select! {
                     client = listener.accept() => client,
-                    _ = dead.wait_for(|dead| *dead) => return,
+                    () = accepting.death() => return,
                 };
                 let Ok((client, _)) = client else { return };
-                let way = Way {
-                    faults: faults.clone(),
-                    death: Arc::clone(&death),
-                };
+                let proxy = Arc::clone(&accepting);
                 tokio::spawn(async move {
                     // An error is a connection that has ended.
-                    let _ = way.pass(client, port).await;
+                    let _ = proxy.pass(client).await;
                 });
             }
         });
@@ -160,27 +157,18 @@ impl Proxy {
     pub(crate) fn is_dead(&self) -> bool {
         *self.death.borrow()
     }
-}
 
-struct Way {
-    faults: Faults,
-    death: Arc<watch::Sender<bool>>,
-}
-
-impl Way {
-    async fn pass(self, client: TcpStream, port: u16) -> io::Result<()> {
-        let server = TcpStream::connect(("127.0.0.1", port)).await?;
+    async fn pass(&self, client: TcpStream) -> io::Result<()> {
+        let server = TcpStream::connect(("127.0.0.1", self.server)).await?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (from_client, mut to_client) = client.into_split();
         let (mut from_server, to_server) = server.into_split();
-        let mut dead = self.death.subscribe();
         let back = async move { tokio::io::copy(&mut from_server, &mut to_client).await };
         let back = tokio::spawn(back);
-        let there = self.requests(from_client, to_server);
         tokio::select! {
-            ended = there => ended?,
-            _ = dead.wait_for(|dead| *dead) => {}
+            ended = self.requests(from_client, to_server) => ended?,
+            () = self.death() => {}
         }
         // The client receives nothing more.
         back.abort();
@@ -204,11 +192,11 @@ impl Way {
                     if fault == ConnectionFault::DieAfter {
                         to.write_all(&message).await?;
                     }
-                    self.death.send_replace(true);
+                    self.die();
                     return Ok(());
                 }
                 Some(ConnectionFault::Delay) => {
-                    let late = self.faults.0.chance.millis(1..200);
+                    let late = self.faults.chance.millis(1..200);
                     tokio::spawn(async move {
                         sleep(late).await;
                         // Reads the data that the client sent along with this message.

@@ -1,5 +1,6 @@
 //! A queue that delivers at least once, and processes that start and die.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use postgres_for_tests::Server;
@@ -167,7 +168,7 @@ pub(crate) async fn tell(
                 continue;
             }
             let skew = chance.millis(0..2000);
-            let (place, faults, chance) = (place.clone(), faults.clone(), chance.clone());
+            let (place, faults, chance) = (place.clone(), Arc::clone(&faults), chance.clone());
             processes.spawn(async move { invoke(&place, &faults, way, skew, chance, batch).await });
         }
         while let Some(acknowledged) = processes.join_next().await {
@@ -198,7 +199,7 @@ pub(crate) async fn tell(
 /// Runs one process on one batch. Returns the messages that SQS may delete.
 async fn invoke(
     place: &Place,
-    faults: &Faults,
+    faults: &Arc<Faults>,
     way: Way,
     skew: Duration,
     chance: Chance,
