@@ -56,29 +56,20 @@ impl fmt::Display for Action {
                     "SQS delivers m{message} once more, to a clock ahead by {skew}"
                 );
             }
-            Self::CarryOut(Request {
-                owner,
-                ask,
-                awaited,
-            }) => {
-                let heard = if *awaited {
-                    "is answered"
-                } else {
-                    "arrives late"
+            Self::CarryOut(request) => {
+                let heard = match request.awaited {
+                    true => "is answered",
+                    false => "arrives late",
                 };
-                return write!(f, "{owner}: {ask:?} {heard}");
+                return write!(f, "{}: {:?} {heard}", request.owner, request.ask);
             }
             Self::RollBack(key) => {
                 return write!(f, "the open transaction on k{key} is rolled back");
             }
-            Self::Resend {
-                delivery,
-                fresh: true,
-            } => (delivery, "asks again"),
-            Self::Resend {
-                delivery,
-                fresh: false,
-            } => (delivery, "the SDK sends again"),
+            Self::Resend { delivery, fresh } => match fresh {
+                true => (delivery, "asks again"),
+                false => (delivery, "the SDK sends again"),
+            },
             Self::GiveUp(delivery) => (delivery, "waits no longer for an answer"),
             Self::Succeed(delivery) => (delivery, "the handler succeeds"),
             Self::Fail(delivery) => (delivery, "the handler fails"),

@@ -40,6 +40,8 @@ pub(super) enum Verdict {
 pub(super) struct Written {
     pub(super) item: Option<Item>,
     pub(super) written: bool,
+    /// Whether a claim was written that did not raise the fence.
+    pub(super) fence_stood: bool,
     pub(super) verdict: Verdict,
 }
 
@@ -50,7 +52,7 @@ pub(super) fn claim(
     (owner, now, lease): (Delivery, i8, i8),
     seen: Option<Saw>,
     standing: Option<Item>,
-) -> (Written, bool) {
+) -> Written {
     let existing = standing.map(decode);
     let mut claim = as_claim(owner, now, lease);
     claim.seen = match seen.unwrap_or(Saw::Current) {
@@ -70,28 +72,27 @@ pub(super) fn claim(
             false => on_claimed(&claim, &Claimed::Refused(Box::new(refused_by.clone()))),
         };
         let is_free = on_refused(&claim, refused_by).is_some();
-        let written = Written {
+        return Written {
             item: standing,
             written: false,
+            fence_stood: false,
             verdict: match is_free {
                 true => Verdict::Again,
                 false => admission(answer),
             },
         };
-        return (written, false);
     }
     let mut item = claim.write(existing.as_ref());
     if config.has(Mutant::FenceStays) && existing.is_some() {
         item.fence = Some(Fence::from_stored(FENCE));
     }
     let fence = item.fence.unwrap_or_default();
-    let stood = existing.and_then(|item| item.fence) >= Some(fence);
-    let written = Written {
+    Written {
         item: Some(encode(&item, owner, standing)),
         written: true,
+        fence_stood: existing.and_then(|item| item.fence) >= Some(fence),
         verdict: admission(on_claimed(&claim, &Claimed::Written { fence })),
-    };
-    (written, stood)
+    }
 }
 
 pub(super) fn found((owner, now): (Delivery, i8), standing: Option<Item>) -> Verdict {
@@ -160,6 +161,7 @@ pub(super) fn settle(
     Written {
         item,
         written: admitted,
+        fence_stood: false,
         verdict,
     }
 }

@@ -89,9 +89,7 @@ impl Step<'_> {
             Action::Cancel(delivery) => {
                 self.world.trouble.cancels -= 1;
                 self.leave(delivery, End::Failed(0));
-                if let Some(worker) = self.worker_of(delivery) {
-                    fail_rest(worker, 0);
-                }
+                fail_rest(self.worker_of(delivery), 0);
             }
             Action::Answer(delivery) => self.answer(delivery),
             Action::Crash(delivery) => self.crash(delivery),
@@ -158,10 +156,7 @@ impl Step<'_> {
     /// Starts the next record of a batch.
     fn start(&mut self, delivery: Delivery) {
         let flow = self.config.flow;
-        let Some(worker) = self.worker_of(delivery) else {
-            return;
-        };
-        worker.stage = match flow {
+        self.worker_of(delivery).stage = match flow {
             Way::Writes => Stage::Running,
             _ => Stage::Asking,
         };
@@ -222,9 +217,7 @@ impl Step<'_> {
     }
 
     fn succeed(&mut self, delivery: Delivery) {
-        let Some(worker) = self.worker_of(delivery) else {
-            return;
-        };
+        let worker = self.worker_of(delivery);
         worker.stage = Stage::Settling;
         let (now, is_late) = (worker.skew, worker.left < 0);
         let key = self.config.key_of(delivery);
@@ -270,9 +263,7 @@ impl Step<'_> {
         let key = self.config.key_of(delivery);
         let is_own = |item: Item| item.completed && item.owner == delivery;
         let is_recorded = self.world.items[key].is_some_and(is_own);
-        let settles = self
-            .worker_of(delivery)
-            .is_some_and(|worker| worker.stage == Stage::Settling);
+        let settles = self.worker_of(delivery).stage == Stage::Settling;
         if settles && !is_recorded && !self.config.flow.is_atomic() {
             self.world.accounts[key].windows += 1;
         }
@@ -281,9 +272,7 @@ impl Step<'_> {
     /// Stores a record's result, then starts the next record of the batch if the group continues.
     fn end(&mut self, delivery: Delivery, end: End) {
         let group_goes_on = end == End::Done || self.config.has(Mutant::GroupGoesOn);
-        let Some(worker) = self.worker_of(delivery) else {
-            return;
-        };
+        let worker = self.worker_of(delivery);
         for (of, record_end) in worker.batch.iter_mut().flatten() {
             if *of == delivery {
                 *record_end = end;
@@ -299,9 +288,7 @@ impl Step<'_> {
     }
 
     fn answer(&mut self, first: Delivery) {
-        let Some(worker) = self.worker_of(first) else {
-            return;
-        };
+        let worker = self.worker_of(first);
         let batch = std::mem::replace(worker, Worker::idle(worker.skew)).batch;
         for (delivery, end) in batch.into_iter().flatten() {
             let number = usize::from(delivery.message);
@@ -322,16 +309,12 @@ impl Step<'_> {
 
     fn crash(&mut self, first: Delivery) {
         self.world.trouble.crashes -= 1;
-        let Some(worker) = self.worker_of(first) else {
-            return;
-        };
-        if let Some(delivery) = worker.current() {
+        if let Some(delivery) = self.worker_of(first).current() {
             self.count_window(delivery);
             self.stop_waiting(delivery);
         }
-        if let Some(worker) = self.worker_of(first) {
-            *worker = Worker::idle(worker.skew);
-        }
+        let worker = self.worker_of(first);
+        *worker = Worker::idle(worker.skew);
     }
 
     /// Carries a request out in the store, and hands the answer to its sender.
@@ -342,8 +325,7 @@ impl Step<'_> {
         let verdict = match ask {
             Ask::Claim { now, lease, seen } => {
                 let times = (owner, now, lease);
-                let (written, stood) = decisions::claim(self.config, times, Some(seen), standing);
-                self.world.seen.fence_stood |= written.written && stood;
+                let written = decisions::claim(self.config, times, Some(seen), standing);
                 self.world.items[key] = written.item;
                 if written.written {
                     let claimed = &mut self.world.accounts[key].claimed;
@@ -360,8 +342,7 @@ impl Step<'_> {
             }
             Ask::Begin { now, lease } => {
                 let times = (owner, now, lease);
-                let (written, stood) = decisions::claim(self.config, times, None, standing);
-                self.world.seen.fence_stood |= written.written && stood;
+                let written = decisions::claim(self.config, times, None, standing);
                 if written.written {
                     self.world.open[key] = written.item;
                 }
@@ -396,7 +377,7 @@ impl Step<'_> {
         }
     }
 
-    /// Notes a claim that its own copy refused.
+    /// Notes a claim that its own copy refused, or that did not raise the fence.
     fn look(
         &mut self,
         claimed: &Written,
@@ -407,6 +388,7 @@ impl Step<'_> {
         let is_own = standing.is_some_and(|item| !item.completed && item.owner == owner);
         let is_refused = !matches!(claimed.verdict, Verdict::Run | Verdict::Again);
         self.world.seen.refused_by_itself |= awaited && is_own && is_refused;
+        self.world.seen.fence_stood |= claimed.fence_stood;
         claimed.verdict
     }
 
@@ -447,9 +429,7 @@ impl Step<'_> {
 
     fn answered(&mut self, delivery: Delivery, verdict: Verdict, was_recorded: bool) {
         let busy_is_done = self.config.has(Mutant::BusyIsDone);
-        let Some(worker) = self.worker_of(delivery) else {
-            return;
-        };
+        let worker = self.worker_of(delivery);
         let skew = worker.skew;
         match verdict {
             Verdict::Run => {
@@ -473,10 +453,12 @@ impl Step<'_> {
         }
     }
 
-    fn worker_of(&mut self, delivery: Delivery) -> Option<&mut Worker> {
+    /// The worker whose batch has this delivery. Every step of a delivery has one.
+    fn worker_of(&mut self, delivery: Delivery) -> &mut Worker {
         let has =
             |worker: &&mut Worker| worker.batch.iter().flatten().any(|(of, _)| *of == delivery);
-        self.world.workers.iter_mut().find(has)
+        let worker = self.world.workers.iter_mut().find(has);
+        worker.unwrap_or_else(|| unreachable!("no worker has {delivery}"))
     }
 }
 

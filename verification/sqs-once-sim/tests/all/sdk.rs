@@ -5,7 +5,7 @@ use sqs_once_sim::simulation::{Depth, Fault, Mutant, Options, Way, replay, run};
 
 use crate::{counted, holds};
 
-fn beneath_the_sdk() -> Options {
+pub(crate) fn beneath_the_sdk() -> Options {
     Options {
         depth: Depth::Sdk,
         ..Options::default()

@@ -4,15 +4,12 @@ use std::thread;
 
 use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options, Versions, replay};
 
+use crate::sdk::beneath_the_sdk;
 use crate::{counted, holds};
 
 #[test]
 fn a_seed_is_one_run() {
-    for depth in [Depth::Trait, Depth::Sdk] {
-        let options = Options {
-            depth,
-            ..Options::default()
-        };
+    for options in [Options::default(), beneath_the_sdk()] {
         let told = move |seeds: Vec<u64>| -> Vec<Vec<String>> {
             let alone = thread::spawn(move || {
                 let all = seeds.into_iter();
@@ -27,8 +24,8 @@ fn a_seed_is_one_run() {
         let one_after_another = told(seeds.clone());
         let mut backwards = told(seeds.into_iter().rev().collect());
         backwards.reverse();
-        assert_eq!(each_alone, one_after_another, "{depth}");
-        assert_eq!(each_alone, backwards, "{depth}");
+        assert_eq!(each_alone, one_after_another, "{options}");
+        assert_eq!(each_alone, backwards, "{options}");
         assert!(each_alone.iter().all(|timeline| timeline.len() > 3));
     }
 }
@@ -45,11 +42,7 @@ fn every_property_holds() {
 
 #[test]
 fn every_property_holds_beneath_the_sdk() {
-    let options = Options {
-        depth: Depth::Sdk,
-        ..Options::default()
-    };
-    holds(0..100, options);
+    holds(0..100, beneath_the_sdk());
 }
 
 #[test]
