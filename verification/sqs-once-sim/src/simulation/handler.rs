@@ -2,7 +2,6 @@
 
 use std::fmt::from_fn;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use serde::Deserialize;
@@ -13,13 +12,11 @@ use tokio::time::{sleep, timeout};
 
 use super::counts::Count;
 use super::lambda::Environment;
+use super::network::PATIENCE;
 use super::process::Process;
 use super::transaction::Transaction;
 use super::witness::End;
 use super::world::World;
-
-/// How long a handler waits for the answer to its effect's request.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The payload of a message.
 #[derive(Deserialize)]
@@ -91,16 +88,6 @@ impl Drop for Running {
     }
 }
 
-/// A handler that sends its effect in a request of its own.
-pub(crate) async fn apart(
-    environment: Arc<Environment>,
-    order: Order,
-    meta: MessageMeta,
-    attempt: Attempt,
-) -> Result<(), HandlerError> {
-    work(&environment, &order, &meta, attempt, &Effect::Apart).await
-}
-
 /// A handler whose effect commits with its record.
 pub(crate) async fn together(
     environment: Arc<Environment>,
@@ -108,10 +95,11 @@ pub(crate) async fn together(
     meta: MessageMeta,
     attempt: Attempt,
 ) -> Result<Writes, HandlerError> {
-    work(&environment, &order, &meta, attempt, &Effect::Together).await?;
+    let key = AttributeValue::S(order.key.clone());
+    work(environment, order, meta, attempt, Effect::Together).await?;
     let update = Update::builder()
         .table_name("effects")
-        .key("id", AttributeValue::S(order.key))
+        .key("id", key)
         .update_expression("ADD times :one")
         .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
         .build()
@@ -119,39 +107,25 @@ pub(crate) async fn together(
     Ok(Writes::new().update(update))
 }
 
-/// A handler that has its effect in the transaction that claims its key.
-pub(crate) async fn inside(
+/// Where the effect happens.
+pub(crate) enum Effect {
+    /// In a request of its own.
+    Apart,
+    /// With the record.
+    Together,
+    /// In the transaction that claims the key.
+    Inside(Transaction),
+}
+
+/// Any handler.
+pub(crate) async fn work(
     environment: Arc<Environment>,
     order: Order,
     meta: MessageMeta,
     attempt: Attempt,
-    transaction: Transaction,
+    effect: Effect,
 ) -> Result<(), HandlerError> {
-    work(
-        &environment,
-        &order,
-        &meta,
-        attempt,
-        &Effect::Inside(transaction),
-    )
-    .await
-}
-
-/// Where the effect happens.
-enum Effect {
-    Apart,
-    Together,
-    Inside(Transaction),
-}
-
-async fn work(
-    environment: &Arc<Environment>,
-    order: &Order,
-    meta: &MessageMeta,
-    attempt: Attempt,
-    effect: &Effect,
-) -> Result<(), HandlerError> {
-    let Environment { world, process, .. } = &**environment;
+    let Environment { world, process, .. } = &*environment;
     let key = order.number();
     let number = |name: &str| {
         let text = meta.system_attribute(name).unwrap_or_default();
@@ -167,7 +141,7 @@ async fn work(
         world: Arc::clone(world),
     };
     let script = script(world);
-    pause(environment).await;
+    pause(&environment).await;
     act(&running, process, script, When::Before).await?;
     match effect {
         Effect::Together => {}
@@ -180,14 +154,14 @@ async fn work(
                 }
             };
             match script {
-                Script::Block => running = block(environment, running, key, carry_out).await?,
-                _ => send(environment, &running, key, carry_out).await?,
+                Script::Block => running = block(&environment, running, key, carry_out).await?,
+                _ => send(&environment, &running, key, carry_out).await?,
             }
-            pause(environment).await;
+            pause(&environment).await;
         }
         Effect::Inside(transaction) => {
-            send(environment, &running, key, transaction.write()).await?;
-            pause(environment).await;
+            send(&environment, &running, key, transaction.write()).await?;
+            pause(&environment).await;
         }
     }
     act(&running, process, script, When::After).await?;

@@ -10,14 +10,13 @@ use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Consumer;
 use sqs_once::policy::{AfterDeadLetter, Backoff, Cache, InProgress, Requests};
-use sqs_once::testing::Running;
-use sqs_once::testing::TestSettings;
+use sqs_once::testing::{Running, TestSettings};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 
 use super::clock::{ProcessClock, true_time};
 use super::counts::Count;
-use super::handler::{INVOCATION, MESSAGE, Order, apart, inside, together};
+use super::handler::{Effect, INVOCATION, MESSAGE, Order, together, work};
 use super::mutant::Mutant;
 use super::process::Process;
 use super::queue::Delivery;
@@ -57,11 +56,7 @@ impl Warm {
     }
 
     pub(crate) fn is_free(&self) -> bool {
-        let most = if self.environment.world.plan.overlaps {
-            2
-        } else {
-            1
-        };
+        let most = 1 + usize::from(self.environment.world.plan.overlaps);
         self.environment.invocations.load(Ordering::Relaxed) < most
     }
 
@@ -223,13 +218,7 @@ async fn call(
 }
 
 fn record(world: &World, delivery: &Delivery, invocation: usize) -> SqsMessage {
-    let Delivery {
-        message,
-        key,
-        group,
-        receives,
-        receipt,
-    } = delivery;
+    let (message, receives) = (delivery.message, delivery.receives);
     let arn = match world.plan.is_fifo && world.mutant() != Some(Mutant::NoFifo) {
         true => "arn:aws:sqs:eu-central-1:123456789012:orders.fifo",
         false => "arn:aws:sqs:eu-central-1:123456789012:orders",
@@ -240,12 +229,12 @@ fn record(world: &World, delivery: &Delivery, invocation: usize) -> SqsMessage {
         (MESSAGE.to_owned(), message.to_string()),
     ]);
     if world.plan.is_fifo {
-        attributes.insert("MessageGroupId".to_owned(), format!("g{group}"));
+        attributes.insert("MessageGroupId".to_owned(), format!("g{}", delivery.group));
     }
     let mut record = SqsMessage::default();
     record.message_id = Some(format!("m{message}"));
-    record.receipt_handle = Some(format!("{message}.{receipt}"));
-    record.body = Some(Order::body(*key));
+    record.receipt_handle = Some(format!("{message}.{}", delivery.receipt));
+    record.body = Some(Order::body(delivery.key));
     record.attributes = attributes;
     record.event_source_arn = Some(arn.to_owned());
     record
@@ -257,13 +246,15 @@ fn consumer(environment: &Arc<Environment>) -> Consumer {
     let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.key.clone());
     let shared = Arc::clone(environment);
     let consumer = match plan.way {
-        Way::ClaimFirst | Way::RecordAfter => keyed
-            .handler(move |order, meta, attempt| apart(Arc::clone(&shared), order, meta, attempt)),
+        Way::ClaimFirst | Way::RecordAfter => keyed.handler(move |order, meta, attempt| {
+            work(Arc::clone(&shared), order, meta, attempt, Effect::Apart)
+        }),
         Way::Writes | Way::ClaimedWrites => keyed.handler(move |order, meta, attempt| {
             together(Arc::clone(&shared), order, meta, attempt)
         }),
         Way::Transaction => keyed.handler(move |order, meta, attempt, transaction| {
-            inside(Arc::clone(&shared), order, meta, attempt, transaction)
+            let effect = Effect::Inside(transaction);
+            work(Arc::clone(&shared), order, meta, attempt, effect)
         }),
     };
     let mut consumer = consumer

@@ -156,7 +156,7 @@ fn tell(seed: u64, options: &Options, records: bool) -> Told {
         Told {
             seed,
             counts: witness.counts.clone(),
-            violation: witness.violation().cloned(),
+            violation: witness.violation.clone(),
             timeline: world.network.timeline().lines(),
         }
     })

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use parking_lot::{Mutex, MutexGuard};
@@ -95,12 +95,12 @@ impl Weather {
     }
 }
 
-/// The network that all processes of a schedule share. All clones are one network.
-#[derive(Clone, Debug)]
-pub(crate) struct Network(Arc<Shared>);
+/// How long the sender of a request waits for its answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The network that all processes of a schedule share.
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Network {
     weather: Weather,
     chance: Chance,
     timeline: Timeline,
@@ -111,31 +111,31 @@ struct Shared {
 
 impl Network {
     pub(crate) fn new(weather: Weather, chance: Chance, timeline: Timeline) -> Self {
-        Self(Arc::new(Shared {
+        Self {
             weather,
             chance,
             timeline,
             requests: AtomicU64::new(0),
             is_fair: AtomicBool::new(false),
             faults: Mutex::default(),
-        }))
+        }
     }
 
     pub(crate) fn timeline(&self) -> &Timeline {
-        &self.0.timeline
+        &self.timeline
     }
 
     /// Ends all faults. Delayed requests still arrive.
     pub(crate) fn clear_up(&self) {
-        self.0.is_fair.store(true, Ordering::Relaxed);
+        self.is_fair.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn requests(&self) -> u64 {
-        self.0.requests.load(Ordering::Relaxed)
+        self.requests.load(Ordering::Relaxed)
     }
 
     pub(crate) fn faults(&self) -> MutexGuard<'_, BTreeMap<Fault, u64>> {
-        self.0.faults.lock()
+        self.faults.lock()
     }
 
     /// Sends a request, which is carried out at one instant, or never. Unless a fault loses it, it arrives even if its
@@ -149,11 +149,11 @@ impl Network {
         carry_out: impl FnOnce() -> A + Send + 'static,
     ) -> Result<A, Broken> {
         process.goes_on().await;
-        if process.is_cut_off() && !self.0.is_fair.load(Ordering::Relaxed) {
+        if process.is_cut_off() && !self.is_fair.load(Ordering::Relaxed) {
             return Err(Broken::Connection);
         }
         let fault = self.fault();
-        let note = |more: &dyn Display| self.0.timeline.note(process, format_args!("{what}{more}"));
+        let note = |more: &dyn Display| self.timeline.note(process, format_args!("{what}{more}"));
         match fault {
             None => note(&" …"),
             Some(fault) => note(&format_args!(" … {fault}")),
@@ -172,7 +172,7 @@ impl Network {
             Some(Fault::Collide) => return Err(Broken::Conflict),
             _ => {}
         }
-        let chance = &self.0.chance;
+        let chance = &self.chance;
         let (there, back) = (chance.millis(1..20), chance.millis(1..20));
         let is_late = matches!(fault, Some(Fault::Delay | Fault::DieAndDelay));
         let late = is_late.then(|| {
@@ -203,10 +203,10 @@ impl Network {
     }
 
     fn fault(&self) -> Option<Fault> {
-        let at = self.0.requests.fetch_add(1, Ordering::Relaxed);
-        let chance = &self.0.chance;
-        let fault = match self.0.weather {
-            _ if self.0.is_fair.load(Ordering::Relaxed) => None,
+        let at = self.requests.fetch_add(1, Ordering::Relaxed);
+        let chance = &self.chance;
+        let fault = match self.weather {
+            _ if self.is_fair.load(Ordering::Relaxed) => None,
             Weather::Calm => None,
             Weather::Once(when, fault) => (at == when).then_some(fault),
             Weather::Storm { once_in, requests } => {

@@ -13,8 +13,9 @@ use super::ids::Ids;
 /// A process. When it dies, its code stops, but requests that it sent still arrive. All clones are one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
-    name: usize,
-    is_old: bool,
+    pub(crate) name: usize,
+    /// Whether it runs the previous version.
+    pub(crate) is_old: bool,
     ids: [Ids; 2],
     shared: Arc<Shared>,
 }
@@ -41,14 +42,6 @@ impl Process {
             ids,
             shared: Arc::default(),
         }
-    }
-
-    pub(crate) fn name(&self) -> usize {
-        self.name
-    }
-
-    pub(crate) fn is_old(&self) -> bool {
-        self.is_old
     }
 
     pub(crate) fn ids(&self) -> Ids {

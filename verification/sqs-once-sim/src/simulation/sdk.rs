@@ -89,14 +89,9 @@ fn client(world: Arc<World>, dynamo: Arc<Dynamo>, process: Process) -> Client {
         true => RetryConfig::standard(),
         false => RetryConfig::disabled(),
     };
-    let serve = move |request: HttpRequest| {
-        let request = Request::of(&request);
-        serve(
-            Arc::clone(&world),
-            Arc::clone(&dynamo),
-            process.clone(),
-            request,
-        )
+    let serve = move |request| {
+        let (world, dynamo) = (Arc::clone(&world), Arc::clone(&dynamo));
+        serve(world, dynamo, process.clone(), request)
     };
     let settings = wire::settings(serve, ATTEMPT, Some(OPERATION), retries);
     // Requests of other schedules must not use up this schedule's retries.
@@ -111,13 +106,6 @@ struct Request {
 }
 
 impl Request {
-    fn of(request: &HttpRequest) -> Self {
-        Self {
-            operation: wire::operation(request).to_owned(),
-            body: wire::body(request),
-        }
-    }
-
     /// The body that DynamoDB evaluates: without the guard that is switched off, and sometimes without the client
     /// request token, as if its ten minutes had passed.
     fn sent(&self, world: &World, mutant: Option<Mutant>) -> Json {
@@ -181,8 +169,12 @@ async fn serve(
     world: Arc<World>,
     dynamo: Arc<Dynamo>,
     process: Process,
-    request: Request,
+    request: HttpRequest,
 ) -> Result<HttpResponse, ConnectorError> {
+    let request = Request {
+        operation: wire::operation(&request).to_owned(),
+        body: wire::body(&request),
+    };
     let (operation, keys) = (request.operation.clone(), request.keys(&world));
     let named = from_fn(move |f| {
         f.write_str(&operation)?;

@@ -1,6 +1,5 @@
 //! The part of SQS's API that the consumer uses: sending dead letters and changing visibility timeouts.
 
-use std::fmt::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +42,6 @@ async fn serve(
     } else {
         "keeps messages away"
     };
-    let what = from_fn(move |f| f.write_str(name));
     let carry_out = {
         let world = Arc::clone(&world);
         move || match is_send {
@@ -52,11 +50,11 @@ async fn serve(
         }
     };
     if is_send && world.mutant() == Some(Mutant::AcknowledgeBeforeSend) {
-        let on_its_way = async move { world.network.pass(&process, what, carry_out).await };
+        let on_its_way = async move { world.network.pass(&process, name, carry_out).await };
         tokio::spawn(on_its_way);
         return Ok(answer(200, json!({ "MessageId": "copy" })));
     }
-    match world.network.pass(&process, what, carry_out).await {
+    match world.network.pass(&process, name, carry_out).await {
         Ok(body) => Ok(answer(200, body)),
         Err(Broken::Connection) => Err(wire::broken()),
         Err(Broken::Throttled | Broken::Conflict) => {

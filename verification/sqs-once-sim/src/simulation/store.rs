@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -18,12 +17,10 @@ use tokio::time::timeout;
 use super::counts::Count;
 use super::ids::{Ids, key_of};
 use super::mutant::Mutant;
-use super::network::Broken;
+use super::network::{Broken, PATIENCE};
 use super::process::Process;
 use super::table::Table;
 use super::world::World;
-
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The service side of the store in one schedule. Returns a client for a process, which sends its requests through the
 /// world's network. It reports each write that it carries out ([`Witness::changed`](super::witness::Witness::changed))
@@ -77,7 +74,7 @@ impl TableClient {
 impl Store for TableClient {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
-            let (all, is_old) = (claims.to_vec(), self.process.is_old());
+            let (all, is_old) = (claims.to_vec(), self.process.is_old);
             let carry_out = move |world: &World, table: &Table| {
                 let claim = |claim| table.claim(world, claim, is_old);
                 all.iter().map(claim).collect()
@@ -91,7 +88,8 @@ impl Store for TableClient {
         Box::pin(async move {
             let all = settlements.to_vec();
             let carry_out = move |world: &World, table: &Table| {
-                all.iter().map(|one| table.settle(world, one)).collect()
+                let settle = |one| table.settle(world, one, false);
+                all.iter().map(settle).collect()
             };
             let releases = settlements
                 .iter()

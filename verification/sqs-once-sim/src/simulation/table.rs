@@ -59,10 +59,6 @@ impl Table {
         Claimed::Written { fence }
     }
 
-    pub(crate) fn settle(&self, world: &World, settlement: &Settlement) -> Settled {
-        self.write(world, settlement, false)
-    }
-
     /// Applies a settlement together with the effect of its key: both or neither.
     pub(crate) fn commit(
         &self,
@@ -72,7 +68,7 @@ impl Table {
     ) -> Option<Committed> {
         let key = key_of(&settlement.id);
         let message = world.witness().message_of(process, key);
-        match self.write(world, settlement, true) {
+        match self.settle(world, settlement, true) {
             Settled::Written => {
                 world.judge_order(message);
                 Some(Committed::Written)
@@ -81,7 +77,8 @@ impl Table {
         }
     }
 
-    fn write(&self, world: &World, settlement: &Settlement, commits: bool) -> Settled {
+    /// Applies a settlement. `commits` is whether the effect of its key is part of it.
+    pub(crate) fn settle(&self, world: &World, settlement: &Settlement, commits: bool) -> Settled {
         let (key, place) = (key_of(&settlement.id), place_of(&settlement.id));
         let mut items = self.items.lock();
         let before = items[place].take();

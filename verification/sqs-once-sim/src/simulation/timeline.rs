@@ -28,8 +28,7 @@ impl Timeline {
         let Some(lines) = &self.lines else { return };
         let at = self.seconds(Instant::now());
         let line = format!("{at:>10.3} s  {who:<8} {what}");
-        let mut lines = lines.lock();
-        lines.push(line);
+        lines.lock().push(line);
     }
 
     /// A moment, in the format of the lines.

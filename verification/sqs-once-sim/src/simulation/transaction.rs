@@ -16,9 +16,9 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ids::key_of;
+use super::network::PATIENCE;
 use super::store::TableClient;
 
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a worker waits before it asks again for a key that another transaction holds.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -121,11 +121,8 @@ impl OpenTransaction for Open {
             let carry_out = {
                 let (client, session) = (self.client.clone(), Arc::clone(&self.session));
                 move || {
-                    let TableClient {
-                        world,
-                        table,
-                        process,
-                    } = &client;
+                    let (world, process) = (&client.world, &client.process);
+                    let table = &client.table;
                     table.commit_session(world, process, &session, &settlement)
                 }
             };

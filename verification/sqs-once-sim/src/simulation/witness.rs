@@ -98,7 +98,7 @@ pub(crate) struct Witness {
     /// The owners whose claims compare nothing, because their process runs the previous version.
     old_owners: Vec<Owner>,
     pub(crate) counts: Counts,
-    violation: Option<Violation>,
+    pub(crate) violation: Option<Violation>,
     timeline: Timeline,
 }
 
@@ -117,10 +117,6 @@ impl Witness {
             violation: None,
             timeline,
         }
-    }
-
-    pub(crate) fn violation(&self) -> Option<&Violation> {
-        self.violation.as_ref()
     }
 
     /// Records a violation. Only the first one is kept.
@@ -179,7 +175,7 @@ impl Witness {
         let begun = self.invocations[invocation];
         let mut lookups = self.keys[key].lookups.iter();
         let looked_up_at = lookups
-            .find(|(who, at)| *who == process.name() && *at >= begun)
+            .find(|(who, at)| *who == process.name && *at >= begun)
             .map(|(_, at)| *at);
         if self.way == Way::RecordAfter
             && let Some(recorded_at) = self.keys[key].recorded_at
@@ -303,9 +299,7 @@ impl Witness {
     }
 
     pub(crate) fn looked_up(&mut self, process: &Process, key: usize) {
-        self.keys[key]
-            .lookups
-            .push((process.name(), Instant::now()));
+        self.keys[key].lookups.push((process.name, Instant::now()));
     }
 
     /// A write has changed a key's item. `by` is the owner of the claim or settlement, and `commits` is whether an
@@ -440,7 +434,7 @@ impl Witness {
             self.counts.add(Count::OwnRecognised);
         }
         let told = Told {
-            process: process.name(),
+            process: process.name,
             owner,
             fence,
             key,
@@ -457,7 +451,7 @@ impl Witness {
     /// leaves its claim to lapse.
     pub(crate) fn reads_other_id(&mut self, process: &Process, key: usize) {
         let mut told = self.told.iter_mut();
-        if let Some(told) = told.rfind(|one| one.process == process.name() && one.key == key) {
+        if let Some(told) = told.rfind(|one| one.process == process.name && one.key == key) {
             told.used = false;
         }
     }
@@ -475,7 +469,7 @@ impl Witness {
         let is_done = |one: &Attempt| one.end.is_some_and(|(end, _)| end == End::Done);
         let is_its = |one: &&mut Attempt| match one.owner {
             Some(known) => known == owner,
-            None => one.key == key && one.process.name() == process.name() && is_done(one),
+            None => one.key == key && one.process.name == process.name && is_done(one),
         };
         let mut attempts = self.attempts.iter_mut();
         if let Some(attempt) = attempts.find(is_its) {
@@ -498,7 +492,7 @@ impl Witness {
         let begun = self.invocations[invocation];
         let mut told = self.told.iter();
         let unused =
-            told.find(|told| told.process == process.name() && told.at >= begun && !told.used);
+            told.find(|told| told.process == process.name && told.at >= begun && !told.used);
         if let Some(told) = unused {
             let what = format!(
                 "{process} owned k{} and neither ran nor released it",
@@ -511,8 +505,7 @@ impl Witness {
     /// The message that a process last handled for a key.
     pub(crate) fn message_of(&self, process: &Process, key: usize) -> Option<usize> {
         let mut attempts = self.attempts.iter().rev();
-        let of =
-            |attempt: &&Attempt| attempt.key == key && attempt.process.name() == process.name();
+        let of = |attempt: &&Attempt| attempt.key == key && attempt.process.name == process.name;
         attempts.find(of).map(|attempt| attempt.message)
     }
 }

@@ -170,9 +170,7 @@ impl World {
     pub(crate) fn take_back(&self, batch: &[Delivery], failures: &[usize]) {
         let now = Instant::now();
         for delivery in batch {
-            let Delivery {
-                message, receipt, ..
-            } = *delivery;
+            let (message, receipt) = (delivery.message, delivery.receipt);
             if failures.contains(&message) {
                 let is_fair = self.is_fair.load(Ordering::Relaxed);
                 if self.plan.returns_at_once && !is_fair {
@@ -228,9 +226,9 @@ impl World {
             self.queue().send(one.key, group, at, Place::Queue);
         }
         let mut lambda = Lambda::new(self);
-        while self.witness().violation().is_none() && !lambda.step().await {}
+        while self.witness().violation.is_none() && !lambda.step().await {}
         // Wait until every request in flight has arrived.
-        if self.witness().violation().is_none() {
+        if self.witness().violation.is_none() {
             sleep(SETTLED).await;
         }
         let mut witness = self.witness();
