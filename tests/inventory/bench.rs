@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqs_once_local::{BatchResponse, Event, Launch, LocalDynamoDb, RecordLine, Template};
+use sqs_once_local::{BatchResponse, Event, Function, Launch, LocalDynamoDb, RecordLine, Template};
 
 /// Long enough for a loaded machine; no test waits for it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,10 +36,7 @@ impl Bench {
 
     /// Runs a fresh process for one event, and gives the messages to retry and what became of each.
     pub(crate) async fn run(&self, event: &Event) -> (Vec<String>, Vec<RecordLine>) {
-        let function = self.launch().start().await.unwrap();
-        let answer = function.invoke(event.payload(), TIMEOUT).await.unwrap();
-        let response = BatchResponse::parse(&answer, event.message_ids()).unwrap();
-        (response.failures().to_vec(), function.stop().await)
+        run(self.launch().start().await.unwrap(), event).await
     }
 
     /// How many pieces of an article there are.
@@ -57,6 +54,13 @@ impl Bench {
         values.sort();
         values
     }
+}
+
+/// Lets a process handle one event and ends it.
+pub(crate) async fn run(function: Function, event: &Event) -> (Vec<String>, Vec<RecordLine>) {
+    let answer = function.invoke(event.payload(), TIMEOUT).await.unwrap();
+    let response = BatchResponse::parse(&answer, event.message_ids()).unwrap();
+    (response.failures().to_vec(), function.stop().await)
 }
 
 pub(crate) fn samples() -> Event {

@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use tokio::sync::Notify;
+
+use crate::recorded::{Upstream, serve};
 
 /// How a request ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +28,7 @@ pub(crate) struct Door {
 }
 
 struct Shared {
-    to: String,
-    client: Client<HttpConnector, Body>,
+    dynamodb: Upstream,
     fate: Option<(usize, Fate)>,
     requests: AtomicUsize,
     dies: Notify,
@@ -41,16 +38,13 @@ impl Door {
     /// The way to the DynamoDB at an endpoint.
     pub(crate) async fn open(to: String, fate: Option<(usize, Fate)>) -> Self {
         let shared = Arc::new(Shared {
-            to,
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            dynamodb: Upstream::new(to),
             fate,
             requests: AtomicUsize::new(0),
             dies: Notify::new(),
         });
         let door = Router::new().fallback(pass).with_state(Arc::clone(&shared));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, door).await });
+        let url = serve(door).await;
         Self { url, shared }
     }
 
@@ -65,7 +59,7 @@ impl Door {
     }
 }
 
-async fn pass(State(shared): State<Arc<Shared>>, mut request: Request) -> Response {
+async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let at = shared.requests.fetch_add(1, SeqCst);
     let fate = shared.fate.filter(|(fatal, _)| *fatal == at);
     let fate = fate.map(|(_, fate)| fate);
@@ -73,15 +67,13 @@ async fn pass(State(shared): State<Arc<Shared>>, mut request: Request) -> Respon
         shared.dies.notify_one();
         return std::future::pending().await;
     }
-    let path = request.uri().path_and_query().unwrap();
-    *request.uri_mut() = format!("{}{path}", shared.to).parse().unwrap();
-    let answer = shared.client.request(request).await.unwrap();
+    let answer = shared.dynamodb.ask(request).await;
     match fate {
         Some(Fate::DiesAfter) => {
             shared.dies.notify_one();
             std::future::pending().await
         }
         Some(Fate::LosesAnswer) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        _ => answer.map(Body::new),
+        _ => answer,
     }
 }

@@ -1,8 +1,8 @@
 //! The process is killed, or loses an answer, at every request that it makes: everything happens once all the same.
 
-use sqs_once_local::BatchResponse;
+use sqs_once_local::Function;
 
-use crate::bench::{Bench, TIMEOUT, samples};
+use crate::bench::{Bench, TIMEOUT, run, samples};
 use crate::door::{Door, Fate};
 
 /// Everything that the samples want has happened, once.
@@ -17,15 +17,19 @@ fn assert_once(bench: &Bench, what: &str) {
     assert_eq!(statuses, ["COMPLETED"; 3], "{what}");
 }
 
-/// How many requests a process makes that nothing happens to.
-async fn requests() -> usize {
+/// A process whose requests go through a door.
+async fn started(fate: Option<(usize, Fate)>) -> (Bench, Door, Function) {
     let bench = Bench::new().await;
-    let door = Door::open(bench.dynamodb.endpoint(), None).await;
+    let door = Door::open(bench.dynamodb.endpoint(), fate).await;
     let launch = bench.launch().env("AWS_ENDPOINT_URL_DYNAMODB", &door.url);
     let function = launch.start().await.unwrap();
-    let event = samples();
-    function.invoke(event.payload(), TIMEOUT).await.unwrap();
-    function.stop().await;
+    (bench, door, function)
+}
+
+/// How many requests a process makes that nothing happens to.
+async fn requests() -> usize {
+    let (bench, door, function) = started(None).await;
+    run(function, &samples()).await;
     assert_once(&bench, "undisturbed");
     door.requests()
 }
@@ -39,10 +43,7 @@ async fn an_order_is_reserved_once_though_its_process_is_killed_at_any_request()
     for at in 0..requests {
         for fate in [Fate::DiesBefore, Fate::DiesAfter] {
             let what = format!("request {at}: {fate:?}");
-            let bench = Bench::new().await;
-            let door = Door::open(bench.dynamodb.endpoint(), Some((at, fate))).await;
-            let launch = bench.launch().env("AWS_ENDPOINT_URL_DYNAMODB", &door.url);
-            let function = launch.start().await.unwrap();
+            let (bench, door, function) = started(Some((at, fate))).await;
             tokio::select! {
                 answer = function.invoke(event.payload(), TIMEOUT) => panic!("{what}: answered: {answer:?}"),
                 () = door.dies() => drop(function),
@@ -61,15 +62,9 @@ async fn an_order_is_reserved_once_though_any_answer_is_lost() {
     let event = samples();
     for at in 0..requests().await {
         let what = format!("answer {at}");
-        let bench = Bench::new().await;
-        let fate = Some((at, Fate::LosesAnswer));
-        let door = Door::open(bench.dynamodb.endpoint(), fate).await;
-        let launch = bench.launch().env("AWS_ENDPOINT_URL_DYNAMODB", &door.url);
-        let function = launch.start().await.unwrap();
-        let answer = function.invoke(event.payload(), TIMEOUT).await.unwrap();
-        let response = BatchResponse::parse(&answer, event.message_ids()).unwrap();
-        assert_eq!(response.failures(), [""; 0], "{what}");
-        let lines = function.stop().await;
+        let (bench, door, function) = started(Some((at, Fate::LosesAnswer))).await;
+        let (failures, lines) = run(function, &event).await;
+        assert_eq!(failures, [""; 0], "{what}");
         let processed = lines.iter().filter(|line| line.outcome == "processed");
         assert_eq!(processed.count(), 3, "{what}: {lines:?}");
         assert!(door.requests() > 4, "{what}: it was not sent again");

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Bench, TIMEOUT, order};
+use crate::support::{Bench, TABLE, TIMEOUT, order};
 use sqs_once_local::{BatchResponse, RuntimeApi};
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn a_function_asked_to_end_answers_the_event_at_hand_first() {
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
         .env("AWS_ENDPOINT_URL_DYNAMODB", bench.dynamodb.endpoint())
-        .env("SQS_ONCE_TABLE", bench.table())
+        .env("SQS_ONCE_TABLE", TABLE)
         .env("PAYMENTS_URL", &bench.payments.url)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -16,54 +16,43 @@ use sqs_once_local::{
 };
 use tokio::sync::Notify;
 
+use crate::permissions::serve;
+
 /// Long enough for a loaded machine; no test waits for it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The table's logical id in the template.
+pub(crate) const TABLE: &str = "IdempotencyTable";
 
 /// A table, a payments service, and the function's environment.
 pub(crate) struct Bench {
     pub(crate) dynamodb: LocalDynamoDb,
     pub(crate) payments: Payments,
-    table: TableDescription,
 }
 
 impl Bench {
     pub(crate) async fn new() -> Self {
-        Self::with(TableDescription::default()).await
-    }
-
-    /// The same, whose table has this name.
-    pub(crate) async fn with_table(name: &str) -> Self {
-        let table = TableDescription::default();
-        let name = name.to_owned();
-        Self::with(TableDescription { name, ..table }).await
-    }
-
-    async fn with(table: TableDescription) -> Self {
         let dynamodb = LocalDynamoDb::memory().await.unwrap();
+        let table = TableDescription {
+            name: TABLE.to_owned(),
+            ..TableDescription::default()
+        };
         dynamodb.create_table(&table).unwrap();
         let payments = Payments::start().await;
-        Self {
-            dynamodb,
-            payments,
-            table,
-        }
+        Self { dynamodb, payments }
     }
 
     /// The function, set up as its template does.
     pub(crate) fn launch(&self) -> Launch {
         Launch::new(env!("CARGO_BIN_EXE_orders"))
             .dynamodb(&self.dynamodb)
-            .env("SQS_ONCE_TABLE", &self.table.name)
+            .env("SQS_ONCE_TABLE", TABLE)
             .env("PAYMENTS_URL", &self.payments.url)
     }
 
     /// Runs a fresh process for one event.
     pub(crate) async fn run(&self, event: &Event) -> Run {
         run(self.launch().start().await.unwrap(), event).await
-    }
-
-    pub(crate) fn table(&self) -> &str {
-        &self.table.name
     }
 
     /// Checks that this many orders are charged, and each of them once.
@@ -75,7 +64,7 @@ impl Bench {
     }
 
     pub(crate) fn items(&self) -> Vec<Value> {
-        self.dynamodb.items(&self.table.name).unwrap()
+        self.dynamodb.items(TABLE).unwrap()
     }
 }
 
@@ -152,14 +141,6 @@ struct Desk {
     arrived: Notify,
 }
 
-impl Desk {
-    fn enter(&self, order: String, token: String) {
-        let mut charges = self.charges.lock().unwrap();
-        charges.entry(order).or_default().push(token);
-        self.arrived.notify_one();
-    }
-}
-
 #[derive(Clone)]
 pub(crate) enum Answer {
     Status(u16),
@@ -232,17 +213,13 @@ async fn charge(
         Some(Answer::Held(_)) | None => {}
     }
     let token = headers["idempotency-key"].to_str().unwrap().to_owned();
-    desk.enter(id, token);
+    {
+        let mut charges = desk.charges.lock().unwrap();
+        charges.entry(id).or_default().push(token);
+    }
+    desk.arrived.notify_one();
     if let Some(Answer::Held(gate)) = answer {
         gate.notified().await;
     }
     StatusCode::CREATED.into_response()
-}
-
-/// Serves on a free loopback port and gives the base URL.
-pub(crate) async fn serve(service: Router) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
-    url
 }

@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::{Value, json};
-use sqs_once_local::Event;
+use sqs_once_doctor::{Scope, Target};
+use sqs_once_local::{Event, Template};
 
 /// An action, and the logical id of what it is done to.
 pub(crate) type Permissions = BTreeSet<(String, String)>;
@@ -32,55 +32,29 @@ const LAMBDAS: [&str; 7] = [
 
 /// What the template of a function lets it do by itself.
 pub(crate) fn granted(template: &Path) -> Permissions {
-    let text = std::fs::read_to_string(template).unwrap();
-    let documents = Yaml::load_from_str(&text).unwrap();
-    let resources = documents[0].as_mapping_get("Resources").unwrap();
-    let mut granted = Permissions::new();
-    for resource in resources.as_mapping().unwrap().values() {
-        if resource.as_mapping_get("Type").unwrap().as_str() != Some("AWS::IAM::Role") {
-            continue;
-        }
-        let properties = resource.as_mapping_get("Properties").unwrap();
-        for policy in all(properties.as_mapping_get("Policies").unwrap()) {
-            let document = policy.as_mapping_get("PolicyDocument").unwrap();
-            for statement in all(document.as_mapping_get("Statement").unwrap()) {
-                assert_eq!(
-                    statement.as_mapping_get("Effect").unwrap().as_str(),
-                    Some("Allow")
-                );
-                for action in all(statement.as_mapping_get("Action").unwrap()) {
-                    for resource in all(statement.as_mapping_get("Resource").unwrap()) {
-                        let action = action.as_str().unwrap().to_owned();
-                        granted.insert((action, logical_id(resource).to_owned()));
-                    }
-                }
+    let template = Template::read(template).unwrap();
+    let permissions = &template.function(None).unwrap().permissions;
+    assert!(permissions.is_complete, "{permissions:?}");
+    let (mut granted, mut lambdas) = (Permissions::new(), BTreeSet::new());
+    for statement in &permissions.statements {
+        assert!(statement.allows, "{statement:?}");
+        for action in &statement.actions {
+            if LAMBDAS.contains(&action.as_str()) {
+                lambdas.insert(action.as_str());
+                continue;
+            }
+            for resource in &statement.resources {
+                let Scope::One(Target::Own(id)) = resource else {
+                    panic!("{action} is granted on {resource:?}");
+                };
+                granted.insert((action.clone(), id.clone()));
             }
         }
     }
     for action in &LAMBDAS[..5] {
-        assert!(
-            granted.iter().any(|(granted, _)| granted == action),
-            "{action} is not granted"
-        );
+        assert!(lambdas.contains(action), "{action} is not granted");
     }
-    granted.retain(|(action, _)| !LAMBDAS.contains(&action.as_str()));
     granted
-}
-
-fn all<'a, 'input>(one_or_many: &'a Yaml<'input>) -> Vec<&'a Yaml<'input>> {
-    match one_or_many.as_vec() {
-        Some(many) => many.iter().collect(),
-        None => vec![one_or_many],
-    }
-}
-
-/// `!GetAtt OrdersTable.Arn` is of `OrdersTable`.
-fn logical_id<'a>(resource: &'a Yaml<'_>) -> &'a str {
-    let arn = match resource {
-        Yaml::Tagged(tag, node) if tag.suffix == "GetAtt" => node.as_str().unwrap(),
-        literal => literal.as_str().unwrap(),
-    };
-    arn.strip_suffix(".Arn").unwrap_or(arn)
 }
 
 /// DynamoDB and SQS, as far as a function sees them: its tables are in an embedded DynamoDB, its queues do as they are
@@ -91,25 +65,49 @@ pub(crate) struct Aws {
 }
 
 struct Shared {
-    dynamodb: String,
-    client: Client<HttpConnector, Body>,
+    dynamodb: Upstream,
     needed: Mutex<Permissions>,
+}
+
+/// A client of the server at one endpoint.
+pub(crate) struct Upstream {
+    endpoint: String,
+    client: Client<HttpConnector, Body>,
+}
+
+impl Upstream {
+    pub(crate) fn new(endpoint: String) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { endpoint, client }
+    }
+
+    /// Passes a request on and returns the answer.
+    pub(crate) async fn ask(&self, mut request: Request) -> Response {
+        let path = request.uri().path_and_query().unwrap();
+        *request.uri_mut() = format!("{}{path}", self.endpoint).parse().unwrap();
+        self.client.request(request).await.unwrap().map(Body::new)
+    }
+}
+
+/// Serves on a free loopback port and returns the base URL.
+pub(crate) async fn serve(service: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    url
 }
 
 impl Aws {
     /// In front of the DynamoDB at an endpoint.
     pub(crate) async fn start(dynamodb: String) -> Self {
         let shared = Arc::new(Shared {
-            dynamodb,
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            dynamodb: Upstream::new(dynamodb),
             needed: Mutex::default(),
         });
         let service = Router::new()
             .fallback(answer)
             .with_state(Arc::clone(&shared));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, service).await });
+        let url = serve(service).await;
         Self { url, shared }
     }
 
@@ -139,10 +137,8 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     if service == "AmazonSQS" {
         return done(&asked);
     }
-    let mut request = Request::from_parts(parts, Body::from(body));
-    *request.uri_mut() = shared.dynamodb.parse().unwrap();
-    let answer = shared.client.request(request).await.unwrap();
-    answer.map(Body::new)
+    let request = Request::from_parts(parts, Body::from(body));
+    shared.dynamodb.ask(request).await
 }
 
 /// What SQS says when it has done as it was asked.
@@ -218,17 +214,6 @@ fn partiql(statement: &str) -> (String, String) {
 
 /// An event of these bodies, from a queue.
 pub(crate) fn event(queue: &str, bodies: &[Value]) -> Event {
-    let records = bodies.iter().enumerate().map(|(at, body)| {
-        json!({
-            "messageId": format!("m-{at}"),
-            "receiptHandle": format!("handle-{at}"),
-            "body": body.to_string(),
-            "attributes": { "ApproximateReceiveCount": "1" },
-            "messageAttributes": {},
-            "eventSource": "aws:sqs",
-            "eventSourceARN": format!("arn:aws:sqs:eu-central-1:123456789012:{queue}"),
-        })
-    });
-    let event = json!({ "Records": records.collect::<Vec<_>>() });
-    Event::parse(&event.to_string(), queue).unwrap()
+    let lines: Vec<_> = bodies.iter().map(Value::to_string).collect();
+    Event::parse(&lines.join("\n"), queue).unwrap()
 }
