@@ -32,15 +32,12 @@ impl Environments {
         }
     }
 
-    fn is_current(&self, environment: &Environment) -> bool {
-        environment.generation == self.build.borrow().generation
-    }
-
     /// Takes an idle environment that runs the current build, or starts one. Returns the reason if it can't. Ends the idle
     /// environments that can't be used.
     pub(super) async fn environment(&self, observers: &Observers) -> Result<Environment, String> {
+        let current = self.build.borrow().generation;
         let is_useless =
-            |one: &mut Environment| !self.is_current(one) || one.function.status().is_some();
+            |one: &mut Environment| one.generation != current || one.function.status().is_some();
         let useless: Vec<Environment> = lock(&self.idle).extract_if(.., is_useless).collect();
         for environment in useless {
             let reason = match environment.function.status() {

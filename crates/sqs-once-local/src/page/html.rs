@@ -1,8 +1,7 @@
 //! Builds the page as a single HTML file: live, or as a report that contains all data.
 
 use super::view::Whole;
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 const PAGE: &str = include_str!("web/page.html");
@@ -33,16 +32,15 @@ pub(super) fn report(whole: &Whole) -> String {
 }
 
 /// `connect` is the policy's `connect-src`.
-fn page(data: &impl Serialize, connect: &str) -> Html {
+fn page(data: &Value, connect: &str) -> Html {
     // Random, so that an attacker can't put it into a message body or a log line.
     let nonce = Uuid::new_v4().simple().to_string();
     let policy = format!(
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; \
          connect-src {connect}; base-uri 'none'; form-action 'none'"
     );
-    let data = serde_json::to_string(data).unwrap_or_default();
     // In a script element, only a `<` could end the data.
-    let data = data.replace('<', "\\u003c");
+    let data = data.to_string().replace('<', "\\u003c");
     // Insert the data last, so that placeholders in it are not replaced.
     let text = PAGE
         .replace("{{policy}}", &policy)

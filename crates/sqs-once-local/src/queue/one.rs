@@ -37,13 +37,12 @@ pub(super) struct Sent {
     pub(super) visible_at: Option<SystemTime>,
 }
 
-pub(super) enum Delivery {
-    Received {
-        received: Received,
-        visible_at: SystemTime,
-    },
-    /// It exceeded the maximum receive count and has left the queue.
-    Dead(Stored),
+pub(super) struct Delivery {
+    pub(super) received: Vec<Received>,
+    /// When the received messages become visible again.
+    pub(super) visible_at: SystemTime,
+    /// Messages that exceeded the maximum receive count and have left the queue.
+    pub(super) dead: Vec<Stored>,
 }
 
 pub(super) struct Stored {
@@ -167,28 +166,28 @@ impl Queue {
         most: usize,
         visibility_timeout: Option<Duration>,
         now: SystemTime,
-    ) -> Vec<Delivery> {
+    ) -> Delivery {
         let redrive = self.settings.redrive.as_ref();
         let limit = redrive.map_or(u32::MAX, |redrive| redrive.max_receive_count);
-        let (mut next, mut left) = (Vec::new(), most);
+        let (mut next, mut dead) = (Vec::new(), Vec::new());
         for sequence in self.receivable(now) {
-            if left == 0 {
+            if next.len() == most {
                 break;
             }
-            let is_dead = self.messages[&sequence].receive_count >= limit;
-            left -= usize::from(!is_dead);
-            next.push((sequence, is_dead));
+            match self.messages[&sequence].receive_count >= limit {
+                true => dead.push(sequence),
+                false => next.push(sequence),
+            }
         }
         let timeout = visibility_timeout.unwrap_or(self.settings.visibility_timeout);
         let visible_at = now + timeout.min(LONGEST);
-        let deliveries = next.into_iter().filter_map(|(sequence, is_dead)| {
-            if is_dead {
-                self.remove(sequence).map(Delivery::Dead)
-            } else {
-                self.deliver(sequence, visible_at, now)
-            }
-        });
-        deliveries.collect()
+        let next = next.into_iter();
+        let received = next.filter_map(|sequence| self.deliver(sequence, visible_at, now));
+        Delivery {
+            received: received.collect(),
+            visible_at,
+            dead: dead.into_iter().filter_map(|it| self.remove(it)).collect(),
+        }
     }
 
     /// The messages that can be received now, in the order of delivery.
@@ -223,7 +222,7 @@ impl Queue {
         sequence: u64,
         visible_at: SystemTime,
         now: SystemTime,
-    ) -> Option<Delivery> {
+    ) -> Option<Received> {
         let stored = self.messages.get_mut(&sequence)?;
         if stored.receive_count == 0 {
             stored.first_received_at = now;
@@ -240,10 +239,7 @@ impl Queue {
             dead_letter_source: stored.dead_letter_source.clone(),
         };
         self.hide(sequence, visible_at);
-        Some(Delivery::Received {
-            received,
-            visible_at,
-        })
+        Some(received)
     }
 
     fn hide(&mut self, sequence: u64, until: SystemTime) {

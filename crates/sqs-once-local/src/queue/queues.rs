@@ -2,7 +2,7 @@
 
 use super::error::QueueError;
 use super::message::{NewMessage, Received};
-use super::one::{Delivery, Queue, Sent, Stored, is_fifo};
+use super::one::{Queue, Sent, Stored, is_fifo};
 use super::settings::{Counts, QueueSettings, Redrive};
 use crate::local_event::{LocalEvent, Observer, Observers};
 use std::collections::HashMap;
@@ -77,7 +77,11 @@ impl Queues {
     }
 
     /// Returns the queue after removing the messages that exceed the retention period.
-    fn queue_at(&mut self, name: &str, now: SystemTime) -> Result<&mut Queue, QueueError> {
+    pub(super) fn queue_at(
+        &mut self,
+        name: &str,
+        now: SystemTime,
+    ) -> Result<&mut Queue, QueueError> {
         for expired in self.queue_mut(name)?.expire(now) {
             let event = LocalEvent::Expired {
                 queue: name.to_owned(),
@@ -149,32 +153,22 @@ impl Queues {
         now: SystemTime,
     ) -> Result<Vec<Received>, QueueError> {
         let from = self.queue_at(queue, now)?;
-        let deliveries = from.receive(most, visibility_timeout, now);
-        let redrive = from.settings.redrive.clone();
-        let mut all = Vec::new();
-        for delivery in deliveries {
-            match delivery {
-                Delivery::Received {
-                    received,
-                    visible_at,
-                } => {
-                    let event = LocalEvent::Received {
-                        queue: queue.to_owned(),
-                        message_id: received.message.id.clone(),
-                        receive_count: received.receive_count,
-                        visible_at,
-                    };
-                    self.observers.tell(now, &event);
-                    all.push(received);
-                }
-                Delivery::Dead(stored) => {
-                    if let Some(Redrive { to, .. }) = &redrive {
-                        self.dead_letter(queue, to, stored, now)?;
-                    }
-                }
+        let delivery = from.receive(most, visibility_timeout, now);
+        if let Some(Redrive { to, .. }) = from.settings.redrive.clone() {
+            for stored in delivery.dead {
+                self.dead_letter(queue, &to, stored, now)?;
             }
         }
-        Ok(all)
+        for received in &delivery.received {
+            let event = LocalEvent::Received {
+                queue: queue.to_owned(),
+                message_id: received.message.id.clone(),
+                receive_count: received.receive_count,
+                visible_at: delivery.visible_at,
+            };
+            self.observers.tell(now, &event);
+        }
+        Ok(delivery.received)
     }
 
     fn dead_letter(
@@ -349,11 +343,6 @@ impl Queues {
             redrive.is_some_and(|redrive| redrive.to == dead_letters)
         });
         names
-    }
-
-    /// Removes the messages that exceed the queue's retention period.
-    pub(super) fn expire(&mut self, queue: &str, now: SystemTime) -> Result<(), QueueError> {
-        self.queue_at(queue, now).map(|_| ())
     }
 }
 

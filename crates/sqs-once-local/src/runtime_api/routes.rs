@@ -25,7 +25,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/init/error", post(init_error));
     let extensions = Router::new()
         .route("/register", post(register))
-        .route("/event/next", get(next_extension_event));
+        .route("/event/next", get(std::future::pending::<Response>));
     Router::new()
         .nest("/2018-06-01/runtime", runtime)
         .nest("/2020-01-01/extension", extensions)
@@ -149,8 +149,4 @@ async fn register(State(shared): State<Arc<Shared>>) -> Response {
         "accountId": ACCOUNT_ID,
     });
     ([(identifier, Uuid::new_v4().to_string())], Json(body)).into_response()
-}
-
-async fn next_extension_event() -> Response {
-    std::future::pending().await
 }
