@@ -1,7 +1,5 @@
 //! Keys in a table: finding, listing and changing them.
 
-use std::collections::HashSet;
-
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::random::Random;
 use sqs_once::store::dynamodb::{Listed, Listing, Page, PageStart};
@@ -80,8 +78,7 @@ impl Keys {
         let forms: Vec<[ItemId; 2]> = keys.iter().map(|key| ids(key, namespace)).collect();
         let mut all: Vec<_> = forms.iter().flatten().cloned().collect();
         // A readable ID that would be too long is replaced by the hash, so both IDs may be equal.
-        let mut known = HashSet::new();
-        all.retain(|id| known.insert(id.clone()));
+        all.dedup();
         Ok(Found {
             items: self.read(&all).await?,
             ids: forms.into_iter().map(|[hashed, _]| hashed).collect(),

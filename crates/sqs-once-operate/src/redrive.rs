@@ -84,10 +84,6 @@ impl Held {
         is_new
     }
 
-    fn remove(&mut self, letter: &DeadLetter) {
-        self.receipts.remove(letter.id());
-    }
-
     async fn put_back(&self, queue: &DeadLetters) -> Result<(), Error> {
         let receipts = self.order.iter().filter_map(|id| self.receipts.get(id));
         queue.put_back(receipts.map(String::as_str)).await
@@ -263,12 +259,16 @@ impl DeadLetters {
                         tally.stopped = true;
                         break;
                     }
-                    let moves = chunk.iter().map(|letter| self.move_on(letter, to));
+                    let moves = chunk.iter().map(async |letter| {
+                        let copy = self.send(letter, to).await?;
+                        self.delete(letter).await?;
+                        Ok::<_, Error>(copy)
+                    });
                     let mut failed = Ok(());
                     for (letter, moved) in chunk.iter().zip(join_all(moves).await) {
                         match moved {
                             Ok(copy) => {
-                                held.remove(letter);
+                                held.receipts.remove(letter.id());
                                 sent.insert(copy);
                                 tally.redriven += 1;
                                 each(letter, Fate::Redriven);
@@ -284,12 +284,6 @@ impl DeadLetters {
         .await;
         let put_back = held.put_back(self).await;
         (tally, walked.and(put_back))
-    }
-
-    async fn move_on(&self, letter: &DeadLetter, to: &str) -> Result<String, Error> {
-        let copy = self.send(letter, to).await?;
-        self.delete(letter).await?;
-        Ok(copy)
     }
 
     /// The next messages. `None` at the end: stopped, all selected IDs found, or no message left.
