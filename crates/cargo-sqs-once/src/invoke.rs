@@ -1,6 +1,6 @@
 //! `cargo sqs-once invoke`: sends one event to the real binary.
 
-use crate::cli::{FunctionArgs, InvokeArgs};
+use crate::cli::InvokeArgs;
 use crate::launch::{self, Subject};
 use crate::print;
 use anyhow::{Context, Result};
@@ -11,12 +11,9 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     let subject = Subject::find(&args.function)?;
     // Read the event before the build, so that an error in it shows at once.
     let event = Event::parse(&text, &subject.binary.name)?;
-    let FunctionArgs { release, reset, .. } = args.function;
-    let executable = subject
-        .workspace
-        .build(&subject.binary, release, args.json)?;
+    let executable = subject.build(args.json)?;
 
-    let dynamodb = subject.dynamodb(reset).await?;
+    let dynamodb = subject.dynamodb(args.function.reset).await?;
     let mut launch = subject.launch(executable, &dynamodb);
     if !args.json {
         launch = launch.on_line(print::log_line);
@@ -45,7 +42,8 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
             false => print::table(&report, response),
         }
     }
-    print::answer(&answer)?;
+    // The answer should be JSON.
+    print::result(print::escaped(&String::from_utf8_lossy(&answer)))?;
     let refused = "Lambda would not accept the function's answer, and would retry the whole batch";
     response.map(drop).context(refused)
 }

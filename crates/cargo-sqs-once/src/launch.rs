@@ -7,7 +7,6 @@ use sqs_once_doctor::Function;
 use sqs_once_local::{Launch, LocalDynamoDb, TableDescription, Template};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The default timeout of the function.
@@ -16,8 +15,10 @@ const DEFAULT_MEMORY_MB: u32 = 128;
 
 /// The function to run, with its template and its table.
 pub(crate) struct Subject {
-    pub(crate) workspace: Arc<Workspace>,
-    pub(crate) binary: Arc<Binary>,
+    pub(crate) workspace: Workspace,
+    pub(crate) binary: Binary,
+    release: bool,
+    pub(crate) template_file: Option<PathBuf>,
     pub(crate) template: Option<Template>,
     pub(crate) table: TableDescription,
 }
@@ -25,14 +26,16 @@ pub(crate) struct Subject {
 impl Subject {
     pub(crate) fn find(args: &FunctionArgs) -> Result<Self> {
         let workspace = Workspace::find()?;
-        let path = workspace.template(args.template.as_deref());
-        let template = path.map(|path| Template::read(&path)).transpose()?;
+        let template_file = workspace.template(args.template.as_deref());
+        let template = template_file.as_deref().map(Template::read).transpose()?;
         let only = template.as_ref().and_then(|it| it.function(None));
         let named = only.and_then(|function| function.binary.known());
         let binary = workspace.function(args.function.as_deref(), named.map(String::as_str))?;
         let mut subject = Self {
-            workspace: Arc::new(workspace),
-            binary: Arc::new(binary),
+            workspace,
+            binary,
+            release: args.release,
+            template_file,
             template,
             table: TableDescription::default(),
         };
@@ -40,6 +43,11 @@ impl Subject {
             subject.table = template.table(subject.function())?;
         }
         Ok(subject)
+    }
+
+    /// Builds the binary and returns its path, as [`Workspace::build`] does.
+    pub(crate) fn build(&self, quiet: bool) -> Result<PathBuf> {
+        self.workspace.build(&self.binary, self.release, quiet)
     }
 
     /// The function in the template.

@@ -30,7 +30,8 @@ async fn main() -> ExitCode {
         // Help and version contain no arguments, so clap may print them.
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            print::usage(&error);
+            // Without colours, because clap's coloured text contains the arguments unescaped.
+            print::to_stderr(print::lines(&error.render().to_string()));
             return ExitCode::from(2);
         }
     };
@@ -75,11 +76,10 @@ async fn main() -> ExitCode {
 
 /// The arguments without the word `sqs-once`. Cargo passes that word when it runs a subcommand, but not when it runs an
 /// alias.
-fn arguments() -> impl Iterator<Item = std::ffi::OsString> {
-    let is_cargos =
-        |(index, argument): &(usize, std::ffi::OsString)| *index == 1 && argument == "sqs-once";
-    std::env::args_os()
-        .enumerate()
-        .filter(move |argument| !is_cargos(argument))
-        .map(|(_, argument)| argument)
+fn arguments() -> Vec<std::ffi::OsString> {
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|word| word == "sqs-once") {
+        arguments.remove(1);
+    }
+    arguments
 }

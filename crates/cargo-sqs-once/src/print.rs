@@ -106,7 +106,7 @@ impl Style {
 
 /// Prints a line to standard error.
 pub(crate) fn styled_note(style: Style, text: &str) {
-    to_stderr(&format!("{}\n", style.on(text, is_coloured(&io::stderr()))));
+    to_stderr(format!("{}\n", style.on(text, is_coloured(&io::stderr()))));
 }
 
 /// Prints one line of several to standard output.
@@ -135,20 +135,15 @@ pub(crate) fn escaped(json: &str) -> String {
     escaped
 }
 
-/// Prints the function's response, which should be JSON.
-pub(crate) fn answer(answer: &[u8]) -> Result<()> {
-    result(escaped(&String::from_utf8_lossy(answer)))
-}
-
 /// Prints a note to standard error.
 pub(crate) fn note(text: &str) {
-    to_stderr(&format!("{}\n", lines(text)));
+    to_stderr(format!("{}\n", lines(text)));
 }
 
 /// Prints a question. The answer follows on the same line.
 #[cfg(feature = "aws")]
 pub(crate) fn question(text: &str) {
-    to_stderr(&one_line(text));
+    to_stderr(one_line(text));
 }
 
 /// Prints one line for each record, and what Lambda would do now.
@@ -177,7 +172,7 @@ pub(crate) fn table(report: &Report, response: &BatchResponse) {
     }
     let (summary, consequence) = (summary(&counts), consequence(&report.rows, response));
     text.push_str(&format!("\n{summary}\n{consequence}\n"));
-    to_stderr(&text);
+    to_stderr(text);
 }
 
 /// Prints the table as one line of JSON.
@@ -190,7 +185,7 @@ pub(crate) fn json_table(report: &Report, response: &BatchResponse) {
         "summary": summary,
         "batch_item_failures": response.failures(),
     });
-    to_stderr(&format!("{}\n", json_line(&document)));
+    to_stderr(format!("{}\n", json_line(&document)));
 }
 
 /// Formats a count, such as `1 row` or `3 rows`.
@@ -252,7 +247,7 @@ fn is_unsafe(char: char) -> bool {
 }
 
 /// Replaces unsafe characters but keeps line feeds, for text that has its own layout.
-fn lines(text: &str) -> String {
+pub(crate) fn lines(text: &str) -> String {
     let lines = text.split('\n').map(one_line);
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -266,22 +261,12 @@ pub(crate) fn error(error: &Error) {
     if let Some(help) = error::help(error) {
         text.push_str(&format!("  help: {help}\n"));
     }
-    to_stderr(&text);
-}
-
-/// Prints why clap refused the arguments. Without colours, because clap's coloured text contains the arguments
-/// unescaped.
-pub(crate) fn usage(error: &clap::Error) {
-    to_stderr(&lines(&error.render().to_string()));
-}
-
-fn to_stderr(text: &str) {
-    bytes_to_stderr(text.as_bytes());
+    to_stderr(text);
 }
 
 /// Writes to standard error. Ignores errors, because it can't report them elsewhere.
-pub(crate) fn bytes_to_stderr(bytes: &[u8]) {
-    let _ = io::stderr().lock().write_all(bytes);
+pub(crate) fn to_stderr(text: impl AsRef<[u8]>) {
+    let _ = io::stderr().lock().write_all(text.as_ref());
 }
 
 #[cfg(test)]

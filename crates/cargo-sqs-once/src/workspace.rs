@@ -161,7 +161,7 @@ impl Workspace {
             .output()
             .context("cargo can't be run")?;
         if !output.status.success() {
-            print::bytes_to_stderr(&output.stderr);
+            print::to_stderr(&output.stderr);
             bail!(
                 "the function `{}` does not build: cargo ended with {}",
                 binary.name,

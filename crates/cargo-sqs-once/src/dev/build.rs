@@ -4,7 +4,6 @@ use super::watch::Watch;
 use crate::error::INTERRUPTED;
 use crate::launch::Subject;
 use crate::print::{self, Style};
-use crate::workspace::{Binary, Workspace};
 use anyhow::{Context, Result, bail};
 use sqs_once_local::{Launch, PollerControls};
 use std::path::PathBuf;
@@ -17,14 +16,11 @@ use tokio::sync::oneshot;
 const LOOK: Duration = Duration::from_millis(300);
 
 pub(crate) struct Builder {
-    workspace: Arc<Workspace>,
-    binary: Arc<Binary>,
-    release: bool,
+    subject: Arc<Subject>,
     quiet: bool,
     executable: PathBuf,
     /// When the build of the executable began.
     since: SystemTime,
-    template: Option<PathBuf>,
     /// The folder with the copies of the binary that run.
     folder: PathBuf,
     copies: AtomicU32,
@@ -32,22 +28,18 @@ pub(crate) struct Builder {
 
 impl Builder {
     pub(crate) fn new(
-        subject: &Subject,
-        (release, quiet): (bool, bool),
+        subject: &Arc<Subject>,
+        quiet: bool,
         (executable, since): (PathBuf, SystemTime),
-        template: Option<PathBuf>,
     ) -> Self {
         let folder = subject.workspace.running();
         // Left over from an earlier run. The lock on the database ensures that no other process uses it.
         let _ = std::fs::remove_dir_all(&folder);
         Self {
-            workspace: Arc::clone(&subject.workspace),
-            binary: Arc::clone(&subject.binary),
-            release,
+            subject: Arc::clone(subject),
             quiet,
             executable,
             since,
-            template,
             folder,
             copies: AtomicU32::new(0),
         }
@@ -66,13 +58,13 @@ impl Builder {
 
     /// Builds whenever a source file has changed. If the build fails, the current binary keeps running.
     pub(crate) async fn on_change(self, launch: Launch, controls: PollerControls) {
-        let root = self.workspace.root();
-        let mut sources = Watch::new(self.workspace.manifests(), self.since);
+        let workspace = &self.subject.workspace;
+        let mut sources = Watch::new(workspace.manifests(), self.since);
         sources.add_sources(&self.executable, self.since);
         // Cargo itself writes this file.
-        let lock = || Watch::new([root.join("Cargo.lock")], SystemTime::now());
+        let lock = || Watch::new([workspace.root().join("Cargo.lock")], SystemTime::now());
         let mut lock_file = lock();
-        let mut template = Watch::new(self.template.clone(), self.since);
+        let mut template = Watch::new(self.subject.template_file.clone(), self.since);
         loop {
             tokio::time::sleep(LOOK).await;
             if template.look() {
@@ -104,11 +96,10 @@ impl Builder {
     /// Builds on a separate thread, so that `dev` can end without waiting for the build.
     async fn build(&self) -> Result<()> {
         let (tell, told) = oneshot::channel();
-        let (workspace, binary) = (Arc::clone(&self.workspace), Arc::clone(&self.binary));
-        let (release, quiet) = (self.release, self.quiet);
+        let (subject, quiet) = (Arc::clone(&self.subject), self.quiet);
         std::thread::spawn(move || {
             // The receiver is gone if `dev` has ended.
-            let _ = tell.send(workspace.build(&binary, release, quiet));
+            let _ = tell.send(subject.build(quiet));
         });
         match told.await {
             Ok(built) => built.map(|_| ()),

@@ -11,7 +11,6 @@ mod watch;
 
 pub(crate) use args::DevArgs;
 
-use crate::cli::FunctionArgs;
 use crate::error::INTERRUPTED;
 use crate::launch::{self, Subject};
 use crate::print::{self, Style};
@@ -48,17 +47,14 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
     }
 
     let since = SystemTime::now();
-    let FunctionArgs { release, reset, .. } = args.function;
-    let executable = subject
-        .workspace
-        .build(&subject.binary, release, args.json)?;
-    let dynamodb = subject.dynamodb(reset).await?;
+    let executable = subject.build(args.json)?;
+    let dynamodb = subject.dynamodb(args.function.reset).await?;
     let story = story(args.queue_url.as_deref(), &plan);
     let told = story.clone();
     let run = Run {
         show: Show::start(args.json, plan.dead_letters.clone()),
         story,
-        subject,
+        subject: Arc::new(subject),
         dynamodb,
         plan,
         args,
@@ -104,7 +100,7 @@ fn to_send(paths: &[PathBuf], queue: &str) -> Result<Vec<NewMessage>> {
 struct Run {
     args: DevArgs,
     plan: Plan,
-    subject: Subject,
+    subject: Arc<Subject>,
     dynamodb: LocalDynamoDb,
     show: Show,
     story: Story,
@@ -119,15 +115,7 @@ impl Run {
         let sqs = Arc::new(self.queues().await?);
         let page = self.page(&sqs).await?;
         let launch = self.launch(executable.clone(), &sqs);
-        let function = &self.args.function;
-        let builder = Builder::new(
-            &self.subject,
-            (function.release, self.args.json),
-            (executable, since),
-            self.subject
-                .workspace
-                .template(function.template.as_deref()),
-        );
+        let builder = Builder::new(&self.subject, self.args.json, (executable, since));
         let launch = builder.copied(launch)?;
         let faults = self.faults();
         self.introduce(&sqs, &page, faults);
@@ -144,7 +132,10 @@ impl Run {
             Some(url) => {
                 let source = remote::RemoteQueue::connect(&url, self.observer()).await?;
                 let launch = source.for_function(launch);
-                print::note(&source.introduction());
+                let arn = source.arn();
+                print::note(&format!(
+                    "polling {arn}: this run deletes the messages that it handles, and no other consumer gets them"
+                ));
                 self.drive(source, faults, builder, launch).await?;
             }
             #[cfg(not(feature = "aws"))]

@@ -85,14 +85,6 @@ impl RemoteQueue {
         Ok(queue)
     }
 
-    /// Describes the queue and warns that messages will be deleted from it.
-    pub(crate) fn introduction(&self) -> String {
-        format!(
-            "polling {}: this run deletes the messages that it handles, and no other consumer gets them",
-            self.arn
-        )
-    }
-
     /// Points the function's own SQS calls at the queue's endpoint if that is on this machine. They never leave this
     /// machine.
     pub(crate) fn for_function(&self, launch: Launch) -> Launch {

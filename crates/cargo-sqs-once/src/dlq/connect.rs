@@ -4,11 +4,11 @@ use super::interrupt::Interrupt;
 use super::{QueueArgs, SelectionArgs, StateArg};
 use crate::confirm::confirm;
 use crate::error::INTERRUPTED;
-use crate::operate::{keys_in, namespace, table};
+use crate::operate::{config, keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
 use sqs_once::key::JsonPointer;
-use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing, sdk_config, sqs_client};
+use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing, sqs_client};
 
 /// Opens the queue, joined with the table if the arguments name one.
 pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
@@ -24,8 +24,7 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
             namespace: namespace.ok_or(sqs_once_operate::Error::NoNamespace)?,
         }),
     };
-    let account = &args.account;
-    let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
+    let config = config(&args.table).await?;
     let keys = table(&args.table).map(|table| keys_in(&config, table, &args.table));
     let (keys, client) = (keys.transpose()?, sqs_client(&config));
     let queue = match &args.queue_url {

@@ -13,7 +13,7 @@ mod redrive;
 #[cfg(feature = "aws")]
 mod shown;
 
-use crate::operate::{AccountArgs, TableArgs};
+use crate::operate::TableArgs;
 use clap::{Args, Subcommand, ValueEnum};
 #[cfg(feature = "aws")]
 use std::collections::BTreeSet;
@@ -74,9 +74,6 @@ struct QueueArgs {
 
     #[command(flatten)]
     table: TableArgs,
-
-    #[command(flatten)]
-    account: AccountArgs,
 }
 
 /// Selects messages of the queue.

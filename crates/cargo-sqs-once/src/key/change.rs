@@ -20,7 +20,7 @@ use std::path::Path;
 pub(super) async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()> {
     let name = KeyName::read(&args.name.words)?;
     let namespace = namespace(&args.table)?;
-    let (keys, place) = keys(&args.account, &args.table).await?;
+    let (keys, place) = keys(&args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?;
     let (id, seen) = one(found, complete, &name, namespace)?;
     let now = SystemClock.now();

@@ -18,7 +18,7 @@ pub(super) async fn list(args: ListArgs) -> Result<()> {
         prefix: namespace.map_or_else(String::new, |name| format!("{}#", name.as_str())),
         status: common_status(&states),
     };
-    let (keys, _) = keys(&args.account, &args.table).await?;
+    let (keys, _) = keys(&args.table).await?;
     let mut listed = 0;
     let mut from = None;
     loop {

@@ -9,7 +9,7 @@ mod show;
 #[cfg(feature = "aws")]
 mod shown;
 
-use crate::operate::{AccountArgs, TableArgs};
+use crate::operate::TableArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -43,7 +43,16 @@ pub(crate) struct KeyArgs {
 enum KeyCommand {
     Show(ShowArgs),
     List(ListArgs),
-    Forget(ForgetArgs),
+    /// Forget a key, so that its next message runs
+    ///
+    /// Shows what the table stores for the key and asks. Writes only if that has not changed since. The item stays,
+    /// released and with an owner that no worker has. Its fence keeps growing, and an earlier worker can no longer complete
+    /// the key.
+    #[command(after_help = "\
+Examples:
+  cargo sqs-once key forget --table orders-idempotency --namespace payments order-42
+  cargo sqs-once key forget --yes --log changes.jsonl --table orders-idempotency 'payments#3f9ab1c20d45'")]
+    Forget(ChangeArgs),
     Complete(CompleteArgs),
 }
 
@@ -84,9 +93,6 @@ struct ShowArgs {
 
     #[command(flatten)]
     table: TableArgs,
-
-    #[command(flatten)]
-    account: AccountArgs,
 }
 
 /// List the keys in the table
@@ -115,9 +121,6 @@ struct ListArgs {
 
     #[command(flatten)]
     table: TableArgs,
-
-    #[command(flatten)]
-    account: AccountArgs,
 }
 
 /// The state of a key.
@@ -161,24 +164,6 @@ struct ChangeArgs {
 
     #[command(flatten)]
     table: TableArgs,
-
-    #[command(flatten)]
-    account: AccountArgs,
-}
-
-/// Forget a key, so that its next message runs
-///
-/// Shows what the table stores for the key and asks. Writes only if that has not changed since. The item stays,
-/// released and with an owner that no worker has. Its fence keeps growing, and an earlier worker can no longer complete
-/// the key.
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  cargo sqs-once key forget --table orders-idempotency --namespace payments order-42
-  cargo sqs-once key forget --yes --log changes.jsonl --table orders-idempotency 'payments#3f9ab1c20d45'")]
-struct ForgetArgs {
-    #[command(flatten)]
-    change: ChangeArgs,
 }
 
 /// Complete a key, so that its messages are duplicates from now on
@@ -212,7 +197,7 @@ pub(crate) async fn key(args: KeyArgs) -> anyhow::Result<()> {
     match args.command {
         KeyCommand::Show(args) => show::show(args).await,
         KeyCommand::List(args) => list::list(args).await,
-        KeyCommand::Forget(args) => change::change(&args.change, None).await,
+        KeyCommand::Forget(args) => change::change(&args, None).await,
         KeyCommand::Complete(args) => change::change(&args.change, Some(&args)).await,
     }
 }

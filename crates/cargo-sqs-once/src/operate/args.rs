@@ -17,7 +17,7 @@ pub(crate) struct AccountArgs {
     pub(crate) region: Option<String>,
 }
 
-/// Selects the table and its layout.
+/// Selects the table, its layout and its account.
 #[derive(Args)]
 #[command(next_help_heading = "Table")]
 pub(crate) struct TableArgs {
@@ -59,6 +59,9 @@ pub(crate) struct TableArgs {
     /// validation, data, owner, fence
     #[arg(long, value_name = "NAME=OTHER", hide_short_help = true, value_parser = attribute)]
     pub(crate) attribute: Vec<(&'static str, String)>,
+
+    #[command(flatten)]
+    pub(crate) account: AccountArgs,
 }
 
 /// The attributes that a table may rename.

@@ -1,6 +1,6 @@
 //! Connects to the account and the table that arguments and environment select.
 
-use super::{AccountArgs, TableArgs};
+use super::TableArgs;
 use anyhow::{Context, Result};
 use sqs_once::aws_sdk_dynamodb::Client;
 use sqs_once::key::{KeySecret, Namespace};
@@ -29,13 +29,19 @@ impl Place {
 }
 
 /// Connects to the table's keys. Also returns which table that is.
-pub(crate) async fn keys(account: &AccountArgs, args: &TableArgs) -> Result<(Keys, Place)> {
+pub(crate) async fn keys(args: &TableArgs) -> Result<(Keys, Place)> {
     let table = table(args).context("which table? Give --table, or set SQS_ONCE_TABLE")?;
-    let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
+    let config = config(args).await?;
     Ok((
         keys_in(&config, table.clone(), args)?,
         Place { table, config },
     ))
+}
+
+/// Loads the settings of the account.
+pub(crate) async fn config(args: &TableArgs) -> Result<SdkConfig, sqs_once_operate::Error> {
+    let account = &args.account;
+    sdk_config(account.profile.as_deref(), account.region.as_deref()).await
 }
 
 /// Connects to the keys of a table.

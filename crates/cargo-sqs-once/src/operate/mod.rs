@@ -6,8 +6,8 @@ mod connect;
 #[cfg(feature = "aws")]
 mod words;
 
-pub(crate) use args::{AccountArgs, TableArgs};
+pub(crate) use args::TableArgs;
 #[cfg(feature = "aws")]
-pub(crate) use connect::{keys, keys_in, namespace, table};
+pub(crate) use connect::{config, keys, keys_in, namespace, table};
 #[cfg(feature = "aws")]
 pub(crate) use words::{at, distance, moment};

@@ -188,15 +188,3 @@ fn nothing_from_a_template_writes_to_the_terminal_but_text() {
     run.shows("visibility-timeout-too-short");
     assert!(!run.stdout.contains('\x1b'), "{:?}", run.stdout);
 }
-
-#[test]
-fn the_repositorys_own_templates_have_nothing_to_be_found() {
-    for template in [
-        "../../template.yaml",
-        "../../examples/inventory/template.yaml",
-    ] {
-        let mut command = command(&["doctor", template]);
-        let run = Run::of(command.current_dir(env!("CARGO_MANIFEST_DIR")));
-        assert_eq!(run.stdout, "nothing found\n", "{template}");
-    }
-}

@@ -1,6 +1,6 @@
 //! Runs `cargo sqs-once invoke` as a user does, on a project that cargo really builds.
 
-use crate::project::{Project, Run, TEMPLATE, command};
+use crate::project::{Project, Run, TEMPLATE, command, event};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::Stdio;
@@ -22,15 +22,6 @@ impl Project {
     }
 }
 
-/// An SQS event. Each record starts with its message id, where the function expects it.
-fn event(records: &[(&str, &str)]) -> String {
-    let records: Vec<String> = records
-        .iter()
-        .map(|(id, body)| format!(r#"{{"messageId":{},"body":{}}}"#, json!(id), json!(body)))
-        .collect();
-    format!(r#"{{"Records":[{}]}}"#, records.join(","))
-}
-
 #[test]
 fn another_package_may_have_a_binary_of_the_same_name() {
     let project = Project::new();
@@ -46,8 +37,7 @@ fn another_package_may_have_a_binary_of_the_same_name() {
 #[test]
 fn stdout_is_the_response_and_stderr_ends_in_the_table() {
     let project = Project::new();
-    let messages = [("m-1", ""), ("poison", ""), ("silent", "")];
-    project.write("event.json", &event(&messages));
+    project.event(&[("m-1", ""), ("poison", ""), ("silent", "")]);
     let run = project.invoke(&["event.json"]);
     run.assert_done();
     let failures = r#"[{"itemIdentifier":"poison"},{"itemIdentifier":"silent"}]"#;
@@ -156,7 +146,7 @@ fn an_answer_is_the_same_json_with_what_is_unsafe_escaped() {
 #[test]
 fn a_variable_of_the_shell_wins_over_the_templates_but_its_credentials_do_not_reach_the_function() {
     let project = Project::new();
-    project.write("event.json", &event(&[]));
+    project.event(&[]);
     let mut command = project.command("invoke", &["event.json"]);
     command
         .env("SQS_ONCE_NAMESPACE", "from-the-shell")
@@ -244,7 +234,7 @@ fn tables_of_the_template_are_made_and_one_whose_keys_have_changed_needs_a_reset
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let project = Project::new();
-    project.write("event.json", &event(&[("m-1", "good")]));
+    project.event(&[("m-1", "good")]);
     let mut command = project.command("invoke", &["event.json", "--json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

@@ -12,13 +12,11 @@ use tokio::net::TcpListener;
 
 const OWNER: &str = "000102030405060708090a0b0c0d0e0f";
 
-fn now_ms() -> u64 {
-    let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    u64::try_from(since_epoch.as_millis()).unwrap()
-}
-
+/// The time in so many hours, in milliseconds since 1970.
 fn hour(hours: i64) -> u64 {
-    now_ms().saturating_add_signed(hours * 60 * 60 * 1000)
+    let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let now = u64::try_from(since_epoch.as_millis()).unwrap();
+    now.saturating_add_signed(hours * 60 * 60 * 1000)
 }
 
 /// An item as a consumer writes it, first claimed an hour ago.

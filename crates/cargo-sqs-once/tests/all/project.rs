@@ -140,6 +140,14 @@ pub(crate) fn http(address: &str, head: &str, body: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// An SQS event with these messages.
+pub(crate) fn event(messages: &[(&str, &str)]) -> String {
+    let records = messages
+        .iter()
+        .map(|(id, body)| json!({"messageId": id, "body": body}));
+    json!({"Records": records.collect::<Vec<_>>()}).to_string()
+}
+
 /// A cargo workspace with one Lambda function, in its own folder.
 pub(crate) struct Project {
     pub(crate) folder: tempfile::TempDir,
@@ -174,11 +182,7 @@ impl Project {
 
     /// Writes an SQS event with these messages.
     pub(crate) fn event(&self, messages: &[(&str, &str)]) {
-        let records = messages
-            .iter()
-            .map(|(id, body)| json!({"messageId": id, "body": body}));
-        let event = json!({"Records": records.collect::<Vec<_>>()});
-        self.write("event.json", &event.to_string());
+        self.write("event.json", &event(messages));
     }
 
     pub(crate) fn command(&self, subcommand: &str, arguments: &[&str]) -> Command {
