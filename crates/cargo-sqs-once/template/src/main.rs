@@ -6,19 +6,14 @@
 //!
 //! A message is `{"order_id": "o-1001", "customer_id": "c-7", "article": "mug-blue", "pieces": 2}`
 {%- if source == "sns" %}, in SNS's envelope{% endif %}.
-{% if effect == "postgres" %}
-#[cfg(test)]
-mod database_tests;
+
 mod order;
-{%- elsif effect == "dynamodb" %}
-mod order;
+{%- if effect == "dynamodb" %}
 mod tables;
+{%- endif %}
 #[cfg(test)]
 mod tests;
-{%- else %}
-mod order;
-#[cfg(test)]
-mod tests;
+{%- if effect == "elsewhere" %}
 mod warehouse;
 {%- endif %}
 

@@ -1,3 +1,19 @@
+{% if effect == "postgres" -%}
+//! Tests of the consumer as Lambda calls it, on the PostgreSQL of `TEST_DATABASE_URL`. Each test has its own schema.
+
+use lambda_runtime::{Context, LambdaEvent};
+{%- if source == "sns" %}
+use serde_json::json;
+{%- endif %}
+use sqs_once::testing::{Event, Record};
+use sqs_once::time::{Clock, SystemClock};
+use sqs_once_postgres::PostgresStore;
+use sqs_once_postgres::deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
+use tower_service::Service;
+
+use crate::consumer;
+use crate::order::OrderPlaced;
+{%- else -%}
 //! Tests of the consumer as Lambda runs it, in memory.
 
 {% if effect == "elsewhere" %}use std::time::Duration;
@@ -14,6 +30,7 @@ use crate::order::OrderPlaced;
 use crate::tables::Tables;
 {%- else %}
 use crate::warehouse::Warehouse;
+{%- endif %}
 {%- endif %}
 
 fn order(id: &str) -> OrderPlaced {
@@ -47,6 +64,157 @@ fn message(order: &OrderPlaced) -> Record {
 {%- endif %}
 }
 
+{% if effect == "postgres" -%}
+/// The schema of one test, with its tables.
+struct Database {
+    client: Client,
+    url: String,
+}
+
+impl Database {
+    async fn new(test: &str) -> Self {
+        let url = std::env::var("TEST_DATABASE_URL").expect(
+            "TEST_DATABASE_URL should be the URL of a PostgreSQL in which the tests may make schemas: see README.md",
+        );
+        let (client, connection) = connect(&url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let schema = format!("test_{test}");
+        let migrations = [
+            &format!("DROP SCHEMA IF EXISTS {schema} CASCADE"),
+            &format!("CREATE SCHEMA {schema}"),
+            &format!("SET search_path = {schema}"),
+            include_str!("../migrations/1_processed_events.sql"),
+            include_str!("../migrations/2_orders.sql"),
+        ];
+        for migration in migrations {
+            client.batch_execute(migration).await.unwrap();
+        }
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{separator}options=-c%20search_path%3D{schema}");
+        Self { client, url }
+    }
+
+    /// Runs the event and returns the message ids that return to the queue.
+    async fn run(&self, event: Event) -> Vec<String> {
+        let store = PostgresStore::from_url(&self.url).unwrap();
+        let mut consumer = consumer(store);
+        let mut context = Context::default();
+        context.deadline = SystemClock.now().as_millis() + 30_000;
+        let event = serde_json::from_str(event.as_json()).unwrap();
+        let answer = consumer.call(LambdaEvent::new(event, context)).await;
+        let failures = answer.unwrap().batch_item_failures;
+        let ids = failures.into_iter().map(|failure| failure.item_identifier);
+        ids.collect()
+    }
+
+    /// Returns the number of stored orders and of reserved pieces.
+    async fn orders_and_pieces(&self) -> (i64, i64) {
+        let count = "SELECT (SELECT count(*) FROM orders), (SELECT coalesce(sum(reserved), 0)::bigint FROM stock)";
+        let row = self.client.query_one(count, &[]).await.unwrap();
+        (row.get(0), row.get(1))
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_comes_twice_is_reserved_once() {
+    let database = Database::new("twice").await;
+    let order = order("o-1");
+    let first = Event::new([message(&order)]);
+    let delivered_again = message(&order).receive_count(2);
+    let sent_again = message(&order).message_id("another");
+    let again = Event::new([delivered_again, sent_again]);
+
+    assert!(database.run(first).await.is_empty());
+    assert!(database.run(again).await.is_empty());
+
+    assert_eq!(database.orders_and_pieces().await, (1, 2));
+}
+
+#[tokio::test]
+async fn an_order_that_can_never_succeed_holds_up_no_other() {
+    let database = Database::new("never").await;
+    let nothing = OrderPlaced {
+        pieces: 0,
+        ..order("o-2")
+    };
+    let event = Event::new([message(&order("o-1")), message(&nothing)]);
+
+    assert_eq!(database.run(event).await, ["m-2"]);
+
+    assert_eq!(database.orders_and_pieces().await, (1, 2));
+}
+
+#[tokio::test]
+async fn another_order_under_a_known_key_fails() {
+    let database = Database::new("another").await;
+    let first = order("o-1");
+    let other = OrderPlaced {
+        pieces: 7,
+        ..order("o-1")
+    };
+    let event = Event::new([message(&first)]);
+    assert!(database.run(event).await.is_empty());
+    let event = Event::new([message(&other)]);
+    assert_eq!(database.run(event).await, ["m-1"]);
+    assert_eq!(database.orders_and_pieces().await, (1, 2));
+}
+
+#[tokio::test]
+async fn of_an_order_that_fails_halfway_nothing_is_kept() {
+    let database = Database::new("halfway").await;
+    // The second statement fails.
+    let no_stock = "ALTER TABLE stock ADD CHECK (reserved < 2)";
+    database.client.batch_execute(no_stock).await.unwrap();
+    let event = Event::new([message(&order("o-1"))]);
+
+    assert_eq!(database.run(event.clone()).await, ["m-1"]);
+    assert_eq!(database.orders_and_pieces().await, (0, 0));
+
+    // The key is not recorded either, so the order runs once there is room again.
+    let more_stock = "ALTER TABLE stock DROP CONSTRAINT stock_reserved_check";
+    database.client.batch_execute(more_stock).await.unwrap();
+    assert!(database.run(event).await.is_empty());
+    assert_eq!(database.orders_and_pieces().await, (1, 2));
+}
+{%- if queue == "fifo" %}
+
+#[tokio::test]
+async fn behind_an_order_that_fails_the_rest_of_its_group_waits() {
+    let database = Database::new("group").await;
+    let first = OrderPlaced {
+        pieces: 0,
+        ..order("o-1")
+    };
+    let second = OrderPlaced {
+        customer_id: first.customer_id.clone(),
+        ..order("o-2")
+    };
+    let another_customers = order("o-3");
+    let orders = [&first, &second, &another_customers];
+
+    let failures = database.run(Event::new(orders.map(message))).await;
+
+    assert_eq!(failures, ["m-1", "m-2"]);
+    assert_eq!(database.orders_and_pieces().await, (1, 2));
+}
+{%- endif %}
+
+#[tokio::test]
+async fn the_sample_event_is_two_orders_and_one_of_them_again() {
+    let database = Database::new("sample").await;
+    let sample = Event::from_json(include_str!("../events/orders.json"));
+    assert!(database.run(sample).await.is_empty());
+    assert_eq!(database.orders_and_pieces().await, (2, 3));
+}
+
+#[tokio::test]
+async fn of_the_invalid_samples_only_the_first_is_an_order() {
+    let database = Database::new("invalid").await;
+    let sample = Event::from_json(include_str!("../events/invalid.json"));
+    assert_eq!(database.run(sample).await.len(), 2);
+    assert_eq!(database.orders_and_pieces().await, (1, 1));
+}
+{%- else -%}
 {% if effect == "dynamodb" -%}
 {%- assign bench = "let bench = bench();" -%}
 {%- assign effects = "bench.store().writes().len()" -%}
@@ -192,3 +360,4 @@ async fn of_the_invalid_samples_only_the_first_is_an_order() {
     assert_eq!(answer.retried().len(), 2);
     assert_eq!({{ effects }}, {{ of_one }});
 }
+{%- endif %}
