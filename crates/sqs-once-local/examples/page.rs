@@ -10,8 +10,8 @@
 )]
 
 use sqs_once_local::{
-    Answer, Limits, LocalEvent, LocalSqs, NewMessage, Observer, Page, QueueSettings, Queues,
-    Received, RecordLine, Redrive, Story,
+    Answer, Limits, LocalEvent, LocalSqs, NewMessage, Page, QueueSettings, Queues, Received,
+    RecordLine, Redrive, Story,
 };
 use std::error::Error;
 use std::io::BufRead;
@@ -25,7 +25,6 @@ const HELP: &str = "send ID BODY | many COUNT | take | log LINE | answer ID=OUTC
 struct Run {
     sqs: Arc<LocalSqs>,
     story: Story,
-    tell: Observer,
     requests: u32,
     /// The number of the last environment, and whether it runs.
     environment: u32,
@@ -58,7 +57,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", page.url());
     let mut run = Run {
         sqs,
-        tell: story.observer(),
         story,
         requests: 0,
         environment: 0,
@@ -80,7 +78,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 impl Run {
     fn tell(&self, event: &LocalEvent) {
-        (self.tell)(SystemTime::now(), event);
+        self.story.observer()(SystemTime::now(), event);
     }
 
     fn command(&mut self, line: &str) -> Result<(), Box<dyn Error>> {

@@ -2,30 +2,24 @@
 
 use crate::support::{DEAD, QUEUE, at};
 use serde_json::{Map, Value, json};
-use sqs_once_local::{Answer, Limits, LocalEvent, Observer, RecordLine, Story};
+use sqs_once_local::{Answer, Limits, LocalEvent, RecordLine, Story};
 use std::num::NonZeroUsize;
 
 /// A story with scripted events, each a second after the previous one.
 struct Teller {
     story: Story,
-    tell: Observer,
     now: u64,
 }
 
 impl Teller {
     fn new(limits: Limits) -> Self {
         let story = Story::new(QUEUE, Some(DEAD), limits);
-        let tell = story.observer();
-        Self {
-            story,
-            tell,
-            now: 0,
-        }
+        Self { story, now: 0 }
     }
 
     fn tell(&mut self, happening: &LocalEvent) {
         self.now += 1;
-        (self.tell)(at(self.now), happening);
+        self.story.observer()(at(self.now), happening);
     }
 
     fn sent(&mut self, id: &str) {
