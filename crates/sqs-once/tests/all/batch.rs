@@ -1,13 +1,12 @@
 //! The outcome of each record in a batch.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::support::{
-    AtOnce, Bench, Notes, Order, SECOND, assert_contains, body, ends, handling, held, json_body,
-    noting, one, order, orders, set, told, values, with,
+    AtOnce, Bench, Counted, Notes, Order, SECOND, assert_contains, body, ends, handling, held,
+    json_body, noting, one, order, orders, set, told, values, with,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -163,7 +162,8 @@ async fn no_more_handlers_run_at_once_than_allowed_and_each_fails_for_itself() {
     let bench = handling(move |order: Order| {
         let at_once = counted.clone();
         async move {
-            at_once.count(sleep(SECOND / 50)).await;
+            let _counted = at_once.enter();
+            sleep(SECOND / 50).await;
             order.obey().await
         }
     });
@@ -281,40 +281,36 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
     assert_eq!(seen.take(), [""; 0]);
 }
 
-/// The number of decoded payloads in memory, and its maximum.
-static ALIVE: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
+/// The decoded payloads in memory.
+static ALIVE: LazyLock<AtOnce> = LazyLock::new(AtOnce::default);
 
 #[derive(Deserialize)]
 #[serde(from = "Order")]
-struct Counted {
+struct Payload {
     id: String,
+    _counted: Counted,
 }
 
-impl From<Order> for Counted {
+impl From<Order> for Payload {
     fn from(order: Order) -> Self {
-        let alive = ALIVE.0.fetch_add(1, SeqCst) + 1;
-        ALIVE.1.fetch_max(alive, SeqCst);
-        Self { id: order.id }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        ALIVE.0.fetch_sub(1, SeqCst);
+        Self {
+            id: order.id,
+            _counted: ALIVE.enter(),
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn payloads_of_a_large_batch_are_decoded_as_their_turn_comes() {
-    let counted = sqs_once::consumer::<Counted>()
-        .key(|order: &Counted| order.id.clone())
+    let counted = sqs_once::consumer::<Payload>()
+        .key(|order: &Payload| order.id.clone())
         .concurrency(16)
-        .handler(async |_order: Counted| sleep(SECOND / 1000).await);
+        .handler(async |_order: Payload| sleep(SECOND / 1000).await);
     let bench = Bench::new().on(counted);
     let batch = (0..10_000).map(|at| format!("o-{at}"));
     assert_eq!(bench.run(batch).await, [""; 0]);
     // The consumer claims up to two hundred records ahead of the handlers.
-    let most = ALIVE.1.load(SeqCst);
+    let most = ALIVE.most();
     assert!((17..=200 + 16).contains(&most), "{most} payloads at once");
-    assert_eq!(ALIVE.0.load(SeqCst), 0);
+    assert_eq!(ALIVE.now(), 0);
 }

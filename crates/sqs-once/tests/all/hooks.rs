@@ -277,7 +277,8 @@ async fn as_many_hooks_run_at_once_as_handlers_may() {
         it.concurrency(3).on_success(move |_| {
             let at_once = counted.clone();
             async move {
-                at_once.count(sleep(SECOND)).await;
+                let _counted = at_once.enter();
+                sleep(SECOND).await;
                 Ok(())
             }
         })

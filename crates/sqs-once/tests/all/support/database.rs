@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use sqs_once::HandlerError;
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     AtomicWrites, Begun, Claim, Claimed, Item, OpenTransaction, Settled, Settlement, Store,
     StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
-use sqs_once::{HandlerError, MemoryStore};
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::{sleep, timeout};
 
-use super::{Notes, TestStore, Turns, item_id};
+use super::{AtOnce, Counted, Notes, TestStore, Turns, item_id};
 
 /// The fate of a request.
 #[derive(Clone, Debug, Default)]
@@ -48,13 +48,7 @@ struct Shared {
     effects: Notes<String>,
     begins: Mutex<Turns<Turn>>,
     commits: Mutex<Turns<Turn>>,
-    connections: Mutex<Connections>,
-}
-
-#[derive(Default)]
-struct Connections {
-    open: usize,
-    most: usize,
+    connections: AtOnce,
 }
 
 /// Waits or fails as the turn requests.
@@ -105,12 +99,12 @@ impl Database {
 
     /// The number of open transactions, including those about to begin.
     pub(crate) fn open(&self) -> usize {
-        self.shared.connections.lock().unwrap().open
+        self.shared.connections.now()
     }
 
     /// The largest number of transactions open at once.
     pub(crate) fn most_open(&self) -> usize {
-        self.shared.connections.lock().unwrap().most
+        self.shared.connections.most()
     }
 
     /// Holds a key as another worker's transaction would, until the guard is dropped.
@@ -122,26 +116,6 @@ impl Database {
     fn key(&self, id: &ItemId) -> Arc<tokio::sync::Mutex<()>> {
         let mut keys = self.shared.keys.lock().unwrap();
         Arc::clone(keys.entry(id.clone()).or_default())
-    }
-
-    fn items(&self) -> &MemoryStore {
-        &self.store.inner
-    }
-
-    fn connect(&self) -> Connection {
-        let mut connections = self.shared.connections.lock().unwrap();
-        connections.open += 1;
-        connections.most = connections.most.max(connections.open);
-        Connection(Arc::clone(&self.shared))
-    }
-}
-
-/// A connection in use.
-struct Connection(Arc<Shared>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.connections.lock().unwrap().open -= 1;
     }
 }
 
@@ -175,14 +149,14 @@ impl Transactions for Database {
     ) -> BoxFuture<'a, Result<Begun, StoreError>> {
         self.store.note("begin", 1);
         let turn = self.shared.begins.lock().unwrap().take();
-        let connection = self.connect();
+        let connection = self.shared.connections.enter();
         Box::pin(async move {
             take(&turn).await?;
             let locked = timeout(patience, self.key(&claim.id).lock_owned()).await;
             let Ok(locked) = locked else {
                 return Err(StoreError::new(StoreErrorKind::Throttled, "lock timeout"));
             };
-            let existing = self.items().get(&claim.id);
+            let existing = self.store.inner.get(&claim.id);
             if let Some(item) = existing.as_ref().filter(|item| !claim.finds_free(item)) {
                 return Ok(Begun::Refused(Box::new(item.clone())));
             }
@@ -209,7 +183,7 @@ struct Transaction {
     item: Item,
     work: Arc<Work>,
     _locked: OwnedMutexGuard<()>,
-    _connection: Connection,
+    _connection: Counted,
 }
 
 impl OpenTransaction for Transaction {
@@ -234,7 +208,7 @@ impl OpenTransaction for Transaction {
             work.into_iter()
                 .for_each(|effect| self.database.shared.effects.add(effect));
             let item = settlement.write(Some(&self.item));
-            self.database.items().put(item);
+            self.database.store.inner.put(item);
             match turn {
                 Turn::LoseAnswer => Err(StoreError::new(StoreErrorKind::Unanswered, "lost")),
                 _ => Ok(()),

@@ -198,24 +198,35 @@ impl<T: Clone> Notes<T> {
 /// The IDs of the orders that a handler received.
 pub(crate) type Seen = Notes<String>;
 
-/// The number of futures that run at the same time. Clones count together.
+/// The number of things that exist at the same time. Clones count together.
 #[derive(Clone, Default)]
 pub(crate) struct AtOnce(Arc<Mutex<(usize, usize)>>);
 
 impl AtOnce {
-    pub(crate) async fn count<T>(&self, future: impl Future<Output = T>) -> T {
-        {
-            let mut count = self.0.lock().unwrap();
-            *count = (count.0 + 1, count.1.max(count.0 + 1));
-        }
-        let output = future.await;
-        self.0.lock().unwrap().0 -= 1;
-        output
+    /// Counts one more, until the result is dropped.
+    pub(crate) fn enter(&self) -> Counted {
+        let mut count = self.0.lock().unwrap();
+        *count = (count.0 + 1, count.1.max(count.0 + 1));
+        Counted(self.clone())
+    }
+
+    /// The number now.
+    pub(crate) fn now(&self) -> usize {
+        self.0.lock().unwrap().0
     }
 
     /// The largest number so far.
     pub(crate) fn most(&self) -> usize {
         self.0.lock().unwrap().1
+    }
+}
+
+/// One of those that [`AtOnce`] counts.
+pub(crate) struct Counted(AtOnce);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().0 -= 1;
     }
 }
 
