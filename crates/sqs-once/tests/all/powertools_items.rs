@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,9 +10,8 @@ use sqs_once::key::KeyCodec;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
-use tower_service::Service;
 
-use crate::support::{Seen, dynamodb};
+use crate::support::{Seen, deliver_until, dynamodb, failures};
 
 const ITEMS: &str = include_str!("powertools_items.json");
 const SECOND: u64 = 1000;
@@ -83,7 +81,7 @@ impl Table {
     /// The outcome at time `now` of a message with the item's key, alone or in a batch with others.
     async fn end(&self, now: u64, others: &[&str]) -> End {
         let (ran, notes) = Seen::pair();
-        let mut consumer = sqs_once::consumer::<String>()
+        let consumer = sqs_once::consumer::<String>()
             .key(|key: &String| key.clone())
             .namespace("orders")
             .key_codec(self.codec())
@@ -94,14 +92,9 @@ impl Table {
                 async {}
             });
         let keys = others.iter().copied().chain([&*self.recorded.key]);
-        let record = |key| json!({ "messageId": key, "body": json!(key).to_string() });
-        let records: Vec<_> = keys.map(record).collect();
-        let event = serde_json::from_value(json!({ "Records": records })).unwrap();
-        let mut context = Context::default();
-        context.deadline = now + 30 * SECOND;
-        let response = consumer.call(LambdaEvent::new(event, context)).await;
-        let mut failures = response.unwrap().batch_item_failures.into_iter();
-        let is_retried = failures.any(|failure| failure.item_identifier == self.recorded.key);
+        let records = keys.map(|key| json!({ "messageId": key, "body": json!(key).to_string() }));
+        let response = deliver_until(now + 30 * SECOND, &consumer, records).await;
+        let is_retried = failures(&response.unwrap()).contains(&self.recorded.key);
         match (ran.all().contains(&self.recorded.key), is_retried) {
             (true, false) => End::Runs,
             (false, true) => End::InProgress,

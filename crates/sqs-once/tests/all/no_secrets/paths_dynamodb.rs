@@ -190,16 +190,12 @@ fn shown(operation: &str, request: &Value, status: &str) -> String {
     }
 }
 
-/// The HTTP status of a refusal depends on the operation, and the SDK depends on the status.
-async fn refusing(status: &'static str) {
-    for http in [200, 400] {
-        all_ways(&Quoting(http, shown, status)).await;
-    }
-}
-
 pub(crate) async fn conditions() {
     for status in ["COMPLETED", "INPROGRESS", "PAUSED"] {
-        refusing(status).await;
+        // The HTTP status of a refusal depends on the operation, and the SDK depends on the status.
+        for http in [200, 400] {
+            all_ways(&Quoting(http, shown, status)).await;
+        }
     }
 }
 

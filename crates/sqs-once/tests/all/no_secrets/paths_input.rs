@@ -165,8 +165,7 @@ pub(crate) async fn invalid_events() {
     let mut world = World::new();
     let mut unnamed = record(0, &order("a"));
     unnamed["messageId"] = json!(null);
-    let event = json!({ "Records": [unnamed] });
-    world.invoke_with(&world.recording(), event).await;
+    world.invoke_with(&world.recording(), vec![unnamed]).await;
     world.timeout = Duration::ZERO;
     world.orders(&world.recording(), ["a"]).await;
 }

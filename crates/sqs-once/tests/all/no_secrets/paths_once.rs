@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::time::Duration;
 
-use sqs_once::store::{Status, Store, StoreErrorKind};
+use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::Clock;
 use sqs_once::{HandlerError, Idempotency};
@@ -14,10 +14,10 @@ use crate::no_secrets::world::{Unkept, World, show};
 
 const KEY: &str = "canary-key-a";
 
-fn idempotency(world: &World, store: impl Store) -> Idempotency {
+fn idempotency(world: &World) -> Idempotency {
     Idempotency::new()
         .namespace("test")
-        .store(store)
+        .store(world.store.clone())
         .clock(world.clock.clone())
 }
 
@@ -37,7 +37,7 @@ async fn work<T, W: Future<Output = Result<T, HandlerError>>>(
 
 pub(crate) async fn done() {
     let world = World::new();
-    let idempotency = idempotency(&world, world.store.clone());
+    let idempotency = idempotency(&world);
     for _ in 0..2 {
         work(&world, &idempotency, || ready(Ok("canary-data".to_owned()))).await;
     }
@@ -47,7 +47,7 @@ pub(crate) async fn done() {
 
 pub(crate) async fn failed() {
     let world = World::new();
-    let idempotency = idempotency(&world, world.store.clone());
+    let idempotency = idempotency(&world);
     let failing = || ready(Err::<u8, HandlerError>("the work's own words".into()));
     work(&world, &idempotency, failing).await;
     work(&world, &idempotency, std::future::pending::<Result<u8, _>>).await;
@@ -55,7 +55,7 @@ pub(crate) async fn failed() {
 
 pub(crate) async fn refused() {
     let world = World::new();
-    let idempotency = idempotency(&world, world.store.clone());
+    let idempotency = idempotency(&world);
     let invocation = idempotency.until(world.clock.now() + Duration::from_secs(30));
     let keys: [Result<String, String>; 2] =
         [Err("canary-reason".to_owned()), Ok("canary".repeat(1000))];
@@ -67,25 +67,19 @@ pub(crate) async fn refused() {
 
 pub(crate) async fn unrecorded() {
     let world = World::new();
-    let idempotency = idempotency(&world, world.store.clone());
-    work(&world, &idempotency, || ready(Ok(Unkept))).await;
+    work(&world, &idempotency(&world), || ready(Ok(Unkept))).await;
     for kind in [StoreErrorKind::AccessDenied, StoreErrorKind::Unanswered] {
-        let world = World::new();
-        let idempotency = self::idempotency(&world, world.store.clone());
-        world.store.fail("settle", kind, usize::MAX);
-        let failing = || ready(Err::<u8, HandlerError>("no".into()));
-        work(&world, &idempotency, failing).await;
-        let world = World::new();
-        let idempotency = self::idempotency(&world, world.store.clone());
-        world.store.fail("settle", kind, usize::MAX);
-        work(&world, &idempotency, || ready(Ok("canary-data".to_owned()))).await;
+        for result in [Err("no".into()), Ok("canary-data".to_owned())] {
+            let world = World::new();
+            world.store.fail("settle", kind, usize::MAX);
+            work(&world, &idempotency(&world), || ready(result)).await;
+        }
     }
 }
 
 pub(crate) async fn recorded_by_another() {
     let world = World::new();
-    let idempotency = idempotency(&world, world.store.clone());
-    work(&world, &idempotency, || {
+    work(&world, &idempotency(&world), || {
         foreign(&world, Status::Completed);
         ready(Ok("canary-data".to_owned()))
     })
@@ -96,7 +90,7 @@ pub(crate) async fn dynamodb_errors() {
     for (status, code) in paths_dynamodb::ERRORS {
         let world = World::new();
         let store = Quoting::error(status, code).store();
-        let idempotency = idempotency(&world, store).readable_keys(true);
+        let idempotency = idempotency(&world).store(store).readable_keys(true);
         work(&world, &idempotency, || ready(Ok("canary-data".to_owned()))).await;
     }
 }

@@ -36,14 +36,12 @@ pub(crate) async fn in_progress() {
 
 pub(crate) async fn lease_lost() {
     let world = World::new();
-    let (store, clock) = (world.store.clone(), world.clock.clone());
+    let store = world.store.clone();
     let losing = move |_: Order| {
-        let world = World {
-            store: store.clone(),
-            clock: clock.clone(),
-            ..World::new()
-        };
-        foreign(&world, Status::InProgress);
+        store.change("canary-key-a", |item| {
+            item.owner = Some(Owner::from_bits(7));
+            item.data = Some("canary-data".into());
+        });
         async { Recorded("canary-data") }
     };
     world.orders(&world.handling(losing), ["a"]).await;

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lambda_runtime::{Context, LambdaEvent};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use sqs_once::handler::Handler;
@@ -11,10 +10,9 @@ use sqs_once::hook::RecordEnd;
 use sqs_once::testing::{TestClock, TestSettings};
 use sqs_once::time::Clock;
 use sqs_once::{Consumer, HandlerError, Recorded, consumer};
-use tower_service::Service;
 
 use crate::support::sqs::Sqs;
-use crate::support::{DLQ, FIFO, SECOND, STANDARD, TestStore};
+use crate::support::{DLQ, FIFO, SECOND, STANDARD, TestStore, deliver_until};
 
 /// The payload.
 #[derive(Debug, Deserialize)]
@@ -135,18 +133,15 @@ impl World {
                 record["eventSourceARN"] = FIFO.into();
             }
         }
-        self.invoke_with(consumer, json!({ "Records": records }))
-            .await;
+        self.invoke_with(consumer, records).await;
     }
 
-    pub(crate) async fn invoke_with(&self, consumer: &Consumer, event: Value) {
-        let event = serde_json::from_value(event).unwrap();
-        let mut context = Context::default();
-        if !self.timeout.is_zero() {
-            context.deadline = (self.clock.now() + self.timeout).as_millis();
-        }
-        let invocation = LambdaEvent::new(event, context);
-        match consumer.clone().call(invocation).await {
+    pub(crate) async fn invoke_with(&self, consumer: &Consumer, records: Vec<Value>) {
+        let deadline = match self.timeout.is_zero() {
+            true => 0,
+            false => (self.clock.now() + self.timeout).as_millis(),
+        };
+        match deliver_until(deadline, consumer, records).await {
             Ok(answer) => println!("answered: {answer:?}"),
             Err(error) => show(&error),
         }
