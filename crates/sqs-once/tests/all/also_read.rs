@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Seen, one, values};
+use crate::support::{Seen, one, several, values};
 use serde_json::{Value, json};
 use sqs_once::key::{KeyCodec, KeyError, Namespace};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
@@ -139,8 +139,7 @@ async fn keys_of_a_batch_are_looked_up_together_and_one_by_one_decided() {
     let (old, new, runs) = both();
     old.run(one("done")).await.assert_processed("m-1");
     old.another_worker_claims("busy").await;
-    let ids = ["new", "done", "busy", "new too"];
-    let batch = Event::new(&ids.map(|id| json!({ "id": id })));
+    let batch = several(["new", "done", "busy", "new too"]);
     let requests = new.store().requests();
     let answer = new.run(&batch).await;
     answer.assert_processed("m-1").assert_duplicate("m-2");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{
     AtOnce, Bench, Counted, Notes, Order, SECOND, assert_contains, body, ends, handling, held,
-    json_body, noting, one, order, orders, set, told, values, with,
+    json_body, noting, one, order, orders, set, several, told, values, with,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -219,8 +219,7 @@ async fn parallel_deliveries_of_many_keys_run_each_key_once() {
         let bench = Arc::clone(&bench);
         tokio::spawn(async move {
             let ids = (0..50).map(|at| ((at * 7 + batch * 13) % 60).to_string());
-            let orders: Vec<_> = ids.map(|id| json!({ "id": id })).collect();
-            bench.run(testing::Event::new(&orders)).await;
+            bench.run(several(ids)).await;
         })
     });
     for batch in batches.collect::<Vec<_>>() {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::database::{Database, Ledger};
-use crate::support::{Order, invoke, one, values};
-use serde_json::{Value, json};
+use crate::support::{Order, invoke, one, several, values};
+use serde_json::Value;
 use sqs_once::hook::RecordEnd;
 use sqs_once::store::Status;
-use sqs_once::testing::{Bench, Event};
+use sqs_once::testing::Bench;
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once::{Consumer, HandlerError, Idempotency, MemoryStore, RunError, spawn_blocking};
 use tokio::sync::{Notify, oneshot};
@@ -52,10 +52,6 @@ fn blocking(
     })
 }
 
-fn slow_and_quick() -> Event {
-    Event::new([&json!({ "id": "slow" }), &json!({ "id": "quick" })])
-}
-
 /// The runtime has one thread. On it, the quick order ends the wait of the slow one.
 #[tokio::test(flavor = "current_thread")]
 async fn blocking_work_in_a_thread_of_its_own_holds_up_no_other_record() {
@@ -65,7 +61,10 @@ async fn blocking_work_in_a_thread_of_its_own_holds_up_no_other_record() {
             tell.send(()).unwrap();
         }
     }));
-    let answer = bench.timeout(2 * AGES).run(slow_and_quick()).await;
+    let answer = bench
+        .timeout(2 * AGES)
+        .run(several(["slow", "quick"]))
+        .await;
     answer.assert_processed("m-1").assert_processed("m-2");
 }
 
@@ -78,7 +77,7 @@ async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_go
         let _ = end.send(id.to_owned());
     }));
     let bench = bench.timeout(Duration::from_secs(2));
-    let answer = bench.run(slow_and_quick()).await;
+    let answer = bench.run(several(["slow", "quick"])).await;
     answer.assert_failed("m-1");
     answer.assert_reason("m-1", "cancelled at the deadline");
 

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use crate::support::stores::Altered;
 use crate::support::{
-    Bench, Notes, Order, SECOND, Tested, handling, handling_batches, keys, orders,
+    Bench, Notes, Order, SECOND, Tested, handling, handling_batches, keys, orders, several,
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::json;
-use sqs_once::testing::{self, Event};
+use sqs_once::testing;
 use sqs_once::{Batch, HandlerError, MemoryStore, Once, Recorded, RunError, State, consumer};
 use tokio::time::{advance, sleep};
 
@@ -161,8 +160,7 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
             }
         });
         let bench = testing::Bench::new(blocking).timeout(Duration::from_millis(300));
-        let orders: Vec<_> = keys(10).map(|id| json!({ "id": id })).collect();
-        let answer = bench.run(Event::new(&orders)).await;
+        let answer = bench.run(several(keys(10))).await;
         for number in 1..=10 {
             answer.assert_failed(&format!("m-{number}"));
         }

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crate::support::{Notes, one, values};
-use serde_json::{Value, json};
+use crate::support::{Notes, one, several, values};
+use serde_json::Value;
 use sqs_once::key::{ItemId, KeyCodec, KeyError, KeyPart, KeyWriter, Namespace};
 use sqs_once::store::{Item, Status};
-use sqs_once::testing::{Bench, Event};
+use sqs_once::testing::Bench;
 use sqs_once::time::Clock;
 use sqs_once::{BusinessKey, Consumer, IdempotencyToken};
 
@@ -170,8 +170,7 @@ async fn a_key_without_an_id_makes_its_record_terminal_and_asks_nothing_of_the_s
     let tokens = Tokens::default();
     let codec = KeyCodec::powertools_dotnet(PREFIX);
     let bench = Bench::new(consumer(&tokens).key_codec(codec));
-    let event = Event::new([&json!({ "id": "true" }), &json!({ "id": "o-1" })]);
-    let answer = bench.run(&event).await;
+    let answer = bench.run(several(["true", "o-1"])).await;
     answer.assert_terminal("m-1").assert_processed("m-2");
     answer.assert_reason("m-1", "text that is JSON itself");
     assert_eq!(bench.store().requests(), 2, "the other's claim and record");

@@ -4,10 +4,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::support::stores::Altered;
-use crate::support::{Bench, Order, SECOND, Tested, assert_contains, item_id, noting};
+use crate::support::{Bench, Fixed, Order, SECOND, Tested, assert_contains, item_id, noting};
 use sqs_once::key::ItemId;
 use sqs_once::policy::Mode;
-use sqs_once::random::Random;
 use sqs_once::store::StoreErrorKind::{AccessDenied, KeySchema, Other, TableNotFound, Throttled};
 use sqs_once::store::{
     Claim, Claimed, Item, Owner, Seen, Settled, Settlement, Status, Store, StoreError, StoreFuture,
@@ -47,14 +46,6 @@ async fn a_request_whose_answer_was_lost_is_sent_again_and_recognised_as_ones_ow
         assert_eq!(bench.run(["a", "b"]).await, [""; 0]);
         assert_eq!(seen.take(), ["a", "b"]);
         assert_eq!(bench.store.item("a").unwrap().status, Status::Completed);
-    }
-}
-
-struct Fixed(u128);
-
-impl Random for Fixed {
-    fn bits(&self) -> u128 {
-        self.0
     }
 }
 

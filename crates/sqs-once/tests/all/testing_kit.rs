@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{DLQ, Notes, held, one, values};
+use crate::support::{DLQ, Notes, Order, held, one, orders, several, values};
 use serde_json::{Value, json};
 use sqs_once::extract::FromRecord;
 use sqs_once::policy::Backoff;
@@ -10,44 +10,19 @@ use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{Consumer, EventError, HandlerError, IdempotencyToken, Remaining, ResultExt, State};
+use sqs_once::{Consumer, EventError, IdempotencyToken, Remaining, State};
 use tokio::time::sleep;
 
-/// Does what an order's field `do` requests.
-async fn obey(order: Value) -> Result<(), HandlerError> {
-    match order["do"].as_str() {
-        Some("fail") => Err("no luck")?,
-        Some("wait") => Err("too many requests").retry_after(Duration::from_secs(7)),
-        Some("give up") => Err("no use").terminal(),
-        Some("sleep") => std::future::pending().await,
-        _ => Ok(()),
-    }
-}
-
+/// A consumer whose orders end as they request.
 fn obedient() -> Consumer {
-    values().handler(obey)
-}
-
-fn order(id: &str) -> Value {
-    json!({ "id": id })
-}
-
-fn told(id: &str, what: &str) -> Value {
-    json!({ "id": id, "do": what })
+    orders().handler(async |order: Order| order.obey().await)
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_outcome_can_be_asserted() {
     let bench = Bench::new(obedient());
     bench.another_worker_claims("elsewhere").await;
-    let event = Event::new([
-        &order("a"),
-        &order("a"),
-        &told("b", "fail"),
-        &told("c", "give up"),
-        &order("elsewhere"),
-        &told("d", "wait"),
-    ]);
+    let event = several(["a", "a", "bad", "hopeless", "elsewhere", "after-7"]);
     let answer = bench.run(&event).await;
     answer
         .assert_processed("m-1")
@@ -63,8 +38,7 @@ async fn every_outcome_can_be_asserted() {
 }
 
 async fn mixed() -> Answer {
-    let event = Event::new([&order("a"), &told("b", "fail")]);
-    Bench::new(obedient()).run(event).await
+    Bench::new(obedient()).run(several(["a", "bad"])).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,14 +71,13 @@ async fn a_reason_that_is_not_there_is_not_asserted() {
 #[should_panic(expected = "tests/all/testing_kit.rs")]
 async fn an_invocation_that_fails_names_the_line_of_the_test() {
     let failing = obedient().raise_on_total_failure(true);
-    let event = Event::new([&told("a", "fail")]);
-    Bench::new(failing).run(event).await;
+    Bench::new(failing).run(one("bad")).await;
 }
 
 #[test]
 fn a_record_says_what_sqs_says() {
-    let plain = Record::json(&order("a")).attribute("tenant", "t-7");
-    let fifo = Record::json(&order("b")).fifo("g").receive_count(3);
+    let plain = Record::text("{}").attribute("tenant", "t-7");
+    let fifo = Record::text("{}").fifo("g").receive_count(3);
     for (record, receive_count, tenant, group) in
         [(plain, 1, Some("t-7"), None), (fifo, 3, None, Some("g"))]
     {
@@ -128,7 +101,8 @@ async fn a_plain_function_gets_the_extractors_that_the_bench_would_give() {
         notes.add(token);
         async {}
     });
-    let record = Record::json(&order("a")).message_id("first").fifo("g");
+    let record = Record::json(&json!({ "id": "a" })).message_id("first");
+    let record = record.fifo("g");
     Bench::new(noting).run(Event::new([record.clone()])).await;
 
     let parts = record.parts("a", 7);
@@ -174,18 +148,17 @@ async fn after_a_crash_the_effect_is_not_on_record_and_its_claim_lapses_by_the_c
 #[should_panic(expected = "did not die, because no handler succeeded")]
 async fn a_process_without_an_effect_does_not_crash_after_it() {
     let bench = Bench::new(obedient());
-    bench.run_and_crash(Event::new([&told("a", "fail")])).await;
+    bench.run_and_crash(one("bad")).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_process_reaches_the_store_no_more() {
     let bench = Bench::new(obedient());
-    let event = Event::new([&order("a"), &told("b", "fail"), &told("c", "sleep")]);
-    bench.run_and_crash(&event).await;
+    bench.run_and_crash(several(["a", "bad", "slow"])).await;
     let requests = bench.store().requests();
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.store().requests(), requests);
-    for key in ["a", "c"] {
+    for key in ["a", "slow"] {
         let item = bench.item(key).await.unwrap();
         assert_eq!(item.status, Status::InProgress, "{key}");
     }
@@ -219,7 +192,7 @@ async fn a_key_that_another_worker_takes_over_is_acknowledged_only_if_that_one_c
 #[tokio::test(start_paused = true)]
 async fn faults_hit_the_operation_they_are_for_and_end_by_themselves() {
     let bench = Bench::new(obedient());
-    let event = |id: &str| Event::new([&order(id), &told("failing", "fail")]);
+    let event = |id: &str| several([id, "bad"]);
 
     let store = bench.store();
     store.fail(Operation::Claim, StoreErrorKind::AccessDenied, 1);
@@ -232,7 +205,7 @@ async fn faults_hit_the_operation_they_are_for_and_end_by_themselves() {
     let answer = bench.run(event("a")).await;
     answer.assert_reason("m-1", "could not be recorded");
     // The release in the same request arrived.
-    let released = bench.item("failing").await.unwrap();
+    let released = bench.item("bad").await.unwrap();
     assert_eq!(released.lease_until, Some(Timestamp::default()));
 
     store.fail(Operation::Release, StoreErrorKind::Other, 1);
@@ -265,8 +238,7 @@ async fn dead_letters_and_pauses_stay_on_the_bench() {
         .backoff(Backoff::exponential(floor, ceiling));
     let bench = Bench::new(consumer);
     let begun = bench.clock().now();
-    let event = Event::new([&told("a", "give up"), &told("b", "fail")]);
-    let answer = bench.run(event).await;
+    let answer = bench.run(several(["hopeless", "bad"])).await;
     answer.assert_terminal("m-1").assert_retried(["m-2"]);
     let delay = answer.delay("m-2").unwrap();
     assert!((floor..=2 * floor).contains(&delay), "{delay:?}");

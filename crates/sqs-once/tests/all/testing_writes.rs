@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use crate::support::{Transaction, assert_contains};
+use crate::support::{Order, Transaction, assert_contains, one, orders, several};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
-use serde::{Deserialize, Serialize};
 use sqs_once::policy::Disposition;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation};
 use sqs_once::{Batch, HandlerError, Writes};
-
-#[derive(Deserialize, Serialize)]
-struct Order {
-    id: String,
-}
 
 /// Stores the order and takes it from the stock. If the stock is empty, retries no earlier than tomorrow.
 #[sqs_once::handler(key = order.id)]
@@ -30,10 +24,7 @@ async fn reserve(order: Order) -> Result<Writes, HandlerError> {
 }
 
 fn setup() -> (Bench, Event) {
-    let order = Order {
-        id: "o-1".to_owned(),
-    };
-    (Bench::new(reserve::consumer()), Event::new([&order]))
+    (Bench::new(reserve::consumer()), one("o-1"))
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,14 +66,10 @@ async fn writes_of_a_batch_handler_that_were_denied_did_not_commit_and_the_other
         }
         Ok::<_, HandlerError>(outcome)
     };
-    let consumer = sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .batch_handler(reserve_all);
-    let bench = Bench::new(consumer);
-    let orders = ["o-1", "o-2"].map(|id| Order { id: id.to_owned() });
+    let bench = Bench::new(orders().batch_handler(reserve_all));
     let (store, denied) = (bench.store(), StoreErrorKind::AccessDenied);
     store.fail(Operation::Complete, denied, 1);
-    let answer = bench.run(&Event::new(&orders)).await;
+    let answer = bench.run(several(["o-1", "o-2"])).await;
     answer
         .assert_failed("m-1")
         .assert_reason("m-1", "its effect did not commit: the store denies access")
@@ -102,9 +89,7 @@ async fn a_crash_leaves_nothing_behind_and_nothing_to_wait_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_takes_a_transaction_is_told_that_the_kit_has_none() {
-    let consumer = sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .handler(async |_: Order, _: Transaction| {});
+    let consumer = orders().handler(async |_: Order, _: Transaction| {});
     let (_, event) = setup();
     let error = Bench::new(consumer).try_run(&event).await.unwrap_err();
     assert_contains!(error.to_string(), "has no transaction for the handler");

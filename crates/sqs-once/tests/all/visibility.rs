@@ -4,53 +4,30 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, Order, SECOND, Tested, grouped, order, orders, set, with};
+use crate::support::{Fixed, SECOND, Tested, grouped, noting, order, set, with};
 use serde_json::{Value, json};
 use sqs_once::policy::Backoff;
-use sqs_once::random::Random;
 use sqs_once::testing::TestSettings;
-use sqs_once::{HandlerError, ResultExt};
 use tokio::time::sleep;
 
 const HOUR: u64 = 60 * 60;
 /// The start time of the tests' clocks.
 const START_MILLIS: u64 = 1_790_000_000_000;
 
-/// Always the smallest random number.
-struct Least;
-
-impl Random for Least {
-    fn bits(&self) -> u128 {
-        0
-    }
-}
-
-/// Orders named `after-N` request N seconds, and the others end as they request.
+/// A consumer whose orders end as they request.
 fn client(sqs: &Sqs) -> Tested {
-    let consumer = orders().sqs_client(sqs.client()).handler(
-        async |order: Order| -> Result<(), HandlerError> {
-            if let Some(secs) = order.id.strip_prefix("after-") {
-                let delay = Duration::try_from_secs_f64(secs.parse()?);
-                Err("no luck").retry_after(delay.unwrap_or(Duration::MAX))?;
-            }
-            order.obey().await
-        },
-    );
-    Bench::new().on(consumer)
+    noting().0.with(|it| it.sqs_client(sqs.client()))
 }
 
 fn backing_off(sqs: &Sqs) -> Tested {
     let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
-    client(sqs).with(|it| it.backoff(backoff).random(Least))
+    client(sqs).with(|it| it.backoff(backoff).random(Fixed(0)))
 }
 
-/// A consumer with a backoff, or without.
-fn either(sqs: &Sqs, with_backoff: bool) -> Tested {
-    match with_backoff {
-        true => backing_off(sqs),
-        false => client(sqs),
-    }
-}
+type Setup = fn(&Sqs) -> Tested;
+
+/// The consumers, and whether each has a backoff.
+const BOTH: [(Setup, bool); 2] = [(client, false), (backing_off, true)];
 
 /// A record with this receipt handle, on its nth delivery.
 fn delivered(mut record: Value, handle: &str, receive_count: u32) -> Value {
@@ -116,7 +93,7 @@ async fn the_queues_url_is_known_from_its_arn_and_can_be_set() {
 
 #[tokio::test(start_paused = true)]
 async fn the_handlers_wish_is_kept_in_whole_seconds_with_and_without_a_backoff() {
-    for with_backoff in [false, true] {
+    for (new, with_backoff) in BOTH {
         let sqs = Sqs::default();
         let records = [
             delivered(order("after-7"), "whole", 1),
@@ -124,7 +101,7 @@ async fn the_handlers_wish_is_kept_in_whole_seconds_with_and_without_a_backoff()
             delivered(order("after-0"), "at once", 3),
             delivered(order("bad"), "no wish", 1),
         ];
-        assert_eq!(either(&sqs, with_backoff).run(records).await.len(), 4);
+        assert_eq!(new(&sqs).run(records).await.len(), 4);
         let mut waits = expected([("whole", 7), ("up", 8), ("at once", 0)]);
         if with_backoff {
             waits.insert("no wish".to_owned(), 5);
@@ -158,9 +135,9 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_in_progress_elsewhere_stays_away_until_that_lease_has_lapsed() {
-    for with_backoff in [false, true] {
+    for (new, with_backoff) in BOTH {
         let sqs = Sqs::default();
-        let bench = either(&sqs, with_backoff);
+        let bench = new(&sqs);
         let second = async {
             sleep(10 * SECOND).await;
             let again = delivered(order("slow"), "second", 1);

@@ -18,18 +18,19 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures_util::future::BoxFuture;
 use lambda_runtime::{Context, LambdaEvent};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqs_once::consumer::Keyed;
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::handler::{BatchHandler, Handler};
 use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
+use sqs_once::random::Random;
 use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Item, Owner, Settled, Settlement, Status, Store,
     StoreError, StoreErrorKind, StoreFuture,
 };
-use sqs_once::testing::{self, Event, Operation, TestClock, TestSettings};
+use sqs_once::testing::{self, Event, Operation, Record, TestClock, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, EventError, HandlerError, Idempotency, MemoryStore,
@@ -56,9 +57,13 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Ends as the order's ID requests: `bad…` fail, `hopeless…` are terminal, `panic…` panic, `slow…` never end, and
-    /// `brief…` take a second. The others succeed.
+    /// Ends as the order's ID requests: `bad…` fail, `after-N` fail and request N seconds, `hopeless…` are terminal,
+    /// `panic…` panic, `slow…` never end, and `brief…` take a second. The others succeed.
     pub(crate) async fn obey(&self) -> Result<(), HandlerError> {
+        if let Some(secs) = self.id.strip_prefix("after-") {
+            let delay = Duration::try_from_secs_f64(secs.parse()?);
+            Err("no luck").retry_after(delay.unwrap_or(Duration::MAX))?;
+        }
         match self.id.split(|c: char| !c.is_ascii_alphabetic()).next() {
             Some("bad") => Err("no luck")?,
             Some("hopeless") => Err("no use").terminal()?,
@@ -140,7 +145,13 @@ pub(crate) fn messages() -> Consumer<Keyed<IgnoredAny, MessageId>> {
 
 /// An event with one record, whose body has only this `id`.
 pub(crate) fn one(id: &str) -> Event {
-    Event::new([&json!({ "id": id })])
+    several([id])
+}
+
+/// An event with a record for each `id`, whose body has nothing else.
+pub(crate) fn several(ids: impl IntoIterator<Item: Serialize>) -> Event {
+    let records = ids.into_iter().map(|id| Record::json(&json!({ "id": id })));
+    Event::new(records)
 }
 
 /// The fates of a stand-in's requests: of the next ones, and of all later ones.
@@ -227,6 +238,15 @@ pub(crate) struct Counted(AtOnce);
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.0.lock().unwrap().0 -= 1;
+    }
+}
+
+/// Always the same random number.
+pub(crate) struct Fixed(pub(crate) u128);
+
+impl Random for Fixed {
+    fn bits(&self) -> u128 {
+        self.0
     }
 }
 
