@@ -24,15 +24,6 @@ fn noting() -> (Tested, Calls) {
     noting_batches(Duration::ZERO)
 }
 
-/// A batch handler whose call takes `time`.
-fn taking(bench: &Bench, time: Duration) -> Consumer {
-    let taking = move |orders: Batch<Order>| async move {
-        sleep(time).await;
-        orders.all_succeeded()
-    };
-    bench.consumer(orders().batch_handler(taking))
-}
-
 #[tokio::test(start_paused = true)]
 async fn one_call_gets_all_records_in_order_and_they_are_claimed_and_recorded_in_groups() {
     let (bench, calls) = noting();
@@ -203,7 +194,7 @@ async fn the_call_waits_for_records_in_progress_elsewhere_as_long_as_the_policy_
         (Some(Duration::MAX), 28, vec!["m-0"], 1_000 + 29_000 / 2),
     ] {
         let (bench, calls) = noting();
-        let slow = taking(&bench, elsewhere * SECOND);
+        let slow = bench.handling(move |_: Order| sleep(elsewhere * SECOND));
         let wait = wait.map(InProgress::Wait);
         let bench = bench.with(|it| set(it, wait, Consumer::in_progress));
         let waiting = async {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::support::envelope_bench::{attributed, event_bridge, publication};
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, assert_contains, body, grouped, messages, order, with, with_attribute,
+    Bench, DLQ, Tested, assert_contains, body, grouped, messages, order, with, with_attribute,
 };
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
 use sqs_once::extract::{CorrelationId, Message, MessageMeta};
-use sqs_once::{Consumer, HandlerError, consumer};
+use sqs_once::{HandlerError, consumer};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::Layer;
@@ -21,8 +21,8 @@ use tracing_subscriber::layer::SubscriberExt;
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
-fn consuming(bench: &Bench) -> Consumer {
-    bench.consumer(messages().handler(async |_: IgnoredAny| {}))
+fn consuming() -> Tested {
+    Bench::new().on(messages().handler(async |_: IgnoredAny| {}))
 }
 
 fn traced(mut record: Value, header: &str) -> Value {
@@ -37,15 +37,14 @@ fn logged(bench: &Bench) -> Vec<Option<String>> {
     ids.collect()
 }
 
-async fn found(consumer: &Consumer, bench: &Bench, record: Value) -> Option<String> {
-    bench.deliver(consumer, [record]).await;
+async fn found(bench: &Tested, record: Value) -> Option<String> {
+    bench.run([record]).await;
     logged(bench).remove(0)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_attribute_goes_before_the_trace_and_its_spellings_have_an_order() {
-    let bench = Bench::new();
-    let consumer = consuming(&bench);
+    let bench = consuming();
     let spellings = [
         "correlation-id",
         "correlationId",
@@ -60,21 +59,20 @@ async fn an_attribute_goes_before_the_trace_and_its_spellings_have_an_order() {
             with_attribute(record, name, name)
         });
         let record = traced(record, TRACE);
-        let id = found(&consumer, &bench, record).await;
+        let id = found(&bench, record).await;
         assert_eq!(id.as_deref(), Some(spellings[from]));
     }
-    let id = found(&consumer, &bench, traced(order("a"), TRACE)).await;
+    let id = found(&bench, traced(order("a"), TRACE)).await;
     assert_eq!(id.as_deref(), Some("1-5759e988-bd862e3fe1be46a994272793"));
     for nothing in ["", "Parent=53995c3f42cd8ad8", "Root=", "Root"] {
-        let id = found(&consumer, &bench, traced(order("a"), nothing)).await;
+        let id = found(&bench, traced(order("a"), nothing)).await;
         assert_eq!(id, None);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_envelopes_id_goes_after_an_attribute_and_before_the_trace() {
-    let bench = Bench::new();
-    let consumer = consuming(&bench).envelope(Auto);
+    let bench = consuming().with(|it| it.envelope(Auto));
     let event = event_bridge("e-1", "{}");
     let with_id = attributed(&event, &[("correlationId", "c-1")]).to_string();
     for (content, expected) in [
@@ -84,15 +82,14 @@ async fn an_envelopes_id_goes_after_an_attribute_and_before_the_trace() {
         (&with_id, "c-1"),
     ] {
         let record = traced(body(content), TRACE);
-        let id = found(&consumer, &bench, record).await;
+        let id = found(&bench, record).await;
         assert_eq!(id.as_deref(), Some(expected));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_from_outside_is_capped_and_breaks_no_line() {
-    let bench = Bench::new();
-    let consumer = consuming(&bench);
+    let bench = consuming();
     let long = format!("é{}", "é".repeat(1000));
     for (given, kept) in [
         (" c-1 ", Some("c-1".to_owned())),
@@ -102,27 +99,27 @@ async fn what_comes_from_outside_is_capped_and_breaks_no_line() {
         ("c-1\u{1b}[2J", None),
     ] {
         let record = with_attribute(order("a"), "correlation-id", given);
-        assert_eq!(found(&consumer, &bench, record).await, kept);
+        assert_eq!(found(&bench, record).await, kept);
     }
     let record = with_attribute(order("a"), "correlation-id", " ");
     let record = with_attribute(record, "correlationId", "c-2");
-    let id = found(&consumer, &bench, record).await;
+    let id = found(&bench, record).await;
     assert_eq!(id.as_deref(), Some("c-2"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelope_opened() {
-    let bench = Bench::new();
-    let consumer = consuming(&bench)
-        .envelope(EventBridge)
-        .correlation_id(|message| match message.content() {
-            Some("1") => panic!("4111-1111"),
-            Some("2") => None,
-            content => content.map(|content| format!("of {content}")),
-        });
+    let bench = consuming().with(|it| {
+        it.envelope(EventBridge)
+            .correlation_id(|message| match message.content() {
+                Some("1") => panic!("4111-1111"),
+                Some("2") => None,
+                content => content.map(|content| format!("of {content}")),
+            })
+    });
     let records = [r#"{"detail":0}"#, r#"{"detail":1}"#, r#"{"detail":2}"#];
     let records = records.map(|content| traced(body(content), TRACE));
-    assert_eq!(bench.deliver(&consumer, records).await, [""; 0]);
+    assert_eq!(bench.run(records).await, [""; 0]);
     assert!(!bench.log.all().contains("4111"));
     assert_eq!(logged(&bench), [Some("of 0".to_owned()), None, None]);
 }
@@ -137,10 +134,10 @@ impl Envelope for Broken {
 
 #[tokio::test(start_paused = true)]
 async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
-    let (bench, sqs) = (Bench::new(), Sqs::always(Turn::Refuse("AccessDenied")));
+    let sqs = Sqs::always(Turn::Refuse("AccessDenied"));
     let failing = async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card"));
     let failing = messages().dead_letter_queue(DLQ).handler(failing);
-    let consumer = bench.consumer(failing.sqs_client(sqs.client()));
+    let bench = Bench::new().on(failing.sqs_client(sqs.client()));
     let correlated = |record, id| with_attribute(record, "correlation-id", id);
     let batch = [
         correlated(grouped("g", "a"), "c-0"),
@@ -150,7 +147,7 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     ];
     let mut batch = batch.to_vec();
     batch[2]["body"] = json!("not json");
-    bench.deliver(&consumer, batch).await;
+    bench.run(batch).await;
     let ids = ["c-0", "c-1", "c-2"].map(|id| Some(id.to_owned()));
     assert_eq!(logged(&bench), ids);
     let unmoved = bench.log.take("sqs_once::dead_letters");
@@ -158,9 +155,10 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     told.sort();
     assert_eq!(told, ["c-0", "c-2"]);
 
-    let unopened = consuming(&bench).envelope(Broken);
+    drop(bench);
+    let unopened = consuming().with(|it| it.envelope(Broken));
     let record = correlated(order("a"), "c-3");
-    let id = found(&unopened, &bench, record).await;
+    let id = found(&unopened, record).await;
     assert_eq!(id.as_deref(), Some("c-3"));
 }
 

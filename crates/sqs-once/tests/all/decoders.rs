@@ -1,7 +1,6 @@
 //! Bodies that are not JSON.
 
 use crate::support::{Bench, Notes, Order, Tested, body, order, with_attribute};
-use serde_json::json;
 use sqs_once::body::{Bytes, Decode, DecodeError, Json, Text};
 use sqs_once::consumer_with;
 use sqs_once::extract::Message;
@@ -50,13 +49,6 @@ async fn a_body_that_is_not_base64_is_terminal_alone_and_shows_no_byte_of_it() {
     assert_eq!(line["outcome"], "terminal");
     let reason = "the body is not base64 of the standard alphabet";
     assert_eq!(line["reason"], reason);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_message_without_a_body_is_terminal_whatever_the_decoder() {
-    let (bench, _) = noting(Text);
-    assert_eq!(bench.run([json!({})]).await, ["m-0"]);
-    bench.assert_ended("terminal", "the message has no body");
 }
 
 /// Numbers in hexadecimal, or in the base that an attribute sets.

@@ -154,18 +154,6 @@ async fn a_consumer_keeps_its_keys_where_the_other_library_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_keeps_its_token_under_another_codec() {
-    let tokens = Tokens::default();
-    let event = one("o-1");
-    let bench = Bench::new(consumer(&tokens));
-    bench.run(&event).await.assert_processed("m-1");
-    let beside = bench.beside(consumer(&tokens).key_codec(python()));
-    beside.run(&event).await.assert_processed("m-1");
-    let tokens = tokens.all();
-    assert_eq!(tokens[0], tokens[1]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_key_without_an_id_makes_its_record_terminal_and_asks_nothing_of_the_store() {
     let tokens = Tokens::default();
     let codec = KeyCodec::powertools_dotnet(PREFIX);

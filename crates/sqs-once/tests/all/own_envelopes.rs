@@ -86,11 +86,11 @@ async fn an_envelope_is_opened_when_its_record_is_taken_up_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_without_a_body_is_terminal_and_no_envelope_sees_it() {
+async fn a_message_without_a_body_is_terminal_and_neither_an_envelope_nor_a_decoder_sees_it() {
     let (bench, envelope) = tenanted();
     assert_eq!(bench.run([json!({})]).await, ["m-0"]);
     assert_eq!(envelope.0.load(SeqCst), 0);
-    assert!(bench.log.all().contains("the message has no body"));
+    bench.assert_ended("terminal", "the message has no body");
 }
 
 #[tokio::test(start_paused = true)]

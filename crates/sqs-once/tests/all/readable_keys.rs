@@ -2,7 +2,7 @@
 
 use crate::support::{Notes, Order, handling, noting};
 use sqs_once::extract::Key;
-use sqs_once::key::{ItemId, KeyPart, Namespace};
+use sqs_once::key::{ItemId, KeyCodec, KeyPart, Namespace};
 use sqs_once::{BusinessKey, IdempotencyToken};
 
 fn readable_id(key: &(impl KeyPart + ?Sized)) -> String {
@@ -87,20 +87,23 @@ async fn no_log_line_and_no_debug_form_shows_a_readable_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_keeps_its_token_when_its_key_becomes_readable() {
+async fn an_event_keeps_its_token_when_its_key_becomes_readable_or_has_another_codec() {
     let (tokens, notes) = Notes::pair();
     let bench = handling(move |_: Order, token: IdempotencyToken| {
         notes.add(token.to_string());
         std::future::ready(())
     });
     let readable = bench.consumer.clone().readable_keys(true);
+    let codec = KeyCodec::powertools_python("orders.app.process_order");
+    let with_codec = bench.consumer.clone().key_codec(codec);
     for id in ["o-1", "o-2"] {
-        bench.run([id]).await;
-        bench.deliver(&readable, [id]).await;
+        for consumer in [&bench.consumer, &readable, &with_codec] {
+            bench.deliver(consumer, [id]).await;
+        }
     }
     let tokens = tokens.take();
-    assert_eq!(tokens.len(), 4);
-    assert_eq!(tokens[0], tokens[1]);
-    assert_eq!(tokens[2], tokens[3]);
-    assert_ne!(tokens[0], tokens[2]);
+    assert_eq!(tokens.len(), 6);
+    assert!(tokens[..3].iter().all(|token| *token == tokens[0]));
+    assert!(tokens[3..].iter().all(|token| *token == tokens[3]));
+    assert_ne!(tokens[0], tokens[3]);
 }
