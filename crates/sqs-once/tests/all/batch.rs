@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::Status;
-use sqs_once::time::Clock;
 use sqs_once::{Consumer, testing};
 use tokio::time::sleep;
 
@@ -228,21 +227,6 @@ async fn parallel_deliveries_of_many_keys_run_each_key_once() {
     let effects = effects.take();
     assert_eq!(effects.len(), 60);
     assert_eq!(effects.iter().collect::<HashSet<_>>().len(), 60);
-}
-
-/// Cancellation leaves the claim, since a remote effect may be in flight.
-#[tokio::test(start_paused = true)]
-async fn a_handler_past_its_record_timeout_is_cancelled_alone_and_keeps_its_claim() {
-    let (bench, _) = noting();
-    let bench = bench.with(|it| it.record_timeout(2 * SECOND));
-    assert_eq!(bench.run(["slow", "a"]).await, ["m-0"]);
-    assert_eq!(bench.elapsed(), 2 * SECOND);
-    let line = &bench.lines()[0];
-    assert_eq!(line["outcome"], "failed");
-    assert!(line["reason"].contains("cancelled"), "{line:?}");
-    let item = bench.store.item("slow").unwrap();
-    assert_eq!(item.status, Status::InProgress);
-    assert!(item.lease_until > Some(bench.clock.now()));
 }
 
 #[tokio::test(start_paused = true)]

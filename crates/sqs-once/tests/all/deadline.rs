@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Notes, Order, SECOND, deliver_until, failures, handling, noting, one, orders, set,
+    Bench, Notes, Order, SECOND, assert_contains, deliver_until, failures, handling, noting, one,
+    orders, set,
 };
 
 use sqs_once::store::Status;
@@ -26,21 +27,29 @@ async fn a_slow_record_is_cancelled_and_the_others_are_acknowledged_in_time() {
     }
 }
 
+/// Cancellation leaves the claim, since a remote effect may be in flight.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_records_claim_is_left_to_lapse_and_then_runs_again() {
-    let (bench, started) = noting();
-    bench.run(["slow-1"]).await;
-    let item = bench.store.item("slow-1").unwrap();
-    assert_eq!(item.status, Status::InProgress);
-    // The lease is the deadline plus three seconds.
-    assert_eq!(item.lease_until, Some(bench.clock.now() + (1 + 3) * SECOND));
+    for record_timeout in [60, 2] {
+        let (bench, started) = noting();
+        let bench = bench.with(|it| it.record_timeout(record_timeout * SECOND));
+        let lease_until = bench.deadline() + 3 * SECOND;
+        assert_eq!(bench.run(["slow-1", "a"]).await, ["m-0"]);
+        assert_eq!(bench.elapsed(), record_timeout.min(29) * SECOND);
+        let line = &bench.lines()[0];
+        assert_eq!(line["outcome"], "failed");
+        assert_contains!(line["reason"], "cancelled");
+        let item = bench.store.item("slow-1").unwrap();
+        assert_eq!(item.status, Status::InProgress);
+        assert_eq!(item.lease_until, Some(lease_until));
 
-    sleep(4 * SECOND).await;
-    bench.run(["slow-1"]).await;
-    assert_eq!(started.len(), 1);
-    sleep(SECOND).await;
-    bench.run(["slow-1"]).await;
-    assert_eq!(started.len(), 2);
+        sleep(lease_until.since(bench.clock.now())).await;
+        bench.run(["slow-1"]).await;
+        assert_eq!(started.take(), ["slow-1", "a"]);
+        sleep(SECOND).await;
+        bench.run(["slow-1"]).await;
+        assert_eq!(started.take(), ["slow-1"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,15 +13,11 @@ use sqs_once::testing::{Event, Record};
 use sqs_once::{HandlerError, MemoryStore};
 
 const RUN: &str = "in_a_process_that_handles_two_batches";
-const JSON: (&str, &str) = ("AWS_LAMBDA_LOG_FORMAT", "JSON");
 
 async fn pay(order: Value) -> Result<(), HandlerError> {
     tracing::info!(step = "charge", "said by the handler");
     tracing::debug!("said in detail");
-    match order["fails"].as_bool() {
-        Some(true) => Err("declined".into()),
-        _ => Ok(()),
-    }
+    crate::support::pay(order).await
 }
 
 #[tokio::test]
@@ -41,7 +37,7 @@ async fn in_a_process_that_handles_two_batches() {
     for request_id in ["r-1", "r-2"] {
         let event = Event::new([
             Record::json(&json!({ "id": "o-1" })),
-            Record::json(&json!({ "id": "o-2", "fails": true }))
+            Record::json(&json!({ "id": "o-2", "does": "fail" }))
                 .attribute("correlation-id", "checkout-7"),
         ]);
         let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
@@ -55,8 +51,7 @@ async fn in_a_process_that_handles_two_batches() {
 
 /// The log lines of a run with these variables.
 fn lines(variables: &[(&str, &str)]) -> Vec<Value> {
-    let variables: Vec<_> = variables.iter().copied().chain([JSON]).collect();
-    let lines = Process::with(module_path!(), RUN, &variables).rest();
+    let lines = Process::start(module_path!(), RUN, variables).rest();
     let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
     lines.collect()
 }
@@ -142,7 +137,7 @@ fn a_setting_that_cant_be_read_is_named() {
         ("SQS_ONCE_LOG_SAMPLE_RATE", "1.5"),
         ("POWERTOOLS_LOGGER_SAMPLE_RATE", "often"),
     ] {
-        let mut process = Process::with(module_path!(), RUN, &[JSON, (variable, value)]);
+        let mut process = Process::start(module_path!(), RUN, &[(variable, value)]);
         let line: Value = serde_json::from_str(&process.line()).unwrap();
         let error = line["error"].as_str().unwrap();
         assert!(error.starts_with(variable), "{error}");

@@ -127,7 +127,7 @@ async fn in_a_process_that_logs_all_there_is() {
 #[test]
 fn a_line_is_one_json_object_with_all_fields_at_its_top() {
     let while_formatted = || json!({ "said": "inside", "message": "while it is formatted" });
-    let process = Process::start(module_path!(), "in_a_process_that_logs_all_there_is");
+    let process = Process::start(module_path!(), "in_a_process_that_logs_all_there_is", &[]);
     let lines = process.rest();
     let (refusal, lines) = lines.split_first().unwrap();
     let refusal = without_timestamp(refusal);
@@ -285,6 +285,8 @@ fn anything() -> impl Strategy<Value = Told> {
     )
 }
 
+const LOGS_WHAT_IT_IS_TOLD: &str = "in_a_process_that_logs_what_it_is_told";
+
 #[tokio::test]
 async fn in_a_process_that_logs_what_it_is_told() {
     if !is_logging().await {
@@ -299,7 +301,7 @@ async fn in_a_process_that_logs_what_it_is_told() {
 
 #[test]
 fn whatever_is_logged_comes_back_from_one_line() {
-    let mut process = Process::start(module_path!(), "in_a_process_that_logs_what_it_is_told");
+    let mut process = Process::start(module_path!(), LOGS_WHAT_IT_IS_TOLD, &[]);
     process.line();
     let process = std::cell::RefCell::new(process);
     let config = ProptestConfig {
@@ -319,7 +321,7 @@ fn a_line_that_nobody_reads_harms_nobody() {
         mut child,
         mut input,
         output,
-    } = Process::start(module_path!(), "in_a_process_that_logs_what_it_is_told");
+    } = Process::start(module_path!(), LOGS_WHAT_IT_IS_TOLD, &[]);
     drop(output);
     let told = json!({
         "message": "", "text": "", "spanned": "", "float": 0, "signed": 0, "unsigned": 0, "wide": "0",
@@ -374,7 +376,7 @@ fn nothing_that_comes_from_outside_forges_a_line() {
     for format in ["JSON", "Text"] {
         let test = "in_a_process_whose_messages_forge_lines";
         let variables = [("AWS_LAMBDA_LOG_FORMAT", format)];
-        let lines = Process::with(module_path!(), test, &variables).rest();
+        let lines = Process::start(module_path!(), test, &variables).rest();
         assert_contains!(lines.concat(), "forged");
         for line in lines {
             let is_ours = match format {

@@ -58,7 +58,7 @@ async fn in_a_process_that_handles_batches() {
 
 /// The metric documents of a run with these variables.
 fn documents(variables: &[(&str, &str)]) -> Vec<Value> {
-    let lines = Process::with(module_path!(), RUN, variables).rest();
+    let lines = Process::start(module_path!(), RUN, variables).rest();
     let documents = lines.iter().filter(|line| line.contains("\"_aws\""));
     let documents = documents.map(|line| serde_json::from_str(line).unwrap());
     documents.collect()

@@ -308,10 +308,9 @@ async fn in_a_process_that_traces_a_batch() {
 #[test]
 fn a_batch_is_a_part_of_lambdas_trace_where_spans_go_to_xray() {
     let traced = |propagators| {
-        let json = ("AWS_LAMBDA_LOG_FORMAT", "JSON");
-        let variables = [("OTEL_PROPAGATORS", propagators), json];
+        let variables = [("OTEL_PROPAGATORS", propagators)];
         let test = "in_a_process_that_traces_a_batch";
-        let lines = Process::with(module_path!(), test, &variables).rest();
+        let lines = Process::start(module_path!(), test, &variables).rest();
         let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
         let mut traced = lines.filter(|line: &Value| line["message"] == "traced");
         traced.next().unwrap()

@@ -56,16 +56,12 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(module: &str, test: &str) -> Self {
-        Self::with(module, test, &[("AWS_LAMBDA_LOG_FORMAT", "JSON")])
-    }
-
-    /// Sets these variables and removes all other variables of the logging.
-    pub(crate) fn with(module: &str, test: &str, variables: &[(&str, &str)]) -> Self {
+    /// Sets these variables and removes all other variables of the logging. By default, it logs JSON.
+    pub(crate) fn start(module: &str, test: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = this_program(module, test)
             .args(["--nocapture", "--test-threads=2"])
             .env(LOGGING, "1")
-            .env_remove("AWS_LAMBDA_LOG_FORMAT")
+            .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
             .env_remove("AWS_LAMBDA_LOG_LEVEL")
             .env_remove("RUST_LOG")
             .env_remove("SQS_ONCE_TABLE")
