@@ -10,9 +10,7 @@ use sqs_once::policy::Cache;
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{
-    Consumer, HandlerError, Idempotency, IdempotencyToken, Invocation, Once, Recorded, RunError,
-};
+use sqs_once::{Consumer, HandlerError, Idempotency, IdempotencyToken, Once, Recorded, RunError};
 use tokio::time::{sleep, timeout};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,11 +30,6 @@ fn setup() -> (Bench, Idempotency) {
     (bench, idempotency)
 }
 
-/// An invocation with the bench's timeout left.
-fn invocation<'a>(bench: &Bench, idempotency: &'a Idempotency) -> Invocation<'a> {
-    idempotency.until(bench.deadline())
-}
-
 type Ran = Result<Once<Receipt>, RunError>;
 
 impl Bench {
@@ -45,7 +38,7 @@ impl Bench {
     where
         W: Future<Output = Result<Receipt, HandlerError>>,
     {
-        invocation(self, idempotency).run("a", work).await
+        idempotency.until(self.deadline()).run("a", work).await
     }
 }
 
@@ -101,7 +94,7 @@ async fn work_is_done_once_and_a_duplicate_brings_its_value() {
     assert_eq!(second.into_value(), Some(receipt("r-1")));
     assert_eq!(bench.store.take_calls(), [("claim", 1)]);
     let seven = || ready(Ok::<_, HandlerError>(7));
-    let other = invocation(&bench, &idempotency).run("b", seven).await;
+    let other = idempotency.until(bench.deadline()).run("b", seven).await;
     assert_eq!(other.unwrap().into_value(), Some(7));
 }
 
@@ -139,7 +132,7 @@ async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_token
 
         assert_eq!(bench.run(["a", "b"]).await, ["m-1"]);
         assert_eq!(bench.once(&idempotency, never).await.unwrap(), duplicate());
-        let invocation = invocation(&bench, &idempotency);
+        let invocation = idempotency.until(bench.deadline());
         let b = invocation.run_with_token("b", |token| {
             tokens.add(token);
             ready(Ok::<_, HandlerError>(()))
@@ -161,7 +154,7 @@ async fn without_a_known_deadline_or_a_usable_key_nothing_runs_and_the_store_is_
     let context = lambda_runtime::Context::default();
     let refused = idempotency.until(context.deadline()).run("a", never).await;
     assert!(matches!(refused, Err(RunError::NoDeadline)));
-    let invocation = invocation(&bench, &idempotency);
+    let invocation = idempotency.until(bench.deadline());
     let missing = invocation.run(&None::<String>, never).await;
     assert!(matches!(missing, Err(RunError::Key(KeyError::Missing))));
     let empty = invocation.run(" ", never).await;
@@ -191,7 +184,7 @@ struct CardRefused;
 async fn failing_work_reports_its_own_error_and_gives_the_key_up() {
     let (bench, idempotency) = setup();
     let failing = || async { Err::<Receipt, _>(CardRefused) };
-    let error = invocation(&bench, &idempotency).run("a", failing).await;
+    let error = idempotency.until(bench.deadline()).run("a", failing).await;
     let error = error.unwrap_err();
     assert_eq!(error.to_string(), "card refused");
     match error {
@@ -412,7 +405,7 @@ async fn an_unknown_status_is_an_error_that_names_it() {
 async fn another_fingerprint_under_a_completed_key_is_refused_from_the_cache_too() {
     let (bench, idempotency) = setup();
     let idempotency = idempotency.cache(Cache::new(10));
-    let invocation = invocation(&bench, &idempotency);
+    let invocation = idempotency.until(bench.deadline());
     let paying = |cents: u64| {
         let fingerprint = Fingerprint::new(&cents).unwrap();
         invocation.clone().fingerprint(fingerprint)
@@ -440,7 +433,7 @@ async fn a_key_past_its_retention_runs_again() {
 #[tokio::test(start_paused = true)]
 async fn a_value_that_cannot_be_kept_or_read_never_makes_the_work_run_again() {
     let (bench, idempotency) = setup();
-    let invocation = invocation(&bench, &idempotency);
+    let invocation = idempotency.until(bench.deadline());
     let text = |text: &str| ready(Ok::<_, HandlerError>(text.to_owned()));
     let large = "x".repeat(256 * 1024);
     let done = invocation.run("large", || text(&large)).await;
@@ -463,7 +456,7 @@ async fn a_value_that_cannot_be_kept_or_read_never_makes_the_work_run_again() {
 #[tokio::test(start_paused = true)]
 async fn every_run_is_one_line_in_the_log_without_its_key() {
     let (bench, idempotency) = setup();
-    let invocation = invocation(&bench, &idempotency);
+    let invocation = idempotency.until(bench.deadline());
     let _ = invocation.run("customer-7", ok).await;
     let _ = invocation.run("customer-7", never).await;
     let _ = invocation.run("customer-8", failing).await;

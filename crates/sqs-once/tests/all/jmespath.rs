@@ -8,14 +8,6 @@ use sqs_once::body::Sns;
 use sqs_once::consumer;
 use sqs_once::key::JmesPath;
 
-async fn found(expression: &str, bodies: &[&str]) -> Vec<(String, String)> {
-    handled(
-        JmesPath::new(expression),
-        bodies.iter().map(|text| body(text)),
-    )
-    .await
-}
-
 #[tokio::test(start_paused = true)]
 async fn no_key_comes_of_a_number_that_went_through_a_float() {
     let bodies = [r#"{"id": 9007199254740992}"#, r#"{"id": 9007199254740993}"#];
@@ -36,7 +28,7 @@ async fn no_key_comes_of_a_number_that_went_through_a_float() {
         ("to_string(@)", beyond, "terminal"),
         (join, beyond, "terminal"),
     ] {
-        let told = found(expression, &bodies).await;
+        let told = handled(JmesPath::new(expression), bodies.map(body)).await;
         assert_eq!(names(&told), [outcome; 2], "{expression} of {bodies:?}");
     }
 }
@@ -64,7 +56,8 @@ async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
             "the key extractor failed",
         ),
     ] {
-        let [(outcome, reason)] = found(expression, &[json]).await.try_into().unwrap();
+        let told = handled(JmesPath::new(expression), [body(json)]).await;
+        let [(outcome, reason)] = told.try_into().unwrap();
         assert_eq!(outcome, "terminal", "{json}");
         assert_contains!(reason, said);
         assert_lacks!(reason, "secret");
@@ -80,7 +73,7 @@ async fn expressions_choose_filter_and_compose() {
         "join('/', [tenant, to_string(id)])",
         "length(lines)",
     ] {
-        let told = found(expression, &[text, text]).await;
+        let told = handled(JmesPath::new(expression), [text, text].map(body)).await;
         assert_eq!(names(&told), ["processed", "duplicate"], "{expression}");
     }
     let composed = (JmesPath::new("tenant"), JmesPath::new("id"));

@@ -6,14 +6,6 @@ use serde_json::json;
 
 use sqs_once::key::{JsonPointer, MessageAttribute, MessageGroup, SystemAttribute};
 
-async fn pointed(pointer: &str, bodies: &[&str]) -> Vec<(String, String)> {
-    handled(
-        JsonPointer::new(pointer),
-        bodies.iter().map(|text| body(text)),
-    )
-    .await
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_number_is_a_key_by_its_text_and_never_through_a_float() {
     let ids = [
@@ -41,14 +33,14 @@ async fn a_pointer_leads_through_objects_and_arrays_and_escaped_names() {
         ("", ["\"k\"", " \"k\" "]),
         ("/é", [r#"{"\u00e9": "k"}"#, r#"{"é": "k"}"#]),
     ] {
-        let told = pointed(pointer, &bodies).await;
+        let told = handled(JsonPointer::new(pointer), bodies.map(body)).await;
         assert_eq!(names(&told), ["processed", "duplicate"], "{pointer}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_place_that_is_absent_or_blank_is_no_key() {
-    for (pointer, body, why) in [
+    for (pointer, text, why) in [
         ("/id/x", r#"{"id": {}}"#, "missing"),
         ("/id/x", r#"{"id": "text"}"#, "missing"),
         ("/id/x", "7", "missing"),
@@ -61,9 +53,10 @@ async fn a_place_that_is_absent_or_blank_is_no_key() {
         ("/id", r#"{"id": ""}"#, "empty"),
         ("/id", r#"{"id": " \n"}"#, "empty"),
     ] {
-        let [(outcome, reason)] = pointed(pointer, &[body]).await.try_into().unwrap();
-        assert_eq!(outcome, "terminal", "{pointer} in {body}");
-        assert!(reason.contains(why), "{pointer} in {body}: {reason}");
+        let told = handled(JsonPointer::new(pointer), [body(text)]).await;
+        let [(outcome, reason)] = told.try_into().unwrap();
+        assert_eq!(outcome, "terminal", "{pointer} in {text}");
+        assert!(reason.contains(why), "{pointer} in {text}: {reason}");
     }
 }
 
@@ -77,7 +70,8 @@ async fn objects_arrays_and_floats_are_refused_by_name_and_without_their_value()
         (r#"{"id": 1E3}"#, "a fraction or an exponent"),
         (r#"{"id": "secret \ud800"}"#, "not valid JSON"),
     ];
-    let told = pointed("/id", &refused.map(|(text, _)| text)).await;
+    let records = refused.map(|(text, _)| body(text));
+    let told = handled(JsonPointer::new("/id"), records).await;
     for ((outcome, reason), (text, expected)) in told.iter().zip(refused) {
         assert_eq!(outcome, "terminal", "{text}");
         assert!(reason.contains(expected), "{text}: {reason}");
@@ -91,7 +85,8 @@ async fn a_hostile_body_neither_panics_nor_stalls_a_pointer() {
     let deep = format!(r#"{{"x": {open}{close}, "id": 1}}"#);
     let long = format!(r#"{{"id": {}}}"#, "9".repeat(5_000));
     let twice = r#"{"id": 1, "id": 2}"#;
-    let told = pointed("/id", &[&deep, &long, twice, r#"{"id": 2}"#]).await;
+    let records = [&*deep, &*long, twice, r#"{"id": 2}"#].map(body);
+    let told = handled(JsonPointer::new("/id"), records).await;
     assert!(told[1].1.contains("2048"), "{told:?}");
     let outcomes = names(&told).join(" ");
     assert_eq!(outcomes, "processed terminal processed duplicate");

@@ -1,13 +1,10 @@
 //! Two handlers with one namespace in one process.
 
-use crate::support::assert_contains;
 use crate::support::process::passes;
+use crate::support::{Order, assert_contains, orders};
 use sqs_once::key::ItemId;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
 use sqs_once::{ConfigError, Consumer, MemoryStore};
-
-/// The variables of a function on Lambda.
-const ON_LAMBDA: &[(&str, &str)] = &[("AWS_LAMBDA_FUNCTION_NAME", "orders")];
 
 /// A table with this name.
 struct Table(&'static str, MemoryStore);
@@ -27,17 +24,15 @@ impl Store for Table {
     }
 }
 
-async fn charge(_: String) {}
-async fn refund(_: String) {}
+async fn charge(_: Order) {}
+async fn refund(_: Order) {}
 
 fn charging() -> Consumer {
-    let consumer = sqs_once::consumer::<String>().key(|order: &String| order.clone());
-    consumer.handler(charge)
+    orders().handler(charge)
 }
 
 fn refunding() -> Consumer {
-    let consumer = sqs_once::consumer::<String>().key(|order: &String| order.clone());
-    consumer.handler(refund)
+    orders().handler(refund)
 }
 
 async fn start(consumer: Consumer, table: &'static str) -> Result<(), ConfigError> {
@@ -45,20 +40,21 @@ async fn start(consumer: Consumer, table: &'static str) -> Result<(), ConfigErro
     consumer.namespace("orders").store(store).init().await
 }
 
-/// Whether this process plays the test's part. If not, starts one that does, with these variables.
-fn is_process(test: &str, variables: &[(&str, &str)]) -> bool {
+/// Whether this process plays the test's part on Lambda. If not, starts one that does.
+fn is_on_lambda(test: &str) -> bool {
     const PART: &str = "SQS_ONCE_TEST_NAMESAKES";
     if std::env::var_os(PART).is_some() {
         return true;
     }
-    passes(module_path!(), test, &[variables, &[(PART, "1")]].concat());
+    let variables = [(PART, "1"), ("AWS_LAMBDA_FUNCTION_NAME", "orders")];
+    passes(module_path!(), test, &variables);
     false
 }
 
 #[tokio::test]
 async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
     let test = "on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start";
-    if !is_process(test, ON_LAMBDA) {
+    if !is_on_lambda(test) {
         return;
     }
     start(charging(), "orders").await.unwrap();
@@ -74,7 +70,7 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
 #[tokio::test]
 async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start() {
     let test = "on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start";
-    if !is_process(test, ON_LAMBDA) {
+    if !is_on_lambda(test) {
         return;
     }
     let clone = charging();

@@ -256,22 +256,15 @@ fn every_message_is_one_that_the_sources_say() {
 
 /// The list entries of a page, each in one line.
 fn entries(page: &str) -> Vec<String> {
-    let mut entries: Vec<String> = Vec::new();
-    let mut is_open = false;
-    for line in page.lines() {
-        if let Some(start) = line.strip_prefix("- ") {
-            entries.push(start.to_owned());
-            is_open = true;
-        } else if let (true, Some(rest), Some(entry)) =
-            (is_open, line.strip_prefix("  "), entries.last_mut())
-        {
-            entry.push(' ');
-            entry.push_str(rest);
-        } else {
-            is_open = false;
-        }
-    }
-    entries
+    let entries = page.split("\n- ").skip(1).map(|entry| {
+        let lines = entry.split_inclusive('\n');
+        let more = lines
+            .clone()
+            .skip(1)
+            .take_while(|line| line.starts_with("  "));
+        plain(&lines.take(1).chain(more).collect::<String>())
+    });
+    entries.collect()
 }
 
 /// The messages in an entry: the code before the colon that starts its explanation.

@@ -7,12 +7,6 @@ pub(crate) struct Page {
     text: String,
 }
 
-/// A reference's label and its destination.
-pub(crate) struct Definition<'a> {
-    pub(crate) label: &'a str,
-    pub(crate) to: &'a str,
-}
-
 impl Page {
     pub(crate) fn read(text: &str) -> Self {
         let mut is_code = false;
@@ -51,14 +45,11 @@ impl Page {
         anchors
     }
 
-    /// Definitions `[label]: destination`, each on its own line.
-    pub(crate) fn definitions(&self) -> Vec<Definition<'_>> {
+    /// The labels and destinations of definitions `[label]: destination`, each on its own line.
+    pub(crate) fn definitions(&self) -> Vec<(&str, &str)> {
         let definitions = self.lines.iter().filter_map(|line| {
             let (label, to) = line.strip_prefix('[')?.split_once("]: ")?;
-            Some(Definition {
-                label,
-                to: to.trim(),
-            })
+            Some((label, to.trim()))
         });
         definitions.collect()
     }

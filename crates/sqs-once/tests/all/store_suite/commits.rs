@@ -1,7 +1,5 @@
 //! A handler's writes and the record of its key: both or neither, through the real SDK.
 
-use std::ops::Deref;
-
 use aws_sdk_dynamodb::types::{
     AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, Update,
 };
@@ -14,26 +12,16 @@ use sqs_once_local::{KeyAttribute, TableDescription};
 use crate::store_suite::support::{Networked, commit_of, new_claims, new_commit, rivals};
 
 /// The store's table and two tables of the handler, in the same DynamoDB.
-pub(crate) struct Shop(Networked);
-
-impl Deref for Shop {
-    type Target = Networked;
-
-    fn deref(&self) -> &Networked {
-        &self.0
-    }
-}
-
-pub(crate) async fn shop() -> Shop {
-    on(Networked::with([]).await)
+pub(crate) async fn shop() -> Networked {
+    with_tables(Networked::with([]).await)
 }
 
 /// A shop with the default layout and one with another.
-async fn shops() -> [Shop; 2] {
-    Networked::both().await.map(on)
+async fn shops() -> [Networked; 2] {
+    Networked::both().await.map(with_tables)
 }
 
-fn on(networked: Networked) -> Shop {
+fn with_tables(shop: Networked) -> Networked {
     for name in ["orders", "stock"] {
         let description = TableDescription {
             name: name.to_owned(),
@@ -41,12 +29,12 @@ fn on(networked: Networked) -> Shop {
             sort_key: None,
             ttl_attribute: None,
         };
-        networked.table.local.create_table(&description).unwrap();
+        shop.table.local.create_table(&description).unwrap();
     }
-    Shop(networked)
+    shop
 }
 
-impl Shop {
+impl Networked {
     pub(crate) async fn commit(&self, settlement: &Settlement, writes: &Writes) -> Committed {
         self.try_commit(settlement, writes).await.unwrap()
     }

@@ -6,8 +6,8 @@ use sqs_once::conformance::Fixture;
 use sqs_once::store::StoreErrorKind::{AccessDenied, KeySchema, Other, Throttled};
 use sqs_once::store::{Committed, Item, Settlement, StoreErrorKind, Writes};
 
-use crate::store_suite::commits::{Shop, number, order, shop, taken, text};
-use crate::store_suite::support::{TABLE, new_commit, refused};
+use crate::store_suite::commits::{number, order, shop, taken, text};
+use crate::store_suite::support::{Networked, TABLE, new_commit, refused};
 use crate::support::wire::Turn;
 use crate::support::{assert_contains, assert_lacks};
 
@@ -33,7 +33,7 @@ fn cancelled(reasons: [&str; 3]) -> Turn {
     refused("TransactionCanceledException", reasons)
 }
 
-impl Shop {
+impl Networked {
     /// The key's item after another worker completed it.
     async fn completed(&self, settlement: &Settlement) -> Box<Item> {
         let mut other = new_commit();

@@ -4,13 +4,13 @@ use serde_json::json;
 use sqs_once::idempotency::on_committed;
 use sqs_once::store::{Committed, Store, StoreErrorKind, Writes};
 
-use crate::store_suite::commits::{Shop, order, shop, taken};
+use crate::store_suite::commits::{order, shop, taken};
 use crate::store_suite::lost_answers::losses;
-use crate::store_suite::support::{new_commit, refused};
+use crate::store_suite::support::{Networked, new_commit, refused};
 use crate::support::wire::Turn;
 
 /// Three pieces, and writes that take one of them.
-async fn three_in_stock() -> (Shop, Writes) {
+async fn three_in_stock() -> (Networked, Writes) {
     let shop = shop().await;
     shop.put_stock("a-7", 3);
     let writes = Writes::new().put_item(order("o-1")).update(taken("a-7"));
@@ -18,7 +18,7 @@ async fn three_in_stock() -> (Shop, Writes) {
 }
 
 /// The client request token of each transaction sent.
-fn tokens(shop: &Shop) -> Vec<String> {
+fn tokens(shop: &Networked) -> Vec<String> {
     let bodies = shop.wire.bodies().into_iter();
     let tokens = bodies.map(|body| body["ClientRequestToken"].as_str().unwrap().to_owned());
     tokens.collect()
