@@ -1,13 +1,12 @@
 //! Blocking work on a separate thread, with real threads and real time.
 
 use std::future::{Ready, ready};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::database::{Database, Ledger};
-use crate::support::{Order, invoke, one, several, values};
+use crate::support::{Notes, Order, invoke, one, several, values};
 use serde_json::Value;
 use sqs_once::hook::RecordEnd;
 use sqs_once::store::Status;
@@ -166,10 +165,9 @@ fn notifies(called: &Arc<Notify>) -> impl Fn(RecordEnd) -> Ready<Result<(), Hand
 #[tokio::test(flavor = "current_thread")]
 async fn the_service_answers_when_all_blocking_work_has_ended() {
     let (tell, told) = gate();
-    let ended = Arc::new(AtomicBool::new(false));
-    let ends = Arc::clone(&ended);
+    let (ended, ends) = Notes::pair();
     let failed = Arc::new(Notify::new());
-    let consumer = blocking(told, move |_| ends.store(true, SeqCst))
+    let consumer = blocking(told, move |_| ends.add(()))
         .on_failure(notifies(&failed))
         .namespace("test")
         .store(MemoryStore::new());
@@ -182,7 +180,7 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
         batch_goes_on().await;
         tell.send(()).unwrap();
     };
-    let answered = async { (answer.await, ended.load(SeqCst)) };
+    let answered = async { (answer.await, ended.len() == 1) };
     let ((answer, had_ended), ()) = tokio::join!(answered, released);
     assert_eq!(answer.batch_item_failures.len(), 1);
     assert!(had_ended);
@@ -191,8 +189,7 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
 #[tokio::test(flavor = "current_thread")]
 async fn once_returns_when_all_blocking_work_has_ended() {
     let (tell, told) = gate();
-    let ended = Arc::new(AtomicBool::new(false));
-    let ends = Arc::clone(&ended);
+    let (ended, ends) = Notes::pair();
     let idempotency = Idempotency::new()
         .namespace("test")
         .store(MemoryStore::new());
@@ -203,7 +200,7 @@ async fn once_returns_when_all_blocking_work_has_ended() {
         let _cancels = cancels;
         spawn_blocking(move || {
             let told = told();
-            ends.store(true, SeqCst);
+            ends.add(());
             told
         })
         .await??;
@@ -214,7 +211,7 @@ async fn once_returns_when_all_blocking_work_has_ended() {
         batch_goes_on().await;
         tell.send(()).unwrap();
     };
-    let returned = async { (invocation.run("slow", work).await, ended.load(SeqCst)) };
+    let returned = async { (invocation.run("slow", work).await, ended.len() == 1) };
     let ((result, had_ended), ()) = tokio::join!(returned, told);
     assert!(matches!(result, Err(RunError::Cancelled)), "{result:?}");
     assert!(had_ended);

@@ -10,21 +10,13 @@ use std::time::Duration;
 
 use crate::support::stores::Altered;
 use crate::support::{
-    Bench, Notes, Order, SECOND, Tested, handling, handling_batches, keys, orders, several,
+    Bench, Bomb, Notes, Order, SECOND, Tested, handling, handling_batches, keys, orders, several,
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
 use sqs_once::testing;
 use sqs_once::{Batch, HandlerError, MemoryStore, Once, Recorded, RunError, State, consumer};
 use tokio::time::{advance, sleep};
-
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("not now");
-    }
-}
 
 #[derive(Debug)]
 struct Unspeakable;

@@ -20,10 +20,6 @@ fn namespace(secret: Option<KeySecret>) -> Namespace {
     }
 }
 
-fn consumer() -> Consumer {
-    noting(&Seen::default())
-}
-
 fn noting(tokens: &Seen) -> Consumer {
     let tokens = tokens.clone();
     values()
@@ -75,7 +71,7 @@ fn a_secret_of_fewer_than_sixteen_bytes_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn the_table_holds_neither_the_hash_nor_the_fingerprint_that_anyone_can_compute() {
-    let bench = Bench::new(consumer().key_secret(secret(7)));
+    let bench = Bench::new(noting(&Seen::default()).key_secret(secret(7)));
     bench.run(one("o-1")).await.assert_processed("m-1");
     let item = bench.item("o-1").await.unwrap();
     let key = BusinessKey::new("o-1").unwrap();

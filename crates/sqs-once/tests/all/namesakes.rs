@@ -1,27 +1,14 @@
 //! Two handlers with one namespace in one process.
 
 use crate::support::process::passes;
+use crate::support::stores::Altered;
 use crate::support::{Order, assert_contains, orders};
-use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
+use sqs_once::store::Store;
 use sqs_once::{ConfigError, Consumer, MemoryStore};
 
 /// A table with this name.
-struct Table(&'static str, MemoryStore);
-
-impl Store for Table {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        self.1.claim(claims)
-    }
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        self.1.settle(settlements)
-    }
-    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        self.1.read(ids)
-    }
-    fn identity(&self) -> Option<String> {
-        Some(self.0.to_owned())
-    }
+fn table(name: &'static str) -> impl Store {
+    Altered::new(MemoryStore::new()).named(name)
 }
 
 async fn charge(_: Order) {}
@@ -35,9 +22,9 @@ fn refunding() -> Consumer {
     orders().handler(refund)
 }
 
-async fn start(consumer: Consumer, table: &'static str) -> Result<(), ConfigError> {
-    let store = Table(table, MemoryStore::new());
-    consumer.namespace("orders").store(store).init().await
+async fn start(consumer: Consumer, name: &'static str) -> Result<(), ConfigError> {
+    let consumer = consumer.namespace("orders").store(table(name));
+    consumer.init().await
 }
 
 /// Whether this process plays the test's part on Lambda. If not, starts one that does.
@@ -78,8 +65,7 @@ async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_s
         start(consumer.concurrency(3), "orders").await.unwrap();
     }
     start(refunding(), "refunds").await.unwrap();
-    let store = || Table("orders", MemoryStore::new());
-    let other = refunding().namespace("refunds").store(store());
+    let other = refunding().namespace("refunds").store(table("orders"));
     other.init().await.unwrap();
     // A store without an identity.
     for consumer in [charging(), refunding()] {

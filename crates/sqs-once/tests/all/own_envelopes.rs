@@ -1,10 +1,7 @@
 //! Custom envelopes: when they are opened, and the metadata that a handler can extract.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-
 use crate::support::sqs::Sqs;
-use crate::support::{Bench, DLQ, Tested, assert_contains, body, in_group, messages};
+use crate::support::{Bench, DLQ, Notes, Tested, assert_contains, body, in_group, messages};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::body::{Envelope, EnvelopeError, EventBridge, Opened, Sns, Text};
@@ -13,14 +10,14 @@ use sqs_once::{Batch, HandlerError, consumer_with};
 
 /// The format `tenant|payload`. Counts how often it is opened.
 #[derive(Clone, Default)]
-struct Tenanted(Arc<AtomicUsize>);
+struct Tenanted(Notes<()>);
 
 #[derive(Clone)]
 struct Tenant(String);
 
 impl Envelope for Tenanted {
     fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError> {
-        self.0.fetch_add(1, SeqCst);
+        self.0.add(());
         assert_eq!(message.content(), message.body());
         match content.split_once('|') {
             Some(("nobody", _)) => Ok(Opened::ignored("nobody wants it")),
@@ -82,14 +79,14 @@ async fn an_envelope_is_opened_when_its_record_is_taken_up_and_not_before() {
     let batch = ["secret", "a|of a"].map(|content| in_group("g", body(content)));
     // After the first failure, the consumer returns the rest of the group without opening it.
     assert_eq!(bench.run(batch).await, ["m-0", "m-1"]);
-    assert_eq!(envelope.0.load(SeqCst), 1);
+    assert_eq!(envelope.0.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_without_a_body_is_terminal_and_neither_an_envelope_nor_a_decoder_sees_it() {
     let (bench, envelope) = tenanted();
     assert_eq!(bench.run([json!({})]).await, ["m-0"]);
-    assert_eq!(envelope.0.load(SeqCst), 0);
+    assert_eq!(envelope.0.len(), 0);
     bench.assert_ended("terminal", "the message has no body");
 }
 

@@ -54,10 +54,6 @@ fn handling<X: 'static>(handler: impl Handler<Value, (), X>) -> Consumer {
     consumer.store(MemoryStore::new())
 }
 
-fn consumer() -> Consumer {
-    handling(pay)
-}
-
 fn order(id: &str, does: &str) -> Record {
     Record::json(&json!({ "id": id, "does": does }))
 }
@@ -72,7 +68,7 @@ async fn handle(consumer: &Consumer, records: impl IntoIterator<Item = Record>) 
 
 async fn handled(records: Vec<Record>) -> Vec<SpanData> {
     let traces = Traces::watch();
-    handle(&consumer(), records).await;
+    handle(&handling(pay), records).await;
     traces.ended()
 }
 
@@ -272,7 +268,7 @@ async fn records_that_the_deadline_cut_off_or_kept_from_starting_have_spans_too(
 #[tokio::test]
 async fn a_start_is_a_span_with_its_steps() {
     let traces = Traces::watch();
-    consumer().init().await.unwrap();
+    handling(pay).init().await.unwrap();
     let spans = traces.ended();
     let init = named(&spans, "init")[0].span_context.span_id();
     for step in ["configure", "open_store"] {
@@ -284,7 +280,7 @@ async fn a_start_is_a_span_with_its_steps() {
 async fn a_span_around_the_consumer_is_the_parent_of_its_batch() {
     let traces = Traces::watch();
     let around = tracing::info_span!("around");
-    let consumer = consumer();
+    let consumer = handling(pay);
     let handled = handle(&consumer, [order("o-1", "pay")]);
     tracing::Instrument::instrument(handled, around).await;
     let spans = traces.ended();

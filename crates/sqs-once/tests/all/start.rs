@@ -7,7 +7,6 @@ use crate::support::wire::Wire;
 use crate::support::{SECOND, Tested, dynamodb, invoke, noting, one, values};
 use lambda_runtime::Context;
 use serde_json::Value;
-use sqs_once::Idempotency;
 use sqs_once::policy::Mode;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, NoCredentials, Other, TableNotFound, Throttled, Unanswered,
@@ -34,10 +33,8 @@ async fn a_start_is_one_read_that_finds_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_start_without_sqs_is_the_same_read() {
     let (bench, _) = noting();
-    let store = bench.store.clone();
-    let idempotency = Idempotency::new().namespace("test").store(store);
     bench.store.fail("read", TableNotFound, 1);
-    idempotency.init().await.unwrap();
+    bench.idempotency().init().await.unwrap();
     assert_eq!(bench.store.take_calls(), [("read", 1)]);
     assert_eq!(bench.log.take("sqs_once::store").len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::support::{Order, Tested, assert_contains, handling};
+use crate::support::{Bomb, Order, Tested, assert_contains, handling};
 use serde::Serialize;
 use sqs_once::aws_sdk_dynamodb::primitives::Blob;
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, Update};
@@ -281,12 +281,6 @@ async fn a_rule_that_panics_means_retry_and_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_panics_when_it_is_dropped_fails_nothing() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("dropped");
-        }
-    }
     let bench = writing(|writes| {
         let bomb = Bomb;
         writes.on_conflict(0, move |_| {

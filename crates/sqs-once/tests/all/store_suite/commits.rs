@@ -117,14 +117,11 @@ async fn the_writes_and_the_record_of_the_key_happen_in_one_request() {
         shop.put_stock("old", 1);
         let settlement = new_commit();
         let delete = Delete::builder().table_name("stock").key("id", text("old"));
-        let check = ConditionCheck::builder().table_name("orders");
-        let check = check.key("id", text("o-2"));
-        let check = check.condition_expression("attribute_not_exists(id)");
         let writes = Writes::new()
             .put_item(order("o-1"))
             .update(taken("a-7"))
             .delete(delete.build().unwrap())
-            .check(check.build().unwrap());
+            .check(check("o-2", "attribute_not_exists(id)"));
         assert_eq!(shop.commit(&settlement, &writes).await, Committed::Written);
         assert_eq!(shop.wire.seen(), ["TransactWriteItems"]);
         assert!(shop.get("orders", "o-1").is_some());
@@ -181,7 +178,8 @@ async fn a_condition_that_is_not_met_writes_nothing_and_shows_the_item_it_asked_
 async fn of_several_conditions_that_are_not_met_the_first_with_a_rule_decides() {
     let shop = shop().await;
     let writes = || {
-        let unmet = Writes::new().check(absent("o-1")).update(taken("none"));
+        let unmet = Writes::new().check(check("o-1", "attribute_exists(id)"));
+        let unmet = unmet.update(taken("none"));
         unmet.put_item(order("o-2")).update(taken("neither"))
     };
     let terminal = |_: &Conflict| Disposition::Terminal;
@@ -200,12 +198,11 @@ async fn of_several_conditions_that_are_not_met_the_first_with_a_rule_decides() 
     }
 }
 
-/// Requires that an order does not exist.
-fn absent(id: &str) -> ConditionCheck {
+/// Requires that an order meets a condition.
+fn check(id: &str, condition: &str) -> ConditionCheck {
     let check = ConditionCheck::builder().table_name("orders");
     let check = check.key("id", text(id));
-    let check = check.condition_expression("attribute_exists(id)");
-    check.build().unwrap()
+    check.condition_expression(condition).build().unwrap()
 }
 
 /// The write units are those that DynamoDB reports.

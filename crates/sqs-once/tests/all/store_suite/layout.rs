@@ -8,24 +8,10 @@ use sqs_once::key::ItemId;
 use sqs_once::store::{LayoutError, Store, StoreErrorKind, TableLayout};
 use sqs_once_local::{KeyAttribute, TableDescription};
 
-use crate::store_suite::support::{OnDynamoDb, is_written, new_claims, other_table, store_at};
+use crate::store_suite::support::{
+    NAMES, OnDynamoDb, is_written, new_claims, other_table, store_at,
+};
 use crate::support::dynamodb::local;
-
-type Setting = (&'static str, fn(TableLayout, &str) -> TableLayout);
-
-const NAMES: [Setting; 9] = [
-    ("partition_key", |layout, name| layout.partition_key(name)),
-    ("sort_key", |layout, name| layout.sort_key(name)),
-    ("status", |layout, name| layout.status(name)),
-    ("in_progress_expiration", |layout, name| {
-        layout.in_progress_expiration(name)
-    }),
-    ("expiration", |layout, name| layout.expiration(name)),
-    ("validation", |layout, name| layout.validation(name)),
-    ("data", |layout, name| layout.data(name)),
-    ("owner", |layout, name| layout.owner(name)),
-    ("fence", |layout, name| layout.fence(name)),
-];
 
 /// The error for a layout. No server listens at the store's endpoint.
 fn refusal(layout: TableLayout) -> Option<LayoutError> {
@@ -54,7 +40,7 @@ fn a_name_that_could_be_mistaken_in_a_statement_is_refused_wherever_it_is_given(
         "nul\0",
         &long,
     ];
-    for (setting, set) in NAMES {
+    for (setting, _, set) in NAMES {
         for name in refused {
             let layout = TableLayout::default().partition_value("p").sort_key("sk");
             let layout = set(layout, name);
@@ -67,8 +53,8 @@ fn a_name_that_could_be_mistaken_in_a_statement_is_refused_wherever_it_is_given(
 
 #[test]
 fn a_name_that_two_attributes_have_is_refused_whichever_they_are() {
-    for (first, set_first) in NAMES {
-        for (second, set_second) in NAMES {
+    for (first, _, set_first) in NAMES {
+        for (second, _, set_second) in NAMES {
             if first == second {
                 continue;
             }

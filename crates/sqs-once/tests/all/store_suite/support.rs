@@ -76,10 +76,13 @@ pub(crate) struct OnDynamoDb {
 
 type Set = fn(TableLayout, &str) -> TableLayout;
 
-/// The attributes' names in [`other_layout`]. Each is another attribute's default name, so a name used by mistake
-/// exists and has the wrong content.
-const OTHER_NAMES: [(&str, &str, Set); 8] = [
-    ("id", "owner", |it, name| it.sort_key(name)),
+/// The settings of names, with their values in [`other_layout`]. Each value but the first is another attribute's default
+/// name, so a name used by mistake exists and has the wrong content.
+pub(crate) const NAMES: [(&str, &str, Set); 9] = [
+    ("partition_key", PARTITION_KEY, |it, name| {
+        it.partition_key(name)
+    }),
+    ("sort_key", "owner", |it, name| it.sort_key(name)),
     ("status", "fence", |it, name| it.status(name)),
     ("in_progress_expiration", "expiration", |it, name| {
         it.in_progress_expiration(name)
@@ -97,10 +100,17 @@ const PARTITION_VALUE: &str = "all \"of\" 'them'";
 
 /// A table with a sort key in which every attribute has another name.
 pub(crate) fn other_layout() -> TableLayout {
-    let layout = TableLayout::default().partition_key(PARTITION_KEY);
-    let layout = layout.partition_value(PARTITION_VALUE);
-    let names = OTHER_NAMES.iter();
+    let layout = TableLayout::default().partition_value(PARTITION_VALUE);
+    let names = NAMES.iter();
     names.fold(layout, |layout, (_, name, set)| set(layout, name))
+}
+
+/// The attributes' documented names, and those in [`other_layout`]. The sort key is the documented `id`.
+fn other_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NAMES[1..].iter().map(|(setting, other, _)| match *setting {
+        "sort_key" => ("id", *other),
+        documented => (documented, *other),
+    })
 }
 
 /// A store of a table with the default layout, or with [`other_layout`].
@@ -145,8 +155,7 @@ impl OnDynamoDb {
             return item;
         }
         let attributes = item.as_object_mut().unwrap();
-        let names = OTHER_NAMES.iter();
-        let renamed = names.filter_map(|(old, new, _)| Some((*new, attributes.remove(*old)?)));
+        let renamed = other_names().filter_map(|(old, new)| Some((new, attributes.remove(old)?)));
         let mut renamed: Value = renamed.collect();
         renamed[PARTITION_KEY] = json!({ "S": PARTITION_VALUE });
         renamed
@@ -160,8 +169,7 @@ impl OnDynamoDb {
         let attributes = item.as_object_mut().unwrap();
         let partition = attributes.remove(PARTITION_KEY);
         assert_eq!(partition, Some(json!({ "S": PARTITION_VALUE })));
-        let names = OTHER_NAMES.iter();
-        let renamed = names.filter_map(|(new, old, _)| Some((*new, attributes.remove(*old)?)));
+        let renamed = other_names().filter_map(|(new, old)| Some((new, attributes.remove(old)?)));
         let renamed = renamed.collect();
         assert!(attributes.is_empty(), "unknown attributes: {attributes:?}");
         renamed

@@ -241,6 +241,15 @@ impl Drop for Counted {
     }
 }
 
+/// Its drop panics.
+pub(crate) struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("not now");
+    }
+}
+
 /// Always the same random number.
 pub(crate) struct Fixed(pub(crate) u128);
 

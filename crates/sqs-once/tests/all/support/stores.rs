@@ -52,6 +52,7 @@ impl<E: Clone> Requests<E> {
 /// A store in which requests take time, and entries are refused.
 pub(crate) struct Altered<S> {
     inner: S,
+    name: Option<&'static str>,
     claims: Requests<Claim>,
     settlements: Requests<Settlement>,
     reads: Requests<ItemId>,
@@ -61,6 +62,7 @@ impl<S: Store> Altered<S> {
     pub(crate) fn new(inner: S) -> Self {
         Self {
             inner,
+            name: None,
             claims: Requests::default(),
             settlements: Requests::default(),
             reads: Requests::default(),
@@ -72,6 +74,12 @@ impl<S: Store> Altered<S> {
         let altered = Self::new(inner).claims_take(|_| Duration::MAX);
         let altered = altered.settlements_take(|_| Duration::MAX);
         altered.reads_take(|_| Duration::MAX)
+    }
+
+    /// Gives the store an identity.
+    pub(crate) fn named(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
     }
 
     pub(crate) fn claims_take(
@@ -140,5 +148,9 @@ impl<S: Store> Store for Altered<S> {
             let passing = self.reads.pass(time, ids).await;
             self.reads.answers(ids, self.inner.read(&passing).await)
         })
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.name.map(str::to_owned)
     }
 }
