@@ -15,9 +15,13 @@ use sqs_once::time::{Clock, SystemClock};
 use sqs_once::{Consumer, HandlerError, Idempotency, MemoryStore, RunError, spawn_blocking};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
+use tokio::time::timeout;
 
 /// Longer than any machine needs. Only a failing test waits this long.
 const AGES: Duration = Duration::from_secs(20);
+
+/// The time of an invocation. A loaded machine must start a handler in it.
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// Blocking work that ends when it is told to.
 fn gate() -> (
@@ -172,11 +176,12 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
         .namespace("test")
         .store(MemoryStore::new());
     let mut context = lambda_runtime::Context::default();
-    context.deadline = (SystemClock.now() + Duration::from_millis(300)).as_millis();
+    context.deadline = (SystemClock.now() + LIMIT).as_millis();
     let event = one("slow");
     let answer = invoke(&consumer, &event, context);
     let released = async {
-        failed.notified().await;
+        let failed = timeout(AGES, failed.notified()).await;
+        failed.expect("the handler is cancelled at its deadline");
         batch_goes_on().await;
         tell.send(()).unwrap();
     };
@@ -193,7 +198,7 @@ async fn once_returns_when_all_blocking_work_has_ended() {
     let idempotency = Idempotency::new()
         .namespace("test")
         .store(MemoryStore::new());
-    let invocation = idempotency.until(SystemClock.now() + Duration::from_millis(300));
+    let invocation = idempotency.until(SystemClock.now() + LIMIT);
     // The work drops its end when it is cancelled.
     let (cancels, cancelled) = oneshot::channel::<()>();
     let work = async || -> Result<(), HandlerError> {
