@@ -3,20 +3,19 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{timeout, timeout_at};
 use tracing::{Instrument, error, warn};
 
 use crate::handler::Running;
 use crate::idempotency::Deadline;
 use crate::record::Message;
 use crate::report::{Report, Tally};
+use crate::telemetry::flush;
 
+use super::alarm::Alarm;
 use super::engine::Engine;
 use super::ledger::Ledger;
 use super::run::Run;
@@ -43,7 +42,9 @@ pub(crate) async fn answer(
             let mut run = pin!(Run::new(&engine, &ledger, deadline, polled.clone()).run());
             poll_fn(|context| {
                 let _guard = polled.enter();
-                run.as_mut().poll(context)
+                let polled = run.as_mut().poll(context);
+                flush();
+                polled
             })
             .await;
         };
@@ -124,33 +125,5 @@ struct AbortOnDrop(JoinHandle<()>);
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// Wakes a worker of the runtime when the answer is due, unless it is dropped first.
-///
-/// One Tokio worker drives timers and network for all workers. If it runs a task whose handler blocks, no timer fires and
-/// no answer goes out until another thread wakes a second worker.
-struct Alarm {
-    _stop: Option<Sender<()>>,
-}
-
-impl Alarm {
-    fn at(due: Instant) -> Self {
-        let runtime = Handle::current();
-        // A runtime with one thread is either blocked or wakes by itself.
-        if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
-            return Self { _stop: None };
-        }
-        let (stop, stopped) = channel();
-        let left = due.saturating_duration_since(Instant::now());
-        let wait = move || {
-            if stopped.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
-                runtime.spawn(async {});
-            }
-        };
-        // If the thread can't start, the answer is late only while a handler blocks.
-        let _ = thread::Builder::new().spawn(wait);
-        Self { _stop: Some(stop) }
     }
 }

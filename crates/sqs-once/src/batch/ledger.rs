@@ -11,9 +11,9 @@ use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
 use crate::report::{Outcome, RecordLevels, Report, Tally};
 use crate::store::{StoreError, StoreErrorKind};
-use crate::telemetry::CONSUMER;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
+use crate::telemetry::{CONSUMER, RECORD};
 
 /// The reports of one batch. They make the answer even if a blocking handler keeps the batch from ending.
 #[derive(Clone)]
@@ -155,7 +155,7 @@ fn log(record: &Message, report: &Report, levels: &RecordLevels) {
     macro_rules! line {
         ($level:ident) => {
             $level!(
-                target: "sqs_once::record",
+                target: RECORD,
                 outcome = report.outcome.as_str(),
                 message_id = record.id(),
                 duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),

@@ -1,5 +1,6 @@
 //! Schedules the records of one batch, and answers with their outcomes.
 
+mod alarm;
 mod answer;
 mod claiming;
 mod engine;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::error::Error;
 use std::fmt::{self, Debug};
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::time::SystemTime;
 
@@ -12,10 +12,13 @@ use time::OffsetDateTime;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::error::chain;
+
+use super::output::Output;
 
 /// Writes every event to stdout as one line: a flat object with `timestamp`, `level`, the event's fields, the fields of
 /// the enclosing spans, and `target`. If several fields have the same name, the event's field wins, then the innermost
@@ -73,8 +76,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         line.name("target");
         line.text(metadata.target());
         line.json.extend_from_slice(b"}\n");
-        // Written at once, so that a killed process loses no line. An error here can't be reported anywhere.
-        let _ = io::stdout().lock().write_all(&line.json);
+        // Never fails.
+        let _ = Output.make_writer_for(metadata).write_all(&line.json);
         line.give_back();
     }
 }

@@ -6,6 +6,7 @@
 mod invocation;
 mod json;
 mod metrics;
+mod output;
 #[cfg(feature = "opentelemetry")]
 pub(crate) mod spans;
 
@@ -24,6 +25,11 @@ use invocation::Sampling;
 use json::JsonLines;
 pub use metrics::Metrics;
 pub(crate) use metrics::{BatchMetrics, Meter, Seen};
+use output::Output;
+pub(crate) use output::flush;
+
+/// The target of the line about each record.
+pub(crate) const RECORD: &str = "sqs_once::record";
 
 /// The kind of spans that process messages, for OpenTelemetry. Only the field `otel.kind` can set it; a field without a value
 /// is not logged.
@@ -53,11 +59,12 @@ const QUIET: [(&str, LevelFilter); 5] = [
 pub(crate) fn init() {
     let is_json =
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
+    let text = fmt::layer().with_ansi(false).with_writer(Output);
     match (is_json, sampling()) {
         (true, None) => set_up(JsonLines, levels()),
         (true, Some(sampling)) => set_up(JsonLines, sampling),
-        (false, None) => set_up(fmt::layer().with_ansi(false), levels()),
-        (false, Some(sampling)) => set_up(fmt::layer().with_ansi(false), sampling),
+        (false, None) => set_up(text, levels()),
+        (false, Some(sampling)) => set_up(text, sampling),
     }
 }
 

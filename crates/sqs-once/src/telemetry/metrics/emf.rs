@@ -1,9 +1,9 @@
 //! CloudWatch's embedded metric format: log lines from which CloudWatch creates metrics.
 
-use std::io::{self, Write};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::json;
 
-use serde_json::{Map, Value as Json, json};
-
+use crate::telemetry::output;
 use crate::time::Timestamp;
 
 use super::{BatchMetrics, Value};
@@ -13,46 +13,85 @@ const MOST_VALUES: usize = 100;
 
 /// Writes a batch's metrics to stdout: one line for every hundred records.
 pub(super) fn write(batch: &BatchMetrics, namespace: &str, service: &str, now: Timestamp) {
-    let mut text = String::new();
-    for document in documents(batch, namespace, service, now) {
-        text.push_str(&document.to_string());
-        text.push('\n');
-    }
-    // An error here can't be reported anywhere.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
-}
-
-/// The service is the only dimension, because each value of another dimension would create, and cost, separate metrics.
-fn documents(batch: &BatchMetrics, namespace: &str, service: &str, now: Timestamp) -> Vec<Json> {
-    let mut documents = Vec::new();
+    let mut lines = Vec::new();
     for part in 0.. {
-        let (mut metrics, mut values) = (Vec::new(), Map::new());
-        for (name, value) in &batch.values {
-            let unit = match value {
-                Value::Durations(_) => "Milliseconds",
-                _ => "Count",
-            };
-            let value = match value {
-                Value::Count(count) if part == 0 => Some(json!(count)),
-                Value::Count(_) => None,
-                Value::Each(all) | Value::Durations(all) => {
-                    all.chunks(MOST_VALUES).nth(part).map(|some| json!(some))
-                }
-            };
-            if let Some(value) = value {
-                metrics.push(json!({"Name": name, "Unit": unit}));
-                values.insert((*name).to_owned(), value);
-            }
-        }
-        if metrics.is_empty() {
+        let values: Vec<_> = batch
+            .values
+            .iter()
+            .filter_map(|(name, value)| Some((*name, Values::of(value, part)?)))
+            .collect();
+        if values.is_empty() {
             break;
         }
-        let directive =
-            json!({ "Namespace": namespace, "Dimensions": [["service"]], "Metrics": metrics });
-        let about = json!({ "Timestamp": now.as_millis(), "CloudWatchMetrics": [directive] });
-        values.insert("_aws".to_owned(), about);
-        values.insert("service".to_owned(), service.into());
-        documents.push(Json::Object(values));
+        let document = Document {
+            values,
+            namespace,
+            service,
+            now,
+        };
+        // Can't fail: writing to a `Vec` never fails, and every value is valid JSON.
+        let _ = serde_json::to_writer(&mut lines, &document);
+        lines.push(b'\n');
     }
-    documents
+    output::write(&lines);
+}
+
+/// A metric's values in one document.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum Values<'a> {
+    Count(u64),
+    Each(&'a [f64]),
+    Durations(&'a [f64]),
+}
+
+impl<'a> Values<'a> {
+    fn of(value: &'a Value, part: usize) -> Option<Self> {
+        let chunk = |all: &'a [f64]| all.chunks(MOST_VALUES).nth(part);
+        match value {
+            Value::Count(count) => (part == 0).then_some(Self::Count(*count)),
+            Value::Each(all) => chunk(all).map(Self::Each),
+            Value::Durations(all) => chunk(all).map(Self::Durations),
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        match self {
+            Self::Count(_) | Self::Each(_) => "Count",
+            Self::Durations(_) => "Milliseconds",
+        }
+    }
+}
+
+struct Document<'a> {
+    values: Vec<(&'static str, Values<'a>)>,
+    namespace: &'a str,
+    service: &'a str,
+    now: Timestamp,
+}
+
+impl Serialize for Document<'_> {
+    /// The service is the only dimension, because each value of another dimension would create, and cost, separate
+    /// metrics.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let metrics = self.values.iter();
+        let metrics = metrics.map(|(name, values)| json!({"Name": name, "Unit": values.unit()}));
+        let metrics: Vec<_> = metrics.collect();
+        let directive = json!({
+            "Namespace": self.namespace,
+            "Dimensions": [["service"]],
+            "Metrics": metrics,
+        });
+        let about = json!({
+            "Timestamp": self.now.as_millis(),
+            "CloudWatchMetrics": [directive],
+        });
+        let mut document = serializer.serialize_map(None)?;
+        document.serialize_entry("_aws", &about)?;
+        document.serialize_entry("service", self.service)?;
+        for (name, values) in &self.values {
+            document.serialize_entry(name, values)?;
+        }
+        document.end()
+    }
 }
