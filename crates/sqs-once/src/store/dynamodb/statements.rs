@@ -1,21 +1,27 @@
-//! The statements of a batch. Their texts are created once for each table.
+//! The bodies of batched requests.
+//!
+//! A new message costs two statements, so building them with the SDK's types would take a large part of a batch's CPU
+//! time. They are written as JSON instead. Signing, sending, retrying and reading the answer remain the SDK's.
 
 use std::array;
+use std::fmt::Display;
+use std::io::Write;
 
-use aws_sdk_dynamodb::types::{
-    AttributeValue, BatchStatementRequest, ReturnValuesOnConditionCheckFailure,
-};
+use aws_sdk_dynamodb::config::http::HttpRequest;
 
-use crate::store::{Fence, Settlement, Settling};
+use crate::key::ItemId;
+use crate::store::item::whole_secs;
+use crate::store::{Claim, Fence, Settlement, Settling};
 
 use super::layout::{TableKey, TableLayout};
-use super::table::{COMPLETED, IN_PROGRESS, Table, expiration, number, text};
+use super::table::{COMPLETED, IN_PROGRESS, Table};
 use super::updates::WrittenItem;
 
-/// The maximum number of parameters: two key attributes and all other attributes of an item.
-const PARAMETERS: usize = 9;
+/// A little more than a usual statement with its parameters takes, in bytes.
+const STATEMENT: usize = 640;
 
-/// The texts of a table's statements. There is one text for each combination of optional attributes.
+/// The texts of a table's statements, in JSON. They are created once for each table. There is one text for each
+/// combination of optional attributes.
 #[derive(Clone, Debug)]
 pub(super) struct Texts {
     /// Indexed by whether the item has a lease, a fingerprint, and data.
@@ -35,17 +41,18 @@ impl Texts {
                 .chain(written.map(String::as_str))
                 .chain(optional.map(|(_, name)| name));
             let all: Vec<_> = all.map(|name| format!("'{name}':?")).collect();
-            format!("INSERT INTO \"{table}\" VALUE {{{}}}", all.join(","))
+            let all = all.join(",");
+            in_json(&format!("INSERT INTO \"{table}\" VALUE {{{all}}}"))
         };
         let update = |set: &[&str], only_if: &[&str]| {
             let set: Vec<_> = set.iter().map(|name| format!("SET \"{name}\"=?")).collect();
             let condition = key.names().chain(only_if.iter().copied());
             let condition: Vec<_> = condition.map(|name| format!("\"{name}\"=?")).collect();
-            format!(
+            in_json(&format!(
                 "UPDATE \"{table}\" {} WHERE {}",
                 set.join(" "),
                 condition.join(" AND ")
-            )
+            ))
         };
         Self {
             insert: array::from_fn(|lease| {
@@ -71,69 +78,173 @@ impl Texts {
     }
 }
 
+fn in_json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The statements of one request.
+#[derive(Debug)]
+pub(super) struct Statements {
+    json: Vec<u8>,
+    count: usize,
+}
+
+impl Statements {
+    fn with_room_for(count: usize) -> Self {
+        let mut json = Vec::with_capacity(count * STATEMENT);
+        json.extend_from_slice(b"{\"Statements\":[");
+        Self { json, count: 0 }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the change that gives an empty request these statements.
+    pub(super) fn into_body(mut self) -> impl Fn(&mut HttpRequest) + Send + Sync + 'static {
+        self.json.extend_from_slice(b"]}");
+        let length = self.json.len().to_string();
+        move |request| {
+            // The SDK calls this for each attempt.
+            *request.body_mut() = self.json.clone().into();
+            let headers = request.headers_mut();
+            headers.insert("content-length", length.clone());
+        }
+    }
+
+    /// Adds a statement. `parameters` adds its values.
+    fn add(
+        &mut self,
+        text: &str,
+        returns_item: bool,
+        parameters: impl FnOnce(&mut Parameters<'_>),
+    ) {
+        if self.count > 0 {
+            self.json.push(b',');
+        }
+        self.count += 1;
+        self.json.extend_from_slice(b"{\"Statement\":");
+        self.json.extend_from_slice(text.as_bytes());
+        self.json.extend_from_slice(b",\"Parameters\":");
+        let mut writer = Parameters {
+            json: &mut self.json,
+            separator: b'[',
+        };
+        parameters(&mut writer);
+        let end: &[u8] = match returns_item {
+            true => b"],\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\"}",
+            false => b"]}",
+        };
+        self.json.extend_from_slice(end);
+    }
+}
+
+/// The parameters of one statement.
+struct Parameters<'a> {
+    json: &'a mut Vec<u8>,
+    separator: u8,
+}
+
+impl Parameters<'_> {
+    fn text(&mut self, text: &str) {
+        self.begin(b"{\"S\":");
+        // Writing to a `Vec` can't fail, here and below.
+        let _ = serde_json::to_writer(&mut *self.json, text);
+        self.json.push(b'}');
+    }
+
+    /// Adds text that needs no escapes in JSON.
+    fn plain(&mut self, text: impl Display) {
+        self.begin(b"{\"S\":\"");
+        let _ = write!(self.json, "{text}\"}}");
+    }
+
+    fn number(&mut self, number: u64) {
+        self.begin(b"{\"N\":\"");
+        let _ = write!(self.json, "{number}\"}}");
+    }
+
+    fn key(&mut self, key: &TableKey, id: &ItemId) {
+        if let TableKey::Composite { value, .. } = key {
+            self.text(value);
+        }
+        self.text(id.as_str());
+    }
+
+    fn begin(&mut self, value: &[u8]) {
+        self.json.push(self.separator);
+        self.json.extend_from_slice(value);
+        self.separator = b',';
+    }
+}
+
 impl Table {
-    /// Creates the `INSERT` of a claim, a recording or a commit, for a key without an item.
-    pub(super) fn insert(&self, new: &WrittenItem<'_>) -> BatchStatementRequest {
+    /// Creates the `INSERT` of each claim, for keys without an item.
+    pub(super) fn inserts(&self, claims: &[Claim]) -> Statements {
+        let mut statements = Statements::with_room_for(claims.len());
+        for claim in claims {
+            self.insert(&mut statements, &WrittenItem::from(claim));
+        }
+        statements
+    }
+
+    /// Creates the statement of each settlement. A recording or a commit succeeds only if the key has no item.
+    pub(super) fn settlements(&self, settlements: &[Settlement]) -> Statements {
+        let mut statements = Statements::with_room_for(settlements.len());
+        for settlement in settlements {
+            self.settlement(&mut statements, settlement);
+        }
+        statements
+    }
+
+    /// If the key has an item, a read or a write that returns it follows.
+    fn insert(&self, statements: &mut Statements, new: &WrittenItem<'_>) {
         let [lease, fingerprint, data] = [
             new.lease_until.is_some(),
             new.fingerprint.is_some(),
             new.data.is_some(),
         ]
         .map(usize::from);
-        let mut values = Vec::with_capacity(PARAMETERS);
-        values.extend(self.key.values(new.id));
-        values.extend([
-            text(new.status),
-            expiration(new.expiration),
-            text(new.owner.to_string()),
-            number(Fence::first(new.now).get()),
-        ]);
-        values.extend(new.lease_until.map(|at| number(at.as_millis())));
-        values.extend(new.fingerprint.map(text));
-        values.extend(new.data.map(text));
-        let partiql = &self.texts.insert[lease][fingerprint][data];
-        // If the key has an item, a read or a write that returns it follows.
-        statement(partiql, values, None)
+        let text = &self.texts.insert[lease][fingerprint][data];
+        statements.add(text, false, |parameters| {
+            parameters.key(&self.key, new.id);
+            parameters.plain(new.status);
+            parameters.number(whole_secs(new.expiration).as_secs());
+            parameters.plain(new.owner);
+            parameters.number(Fence::first(new.now).get());
+            if let Some(until) = new.lease_until {
+                parameters.number(until.as_millis());
+            }
+            for text in new.fingerprint.into_iter().chain(new.data) {
+                parameters.text(text);
+            }
+        });
     }
 
-    /// Creates the statement of a settlement. A recording or a commit succeeds only if the key has no item.
-    pub(super) fn settlement(&self, settlement: &Settlement) -> BatchStatementRequest {
-        let mut values = Vec::with_capacity(PARAMETERS);
-        let partiql = match &settlement.settling {
-            Settling::Complete {
-                expiration: until,
-                data,
-            } => {
-                values.extend([text(COMPLETED), expiration(*until)]);
-                values.extend(data.as_deref().map(text));
-                values.extend(self.key.values(&settlement.id));
-                values.push(text(settlement.owner.to_string()));
-                &self.texts.complete[usize::from(data.is_some())]
+    fn settlement(&self, statements: &mut Statements, settlement: &Settlement) {
+        let (id, owner) = (&settlement.id, settlement.owner);
+        match &settlement.settling {
+            Settling::Complete { expiration, data } => {
+                let text = &self.texts.complete[usize::from(data.is_some())];
+                statements.add(text, true, |parameters| {
+                    parameters.plain(COMPLETED);
+                    parameters.number(whole_secs(*expiration).as_secs());
+                    if let Some(data) = data {
+                        parameters.text(data);
+                    }
+                    parameters.key(&self.key, id);
+                    parameters.plain(owner);
+                });
             }
-            Settling::Release => {
-                values.push(number(0));
-                values.extend(self.key.values(&settlement.id));
-                values.extend([text(settlement.owner.to_string()), text(IN_PROGRESS)]);
-                &self.texts.release
-            }
+            Settling::Release => statements.add(&self.texts.release, true, |parameters| {
+                parameters.number(0);
+                parameters.key(&self.key, id);
+                parameters.plain(owner);
+                parameters.plain(IN_PROGRESS);
+            }),
             Settling::Record(recording) | Settling::Commit(recording) => {
-                return self.insert(&WrittenItem::recording(settlement, recording));
+                self.insert(statements, &WrittenItem::recording(settlement, recording));
             }
-        };
-        let shown = ReturnValuesOnConditionCheckFailure::AllOld;
-        statement(partiql, values, Some(shown))
+        }
     }
-}
-
-fn statement(
-    partiql: &str,
-    parameters: Vec<AttributeValue>,
-    shown: Option<ReturnValuesOnConditionCheckFailure>,
-) -> BatchStatementRequest {
-    BatchStatementRequest::builder()
-        .statement(partiql)
-        .set_parameters(Some(parameters))
-        .set_return_values_on_condition_check_failure(shown)
-        .build()
-        .expect("a statement was given")
 }

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::config::{Builder, Config};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{
-    BatchStatementError, BatchStatementErrorCodeEnum, BatchStatementRequest, KeysAndAttributes,
+    BatchStatementError, BatchStatementErrorCodeEnum, KeysAndAttributes,
 };
 use futures_util::future::{join, join_all};
 
@@ -20,8 +20,8 @@ use crate::store::{
 };
 
 use super::errors;
+use super::statements::Statements;
 use super::table::Table;
-use super::updates::WrittenItem;
 
 /// The number of times that a claim or a commit is sent if its refusals contain no item.
 pub(super) const TRIES: usize = 2;
@@ -94,10 +94,7 @@ impl TableClient {
 
     /// Sends an `INSERT` for each claim, and reads the items of keys that already have one.
     async fn insert_batch(&self, claims: &[Claim]) -> Answers<Claimed> {
-        let inserts = claims
-            .iter()
-            .map(|claim| self.table.insert(&WrittenItem::from(claim)));
-        let results = match self.execute(inserts.collect()).await {
+        let results = match self.execute(self.table.inserts(claims)).await {
             Ok(results) => results,
             Err(error) => return vec![Err(error); claims.len()],
         };
@@ -137,8 +134,7 @@ impl TableClient {
 
     /// Sends one statement for each settlement, and an update for a recording or commit whose key already has an item.
     pub(super) async fn settle_batch(&self, settlements: &[Settlement]) -> Answers<Settled> {
-        let statements = settlements.iter().map(|one| self.table.settlement(one));
-        let results = match self.execute(statements.collect()).await {
+        let results = match self.execute(self.table.settlements(settlements)).await {
             Ok(results) => results,
             Err(error) => return vec![Err(error); settlements.len()],
         };
@@ -262,18 +258,16 @@ impl TableClient {
     }
 
     /// Runs up to 25 statements and returns their results in the same order.
-    async fn execute(
-        &self,
-        statements: Vec<BatchStatementRequest>,
-    ) -> Result<Vec<StatementResult>, StoreError> {
-        if statements.is_empty() {
+    async fn execute(&self, statements: Statements) -> Result<Vec<StatementResult>, StoreError> {
+        let count = statements.count();
+        if count == 0 {
             return Ok(Vec::new());
         }
-        let count = statements.len();
         let answer = self
             .client
             .batch_execute_statement()
-            .set_statements(Some(statements))
+            .customize()
+            .mutate_request(statements.into_body())
             .send()
             .await
             .map_err(errors::request)?;
