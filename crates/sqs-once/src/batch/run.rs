@@ -16,9 +16,8 @@ use tracing::{Instrument, debug_span};
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{Done, PrepareError, RecordParts, Running, Work};
-use crate::idempotency::{Admission, Deadline};
+use crate::idempotency::{Admission, Deadline, Owners};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
-use crate::record::CorrelationId;
 use crate::report::{Outcome, Report};
 use crate::store::{Claim, Fence, OpenTransaction};
 
@@ -94,7 +93,7 @@ struct Finished {
 
 enum Event {
     Deadline,
-    /// The records of a handler call that has ended.
+    /// The records of handler calls that have ended.
     Finished(Vec<Finished>),
     Moved(usize, Report),
     Admitted(Admissions),
@@ -110,6 +109,7 @@ pub(super) struct Run<'a> {
     /// The single call of a batch handler.
     together: Option<Together<'a>>,
     records: Vec<RecordState>,
+    owners: Owners,
     /// The first record of the batch with each key.
     leaders: HashMap<ItemId, usize>,
     claimer: Claimer<'a>,
@@ -147,6 +147,7 @@ impl<'a> Run<'a> {
             },
             together,
             records: vec![RecordState::default(); messages.len()],
+            owners: engine.idempotency.owners(),
             leaders: HashMap::new(),
             claimer: Claimer::new(engine, ledger, claims_until.unwrap_or(deadline.cancel_at)),
             startable: VecDeque::new(),
@@ -205,7 +206,7 @@ impl<'a> Run<'a> {
             () = &mut self.cancel, if !self.stopped => Event::Deadline,
             // Polled before the handlers, because handlers that never wait would starve it.
             answered = self.settler.next() => Event::Settled(answered),
-            Some(finished) = self.calls.next() => Event::Finished(finished),
+            Some(finished) = ended(&mut self.calls) => Event::Finished(finished),
             hooked = self.hooks.next() => Event::Hooked(hooked),
             (record, report) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
@@ -263,8 +264,9 @@ impl<'a> Run<'a> {
         let prepared = span
             .in_scope(|| caught(prepare))
             .unwrap_or_else(|_| Err(PrepareError::Panic));
-        let correlation_id = message.correlation_id().map(CorrelationId::as_str);
-        span.record("correlation_id", correlation_id);
+        if let Some(correlation_id) = message.correlation_id() {
+            span.record("correlation_id", correlation_id.as_str());
+        }
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(PrepareError::Ignored(reason)) => {
@@ -315,7 +317,12 @@ impl<'a> Run<'a> {
             record,
             key,
             other_id,
-            claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
+            claim: idempotency.new_claim(
+                self.owners.next(),
+                item,
+                fingerprint,
+                self.deadline.lease_until,
+            ),
             work,
             transaction: None,
             tries: 0,
@@ -454,6 +461,18 @@ impl<'a> Run<'a> {
         }
         self.return_rest(Failure::NOT_STARTED);
     }
+}
+
+/// Waits until a call has ended. Returns the records of all calls that have ended by then, so that the loop does not turn
+/// once for each of them.
+async fn ended(
+    calls: &mut FuturesUnordered<BoxFuture<'_, Vec<Finished>>>,
+) -> Option<Vec<Finished>> {
+    let mut finished = calls.next().await?;
+    while let Some(Some(more)) = calls.next().now_or_never() {
+        finished.extend(more);
+    }
+    Some(finished)
 }
 
 async fn timed<T>(ledger: &Ledger, call: impl Future<Output = T>) -> T {

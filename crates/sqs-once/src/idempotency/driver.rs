@@ -110,14 +110,30 @@ pub(crate) enum Conclusion {
     },
 }
 
+/// New owners for the claims of one batch: a random number and its successors. The operating system's generator takes a
+/// system call, which would be a noticeable part of a record's CPU time.
+pub(crate) struct Owners(u128);
+
+impl Owners {
+    pub(crate) fn next(&mut self) -> Owner {
+        self.0 = self.0.wrapping_add(1);
+        Owner::from_bits(self.0)
+    }
+}
+
 impl Driver {
+    pub(crate) fn owners(&self) -> Owners {
+        Owners(self.random.bits())
+    }
+
     pub(crate) fn deadline(&self, ends_at: Timestamp) -> Deadline {
         Deadline::new(ends_at, self.clock.now(), self.margins)
     }
 
-    /// Creates a claim by a new owner, whose lease ends at `lease_until`.
+    /// Creates a claim whose lease ends at `lease_until`.
     pub(crate) fn new_claim(
         &self,
+        owner: Owner,
         id: ItemId,
         fingerprint: Option<Fingerprint>,
         lease_until: Timestamp,
@@ -125,7 +141,7 @@ impl Driver {
         let now = self.clock.now();
         Claim {
             id,
-            owner: Owner::from_bits(self.random.bits()),
+            owner,
             now,
             lease_until,
             // At or after the end of the lease, because the table may delete the item once it has expired.

@@ -17,7 +17,9 @@ pub use cache::Cache;
 pub(crate) use deadline::Deadline;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
-pub(crate) use driver::{CommitsWith, Conclusion, Driver, PendingSettlement, TRIES, contended};
+pub(crate) use driver::{
+    CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, contended,
+};
 #[doc(hidden)]
 pub use protocol::Effect;
 pub use protocol::{

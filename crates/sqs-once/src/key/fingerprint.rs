@@ -36,9 +36,13 @@ impl Fingerprint {
     /// Returns the fingerprint of a message body.
     pub fn from_body(body: &str) -> Self {
         let mut hash = Sha256::new();
-        match serde_json::from_str::<&RawValue>(body) {
-            Ok(json) => canonical(json.get(), 0, &mut hash),
-            Err(_) => hash.update(body.as_bytes()),
+        // Most bodies are an object, which is valid JSON if its fields can be read.
+        match serde_json::from_str(body) {
+            Ok(fields) => object(fields, 0, &mut hash),
+            Err(_) => match serde_json::from_str::<&RawValue>(body) {
+                Ok(json) => canonical(json.get(), 0, &mut hash),
+                Err(_) => hash.update(body.as_bytes()),
+            },
         }
         Self(HexDigest::end(hash).as_str().into())
     }
@@ -75,6 +79,8 @@ impl fmt::Display for Fingerprint {
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
+type Fields<'a> = BTreeMap<Text<'a>, &'a RawValue>;
+
 /// Values below this depth are hashed unchanged, because each level is parsed again and uses the stack.
 const MAX_DEPTH: usize = 16;
 
@@ -84,13 +90,8 @@ fn canonical(json: &str, depth: usize, hash: &mut Sha256) {
     match json.as_bytes().first() {
         _ if depth == MAX_DEPTH => {}
         Some(b'{') => {
-            if let Ok(fields) = serde_json::from_str::<BTreeMap<Text<'_>, &RawValue>>(json) {
-                hash.update(b"{");
-                for (Text(name), value) in fields {
-                    text(&name, hash);
-                    canonical(value.get(), depth + 1, hash);
-                }
-                return hash.update(b"}");
+            if let Ok(fields) = serde_json::from_str(json) {
+                return object(fields, depth, hash);
             }
         }
         Some(b'[') => {
@@ -112,6 +113,15 @@ fn canonical(json: &str, depth: usize, hash: &mut Sha256) {
     hash.update(b"=");
     hash.update((json.len() as u64).to_be_bytes());
     hash.update(json.as_bytes());
+}
+
+fn object(fields: Fields<'_>, depth: usize, hash: &mut Sha256) {
+    hash.update(b"{");
+    for (Text(name), value) in fields {
+        text(&name, hash);
+        canonical(value.get(), depth + 1, hash);
+    }
+    hash.update(b"}");
 }
 
 fn text(text: &str, hash: &mut Sha256) {

@@ -33,7 +33,12 @@ impl<'a> KeyedWork<'a> {
             driver,
             deadline,
             other_id: driver.other_id(key, &id, fingerprint.as_ref())?,
-            claim: driver.new_claim(id, fingerprint, deadline.lease_until),
+            claim: driver.new_claim(
+                driver.owners().next(),
+                id,
+                fingerprint,
+                deadline.lease_until,
+            ),
         })
     }
 

@@ -194,7 +194,12 @@ impl Bench {
     async fn claimed(&self, key: &BusinessKey) -> Result<(Claim, Item), ConfigError> {
         let driver = self.consumer.driver().await?;
         let lease_until = driver.deadline(self.ends_at()).lease_until;
-        let claim = driver.new_claim(item_id(driver, key), None, lease_until);
+        let claim = driver.new_claim(
+            driver.owners().next(),
+            item_id(driver, key),
+            None,
+            lease_until,
+        );
         let existing = self.store.memory().get(&claim.id);
         let item = claim.write(existing.as_ref());
         Ok((claim, item))
