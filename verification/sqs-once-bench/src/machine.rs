@@ -1,7 +1,12 @@
 //! Figures about threads and processes. Only Linux has them: on other systems everything builds, but the benchmark
 //! refuses to start.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use anyhow::{Context, Result};
 
 /// Whether the benchmark runs on this system.
 pub const IS_SUPPORTED: bool = cfg!(target_os = "linux");
@@ -77,4 +82,59 @@ pub fn processors() -> String {
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map_or("unknown processor", |(_, name)| name.trim());
     format!("{} × {name}", cores())
+}
+
+/// The period of quotas in microseconds. Lambda's own is not documented.
+const PERIOD: u64 = 20_000;
+
+/// A limit of the CPU time of processes, by a control group. It needs root, and a `cpu` controller.
+#[derive(Debug)]
+pub struct Quota(PathBuf);
+
+impl Quota {
+    /// Creates a quota: a share of one core.
+    pub fn new(share: f64) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let root = Path::new("/sys/fs/cgroup");
+        let is_unified = root.join("cgroup.controllers").exists();
+        let parent = if is_unified {
+            root.to_owned()
+        } else {
+            root.join("cpu")
+        };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let group = parent.join(format!("sqs-once-bench-{}-{number}", std::process::id()));
+        let limited = || {
+            let micros = (share * PERIOD as f64).round() as u64;
+            if is_unified {
+                fs::write(root.join("cgroup.subtree_control"), "+cpu")?;
+            }
+            fs::create_dir(&group)?;
+            if is_unified {
+                return fs::write(group.join("cpu.max"), format!("{micros} {PERIOD}"));
+            }
+            fs::write(group.join("cpu.cfs_period_us"), PERIOD.to_string())?;
+            fs::write(group.join("cpu.cfs_quota_us"), micros.to_string())
+        };
+        limited().with_context(|| {
+            format!(
+                "NOT MEASURED: this machine allows no CPU quota ({})",
+                group.display()
+            )
+        })?;
+        Ok(Self(group))
+    }
+
+    /// Puts a process under the quota.
+    pub fn limit(&self, process: u32) -> Result<()> {
+        fs::write(self.0.join("cgroup.procs"), process.to_string())
+            .context("NOT MEASURED: the process can't be put under a CPU quota")
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // Fails while a process of the group has not ended. An empty group has no effect.
+        let _ = fs::remove_dir(&self.0);
+    }
 }

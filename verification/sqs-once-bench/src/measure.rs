@@ -2,6 +2,7 @@
 //! all of them equally.
 
 use std::collections::BTreeMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
@@ -54,6 +55,19 @@ pub struct Cell {
     pub table_late_us: f64,
 }
 
+/// A contender's cold starts.
+#[derive(Clone, Debug, Serialize)]
+pub struct ColdStart {
+    /// The contender's name.
+    pub contender: &'static str,
+    /// The name of the share of a core that the process got; `None` for whole cores.
+    pub share: Option<&'static str>,
+    /// The time from the process's start to its first answer, in milliseconds.
+    pub latency_ms: Spread,
+    /// The CPU time of the process until that answer, in milliseconds.
+    pub cpu_ms: Option<Spread>,
+}
+
 /// The median, minimum and maximum of some values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
@@ -91,9 +105,13 @@ pub fn measure(
     let pairs = shapes.iter().flat_map(|shape| {
         those(contenders, shape).map(|(contender, _)| Plan::new(contender, rounds, Duration::ZERO))
     });
-    let cold = millis(TURN) as u64 * (rounds * contenders.len()) as u64;
+    let shares = Shape::cold_starts();
+    let cold = rounds * contenders.len() * shares.len();
+    let cold = millis(TURN) as u64 * cold as u64;
     progress.set_length(cold + pairs.map(|plan| plan.whole()).sum::<u64>());
-    cold_starts(contenders, rounds, &table, &mut results, progress);
+    for shape in &shares {
+        cold_starts(contenders, shape, rounds, &table, &mut results, progress);
+    }
     // The time per record in the last batch of new keys.
     let mut per_record = BTreeMap::new();
     for shape in shapes {
@@ -107,6 +125,7 @@ pub fn measure(
             progress.set_message(format!("{}: warming up {}", shape.name, contender.title));
             let expected: Option<Duration> = per_record.get(contender.name).copied();
             let expected = expected.unwrap_or_default() * u32::try_from(shape.records).unwrap_or(1);
+            let expected = expected.div_f64(shape.share.map_or(1.0, |share| share.cores));
             let unknown = Plan::new(contender, rounds, Duration::ZERO);
             if expected > LONGEST {
                 results.skip(contender, shape, expected);
@@ -189,36 +208,43 @@ impl Plan {
 /// Measures the time from the start of the process to its first answer.
 fn cold_starts(
     contenders: &[(Contender, Program)],
+    shape: &Shape,
     rounds: usize,
     table: &Table,
     results: &mut Results,
     progress: &ProgressBar,
 ) {
-    let shape = Shape::cold();
     let mut orders = Orders::default();
     let mut times: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for round in 1..=rounds {
         for (contender, program) in contenders {
             progress.set_message(format!("cold start {round} of {}", contender.title));
             progress.inc(millis(TURN) as u64);
+            if !shape.is_for(contender) {
+                continue;
+            }
             let (event, _) = orders.event(&[], shape.records);
-            let started = Process::start(contender, program, &shape, &table.endpoint());
+            let started = Process::start(contender, program, shape, &table.endpoint());
             match started.and_then(|mut process| process.first_answer(&event)) {
                 Ok((took, cpu)) => {
                     let (times, cpus) = times.entry(contender.name).or_default();
                     times.push(millis(took));
                     cpus.extend(cpu.map(millis));
                 }
-                Err(error) => results.fail(contender, &shape, &error),
+                Err(error) => results.fail(contender, shape, &error),
             }
         }
     }
-    for (contender, (times, cpus)) in times {
-        let latency_ms = Spread::of(times).map(|spread| (contender, spread));
-        let cpu_ms = Spread::of(cpus).map(|spread| (contender, spread));
-        results.cold_ms.extend(latency_ms);
-        results.cold_cpu_ms.extend(cpu_ms);
-    }
+    results
+        .cold_starts
+        .extend(times.into_iter().filter_map(|(contender, (times, cpus))| {
+            Some(ColdStart {
+                contender,
+                share: shape.share.map(|share| share.name),
+                latency_ms: Spread::of(times)?,
+                cpu_ms: Spread::of(cpus),
+            })
+        }));
 }
 
 /// A contender's turns for a shape.
@@ -292,7 +318,8 @@ impl<'a> Turns<'a> {
         self.process.wait_until_idle()?;
         let (counts, cpu) = (table.counts(), self.process.cpu());
         let mut latencies = Vec::with_capacity(self.batches);
-        for _ in 0..self.batches {
+        for batch in 0..self.batches {
+            self.rest(batch);
             let (fresh, copies) = (self.shape.fresh(), self.shape.copies);
             let event = self.orders.batch(&self.known, fresh, copies);
             self.event_bytes = event.len();
@@ -320,6 +347,15 @@ impl<'a> Turns<'a> {
         self.counts.cpu += counts.cpu;
         self.counts.late += counts.late;
         Ok(())
+    }
+
+    /// Lets a process on a share of a core rest before a batch, as between two events of a queue that is not full.
+    /// Otherwise its latency would only be its CPU time divided by its share. The pauses differ, so that batches begin at
+    /// every point of a period of the quota.
+    fn rest(&self, batch: usize) {
+        if self.shape.share.is_some() {
+            thread::sleep(Duration::from_millis(20 + (7 * batch as u64) % 20));
+        }
     }
 
     fn end(self, table: &Table) -> Result<Cell> {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::contender::{self, Contender, Program};
 use crate::contract;
-use crate::machine;
+use crate::machine::{self, Quota};
 use crate::runtime_api::RuntimeApi;
 use crate::shape::Shape;
 
@@ -30,6 +30,8 @@ pub struct Process {
     runtime_api: RuntimeApi,
     stderr: PathBuf,
     started: Instant,
+    /// Dropped after the process has ended.
+    quota: Option<Quota>,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +53,11 @@ impl Process {
     ) -> Result<Self> {
         let failed = || format!("{} can't be started", contender.name);
         let runtime_api = RuntimeApi::start().with_context(failed)?;
+        let quota = shape
+            .share
+            .map(|share| Quota::new(share.cores))
+            .transpose()?;
+        let memory_mb = shape.share.map_or(1769, |share| share.memory_mb);
         let stderr = contender::workspace()?.join(format!("{}.stderr", contender.name));
         let mut command = Command::new(&program.path);
         command.args(&program.args);
@@ -66,7 +73,7 @@ impl Process {
             .env("AWS_LAMBDA_RUNTIME_API", runtime_api.address())
             .env("AWS_LAMBDA_FUNCTION_NAME", "bench")
             .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
-            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1769")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory_mb.to_string())
             .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
             .env("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
             .env("AWS_REGION", "eu-central-1")
@@ -97,13 +104,18 @@ impl Process {
             command.env("SSL_CERT_FILE", ROOTS);
         }
         let started = Instant::now();
-        Ok(Self {
+        let process = Self {
             contender: contender.name,
             child: command.spawn().with_context(failed)?,
             runtime_api,
             stderr,
             started,
-        })
+            quota,
+        };
+        if let Some(quota) = &process.quota {
+            quota.limit(process.child.id())?;
+        }
+        Ok(process)
     }
 
     /// Makes the contender handle an event, and returns its latency.

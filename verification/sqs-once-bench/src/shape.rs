@@ -25,6 +25,8 @@ pub struct Shape {
     pub concurrency: Option<usize>,
     /// The latency of each statement of a batch, in addition to the table's latency.
     pub statement: Duration,
+    /// The share of a core that the process gets, if it is limited.
+    pub share: Option<Share>,
     /// The names of the contenders to measure; all if empty.
     contenders: &'static [&'static str],
 }
@@ -38,13 +40,47 @@ pub enum Part {
     Growth,
     /// How the comparison changes if statements take time on the real service.
     Statements,
+    /// The comparison on functions with little memory, which get a share of a core.
+    Shares,
 }
+
+/// A share of a core, as Lambda gives it to a function with little memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// Its name in results.
+    pub name: &'static str,
+    /// The share.
+    pub cores: f64,
+    /// The function's memory, in MB.
+    pub memory_mb: u32,
+}
+
+/// The measured shares. Lambda gives a function with 1769 MB one core, and others in proportion.
+pub const SHARES: [Share; 3] = [
+    Share {
+        name: "0.07 of a core",
+        cores: 0.07,
+        memory_mb: 128,
+    },
+    Share {
+        name: "0.145 of a core",
+        cores: 0.145,
+        memory_mb: 256,
+    },
+    Share {
+        name: "0.29 of a core",
+        cores: 0.29,
+        memory_mb: 512,
+    },
+];
 
 /// The contenders whose growth is measured at every size.
 pub const GROWING: [&str; 3] = [LIMIT, PROTOTYPE, OURS];
 /// The contenders that statements affect, and contenders to compare them with.
 pub const WITH_STATEMENTS: [&str; 6] =
     [LIMIT, PROTOTYPE, OURS, OURS_SINGLE, BY_HAND_50, BY_HAND_10];
+/// The contenders on a share of a core.
+pub const WITH_SHARES: [&str; 6] = [LIMIT, PROTOTYPE, OURS, BY_HAND_10, "typescript", "python-6"];
 /// The contenders with a cache of completed keys.
 const WITH_CACHE: [&str; 4] = [OURS, "typescript", "python-6", "python-1"];
 
@@ -56,6 +92,22 @@ const STATEMENTS: [(&str, usize, u64); 6] = [
     ("10 new, 1 ms a statement", 10, 1000),
     ("100 new, 1 ms a statement", 100, 1000),
     ("1000 new, 1 ms a statement", 1000, 1000),
+];
+
+/// The batches that are measured on each share, in the order of [`SHARES`]: their names and sizes.
+const SHARED: [[(&str, usize); 2]; 3] = [
+    [
+        ("0.07 of a core, 10 new", 10),
+        ("0.07 of a core, 100 new", 100),
+    ],
+    [
+        ("0.145 of a core, 10 new", 10),
+        ("0.145 of a core, 100 new", 100),
+    ],
+    [
+        ("0.29 of a core, 10 new", 10),
+        ("0.29 of a core, 100 new", 100),
+    ],
 ];
 
 impl Shape {
@@ -108,7 +160,26 @@ impl Shape {
             contenders: &WITH_STATEMENTS,
             ..new(name, records)
         }));
+        for (share, batches) in SHARES.into_iter().zip(SHARED) {
+            all.extend(batches.map(|(name, records)| Self {
+                part: Part::Shares,
+                share: Some(share),
+                contenders: &WITH_SHARES,
+                ..new(name, records)
+            }));
+        }
         all
+    }
+
+    /// The batch whose first answer ends the cold start, on a whole core and on each share.
+    pub fn cold_starts() -> Vec<Self> {
+        let on = |share| Self {
+            share,
+            contenders: if share.is_some() { &WITH_SHARES } else { &[] },
+            ..Self::cold()
+        };
+        let shares = SHARES.into_iter().map(Some);
+        std::iter::once(None).chain(shares).map(on).collect()
     }
 
     /// The batch whose first answer ends the cold start.
@@ -135,6 +206,7 @@ impl Shape {
             handler_ms: 0,
             concurrency: None,
             statement: Duration::ZERO,
+            share: None,
             contenders: &[],
         }
     }
@@ -149,9 +221,10 @@ impl Shape {
         (self.records - self.duplicates) / self.copies
     }
 
-    /// Whether the batch has only new keys, at the table's own latency. Such batches are points of the plots.
+    /// Whether the batch has only new keys, at the table's own latency, on whole cores. Such batches are points of the
+    /// plots.
     pub fn is_plotted(&self) -> bool {
-        self.part != Part::Statements
+        matches!(self.part, Part::Comparison | Part::Growth)
             && (self.duplicates, self.copies, self.handler_ms) == (0, 1, 0)
     }
 

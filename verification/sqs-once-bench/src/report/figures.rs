@@ -5,8 +5,8 @@ use super::goals::goals;
 use super::growth::{self, growth};
 use super::{Results, short};
 use crate::contender::{BY_HAND_10, Contender, LIMIT, OURS, OURS_SINGLE, PROTOTYPE};
-use crate::measure::Cell;
-use crate::shape::{Part, Shape, WITH_STATEMENTS};
+use crate::measure::{Cell, Spread};
+use crate::shape::{Part, SHARES, Shape, WITH_SHARES, WITH_STATEMENTS};
 
 const NEW: [&str; 5] = ["1 new", "10 new", "100 new", "1000 new", "10000 new"];
 const MEMORY: [&str; 3] = ["1 new", "1000 new", "10000 new"];
@@ -38,6 +38,7 @@ const NONE: &str = "–";
 pub(super) fn figures(results: &Results) -> String {
     let parts = [
         origin(results),
+        shares(results),
         aims(results),
         comparison(results),
         cold_starts(results),
@@ -83,6 +84,40 @@ fn aims(results: &Results) -> String {
     format!("\n### Aims\n\n{table}")
 }
 
+/// A row for each contender, and a column for each share.
+fn shares(results: &Results) -> String {
+    let part = |title: &str, latency: &dyn Fn(&str, &str) -> Option<Spread>| {
+        let rows = Contender::named(&WITH_SHARES).map(|contender| {
+            let cells = SHARES.map(|share| {
+                let latency = latency(contender.name, share.name);
+                latency.map_or_else(|| NONE.to_owned(), |latency| short(latency.median))
+            });
+            std::iter::once(contender.title.to_owned()).chain(cells)
+        });
+        let [few, more, most] = SHARES.map(|share| share.name);
+        format!("\n{title}:\n\n{}", table(&["", few, more, most], rows))
+    };
+    let batch = |records: usize| {
+        move |contender: &str, share: &str| {
+            let cell = results.cell(contender, &format!("{share}, {records} new"))?;
+            Some(cell.latency_ms)
+        }
+    };
+    let cold = |contender: &str, share: &str| {
+        let start = results.cold_start(contender, Some(share))?;
+        Some(start.latency_ms)
+    };
+    [
+        "\n### Functions with little memory\n\nLambda gives a function with 128, 256 or 512 MB about 0.07, 0.145 or \
+         0.29 of a core. The kernel limits each process to that share, in periods of 20 ms. Latency in ms.\n"
+            .to_owned(),
+        part("A batch of 10 new keys", &batch(10)),
+        part("A batch of 100 new keys", &batch(100)),
+        part("A cold start with 10 new keys", &cold),
+    ]
+    .concat()
+}
+
 fn comparison(results: &Results) -> String {
     let latency = |cell: &Cell| short(cell.latency_ms.median);
     let cpu = |cell: &Cell| short(cell.cpu_us.median);
@@ -107,10 +142,12 @@ fn comparison(results: &Results) -> String {
 
 fn cold_starts(results: &Results) -> String {
     let rows = Contender::named(&SHOWN).filter_map(|contender| {
-        let latency = results.cold_ms.get(contender.name)?;
-        let cpu = results.cold_cpu_ms.get(contender.name);
-        let cpu = cpu.map_or_else(String::new, |cpu| short(cpu.median));
-        Some([contender.title.to_owned(), short(latency.median), cpu])
+        let start = results.cold_start(contender.name, None)?;
+        let cpu = start
+            .cpu_ms
+            .map_or_else(String::new, |cpu| short(cpu.median));
+        let latency = short(start.latency_ms.median);
+        Some([contender.title.to_owned(), latency, cpu])
     });
     format!(
         "\n### Cold start\n\nFrom the start of the process to its first answer, for 10 new keys.\n\n{}",

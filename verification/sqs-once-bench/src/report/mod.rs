@@ -8,7 +8,6 @@ mod markdown;
 mod plot;
 mod terminal;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Error;
@@ -20,7 +19,7 @@ pub use terminal::text;
 
 use crate::contender::Contender;
 use crate::machine;
-use crate::measure::{Cell, Spread};
+use crate::measure::{Cell, ColdStart};
 use crate::shape::Shape;
 use crate::table::LATENCY;
 use crate::units::Consumption;
@@ -49,10 +48,8 @@ pub struct Results {
     pub rounds: usize,
     /// The results.
     pub cells: Vec<Cell>,
-    /// The time from a process's start to its first answer for 10 new keys, in milliseconds.
-    pub cold_ms: BTreeMap<&'static str, Spread>,
-    /// The CPU time of the process until that answer, in milliseconds.
-    pub cold_cpu_ms: BTreeMap<&'static str, Spread>,
+    /// Cold starts: from a process's start to its first answer, for 10 new keys.
+    pub cold_starts: Vec<ColdStart>,
     /// What each kind of record consumes with sqs-once.
     pub consumptions: Vec<Consumption>,
     /// Measurements that were skipped because they would take too long.
@@ -86,8 +83,7 @@ impl Results {
             statement_latency_us: LATENCY.statement.as_micros(),
             rounds,
             cells: Vec::new(),
-            cold_ms: BTreeMap::new(),
-            cold_cpu_ms: BTreeMap::new(),
+            cold_starts: Vec::new(),
             consumptions: Vec::new(),
             skipped: Vec::new(),
             failures: Vec::new(),
@@ -150,6 +146,11 @@ impl Results {
     fn cell(&self, contender: &str, shape: &str) -> Option<&Cell> {
         let mut cells = self.cells.iter();
         cells.find(|cell| cell.contender == contender && cell.shape == shape)
+    }
+
+    fn cold_start(&self, contender: &str, share: Option<&str>) -> Option<&ColdStart> {
+        let mut all = self.cold_starts.iter();
+        all.find(|one| one.contender == contender && one.share == share)
     }
 
     /// The results of a shape, in the contenders' order, each with its title.

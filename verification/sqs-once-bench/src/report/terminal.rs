@@ -47,12 +47,21 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
             row(text, title, cells)?;
         }
     }
-    if !results.cold_ms.is_empty() {
-        writeln!(text, "\ncold start, 10 new: process start to first answer")?;
-    }
-    for contender in Contender::all() {
-        if let Some(spread) = results.cold_ms.get(contender.name) {
-            let cpu = results.cold_cpu_ms.get(contender.name);
+    for shape in Shape::cold_starts() {
+        let share = shape.share.map(|share| share.name);
+        let mut starts = results.cold_starts.iter().filter(|one| one.share == share);
+        if starts.next().is_some() {
+            let on = share.unwrap_or("whole cores");
+            writeln!(
+                text,
+                "\ncold start, 10 new, {on}: process start to first answer"
+            )?;
+        }
+        for contender in Contender::all() {
+            let Some(start) = results.cold_start(contender.name, share) else {
+                continue;
+            };
+            let (spread, cpu) = (start.latency_ms, start.cpu_ms);
             writeln!(
                 text,
                 "{:<36} {:>9} ({} – {}) ms, {} ms CPU",
