@@ -56,6 +56,11 @@ struct Digits;
 
 impl Decode<u64> for Digits {
     fn decode(&self, body: &str, message: &Message) -> Result<u64, DecodeError> {
+        // Its debug form names the message and shows no body.
+        assert_eq!(
+            format!("{message:?}"),
+            format!("Message {{ id: {:?}, .. }}", message.id())
+        );
         let radix = message.attribute("radix").unwrap_or("16");
         let radix = radix.parse().unwrap();
         u64::from_str_radix(body, radix).map_err(|_| DecodeError::other("they are no digits"))

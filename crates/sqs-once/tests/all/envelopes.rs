@@ -1,8 +1,8 @@
 //! The envelopes of SNS, EventBridge and S3: metadata, reasons and keys. The fuzzing of `envelope` checks the payloads.
 
 use serde_json::{Value, json};
-use sqs_once::body::{Auto, EventBridge, S3, Sns};
-use sqs_once::extract::EventBridgeMeta;
+use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, S3, Sns};
+use sqs_once::extract::{EventBridgeMeta, Message};
 use sqs_once::key::{EventBridgeId, JsonPointer, MessageAttribute, S3EventId, SnsMessageId};
 
 use crate::support::envelope_bench::{
@@ -230,6 +230,49 @@ async fn an_s3_event_without_a_sequencer_has_no_key_of_its_own() {
 
 /// A forwarder added a tenant to the message, with another tenant in its body.
 #[tokio::test(start_paused = true)]
+async fn auto_opens_what_has_every_mark_of_an_envelope_and_takes_all_else_as_the_payload() {
+    let sqs = json!({ "Records": [{ "eventSource": "aws:sqs", "s3": {} }] });
+    let without_s3 = json!({ "Records": [{ "eventSource": "aws:s3" }] });
+    let without_topic = json!({ "Type": "Notification", "Message": "m" });
+    let without_type = json!({ "TopicArn": "arn:aws:sns:eu-central-1:1:t", "Message": "m" });
+    let text = "text";
+    let without_detail = json!({
+        "id": text, "detail-type": text, "source": text, "account": text, "region": text, "detail": text,
+    });
+    let only_detail = json!({ "detail": {} });
+    let payloads = [
+        sqs,
+        without_s3,
+        without_topic,
+        without_type,
+        without_detail,
+        only_detail,
+    ];
+    let test_event = r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"b"}"#;
+    let notification = s3(&json!({ "key": "a" }));
+
+    let opening = envelope_bench(Auto, whole);
+    let ends = opening.ends(&payloads.each_ref().map(json_body)).await;
+    assert_eq!(names(&ends), ["processed"; 6]);
+    let given = opening.given().into_iter();
+    let given = given.map(|(content, sns, event, s3)| {
+        assert!(
+            sns.is_none() && event.is_none() && s3.is_none(),
+            "{content}"
+        );
+        content
+    });
+    assert!(given.eq(payloads.iter().map(Value::to_string)));
+
+    let ends = opening
+        .ends(&[json_body(&notification), body(test_event)])
+        .await;
+    assert_eq!(names(&ends), ["processed", "ignored"]);
+    let (_, _, _, object) = &opening.given()[0];
+    assert_eq!(object.as_ref().unwrap().key, "a");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_that_contradicts_an_attribute_of_its_message_is_terminal_and_takes_nobodys_key() {
     let [tenant, order] = ["tenant", "order-id"].map(MessageAttribute::new);
     let opening = envelope_bench(Sns, (tenant, order));
@@ -245,6 +288,24 @@ async fn a_body_that_contradicts_an_attribute_of_its_message_is_terminal_and_tak
     let why = "the message's envelope can't be opened: its attribute \"tenant\" has another value than the message's own";
     let expected = [("terminal", why), ("terminal", why), ("processed", "")];
     assert_eq!(told(&ends), expected);
+}
+
+/// Gives an attribute two values.
+struct Contradictory;
+
+impl Envelope for Contradictory {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+        let opened = Opened::new(content).with_attribute("tenant", "victim");
+        Ok(opened.with_attribute("tenant", "attacker"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_envelope_that_contradicts_itself_inside_another_is_terminal() {
+    let opening = envelope_bench((Sns, Contradictory), MessageAttribute::new("tenant"));
+    let ends = opening.ends(&[body(&publication("n-1", "{}"))]).await;
+    let why = "the message's envelope can't be opened: it gives an attribute two values";
+    assert_eq!(told(&ends), [("terminal", why)]);
 }
 
 #[tokio::test(start_paused = true)]

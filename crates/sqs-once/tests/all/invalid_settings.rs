@@ -5,11 +5,17 @@ use std::time::Duration;
 use crate::support::{Bench, DLQ, Order, SECOND};
 use sqs_once::key::{JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace};
 use sqs_once::policy::{Backoff, Cache, Mode, PayloadMismatch};
-use sqs_once::{Consumer, HandlerError, Idempotency, MemoryStore, Writes, consumer};
+use sqs_once::{Batch, Consumer, HandlerError, Idempotency, MemoryStore, Writes, consumer};
 
 fn with_key(key: impl KeyExtractor<Order>) -> Consumer {
     let consumer = consumer::<Order>().key(key).handler(async |_: Order| {});
     Bench::new().consumer(consumer)
+}
+
+/// A batch handler with a key that can't be read.
+fn with_batch_key() -> Consumer {
+    let consumer = consumer::<Order>().key(JsonPointer::new("id"));
+    Bench::new().consumer(consumer.batch_handler(async |all: Batch<Order>| all.all_succeeded()))
 }
 
 fn plain() -> Consumer {
@@ -99,6 +105,7 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
         (slash, with_key(JsonPointer::new("id"))),
         (tilde, with_key(JsonPointer::new("/a~"))),
         (inner_tilde, with_key(JsonPointer::new("/a~2b"))),
+        (slash, with_batch_key()),
         (parse, with_key(JmesPath::new("order."))),
         (
             "Call to undefined function powertools_json",

@@ -119,7 +119,11 @@ fn a_batch_is_one_document_that_says_what_became_of_its_records() {
     assert!(first["StoreRequests"].as_u64().unwrap() >= 2, "{first}");
     assert_eq!(first["HandlerDuration"].as_array().unwrap().len(), 3);
     assert_eq!(first["BatchDuration"].as_array().unwrap().len(), 1);
-    assert_eq!(first["MessageAge"].as_array().unwrap().len(), 5);
+    let ages = first["MessageAge"].as_array().unwrap().iter();
+    let ages: Vec<_> = ages.map(|age| age.as_f64().unwrap()).collect();
+    // Each record was sent a millisecond after the one before.
+    let ages: Vec<_> = ages.iter().map(|age| ages[0] - age).collect();
+    assert_eq!(ages, [0.0, 1.0, 2.0, 3.0, 4.0]);
     assert_eq!(first["ReceiveCount"], json!([1.0, 3.0, 1.0, 1.0, 1.0]));
 }
 

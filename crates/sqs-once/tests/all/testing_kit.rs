@@ -107,6 +107,8 @@ async fn a_plain_function_gets_the_extractors_that_the_bench_would_give() {
 
     let parts = record.parts("a", 7);
     let token = IdempotencyToken::from_record(&parts).await.unwrap();
+    assert_eq!(token.as_str().len(), 32);
+    assert_eq!(token.as_str(), token.to_string());
     assert_eq!(tokens.all(), [token]);
     assert_eq!(parts.message().id(), "first");
     assert_eq!(parts.message().group_id(), Some("g"));
