@@ -43,6 +43,7 @@ pub(crate) async fn answer(
             poll_fn(|context| {
                 let _guard = polled.enter();
                 let polled = run.as_mut().poll(context);
+                // The lines about the records that this poll has ended.
                 flush();
                 polled
             })

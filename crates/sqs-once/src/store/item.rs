@@ -10,8 +10,8 @@ use thiserror::Error;
 use crate::key::{Fingerprint, ItemId};
 use crate::time::Timestamp;
 
-/// The identity of one attempt: 128 random bits, new for every claim. Only the owner of a claim may complete or release
-/// it.
+/// The identity of one attempt: a random number of 128 bits, or one of its next successors. It is new for every claim.
+/// Only the owner of a claim may complete or release it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner(u128);
 
