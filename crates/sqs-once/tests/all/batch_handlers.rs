@@ -9,7 +9,9 @@ use crate::support::{
     order, orders, outcome, set, told, with, with_attribute,
 };
 use serde_json::json;
+use sqs_once::body::Opened;
 use sqs_once::extract::MessageMeta;
+use sqs_once::handler::IntoOutcome;
 use sqs_once::hook::RecordEnd;
 use sqs_once::key::MessageAttribute;
 use sqs_once::policy::{InProgress, MissingKey, Mode};
@@ -85,6 +87,25 @@ async fn a_record_tells_all_that_extractors_tell() {
     let item = bench.store.item("b").unwrap();
     let recorded: String = serde_json::from_str(&item.data.unwrap()).unwrap();
     assert!(recorded.starts_with("test#"), "{recorded}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_receives_and_returns_shows_no_content_in_its_debug_form() {
+    let handler = async |orders: Batch<Order>| {
+        let shown = r#"[BatchRecord { message: Message { id: "m-0", .. }, .. }]"#;
+        assert_eq!(format!("{orders:?}"), shown);
+        orders.all_succeeded()
+    };
+    let bench = Bench::new().on(orders().batch_handler(handler));
+    assert_eq!(bench.run(["secret"]).await, [""; 0]);
+    let done = Recorded("secret").into_outcome().unwrap();
+    let shown = "Done { has_data: true, writes: None, left_out: None }";
+    assert_eq!(format!("{done:?}"), shown);
+    let error = HandlerError::terminal("no use");
+    let shown = r#"HandlerError { failed: Terminal, source: "no use" }"#;
+    assert_eq!(format!("{error:?}"), shown);
+    let opened = Opened::new("secret");
+    assert_eq!(format!("{opened:?}"), "Opened { ignored: None, .. }");
 }
 
 #[tokio::test(start_paused = true)]

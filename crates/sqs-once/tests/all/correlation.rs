@@ -167,6 +167,7 @@ async fn a_handler_may_ask_for_it() {
     let bench = Bench::new();
     let asking = async |_: IgnoredAny, id: CorrelationId, message: MessageMeta| {
         assert_eq!((id.as_str(), Some(&id)), ("c-1", message.correlation_id()));
+        assert_eq!(id.to_string(), "c-1");
     };
     let record = with_attribute(order("a"), "correlation-id", "c-1");
     let asking = bench.consumer(messages().handler(asking));

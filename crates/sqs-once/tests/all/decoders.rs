@@ -1,6 +1,8 @@
 //! Bodies that are not JSON.
 
-use crate::support::{Bench, Notes, Order, Tested, body, order, with_attribute};
+use crate::support::{Bench, Notes, Order, Tested, assert_contains, body, order, with_attribute};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use sqs_once::body::{Bytes, Decode, DecodeError, Json, Text};
 use sqs_once::consumer_with;
 use sqs_once::extract::Message;
@@ -76,6 +78,53 @@ async fn a_decoder_of_ones_own_sees_body_and_message_and_its_words_are_the_reaso
     assert_eq!(seen.take(), [255, 15]);
     let reason = "the body could not be decoded: they are no digits";
     assert_eq!(bench.lines()[2]["reason"], reason);
+}
+
+/// Payloads with one field, named in different ways.
+#[derive(Deserialize)]
+struct Underscore {
+    #[serde(rename = "order_id")]
+    _id: u64,
+}
+
+#[derive(Deserialize)]
+struct Hyphen {
+    #[serde(rename = "order-id")]
+    _id: u64,
+}
+
+#[derive(Deserialize)]
+struct Blank {
+    #[serde(rename = "order id")]
+    _id: u64,
+}
+
+async fn reason_without_fields<T: DeserializeOwned + Send + 'static>() -> String {
+    let consumer = consumer_with(Json).key(MessageAttribute::new("key"));
+    let bench = Bench::new().on(consumer.handler(async |_: T| {}));
+    assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
+    bench.lines()[0]["reason"].clone()
+}
+
+/// A text with other characters could be part of a value.
+#[tokio::test(start_paused = true)]
+async fn a_missing_field_is_named_if_its_name_is_one_word() {
+    for (reason, expected) in [
+        (
+            reason_without_fields::<Underscore>().await,
+            "missing field `order_id`",
+        ),
+        (
+            reason_without_fields::<Hyphen>().await,
+            "missing field `order-id`",
+        ),
+        (
+            reason_without_fields::<Blank>().await,
+            "the payload type rejects a value",
+        ),
+    ] {
+        assert_contains!(reason, "the body does not fit the payload type: ", expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
