@@ -232,7 +232,7 @@ impl AtOnce {
     }
 }
 
-/// One of those that [`AtOnce`] counts.
+/// One value that [`AtOnce`] counts.
 pub(crate) struct Counted(AtOnce);
 
 impl Drop for Counted {
