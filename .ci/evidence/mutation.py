@@ -242,7 +242,10 @@ class Mutation(Run):
             for survivor in figures["survivors"]:
                 file, line, change = PLACE.match(survivor).groups()
                 place = file.removeprefix("crates/")
-                survivors.append([f"`{place}:{line}`", f"`{change}`", reasons.get(f"{file}: {change}", "**none yet**")])
+                # A bare `|` would end the cell.
+                shown_change = change.replace("|", r"\|")
+                reason = reasons.get(f"{file}: {change}", "**none yet**")
+                survivors.append([f"`{place}:{line}`", f"`{shown_change}`", reason])
         shown = table(["module", "mutants:", "caught:", "timed out:", "survived:", "did not compile:"], rows)
         if survivors:
             shown += "\n\n" + table(["survivor", "mutation", "why it is kept"], survivors)
