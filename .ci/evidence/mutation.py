@@ -233,23 +233,13 @@ class Mutation(Run):
         }
 
     def show(self, records):
-        reasons = kept()
-        rows, survivors = [], []
+        rows = []
         for module, record in records.items():
             figures = record["figures"]
             kinds = [figures["caught"], len(figures["timeouts"]), len(figures["survivors"]), figures["unviable"]]
             rows.append([f"`{module}`", sum(kinds), *kinds])
-            for survivor in figures["survivors"]:
-                file, line, change = PLACE.match(survivor).groups()
-                place = file.removeprefix("crates/")
-                # A bare `|` would end the cell.
-                shown_change = change.replace("|", r"\|")
-                reason = reasons.get(f"{file}: {change}", "**none yet**")
-                survivors.append([f"`{place}:{line}`", f"`{shown_change}`", reason])
         shown = table(["module", "mutants:", "caught:", "timed out:", "survived:", "did not compile:"], rows)
-        if survivors:
-            shown += "\n\n" + table(["survivor", "mutation", "why it is kept"], survivors)
-        return shown
+        return f"{shown}\n\n`{KEPT.relative_to(ROOT)}` has the reason for each survivor."
 
     def problems(self, records):
         reasons = set(kept())
