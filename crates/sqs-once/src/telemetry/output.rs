@@ -46,12 +46,12 @@ fn lines() -> MutexGuard<'static, Lines> {
 
 /// Writes text behind the lines that wait.
 pub(super) fn write(text: &[u8]) {
-    lines().add(text, false, io::stdout().lock());
+    lines().add(text, false, io::stdout());
 }
 
 /// Writes the lines that wait.
 pub(crate) fn flush() {
-    lines().write(io::stdout().lock());
+    lines().write(io::stdout());
 }
 
 /// Makes the writers of events.
@@ -79,7 +79,7 @@ impl MakeWriter<'_> for Output {
 
 impl Write for Line {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        lines().add(text, self.may_wait, io::stdout().lock());
+        lines().add(text, self.may_wait, io::stdout());
         Ok(text.len())
     }
 

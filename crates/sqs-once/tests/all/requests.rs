@@ -8,8 +8,8 @@ use crate::support::{Tested, dynamodb, noting};
 use sqs_once::policy::Requests;
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 
-/// A consumer of a real table, and the network between them. Tokio's clock is stopped, because the consumer sends a group
-/// that waits for long before it is full.
+/// A consumer of a real table, and the network between them. Tokio's clock is stopped. Otherwise, a slow machine would send
+/// a group after 20 ms, before it is full.
 async fn counted() -> (Tested, Wire, (LocalDynamoDb, Sender<()>)) {
     let local = dynamodb::local(&TableDescription::default()).await;
     let wire = Wire::to(&local.endpoint()).await;
