@@ -22,7 +22,7 @@ KEPT = ROOT / "verification/survivors.toml"
 PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 
 
-# The closest modules of `tests/all` for a file or a module. They catch most of its mutants, and build in seconds without
+# The closest modules of `tests/all` for a file, else for its module. They catch most mutants, and build in seconds without
 # the other test modules.
 NEXT_TO = {
     "batch/answer.rs": "batch blocking deadline",
@@ -164,7 +164,7 @@ class Mutation(Run):
         [sources] = self.units[unit].covers
         path = f"{sources.partition('/src')[0]}/src/{file}"
         shard = ["--shard", f"{number}/{count}", "--sharding", "slice"]
-        return self.judged(unit, path, shard, target, [], NEXT_TO.get(file))
+        return self.judged(unit, path, shard, target, [], NEXT_TO.get(file) or NEXT_TO.get(unit))
 
     def judged_again(self, unit, files, left, target):
         """Runs the remaining mutants under the module's own tests, then under all fast tests."""

@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
                 return None;
             }
             Err(error) => {
-                self.ledger.tally().undecodable += u64::from(error.is_undecodable());
+                self.ledger.tally().undecodable += 1;
                 self.end_terminal(record, Cause::from(error.to_string()));
                 return None;
             }

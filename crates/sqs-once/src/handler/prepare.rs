@@ -75,13 +75,6 @@ pub(crate) enum PrepareError {
     Panic,
 }
 
-impl PrepareError {
-    /// Returns whether the message can't be read. A message that only lacks a key, or contains no event, can be read.
-    pub(crate) fn is_undecodable(&self) -> bool {
-        !matches!(self, Self::Ignored(_) | Self::Key(KeyError::Missing))
-    }
-}
-
 /// A handler's type. Each function and each closure has a unique type; only function pointers share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HandlerType {
