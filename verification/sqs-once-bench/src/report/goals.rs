@@ -118,15 +118,15 @@ pub(super) fn goals(of: &Results) -> Vec<Goal> {
             note,
         ));
     }
-    let sleeping = of.latency(OURS, "100 new, 20 ms each");
+    let beyond = |contender| {
+        let sleeping = of.latency(contender, "100 new, 20 ms each")?;
+        ratio(Some(sleeping - 20.0), of.latency(contender, "100 new"))
+    };
     goals.push(Goal::new(
         "100 handlers of 20 ms: what is beyond 20 ms, to the no-op latency",
         Bound::AtMost(1.3),
-        ratio(
-            sleeping.map(|latency| latency - 20.0),
-            of.latency(OURS, "100 new"),
-        ),
-        None,
+        beyond(OURS),
+        beyond(LIMIT).map(|limit| format!("the limit itself is {} ×", short(limit))),
     ));
     let cached = of.cell(OURS, "100 duplicates, cached");
     goals.push(Goal::new(

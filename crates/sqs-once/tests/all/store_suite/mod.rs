@@ -8,6 +8,7 @@ mod commits_unanswered;
 mod conformance;
 mod errors;
 mod histories;
+mod https;
 mod layout;
 mod lost_answers;
 mod mutants;

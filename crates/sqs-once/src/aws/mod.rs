@@ -1,14 +1,17 @@
 //! The configuration that all AWS clients of this crate share: region, credentials, endpoints, timeouts, TLS.
 
+mod https;
+
 use std::time::Duration;
 
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
-use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
-use aws_smithy_runtime_api::client::http::{HttpClient, http_client_fn};
 use tokio::sync::OnceCell;
+
+use crate::env::process_env;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,16 +27,8 @@ pub(crate) async fn config() -> &'static SdkConfig {
 }
 
 async fn load() -> SdkConfig {
-    // ring builds faster than the SDK's default TLS provider and starts faster.
-    let https = aws_smithy_http_client::Builder::new()
-        .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
-        .build_https();
-    // Otherwise the SDK would also build a throw-away connector for each client as a check, and parse all of the
-    // system's root certificates for it.
-    let http_client =
-        http_client_fn(move |settings, components| https.http_connector(settings, components));
-    aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .http_client(http_client)
+    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(https::client())
         // Not needed: the timeouts below are tighter, and no response is a stream.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .timeout_config(
@@ -47,7 +42,11 @@ async fn load() -> SdkConfig {
             RetryConfig::standard()
                 .with_max_attempts(ATTEMPTS)
                 .with_initial_backoff(FIRST_BACKOFF),
-        )
-        .load()
-        .await
+        );
+    // The default chain would find these first too, but it builds clients for the sources that come after them.
+    let is_set = |name| process_env(name).is_some_and(|value| !value.trim().is_empty());
+    if is_set("AWS_ACCESS_KEY_ID") && is_set("AWS_SECRET_ACCESS_KEY") {
+        loader = loader.credentials_provider(EnvironmentVariableCredentialsProvider::new());
+    }
+    loader.load().await
 }
