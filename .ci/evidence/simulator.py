@@ -13,7 +13,7 @@ DECISIONS = [f"{LIBRARY}/{module}" for module in ("idempotency", "store")]
 CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "failed", "handler", "key", "record", "report.rs")]
 WAYS = "verification/sqs-once-sim/src/way.rs"
 WORLD = [*DECISIONS, *CONSUMER, WAYS, "verification/sqs-once-sim/src/simulation"]
-BENEATH = [*WORLD, f"{LIBRARY}/aws.rs"]
+BENEATH = [*WORLD, f"{LIBRARY}/aws"]
 PATCHES = ROOT / "verification/sqs-once-sim/mutants"
 # The properties in the words of the simulation, in the order in which `docs/reliability.md` numbers them.
 PROPERTIES = (
