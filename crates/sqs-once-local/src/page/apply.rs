@@ -113,7 +113,8 @@ impl StoryState {
     }
 
     /// Finds the message with this id in a queue. If several are unfinished, returns the one with the lowest `rank`,
-    /// and of equal ones the oldest. Creates a message if the story has none.
+    /// and of equal ones the oldest. If none is unfinished, the event concerns a copy of the latest one, which a worker
+    /// still has. Creates a message only if the story has none with this id.
     pub(super) fn find<R: Ord>(
         &mut self,
         at: u64,
@@ -124,8 +125,11 @@ impl StoryState {
         let open = self
             .kept
             .of_id(id)
-            .filter(|message| *message.queue == *queue && !message.state.is_finished());
+            .filter(|message| message.is_unfinished_in(queue));
         if let Some(message) = open.min_by_key(|message| rank(message)) {
+            return message.number;
+        }
+        if let Some(message) = self.kept.of_id(id).last() {
             return message.number;
         }
         // If the story has forgotten an unfinished message, assume that it was this one.
@@ -220,7 +224,10 @@ impl StoryState {
         let key = record.key.as_deref().map(Arc::from);
         let line = What::Record { record };
         self.kept.update(number, at, line, |message| {
-            message.outcome = Some(outcome);
+            // After its end, only a copy reports.
+            if message.finished.is_none() || message.outcome.is_none() {
+                message.outcome = Some(outcome);
+            }
             message.reported = true;
             message.key = key.or(message.key.take());
         });

@@ -45,7 +45,7 @@ impl StoryState {
                     visible_at,
                     invocation: None,
                 };
-                self.kept.update(number, at, received, |message| {
+                self.change_in(queue, number, at, received, |message| {
                     message.state = State::InFlight;
                     message.visible_at = visible_at;
                     message.receives = *receive_count;
@@ -64,19 +64,21 @@ impl StoryState {
                 let visible_at = millis(*visible_at);
                 let changed = What::VisibilityChanged { visible_at };
                 let change = |message: &mut Message| message.visible_at = visible_at;
-                self.kept.update(number, at, changed, change);
+                self.change_in(queue, number, at, changed, change);
             }
             LocalEvent::Deleted { queue, message_id } => {
                 let number = self.find(at, queue, message_id, |message| {
                     (message.state != State::InFlight, !message.reported)
                 });
-                let queue = Arc::from(queue.as_str());
-                self.end(number, at, What::Deleted { queue }, State::Done);
+                self.end(queue, number, at, State::Done, |queue| What::Deleted {
+                    queue,
+                });
             }
             LocalEvent::Expired { queue, message_id } => {
                 let number = self.find(at, queue, message_id, |one| one.details.sent_at);
-                let queue = Arc::from(queue.as_str());
-                self.end(number, at, What::Expired { queue }, State::Expired);
+                self.end(queue, number, at, State::Expired, |queue| What::Expired {
+                    queue,
+                });
             }
             LocalEvent::DeadLettered {
                 queue,
@@ -89,7 +91,7 @@ impl StoryState {
                 let dead_lettered = What::DeadLettered {
                     to: Arc::clone(&to),
                 };
-                self.kept.update(number, at, dead_lettered, |message| {
+                self.change_in(queue, number, at, dead_lettered, |message| {
                     message.state = State::DeadLettered;
                     message.queue = to;
                     message.dead = true;
@@ -107,22 +109,45 @@ impl StoryState {
                     let forgotten = &mut self.kept.forgotten;
                     forgotten.purged += std::mem::take(&mut forgotten.unfinished);
                 }
-                let queue: Arc<str> = Arc::from(queue.as_str());
                 let open = self.kept.messages.values();
-                let open = open.filter(|one| one.queue == queue && !one.state.is_finished());
+                let open = open.filter(|message| message.is_unfinished_in(queue));
                 let open: Vec<_> = open.map(|message| message.number).collect();
                 for number in open {
-                    let queue = Arc::clone(&queue);
-                    self.end(number, at, What::Purged { queue }, State::Purged);
+                    self.end(queue, number, at, State::Purged, |queue| What::Purged {
+                        queue,
+                    });
                 }
             }
             _ => {}
         }
     }
 
-    fn end(&mut self, number: u64, at: u64, what: What, state: State) {
-        self.kept
-            .update(number, at, what, |message| message.state = state);
+    fn end(
+        &mut self,
+        queue: &str,
+        number: u64,
+        at: u64,
+        state: State,
+        what: impl FnOnce(Arc<str>) -> What,
+    ) {
+        let what = what(Arc::from(queue));
+        self.change_in(queue, number, at, what, |message| message.state = state);
+    }
+
+    /// Adds an entry to a message's timeline, and changes the message unless the event concerns a copy of it.
+    fn change_in(
+        &mut self,
+        queue: &str,
+        number: u64,
+        at: u64,
+        what: What,
+        how: impl FnOnce(&mut Message),
+    ) {
+        self.kept.update(number, at, what, |message| {
+            if message.is_unfinished_in(queue) {
+                how(message);
+            }
+        });
     }
 
     /// Creates a message that the story sees for the first time.
@@ -197,7 +222,7 @@ impl StoryState {
             to: Arc::from(to),
             link: link.clone(),
         };
-        self.kept.update(number, at, redriven, |message| {
+        self.change_in(from, number, at, redriven, |message| {
             message.state = State::Redriven;
             message.details.to = Some(link);
         });

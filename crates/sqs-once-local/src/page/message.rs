@@ -227,6 +227,10 @@ impl Timeline {
 }
 
 impl Message {
+    pub(super) fn is_unfinished_in(&self, queue: &str) -> bool {
+        *self.queue == *queue && !self.state.is_finished()
+    }
+
     pub(super) fn link(&self) -> Link {
         Link {
             number: self.number,

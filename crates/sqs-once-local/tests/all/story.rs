@@ -1,6 +1,8 @@
 //! Tests the story through its report, which contains all of it. `.ci/page.py` tests what the page shows of it.
 
 use crate::support::{DEAD, QUEUE, at};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use sqs_once_local::{Answer, Limits, LocalEvent, RecordLine, Story};
 use std::num::NonZeroUsize;
@@ -228,6 +230,88 @@ fn messages_of_one_id_are_told_apart() {
     let receives = teller.details("same");
     let receives: Vec<_> = receives.iter().map(|one| &one["receives"]).collect();
     assert_eq!(receives, [2, 0]);
+}
+
+/// One of the events of a message after it was sent.
+fn tell_any(teller: &mut Teller, request: usize, event: usize, id: &str, environment: u32) {
+    let (queue, message_id) = (QUEUE.to_owned(), id.to_owned());
+    let visible_at = at(teller.now + 31);
+    let request_id = format!("request-{request}");
+    match event {
+        0 => teller.received(id, environment),
+        1 => teller.invoked(environment, &request_id, &[id]),
+        2 => teller.record(environment, id, "processed"),
+        3 => teller.answered(environment, &format!("request-{}", request - 1), &[id]),
+        4 => teller.deleted(id),
+        5 => teller.tell(&LocalEvent::VisibilityChanged {
+            queue,
+            message_id,
+            visible_at,
+        }),
+        6 => teller.tell(&LocalEvent::Expired { queue, message_id }),
+        7 => teller.tell(&LocalEvent::DeadLettered {
+            queue,
+            to: DEAD.to_owned(),
+            message_id,
+        }),
+        _ => teller.tell(&LocalEvent::EnvironmentEnded {
+            environment,
+            reason: "killed".to_owned(),
+        }),
+    }
+}
+
+proptest! {
+    #[test]
+    fn in_any_order_of_events_a_message_has_one_card_and_its_end_is_final(
+        events in vec((0..9_usize, 0..3_usize, 1..4_u32), 0..40),
+    ) {
+        let mut teller = Teller::new(Limits::default());
+        let ids = ["m-0", "m-1", "m-2"];
+        for id in ids {
+            teller.sent(id);
+        }
+        let mut ended = [None; 3];
+        for (request, (event, message, environment)) in events.into_iter().enumerate() {
+            tell_any(&mut teller, request + 1, event, ids[message], environment);
+            let end = match event {
+                4 => Some("done"),
+                6 => Some("expired"),
+                7 => Some("dead_lettered"),
+                _ => None,
+            };
+            ended[message] = ended[message].or(end);
+        }
+        for (id, end) in ids.into_iter().zip(ended) {
+            let told = teller.detail(id);
+            prop_assert_eq!(&told["body"], &format!("body of {id}"));
+            prop_assert_eq!(timeline(&told)[0], "sent");
+            if let Some(end) = end {
+                prop_assert_eq!(&told["state"], end);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_is_handed_out_after_its_original_was_deleted_stands_in_the_originals_timeline() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent_and_received(&["m-1"]);
+    teller.invoked(1, "request-1", &["m-1"]);
+    teller.record(1, "m-1", "processed");
+    teller.answered(1, "request-1", &[]);
+    teller.deleted("m-1");
+    teller.invoked(2, "request-2", &["m-1"]);
+    teller.record(2, "m-1", "duplicate");
+    teller.answered(2, "request-2", &[]);
+    let told = teller.detail("m-1");
+    assert_eq!(
+        (&told["state"], &told["outcome"]),
+        (&json!("done"), &json!("processed"))
+    );
+    let kinds = ["sent", "received", "record", "answered", "deleted"];
+    assert_eq!(timeline(&told)[..5], kinds);
+    assert_eq!(timeline(&told)[5..], ["invoked", "record", "answered"]);
 }
 
 #[test]
