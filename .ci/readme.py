@@ -6,7 +6,7 @@ import subprocess
 
 from local import ROOT
 
-COMMANDS = ["cargo sqs-once invoke events/orders.json", "cargo test --workspace"]
+COMMANDS = ["cargo once invoke events/orders.json", "cargo test --workspace"]
 
 
 def commands():

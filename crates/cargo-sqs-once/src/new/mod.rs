@@ -46,8 +46,9 @@ pub(crate) struct NewArgs {
     #[arg(long)]
     postgres: bool,
 
-    /// Depend on this checkout of sqs-once instead of the released version
-    #[arg(long, value_name = "FOLDER")]
+    /// The sqs-once to depend on: a checkout's folder, a git URL, or `released`; by default the checkout that this
+    /// command was built from, if it still exists, and else the released version
+    #[arg(long, value_name = "SOURCE")]
     sqs_once: Option<PathBuf>,
 
     /// Write the list of created files to standard output as JSON
@@ -66,7 +67,7 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
             (false, true) => "postgres",
             (false, false) => "elsewhere",
         },
-        sqs_once: args.sqs_once.as_deref().map(checkout).transpose()?,
+        sqs_once: source(args.sqs_once.as_deref())?,
     };
     let files = template::render(&args.name, &choices)?;
     write::project(&here, &args.name, &files)?;
@@ -76,7 +77,21 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
         let folder = folder.to_string_lossy();
         return print::json(&json!({ "name": args.name, "folder": folder, "files": paths }));
     }
-    print::result(summary(&args, &paths))
+    print::result(summary(&args, &paths, choices.sqs_once.as_deref()))
+}
+
+/// The checkout or git URL that the project depends on. `None` is the released version, which nobody can have built this
+/// command from.
+fn source(given: Option<&Path>) -> Result<Option<String>> {
+    match given.map(|given| (given, given.to_str())) {
+        Some((_, Some("released"))) => Ok(None),
+        Some((_, Some(url))) if url.contains("://") => Ok(Some(url.to_owned())),
+        Some((folder, _)) => checkout(folder).map(Some),
+        None => {
+            let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+            Ok(checkout(&own).ok())
+        }
+    }
 }
 
 /// The absolute path of the checkout, because the project is in another folder.
@@ -94,11 +109,20 @@ fn checkout(folder: &Path) -> Result<String> {
 }
 
 /// Formats the created files and the next steps.
-fn summary(args: &NewArgs, paths: &[&str]) -> String {
+fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
     let name = &args.name;
     let mut text = format!("created {name}:\n");
     for path in paths {
         text.push_str(&format!("  {path}\n"));
+    }
+    if args.sqs_once.is_none()
+        && let Some(checkout) = source
+    {
+        let checkout = print::one_line(checkout);
+        text.push_str(&format!(
+            "\nIt depends on the checkout of sqs-once that this command was built from, {checkout}.\n\
+             For another source: --sqs-once FOLDER, --sqs-once https://…, --sqs-once released\n"
+        ));
     }
     text.push_str(&format!("\nnext:\n  cd {name}\n"));
     if args.postgres {

@@ -111,7 +111,7 @@ fn every_variant_is_a_whole_project() {
             assert!(!content.contains("\n\n\n"), "{name}: {file} has holes");
         }
         assert_pinned(&files[".github/workflows/ci.yml"]);
-        let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
+        let manifest = manifest(&files);
         assert_eq!(manifest["package"]["name"].as_str(), Some(&*name));
         let panic = &manifest["profile"]["release"]["panic"];
         assert_eq!(panic.as_str(), Some("unwind"));
@@ -137,16 +137,48 @@ fn every_variant_is_a_whole_project() {
     }
 }
 
+fn manifest(files: &BTreeMap<String, String>) -> toml::Table {
+    files["Cargo.toml"].parse().unwrap()
+}
+
 #[test]
 fn a_project_depends_on_this_version_of_sqs_once() {
     let mut version = env!("CARGO_PKG_VERSION").split('.');
     let version = format!("{}.{}", version.next().unwrap(), version.next().unwrap());
-    let files = Folder::new().make(&["payments", "--postgres"]);
-    let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
-    let dependencies = &manifest["dependencies"];
-    let sqs_once = &dependencies["sqs-once"];
-    assert_eq!(sqs_once["version"].as_str(), Some(&*version));
-    assert_eq!(dependencies["sqs-once-postgres"].as_str(), Some(&*version));
+    let options = ["payments", "--postgres", "--sqs-once", "released"];
+    let manifest = manifest(&Folder::new().make(&options));
+    for package in ["sqs-once", "sqs-once-postgres"] {
+        let depended = &manifest["dependencies"][package]["version"];
+        assert_eq!(depended.as_str(), Some(&*version), "{package}");
+    }
+}
+
+#[test]
+fn a_project_may_depend_on_a_git_repository() {
+    let url = "https://git.example.com/sqs-once";
+    let options = ["payments", "--postgres", "--sqs-once", url];
+    let manifest = manifest(&Folder::new().make(&options));
+    for package in ["sqs-once", "sqs-once-postgres"] {
+        let depended = &manifest["dependencies"][package]["git"];
+        assert_eq!(depended.as_str(), Some(url), "{package}");
+    }
+}
+
+/// Before the first release, a project on the released version could not build.
+#[test]
+fn a_command_that_was_built_in_a_checkout_makes_projects_that_depend_on_it_and_says_so() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let own = own.canonicalize().unwrap();
+    let folder = Folder::new();
+    let manifest = manifest(&folder.make(&["payments", "--postgres"]));
+    for package in ["sqs-once", "sqs-once-postgres"] {
+        let depended = manifest["dependencies"][package]["path"].as_str();
+        let path = own.join("crates").join(package);
+        assert_eq!(depended, path.to_str(), "{package}");
+    }
+    let run = folder.run(&["shipping"]);
+    run.shows(&format!("built from, {}", own.display()));
+    run.shows("--sqs-once released");
 }
 
 #[test]
@@ -155,8 +187,7 @@ fn a_project_may_depend_on_a_checkout_wherever_it_lies() {
     let checkout = folder.path().join("a \"quoted\" one");
     fs::create_dir_all(checkout.join("crates/sqs-once")).unwrap();
     fs::write(checkout.join("crates/sqs-once/Cargo.toml"), "").unwrap();
-    let files = folder.make(&["payments", "--sqs-once", "./a \"quoted\" one"]);
-    let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
+    let manifest = manifest(&folder.make(&["payments", "--sqs-once", "./a \"quoted\" one"]));
     let path = checkout.canonicalize().unwrap().join("crates/sqs-once");
     for kind in ["dependencies", "dev-dependencies"] {
         let depended = &manifest[kind]["sqs-once"]["path"];
