@@ -73,6 +73,7 @@ def install():
     (folder / "chromium").chmod(0o755)
     # Chromium needs a font to show a page, and the package's own configuration expects fonts in another folder.
     (folder / "fonts.conf").write_text(FONTS.format(folder=folder))
+    shutil.copy(folder / "node_modules" / "axe-core" / "axe.min.js", folder)
     shutil.rmtree(folder / "node_modules")
     done.write_bytes(lock)
     return folder
@@ -195,6 +196,16 @@ class Page:
         shared = {"key": key, "code": {"/": "Slash"}.get(key, key), "windowsVirtualKeyCode": KEYS[key]}
         self.call("Input.dispatchKeyEvent", type="keyDown", **shared, **down)
         self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
+
+    def size(self, width, height):
+        """Sets the size of the window."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def barriers(self):
+        """What axe-core finds wrong for users of screen readers, keyboards and enlarged text."""
+        self.value((OUT / "chromium" / "axe.min.js").read_text() + ";0")
+        found = self.value("axe.run().then((run) => run.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html).join(' ')))")
+        return found
 
     def media(self, **features):
         """Emulates media features such as `prefers_color_scheme="dark"` or reduced motion."""

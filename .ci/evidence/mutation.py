@@ -126,9 +126,9 @@ NEXT_TO = {
 }
 # The remaining mutants run under all tests except these, which are slow or do not test the library's decisions.
 SLOW = ["guides", "hostile_code", "no_secrets", "without_sqs"]
-# The slowest of the closest tests. Only mutants that survive the others meet it.
+# The slowest of the closest tests. It runs only for mutants that survive the others.
 SLOWEST_NEXT_TO = ["--skip", "store_suite::conformance::"]
-# Features leave it out, so that no test could catch its mutants.
+# The default features leave it out: no test could catch its mutants.
 NOT_COMPILED = "**/store/no_dynamodb.rs"
 
 

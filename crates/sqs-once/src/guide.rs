@@ -9,7 +9,9 @@ macro_rules! guides {
 }
 
 guides! {
+    assistants = "assistants.md",
     choosing_a_key = "choosing-a-key.md",
+    coming_from = "coming-from.md",
     cost = "cost.md",
     dev = "dev.md",
     doctor = "doctor.md",

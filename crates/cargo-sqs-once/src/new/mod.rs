@@ -46,8 +46,10 @@ pub(crate) struct NewArgs {
     #[arg(long)]
     postgres: bool,
 
-    /// The sqs-once to depend on: a checkout's folder, a git URL, or `released`; by default the checkout that this
-    /// command was built from, if it still exists, and else the released version
+    /// The sqs-once to depend on: a checkout's folder, a git URL, or `released`
+    ///
+    /// By default, the project depends on the checkout that this command was built from. Without a checkout, it depends
+    /// on the released version.
     #[arg(long, value_name = "SOURCE")]
     sqs_once: Option<PathBuf>,
 
@@ -75,13 +77,14 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
     if args.json {
         let folder = here.join(&args.name);
         let folder = folder.to_string_lossy();
-        return print::json(&json!({ "name": args.name, "folder": folder, "files": paths }));
+        return print::json(
+            &json!({ "name": args.name, "folder": folder, "sqs_once": choices.sqs_once, "files": paths }),
+        );
     }
     print::result(summary(&args, &paths, choices.sqs_once.as_deref()))
 }
 
-/// The checkout or git URL that the project depends on. `None` is the released version, which nobody can have built this
-/// command from.
+/// The checkout or git URL that the project depends on. `None` is the released version.
 fn source(given: Option<&Path>) -> Result<Option<String>> {
     match given.map(|given| (given, given.to_str())) {
         Some((_, Some("released"))) => Ok(None),
@@ -89,7 +92,9 @@ fn source(given: Option<&Path>) -> Result<Option<String>> {
         Some((folder, _)) => checkout(folder).map(Some),
         None => {
             let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-            Ok(checkout(&own).ok())
+            let own = checkout(&own).ok();
+            // Cargo deletes its own checkouts, which `cargo install --git` makes.
+            Ok(own.filter(|own| !own.contains("/git/checkouts/")))
         }
     }
 }
@@ -120,8 +125,8 @@ fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
     {
         let checkout = print::one_line(checkout);
         text.push_str(&format!(
-            "\nIt depends on the checkout of sqs-once that this command was built from, {checkout}.\n\
-             For another source: --sqs-once FOLDER, --sqs-once https://…, --sqs-once released\n"
+            "\nIt depends on the checkout of sqs-once that this command was built from, {checkout}, so it builds on this\n\
+             machine only. For another source: --sqs-once FOLDER, --sqs-once https://…, --sqs-once released\n"
         ));
     }
     text.push_str(&format!("\nnext:\n  cd {name}\n"));

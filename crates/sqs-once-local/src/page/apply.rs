@@ -187,7 +187,7 @@ impl StoryState {
                 self.kept.note(*number, at, What::Invoked(invoked.clone()));
             }
         }
-        let invocation = self.kept.invoke(request_id, &numbers);
+        let invocation = self.kept.invoke(request_id, queue, &numbers);
         let environment = self.environments.entry(environment).or_default();
         environment.previous = environment.current.replace(invocation);
     }
@@ -221,12 +221,15 @@ impl StoryState {
             ..record.clone()
         };
         let outcome = Arc::from(record.outcome.as_str());
+        let reason = record.reason.as_deref().map(Arc::from);
         let key = record.key.as_deref().map(Arc::from);
         let line = What::Record { record };
         self.kept.update(number, at, line, |message| {
             // After its end, only a copy reports.
-            if message.finished.is_none() || message.outcome.is_none() {
+            let has_ended = message.dead || message.state.is_finished();
+            if !has_ended || message.outcome.is_none() {
                 message.outcome = Some(outcome);
+                message.reason = reason;
             }
             message.reported = true;
             message.key = key.or(message.key.take());

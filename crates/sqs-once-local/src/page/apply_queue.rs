@@ -188,13 +188,21 @@ impl StoryState {
         };
         if let Some(message) = self.kept.messages.get(&number) {
             let (to, link) = (Arc::clone(&message.queue), message.link());
+            let reason = self.kept.messages.get(&original.number);
+            let reason = reason.and_then(|original| original.reason.clone());
             let sent = What::DeadLetterSent {
                 to,
                 link: link.clone(),
             };
-            let change = |message: &mut Message| message.details.to = Some(link);
+            let change = |message: &mut Message| {
+                message.details.to = Some(link);
+                message.moved = true;
+            };
             self.kept.update(original.number, at, sent, change);
-            let change = |message: &mut Message| message.details.from = Some(original);
+            let change = |message: &mut Message| {
+                message.details.from = Some(original);
+                message.reason = reason;
+            };
             self.kept.change(number, change);
         }
     }
@@ -209,6 +217,7 @@ impl StoryState {
         message.details.attributes = Arc::clone(&old.details.attributes);
         message.group_id.clone_from(&old.group_id);
         message.key.clone_from(&old.key);
+        message.title.clone_from(&old.title);
         let link = old.link();
         message.details.from = Some(link.clone());
         let new = self.kept.insert(message);

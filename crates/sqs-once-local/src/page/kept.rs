@@ -2,6 +2,7 @@
 
 use super::message::{Details, Entry, Invocation, Message, State, Timeline, What};
 use super::story::Limits;
+use super::title::title;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,6 +17,11 @@ const FUNCTION_LINES: usize = 200;
 /// How many messages the story has forgotten, by their final state.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Forgotten {
+    /// Deleted after its effect happened.
+    pub(super) processed: u64,
+    /// Deleted as a duplicate.
+    pub(super) duplicate: u64,
+    /// Deleted for another reason.
     pub(super) done: u64,
     pub(super) redriven: u64,
     pub(super) purged: u64,
@@ -73,6 +79,7 @@ impl Kept {
         let attributes = attributes.map(|(name, value)| name.len() + value.to_string().len());
         message.number = number;
         message.bytes = MESSAGE + message.id.len() + body.len() + attributes.sum::<usize>();
+        message.title = title(body);
         message.preview = body.chars().take(PREVIEW).collect();
         message.changed = self.tick();
         self.bytes += message.bytes;
@@ -133,7 +140,7 @@ impl Kept {
         self.bytes = (self.bytes + after).saturating_sub(before);
     }
 
-    pub(super) fn invoke(&mut self, request_id: Arc<str>, of: &[u64]) -> u64 {
+    pub(super) fn invoke(&mut self, request_id: Arc<str>, queue: &str, of: &[u64]) -> u64 {
         let number = self.tick();
         self.requests.insert(Arc::clone(&request_id), number);
         let invocation = Invocation {
@@ -149,8 +156,11 @@ impl Kept {
         for message in of {
             let mut dropped = None;
             self.change(*message, |message| {
-                message.invocation = Some(number);
-                message.reported = false;
+                // Otherwise a copy of it is invoked.
+                if message.is_unfinished_in(queue) {
+                    message.invocation = Some(number);
+                    message.reported = false;
+                }
                 message.invocations.push_back(number);
                 if message.invocations.len() > most {
                     dropped = message.invocations.pop_front();
@@ -223,7 +233,12 @@ impl Kept {
         for invocation in &message.invocations {
             self.release(*invocation);
         }
+        let outcome = message.outcome.as_deref();
         let count = match message.state {
+            State::Done if outcome == Some("processed") => &mut self.forgotten.processed,
+            State::Done if outcome == Some("duplicate") => &mut self.forgotten.duplicate,
+            // Its dead letter counts.
+            State::Done if message.moved => &mut self.forgotten.redriven,
             State::Done => &mut self.forgotten.done,
             State::Redriven => &mut self.forgotten.redriven,
             State::Purged => &mut self.forgotten.purged,

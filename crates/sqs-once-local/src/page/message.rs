@@ -171,8 +171,14 @@ pub(super) struct Message {
     pub(super) outcome: Option<Arc<str>>,
     pub(super) key: Option<Arc<str>>,
     pub(super) group_id: Option<Arc<str>>,
+    /// The id in its body.
+    pub(super) title: Option<String>,
     /// The beginning of its body.
     pub(super) preview: String,
+    /// Why it failed last.
+    pub(super) reason: Option<Arc<str>>,
+    /// Whether the function sent it to the dead-letter queue, where it goes on as another message.
+    pub(super) moved: bool,
     pub(super) changed: u64,
     #[serde(skip)]
     pub(super) details: Details,

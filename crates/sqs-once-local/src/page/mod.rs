@@ -8,6 +8,7 @@ mod kept;
 mod message;
 mod server;
 mod story;
+mod title;
 mod view;
 
 pub use server::{Page, PageError};

@@ -13,19 +13,21 @@ use aws_smithy_runtime_api::client::http::{
     SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 
 /// The root certificates of Amazon Trust Services: <https://www.amazontrust.com/repository>.
 const AMAZON_ROOTS: &[u8] = include_bytes!("amazon_roots.pem");
 
 /// Returns a client that trusts Amazon's root certificates. After it has refused a server's certificate, such as that of
-/// a proxy or of a local endpoint, it trusts the system's root certificates. The SDK's next attempt then succeeds.
+/// a local endpoint or of a proxy that intercepts TLS, it trusts the system's root certificates too. The SDK's next
+/// attempt then succeeds.
 pub(crate) fn client() -> SharedHttpClient {
     let amazon = TrustStore::empty().with_pem_certificate(AMAZON_ROOTS);
     SharedHttpClient::new(Https {
         amazon: trusting(amazon),
-        system: trusting(TrustStore::default()),
-        trusts_system: Arc::default(),
+        all: trusting(TrustStore::default().with_pem_certificate(AMAZON_ROOTS)),
+        trusts_all: Arc::default(),
     })
 }
 
@@ -42,23 +44,23 @@ fn trusting(roots: TrustStore) -> SharedHttpClient {
 struct Https {
     amazon: SharedHttpClient,
     /// Parses its certificates when its first connector is built.
-    system: SharedHttpClient,
-    trusts_system: Arc<AtomicBool>,
+    all: SharedHttpClient,
+    trusts_all: Arc<AtomicBool>,
 }
 
-/// Leaves out the SDK's check of a new client, which would build a throw-away connector with all certificates.
+/// Has no check of a new client. The SDK's own would build a throw-away connector with all certificates.
 impl HttpClient for Https {
     fn http_connector(
         &self,
         settings: &HttpConnectorSettings,
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
-        if self.trusts_system.load(Ordering::Relaxed) {
-            return self.system.http_connector(settings, components);
+        if self.trusts_all.load(Ordering::Relaxed) {
+            return self.all.http_connector(settings, components);
         }
         SharedHttpConnector::new(TrustingAmazon {
             connector: self.amazon.http_connector(settings, components),
-            trusts_system: Arc::clone(&self.trusts_system),
+            trusts_all: Arc::clone(&self.trusts_all),
         })
     }
 }
@@ -66,21 +68,22 @@ impl HttpClient for Https {
 #[derive(Debug)]
 struct TrustingAmazon {
     connector: SharedHttpConnector,
-    trusts_system: Arc<AtomicBool>,
+    trusts_all: Arc<AtomicBool>,
 }
 
 impl HttpConnector for TrustingAmazon {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let answer = self.connector.call(request);
-        let trusts_system = Arc::clone(&self.trusts_system);
+        let trusts_all = Arc::clone(&self.trusts_all);
         HttpConnectorFuture::new(async move {
-            let answer = answer.await;
-            if let Err(error) = &answer
-                && refuses_certificate(error)
-            {
-                trusts_system.store(true, Ordering::Relaxed);
+            match answer.await {
+                Err(error) if refuses_certificate(&error) => {
+                    trusts_all.store(true, Ordering::Relaxed);
+                    // The SDK tries again after an I/O error, whatever it thinks of TLS errors.
+                    Err(ConnectorError::io(error.into()))
+                }
+                answer => answer,
             }
-            answer
         })
     }
 }

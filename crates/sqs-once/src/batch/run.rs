@@ -280,9 +280,12 @@ impl<'a> Run<'a> {
             }
         };
         let work = Guarded::new(prepared.work);
-        let Some(key) = prepared.key else {
-            self.without_key(record, work);
-            return None;
+        let key = match prepared.key {
+            Ok(key) => key,
+            Err(missing) => {
+                self.without_key(record, work, &missing);
+                return None;
+            }
         };
         let idempotency = &self.engine.idempotency;
         let fingerprint = prepared.fingerprint;
@@ -331,8 +334,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn without_key(&mut self, record: usize, work: Guarded<Work<()>>) {
-        let reason = KeyError::Missing.to_string();
+    fn without_key(&mut self, record: usize, work: Guarded<Work<()>>, missing: &KeyError) {
+        let reason = missing.to_string();
         match self.engine.missing_key {
             MissingKey::Terminal => self.end_terminal(record, Cause::from(reason)),
             MissingKey::Retry => self.end(record, Report::new(Outcome::Failed).because(reason)),

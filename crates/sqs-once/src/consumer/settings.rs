@@ -58,6 +58,9 @@ impl Settings {
     ) -> Result<Arc<Engine>, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
         handler.check()?;
+        for needed in handler.needs() {
+            needed.check(self.envelope.as_deref())?;
+        }
         let effect = handler.effect();
         let mut requests = self.requests;
         if effect != Effect::APART {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use crate::key::{BusinessKey, ItemId, Namespace, hex};
-use crate::record::{CorrelationId, EventBridgeMeta, Message, S3Object, SnsMeta};
+use crate::record::{CorrelationId, EventBridgeMeta, Message, Needed, S3Object, SnsMeta};
 use crate::store::Fence;
 
 use super::HandlerError;
@@ -86,6 +86,10 @@ pub trait FromRecord<S>: Sized {
     /// Whether the handler works inside a transaction of the store: see
     /// [`Transactions`](crate::store::Transactions). Default: no.
     const TRANSACTION: bool = false;
+
+    /// The metadata without which it fails for every message.
+    #[doc(hidden)]
+    const NEEDS: Option<Needed> = None;
 
     /// Extracts the value from the record. Implement it as an `async fn`. Its time counts as the handler's time, and it
     /// is cancelled at the deadline.
@@ -255,9 +259,11 @@ impl<S: Sync> FromRecord<S> for Key {
 }
 
 macro_rules! extractors {
-    ($($metadata:ident, $envelope:literal;)*) => {$(
+    ($($metadata:ident, $envelope:literal, $named:literal;)*) => {$(
         /// Returns a terminal error for a message that did not come in this envelope.
         impl<S: Sync> FromRecord<S> for $metadata {
+            const NEEDS: Option<Needed> = Some(Needed::new::<Self>(stringify!($metadata), $named));
+
             async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
                 Option::<Self>::from_record(parts).await?.ok_or_else(|| {
                     HandlerError::terminal(concat!(
@@ -281,9 +287,9 @@ macro_rules! extractors {
 }
 
 extractors! {
-    SnsMeta, "an SNS envelope";
-    EventBridgeMeta, "an EventBridge envelope";
-    S3Object, "an S3 notification";
+    SnsMeta, "an SNS envelope", "Sns";
+    EventBridgeMeta, "an EventBridge envelope", "EventBridge";
+    S3Object, "an S3 notification", "S3";
 }
 
 /// Returns a terminal error for a message without a correlation id.

@@ -10,6 +10,7 @@ mod prepare;
 mod reader;
 
 use crate::idempotency::Effect;
+use crate::record::Needed;
 
 pub use batch::BatchRecord;
 pub(crate) use batch::{Batch, BatchOutcome};
@@ -134,6 +135,12 @@ pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const EFFECT: Effect = Effect::APART;
 
+    /// The metadata without which it fails for every message.
+    #[doc(hidden)]
+    fn needs() -> Vec<Needed> {
+        Vec::new()
+    }
+
     /// Handles the record.
     fn call(
         &self,
@@ -156,6 +163,11 @@ macro_rules! handlers {
                 writes: <Fut::Output as IntoOutcome>::WRITES,
                 transaction: false $(|| $extractor::TRANSACTION)*,
             };
+
+            fn needs() -> Vec<Needed> {
+                let needs: &[Option<Needed>] = &[$($extractor::NEEDS),*];
+                needs.iter().copied().flatten().collect()
+            }
 
             #[allow(non_snake_case, unused_variables, reason = "the macro names each variable after its type")]
             fn call(

@@ -11,7 +11,7 @@ use crate::error::ConfigError;
 use crate::guarded::Guarded;
 use crate::idempotency::Effect;
 use crate::key::{BusinessKey, Fingerprint, KeyError, KeyExtractor};
-use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, Message};
+use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, Message, Needed};
 
 use super::reader::Reader;
 use super::{Batch, BatchHandler, BatchParts, Done, Handler, HandlerError, RecordParts};
@@ -37,9 +37,9 @@ pub(crate) enum Work<S> {
     Join(Payload),
 }
 
-/// A record with its decoded payload and its key, if it has one.
+/// A record with its decoded payload and its key, or the reason why it has none.
 pub(crate) struct Prepared<W> {
-    pub(crate) key: Option<BusinessKey>,
+    pub(crate) key: Result<BusinessKey, KeyError>,
     pub(crate) fingerprint: Option<Fingerprint>,
     /// The payload, and later the work on it.
     pub(crate) work: W,
@@ -102,6 +102,9 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
     /// Checks the settings of decoder, envelope and key extractor.
     fn check(&self) -> Result<(), ConfigError>;
 
+    /// The metadata without which every record would fail.
+    fn needs(&self) -> Vec<Needed>;
+
     fn handler_type(&self) -> HandlerType;
 
     /// Returns the single call for all records of a batch, if this is a batch handler.
@@ -150,6 +153,10 @@ where
         self.reader.check()
     }
 
+    fn needs(&self) -> Vec<Needed> {
+        [self.reader.needs(), H::needs()].concat()
+    }
+
     fn handler_type(&self) -> HandlerType {
         HandlerType::of::<H>()
     }
@@ -175,6 +182,10 @@ where
 
     fn check(&self) -> Result<(), ConfigError> {
         self.0.reader.check()
+    }
+
+    fn needs(&self) -> Vec<Needed> {
+        self.0.reader.needs()
     }
 
     fn handler_type(&self) -> HandlerType {
@@ -225,6 +236,10 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
 
     fn check(&self) -> Result<(), ConfigError> {
         self.inner.check()
+    }
+
+    fn needs(&self) -> Vec<Needed> {
+        self.inner.needs()
     }
 
     fn handler_type(&self) -> HandlerType {

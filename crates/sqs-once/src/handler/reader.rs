@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::ConfigError;
 use crate::guarded::caught;
 use crate::key::{Fingerprint, KeyError, KeyExtractor};
-use crate::record::{Decode, Message};
+use crate::record::{Decode, Message, Needed};
 
 use super::prepare::{PrepareError, Prepared};
 
@@ -24,6 +24,10 @@ impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
         self.key.check()
     }
 
+    pub(super) fn needs(&self) -> Vec<Needed> {
+        self.key.needs()
+    }
+
     /// Decodes a record and extracts its key and, on request, its fingerprint.
     pub(super) fn read(
         &self,
@@ -33,11 +37,11 @@ impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
         let body = message.content().ok_or(PrepareError::NoBody)?;
         let payload = self.decoder.decode(body, message)?;
         let key = match taken(|| self.key.key(&payload, message)) {
-            Err(KeyError::Missing) => None,
-            key => Some(key?),
+            Err(error) if !error.is_missing() => return Err(error.into()),
+            key => key,
         };
         let fingerprint = match key {
-            Some(_) if with_fingerprint => Some(
+            Ok(_) if with_fingerprint => Some(
                 self.fingerprint(&payload, body)
                     .map_err(PrepareError::Fingerprint)?,
             ),

@@ -1,6 +1,6 @@
 //! Keys from the metadata of envelopes.
 
-use crate::record::{EventBridgeMeta, Message, S3Object, SnsMeta};
+use crate::record::{EventBridgeMeta, Message, Needed, S3Object, SnsMeta};
 
 use super::{BusinessKey, KeyError, KeyExtractor};
 
@@ -15,6 +15,13 @@ impl<T> KeyExtractor<T> for EventBridgeId {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         let event = message.metadata::<EventBridgeMeta>();
         BusinessKey::new(&event.and_then(|event| event.id.as_deref()))
+    }
+
+    fn needs(&self) -> Vec<Needed> {
+        vec![Needed::new::<EventBridgeMeta>(
+            "EventBridgeId",
+            "EventBridge",
+        )]
     }
 }
 
@@ -35,6 +42,10 @@ impl<T> KeyExtractor<T> for S3EventId {
             &event.sequencer,
         ))
     }
+
+    fn needs(&self) -> Vec<Needed> {
+        vec![Needed::new::<S3Object>("S3EventId", "S3")]
+    }
 }
 
 /// An extractor that uses the id of an SNS publication as the key, for publishers that never publish an event twice.
@@ -48,5 +59,9 @@ impl<T> KeyExtractor<T> for SnsMessageId {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         let sns = message.metadata::<SnsMeta>();
         BusinessKey::new(&sns.and_then(|sns| sns.message_id.as_deref()))
+    }
+
+    fn needs(&self) -> Vec<Needed> {
+        vec![Needed::new::<SnsMeta>("SnsMessageId", "Sns")]
     }
 }

@@ -1,7 +1,7 @@
 //! Extractors, which take a record's business key from its payload or metadata.
 
 use crate::error::ConfigError;
-use crate::record::Message;
+use crate::record::{Message, Needed};
 
 use super::{BusinessKey, KeyError, KeyPart};
 
@@ -52,6 +52,12 @@ pub trait KeyExtractor<T>: Send + Sync + 'static {
     fn check(&self) -> Result<(), ConfigError> {
         Ok(())
     }
+
+    /// The metadata without which no message has a key.
+    #[doc(hidden)]
+    fn needs(&self) -> Vec<Needed> {
+        Vec::new()
+    }
 }
 
 impl<T, K, F> KeyExtractor<T> for F
@@ -88,7 +94,8 @@ impl MessageAttribute {
 
 impl<T> KeyExtractor<T> for MessageAttribute {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        BusinessKey::new(&message.attribute(&self.name))
+        let value = message.attribute(&self.name);
+        BusinessKey::new(value.ok_or_else(|| KeyError::no_attribute(&self.name))?)
     }
 }
 
@@ -118,7 +125,7 @@ impl ProducerKey {
 impl<T> KeyExtractor<T> for ProducerKey {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         let text = message.attribute(Self::ATTRIBUTE);
-        BusinessKey::from_readable(text.ok_or(KeyError::Missing)?)
+        BusinessKey::from_readable(text.ok_or_else(|| KeyError::no_attribute(Self::ATTRIBUTE))?)
     }
 }
 
@@ -143,7 +150,8 @@ impl SystemAttribute {
 
 impl<T> KeyExtractor<T> for SystemAttribute {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        BusinessKey::new(&message.system_attribute(&self.name))
+        let value = message.system_attribute(&self.name);
+        BusinessKey::new(value.ok_or_else(|| KeyError::no_attribute(&self.name))?)
     }
 }
 
@@ -153,7 +161,8 @@ pub struct MessageGroup;
 
 impl<T> KeyExtractor<T> for MessageGroup {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        BusinessKey::new(&message.group_id())
+        let group = message.group_id();
+        BusinessKey::new(group.ok_or_else(|| KeyError::no_attribute("MessageGroupId"))?)
     }
 }
 
@@ -186,6 +195,12 @@ macro_rules! tuples {
                 let ($($part,)*) = self;
                 $($part.check()?;)*
                 Ok(())
+            }
+
+            fn needs(&self) -> Vec<Needed> {
+                #[allow(non_snake_case, reason = "the macro names each variable after its type")]
+                let ($($part,)*) = self;
+                [$($part.needs()),*].concat()
             }
         }
     )*};

@@ -112,6 +112,12 @@ pub enum KeyError {
     /// The field that holds the key is absent or null.
     #[error("the business key is missing")]
     Missing,
+    /// The message has no attribute with this name.
+    #[error("the business key is missing: the message has no attribute `{name}`")]
+    MissingAttribute {
+        /// The attribute's name.
+        name: String,
+    },
     /// The key, or a part of it, is empty or blank.
     #[error("the business key is empty: every part of it needs a value")]
     Empty,
@@ -146,12 +152,28 @@ pub enum KeyError {
     Extractor(String),
 }
 
+impl KeyError {
+    /// Returns whether the record has no key, so that [`MissingKey`](crate::policy::MissingKey) applies.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing | Self::MissingAttribute { .. })
+    }
+
+    pub(super) fn no_attribute(name: &str) -> Self {
+        let name = name.to_owned();
+        Self::MissingAttribute { name }
+    }
+}
+
 /// Omits the text of an extractor's error. Errors are also logged in their `Debug` form, for example by
 /// `lambda_runtime`.
 impl fmt::Debug for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("Missing"),
+            Self::MissingAttribute { name } => f
+                .debug_struct("MissingAttribute")
+                .field("name", name)
+                .finish(),
             Self::Empty => f.write_str("Empty"),
             Self::Malformed => f.write_str("Malformed"),
             Self::TooLong { len } => f.debug_struct("TooLong").field("len", len).finish(),

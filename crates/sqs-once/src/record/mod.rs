@@ -9,6 +9,7 @@ mod raw;
 pub use correlation::CorrelationId;
 pub(crate) use correlation::{Correlate, trace_part};
 pub use decode::{Bytes, Decode, DecodeError, Json, Text};
+pub(crate) use envelope::Needed;
 pub use envelope::{
     Auto, Envelope, EnvelopeError, EventBridge, EventBridgeMeta, Opened, S3, S3Object, Sns, SnsMeta,
 };

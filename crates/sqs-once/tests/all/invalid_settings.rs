@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use crate::support::{Bench, DLQ, Order, SECOND};
-use sqs_once::key::{JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace};
+use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, Sns};
+use sqs_once::extract::{Message, SnsMeta};
+use sqs_once::key::{
+    EventBridgeId, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace, S3EventId,
+    SnsMessageId,
+};
 use sqs_once::policy::{Backoff, Cache, Mode, PayloadMismatch};
 use sqs_once::{Batch, Consumer, HandlerError, Idempotency, MemoryStore, Writes, consumer};
 
@@ -111,9 +116,44 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
             "Call to undefined function powertools_json",
             with_key((JsonPointer::new("/id"), function)),
         ),
+        (
+            "`envelope` is not set, but `S3EventId` reads the envelope `S3`: expected `envelope = S3`",
+            with_key(S3EventId),
+        ),
+        (
+            "`envelope` is another one, but `SnsMessageId` reads the envelope `Sns`",
+            with_key((EventBridgeId, SnsMessageId)).envelope(EventBridge),
+        ),
+        (
+            "`envelope` is not set, but `SnsMeta` reads the envelope `Sns`",
+            Bench::new().handling(async |_: Order, _: SnsMeta| {}),
+        ),
     ] {
         let error = consumer.init().await.unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_envelope_that_has_the_metadata_or_may_have_it_is_accepted() {
+    /// An envelope of the user's own.
+    struct Own;
+
+    impl Envelope for Own {
+        fn open(&self, _: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+            Ok(Opened::untouched())
+        }
+    }
+
+    let nested = || with_key((EventBridgeId, SnsMessageId));
+    let optional = async |_: Order, _: Option<SnsMeta>| {};
+    for consumer in [
+        nested().envelope((Sns, EventBridge)),
+        nested().envelope(Auto),
+        nested().envelope((Sns, Own)),
+        Bench::new().handling(optional),
+    ] {
+        consumer.init().await.unwrap();
     }
 }
 

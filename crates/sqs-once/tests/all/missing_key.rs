@@ -5,7 +5,10 @@ use serde::Deserialize;
 use serde_json::json;
 use sqs_once::extract::{Attempt, Key};
 use sqs_once::handler::{Done, IntoOutcome};
-use sqs_once::key::{JsonPointer, KeyExtractor, MessageId};
+use sqs_once::key::{
+    JsonPointer, KeyExtractor, MessageAttribute, MessageGroup, MessageId, ProducerKey,
+    SystemAttribute,
+};
 use sqs_once::policy::MissingKey;
 use sqs_once::{
     Batch, BusinessKey, Consumer, HandlerError, IdempotencyToken, ResultExt, State, Writes,
@@ -48,6 +51,30 @@ fn noting(policy: MissingKey) -> (Tested, Seen) {
         .missing_key(policy)
         .handler(note);
     (Bench::new().on(noting), seen)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_in_an_attribute_that_the_message_lacks_is_missing_with_the_attributes_name() {
+    async fn reason(key: impl KeyExtractor<Order>) -> String {
+        let consumer = consumer::<Order>().key(key).handler(async |_: Order| {});
+        let bench = Bench::new().on(consumer);
+        bench.run([body("{}")]).await;
+        bench.lines()[0]["reason"].to_string()
+    }
+    let says =
+        |name: &str| format!("the business key is missing: the message has no attribute `{name}`");
+    let pair = (JsonPointer::new("/ends"), MessageAttribute::new("tenant"));
+    assert_eq!(
+        reason(MessageAttribute::new("tenant")).await,
+        says("tenant")
+    );
+    assert_eq!(reason(pair).await, "the business key is missing");
+    assert_eq!(
+        reason(SystemAttribute::new("SequenceNumber")).await,
+        says("SequenceNumber")
+    );
+    assert_eq!(reason(MessageGroup).await, says("MessageGroupId"));
+    assert_eq!(reason(ProducerKey).await, says("business-key"));
 }
 
 const KEYLESS: &str = "without a business key: not protected against duplicates";

@@ -15,7 +15,9 @@ class Board {
     this.chips = new Map();
     this.limits = Object.fromEntries(COLUMNS.map((column) => [column, CHIPS]));
     this.filter = "";
-    this.outcome = "";
+    /** The fate whose messages are shown, or an empty text for all. */
+    this.fate = "";
+    this.fates = {};
     this.chosen = null;
     this.now = now;
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -24,7 +26,20 @@ class Board {
       if (chip) open(Number(chip.dataset.number));
     });
     $("board").addEventListener("keydown", (event) => this.walk(event));
+    $("story").addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (!button) return;
+      this.fate = button.dataset.fate === this.fate ? "" : button.dataset.fate;
+      this.draw();
+    });
     for (const column of COLUMNS) {
+      const tab = element("button", "", $(`name-${column}`).textContent, " ", element("span", "count"));
+      tab.type = "button";
+      tab.addEventListener("click", () => {
+        $("board").dataset.tab = column;
+        this.draw();
+      });
+      $("tabs").append(tab);
       $(`more-${column}`).addEventListener("click", () => {
         this.limits[column] = Math.min(this.limits[column] * 2, MOST_CHIPS);
         this.draw();
@@ -36,7 +51,7 @@ class Board {
   update(overview) {
     if (overview.reset) this.messages.clear();
     for (const message of overview.messages) {
-      const words = [message.id, message.key, message.group_id, message.preview];
+      const words = [message.id, message.key, message.group_id, message.title, message.preview];
       message.words = words.filter(Boolean).join("\n").toLowerCase();
       this.messages.set(message.number, message);
     }
@@ -45,7 +60,7 @@ class Board {
   }
 
   matches(message) {
-    if (this.outcome && (message.outcome ?? "none") !== this.outcome) return false;
+    if (this.fate && fateOf(message, this.now()) !== this.fate) return false;
     return message.words.includes(this.filter);
   }
 
@@ -53,17 +68,26 @@ class Board {
   sorted() {
     const now = this.now();
     const columns = Object.fromEntries(COLUMNS.map((column) => [column, { all: 0, matching: 0, shown: [] }]));
+    this.fates = Object.fromEntries(Object.keys(FATES).map((fate) => [fate, 0]));
     for (const message of this.messages.values()) {
       const column = columns[columnOf(message, now)];
-      // A redriven message is shown in its old place and counted in its new one.
-      const counts = Number(message.state !== "redriven");
+      const fate = fateOf(message, now);
+      // A redriven message is shown in its old place and counted in its new one. One that the function moved to the
+      // dead-letter queue is shown there only.
+      const counts = Number(fate !== null);
       column.all += counts;
+      if (fate !== null) this.fates[fate] += 1;
+      else if (message.moved) continue;
       if (!this.matches(message)) continue;
       column.shown.push(message);
       column.matching += counts;
     }
-    const { done = 0, purged = 0, expired = 0, unfinished = 0 } = this.forgotten;
-    columns.done.all += done + purged + expired;
+    const { processed = 0, duplicate = 0, done = 0, purged = 0, expired = 0, unfinished = 0 } = this.forgotten;
+    this.fates.effects += processed;
+    this.fates.duplicates += duplicate;
+    this.fates.other += done + purged + expired;
+    this.fates.waiting += unfinished;
+    columns.done.all += processed + duplicate + done + purged + expired;
     columns.queue.all += unfinished;
     const isPast = (message) => Number(message.state === "redriven");
     const latest = (a, b) => isPast(a) - isPast(b) || b.changed - a.changed;
@@ -71,7 +95,40 @@ class Board {
     columns.flight.shown.sort((a, b) => a.number - b.number);
     columns.done.shown.sort(latest);
     columns.dead.shown.sort(latest);
+    this.group(columns.dead.shown);
     return columns;
+  }
+
+  /** Orders dead letters by their reason, the most frequent first, and gives the first of each reason a heading. */
+  group(letters) {
+    const groups = new Map();
+    for (const letter of letters) {
+      letter.heading = "";
+      const reason = letter.state === "redriven" ? "redriven" : deathOf(letter);
+      if (!groups.has(reason)) groups.set(reason, []);
+      groups.get(reason).push(letter);
+    }
+    const isPast = (reason) => Number(reason === "redriven");
+    const sorted = [...groups].sort(([a, as], [b, bs]) => isPast(a) - isPast(b) || bs.length - as.length);
+    for (const [reason, [first, ...rest]] of sorted) first.heading = `${number(1 + rest.length)} × ${reason}`;
+    letters.splice(0, letters.length, ...sorted.flatMap(([, all]) => all));
+  }
+
+  /** The story in numbers, each of which is a filter. */
+  count() {
+    const sent = Object.values(this.fates).reduce((sum, count) => sum + count, 0);
+    const some = Object.entries(FATES).filter(([fate]) => fate !== "other" || this.fates.other > 0 || this.fate === fate);
+    const counts = [["", "sent", sent], ...some.map(([fate, words]) => [fate, words, this.fates[fate]])];
+    const buttons = $("story").children;
+    counts.forEach(([fate, words, count], at) => {
+      const button = buttons[at] ?? $("story").appendChild(element("button", "", element("b", ""), element("span", "")));
+      button.type = "button";
+      button.dataset.fate = fate;
+      button.setAttribute("aria-pressed", String(fate === this.fate));
+      button.firstElementChild.textContent = number(count);
+      button.lastElementChild.textContent = ` ${words}`;
+    });
+    while (buttons.length > counts.length) buttons[buttons.length - 1].remove();
   }
 
   draw() {
@@ -93,8 +150,12 @@ class Board {
         else list.insertBefore(item, next);
         this.label(item, message, column);
       }
-      const some = this.filter || this.outcome;
-      $(`count-${column}`).value = some ? `${number(matching)} of ${number(all)}` : number(all);
+      const some = this.filter || this.fate;
+      const count = some ? `${number(matching)} of ${number(all)}` : number(all);
+      $(`count-${column}`).value = count;
+      const tab = $("tabs").children[COLUMNS.indexOf(column)];
+      tab.lastElementChild.textContent = count;
+      tab.setAttribute("aria-pressed", String($("board").dataset.tab === column));
       const more = shown.length - limit;
       const button = $(`more-${column}`);
       button.hidden = more <= 0;
@@ -105,6 +166,7 @@ class Board {
       if (!kept.has(number)) item.remove();
     }
     this.chips = kept;
+    this.count();
     this.stops();
     // A chip that moves to another list loses the focus.
     if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
@@ -127,17 +189,22 @@ class Board {
   label(item, message, column) {
     const [tag, tone] = tagOf(message, column, this.now());
     const chosen = message.number === this.chosen;
-    const signature = `${message.changed} ${column} ${tag} ${chosen}`;
+    const heading = column === "dead" ? message.heading : "";
+    const signature = `${message.changed} ${column} ${tag} ${chosen} ${heading}`;
     if (item.signature === signature) return;
     item.signature = signature;
+    if (heading) item.dataset.heading = heading;
+    else delete item.dataset.heading;
     const button = item.firstElementChild;
     const [id, label, about] = button.children;
     button.className = `chip ${tone}${message.state === "redriven" ? " past" : ""}`;
     button.setAttribute("aria-pressed", String(chosen));
     button.title = message.id;
-    id.textContent = shortId(message.id);
+    const title = titleOf(message);
+    id.textContent = title;
     label.textContent = tag;
-    about.textContent = [message.key, message.preview].filter(Boolean).join(" · ");
+    const beside = [message.key, shortId(message.id), message.title ? "" : message.preview];
+    about.textContent = beside.filter((words) => words && words !== title).join(" · ");
   }
 
   /** Makes one chip of a column reachable with Tab. The arrow keys move on from there. */

@@ -9,7 +9,7 @@ let stopped = null;
 const now = () => stopped ?? Date.now() + ahead;
 
 const board = new Board(open, now);
-const timeline = new Timeline(open, now);
+const timeline = new Timeline(open, openKey, now);
 let drawing = false;
 let refreshing = false;
 let stale = false;
@@ -34,8 +34,8 @@ function take(overview) {
   document.title = `${overview.queue} · sqs-once`;
   $("environments").textContent = `${plural(overview.environments, "environment runs", "environments run")}`;
   if (overview.function) entriesInto($("function-lines"), overview.function, open);
-  const { done, redriven, purged, expired, unfinished } = overview.forgotten;
-  const finished = done + redriven + purged + expired;
+  const { unfinished, ...ends } = overview.forgotten;
+  const finished = Object.values(ends).reduce((sum, count) => sum + count, 0);
   const words = [];
   if (finished > 0) words.push(`The oldest ${plural(finished, "finished message is", "finished messages are")} not kept.`);
   if (unfinished > 0) words.push(`${plural(unfinished, "message of the queue is", "messages of the queue are")} not kept.`);
@@ -47,6 +47,7 @@ function take(overview) {
 
 /** Whether the open timeline may have changed. */
 function isNews(overview) {
+  if (timeline.key !== null) return overview.messages.some((message) => message.key === timeline.key);
   if (timeline.number === null) return false;
   const message = board.messages.get(timeline.number);
   // Its invocation may have logged lines that do not name it, and log lines can arrive late.
@@ -60,12 +61,17 @@ async function refresh() {
   stale = true;
   if (refreshing) return;
   refreshing = true;
-  while (stale && timeline.number !== null) {
+  while (stale && (timeline.number !== null || timeline.key !== null)) {
     stale = false;
-    const number = timeline.number;
+    const { number, key } = timeline;
     try {
-      const detail = await source.detail(number);
-      if (timeline.number === number) timeline.show(detail);
+      if (key !== null) {
+        const details = await ofKey(key);
+        if (timeline.key === key) timeline.showKey(key, details);
+      } else {
+        const detail = await source.detail(number);
+        if (timeline.number === number) timeline.show(detail);
+      }
     } catch (error) {
       say(error.message);
     }
@@ -87,9 +93,32 @@ async function open(number) {
   }
 }
 
+/** The most messages on the timeline of a key. */
+const OF_KEY = 50;
+
+/** The latest messages with this key. */
+async function ofKey(key) {
+  const all = [...board.messages.values()].filter((message) => message.key === key);
+  const details = await Promise.all(all.slice(-OF_KEY).map((message) => source.detail(message.number)));
+  return details.filter(Boolean);
+}
+
+/** Shows every message of a key on one timeline. */
+async function openKey(key) {
+  try {
+    const details = await ofKey(key);
+    board.chosen = null;
+    timeline.showKey(key, details);
+    draw();
+    $("panel-title").focus({ preventScroll: true });
+  } catch (error) {
+    say(error.message);
+  }
+}
+
 function close() {
   const number = timeline.number;
-  if (number === null) return;
+  if (number === null && timeline.key === null) return;
   timeline.close();
   board.chosen = null;
   board.draw();
@@ -147,10 +176,6 @@ if (!source.live) $("save").remove();
 
 $("filter").addEventListener("input", () => {
   board.filter = $("filter").value.toLowerCase();
-  draw();
-});
-$("outcome").addEventListener("input", () => {
-  board.outcome = $("outcome").value;
   draw();
 });
 $("close").addEventListener("click", close);

@@ -4,11 +4,16 @@
 const ENTRIES = 1000;
 
 class Timeline {
-  /** Calls `open(number)` if the user chooses another message. `now()` returns the story's time. */
-  constructor(open, now) {
+  /**
+   * Calls `open(number)` if the user chooses another message, and `openKey(key)` for a key. `now()` returns the story's
+   * time.
+   */
+  constructor(open, openKey, now) {
     this.open = open;
+    this.openKey = openKey;
     this.now = now;
     this.number = null;
+    this.key = null;
     this.id = null;
     $("other").addEventListener("change", () => {
       $("timeline").classList.toggle("without-others", !$("other").checked);
@@ -22,7 +27,9 @@ class Timeline {
       $("panel").scrollTop = 0;
     }
     this.number = detail.number;
+    this.key = null;
     this.id = detail.id;
+    $("panel").classList.remove("of-key");
     $("panel-title").textContent = detail.id;
     $("body").textContent = detail.body;
     this.facts(detail);
@@ -35,8 +42,41 @@ class Timeline {
     $("panel").hidden = false;
   }
 
+  /** Shows all messages of a key together, ordered by time. */
+  showKey(key, details) {
+    if (this.key !== key) {
+      $("timeline").replaceChildren();
+      $("panel").scrollTop = 0;
+    }
+    this.number = null;
+    this.id = null;
+    this.key = key;
+    $("panel").classList.add("of-key");
+    $("panel-title").textContent = key;
+    const entries = details.flatMap((detail) => {
+      const of = { number: detail.number, message_id: shortId(detail.id) };
+      return detail.entries.map((entry) => ({ ...entry, of }));
+    });
+    entries.sort((a, b) => a.at - b.at);
+    const effects = entries.filter((entry) => entry.what === "record" && entry.record.outcome === "processed").length;
+    const happened = element("span", effects > 1 ? "what bad" : "", plural(effects, "time", "times"));
+    const facts = [["Effect happened", happened], ["Messages", number(details.length)]];
+    for (const detail of details) {
+      const words = `${titleOf(detail)} · ${shortId(detail.id)}`;
+      const where = element("span", "", link(detail, this.open, words), `: ${stateOf(detail, this.now())}`);
+      facts.push([detail.outcome ? outcomeOf(detail.outcome)[0] : "no outcome yet", where]);
+    }
+    $("facts").key = null;
+    $("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+    $("entries-forgotten").textContent = "";
+    $("other-box").hidden = !entries.some((entry) => entry.what === "logged" && !entry.own);
+    entriesInto($("timeline"), entries.slice(-ENTRIES), this.open);
+    $("panel").hidden = false;
+  }
+
   close() {
     this.number = null;
+    this.key = null;
     this.id = null;
     $("panel").hidden = true;
   }
@@ -44,7 +84,8 @@ class Timeline {
   facts(detail) {
     const facts = [["Where", `${detail.queue}: ${stateOf(detail, this.now())}`]];
     if (detail.outcome) facts.push(["Last outcome", outcomeOf(detail.outcome)[0]]);
-    if (detail.key) facts.push(["Business key", detail.key]);
+    if (detail.key) facts.push(["Business key", keyLink(detail.key, this.openKey)]);
+    if (detail.reason) facts.push(["Last reason", detail.reason]);
     facts.push(["Received", plural(detail.receives, "time", "times")]);
     if (detail.group_id) facts.push(["Message group", detail.group_id]);
     for (const [name, value] of Object.entries(detail.attributes)) {
@@ -53,11 +94,20 @@ class Timeline {
     if (detail.from) facts.push(["Was before", link(detail.from, this.open)]);
     if (detail.to) facts.push(["Goes on as", link(detail.to, this.open)]);
     for (const copy of detail.copies) facts.push(["Same id", link(copy, this.open, `message ${copy.number}`)]);
-    const key = JSON.stringify([facts, detail.from, detail.to, detail.copies]);
+    const key = JSON.stringify([facts, detail.key, detail.from, detail.to, detail.copies]);
     if ($("facts").key === key) return;
     $("facts").key = key;
     $("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
   }
+}
+
+/** A button that shows every message of a key. */
+function keyLink(key, openKey) {
+  const button = element("button", "link key", key);
+  button.type = "button";
+  button.title = "every message with this key";
+  button.addEventListener("click", () => openKey(key));
+  return button;
 }
 
 function link(to, open, words = to.message_id) {
@@ -87,6 +137,7 @@ function entryItem(entry, before, open) {
   time.dateTime = new Date(entry.at).toISOString();
   if (before !== undefined) time.append(element("span", "after", ` +${span(Math.max(entry.at - before, 0))}`));
   const [className, ...content] = entryContent(entry, open);
+  if (entry.of) content.unshift(link(entry.of, open), " ");
   return element("li", `entry ${className}`, time, element("div", "", ...content));
 }
 

@@ -50,6 +50,33 @@ function columnOf(message, now) {
   return message.state === "in_flight" && message.visible_at > now ? "flight" : "queue";
 }
 
+/** What can become of a message. Each message is one of these, so that their numbers add up to those sent. */
+const FATES = {
+  effects: "effects",
+  duplicates: "duplicates stopped",
+  flight: "in flight",
+  waiting: "waiting",
+  dead: "dead letters",
+  other: "ended otherwise",
+};
+
+/** What became of a message. `null` if another message counts instead: what it was redriven or moved as. */
+function fateOf(message, now) {
+  if (message.state === "redriven" || (message.moved && message.state === "done")) return null;
+  const column = columnOf(message, now);
+  if (column === "flight") return "flight";
+  if (column === "queue") return "waiting";
+  if (column === "dead") return "dead";
+  if (message.state !== "done" || message.dead) return "other";
+  return { processed: "effects", duplicate: "duplicates" }[message.outcome] ?? "other";
+}
+
+/** What a message's card leads with: the id in its body, its key, or its own id. */
+const titleOf = (message) => message.title ?? message.key ?? shortId(message.id);
+
+/** Why a message is a dead letter. */
+const deathOf = (message) => message.reason ?? `moved by SQS after ${plural(message.receives, "receive", "receives")}`;
+
 /** The word on a message's chip, and its colour class. */
 function tagOf(message, column, now) {
   const waits = message.visible_at > now;
@@ -60,11 +87,12 @@ function tagOf(message, column, now) {
     if (message.dead) return ["dropped", "calm"];
     return message.outcome ? outcomeOf(message.outcome) : ["deleted", "calm"];
   }
+  if (message.moved) return ["dead-lettered", "bad"];
   if (column === "dead") return message.outcome ? outcomeOf(message.outcome) : ["dead letter", "bad"];
   if (column === "flight") return [message.receives > 1 ? `receive ${message.receives}` : "", "wait"];
   if (message.state === "queued") return waits ? [`in ${span(message.visible_at - now)}`, "calm"] : ["", ""];
-  const tone = message.outcome ? outcomeOf(message.outcome)[1] : "wait";
-  return waits ? [`back in ${span(message.visible_at - now)}`, tone] : ["visible again", tone];
+  const cause = message.outcome ? `${outcomeOf(message.outcome)[0]}: ` : "";
+  return [cause + (waits ? `back in ${span(message.visible_at - now)}` : "visible again"), "wait"];
 }
 
 /** Describes where a message is. */

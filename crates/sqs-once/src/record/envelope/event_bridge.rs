@@ -1,5 +1,7 @@
 //! EventBridge's envelope.
 
+use std::any::TypeId;
+
 use crate::record::Message;
 
 use super::fields::Fields;
@@ -58,6 +60,10 @@ impl Envelope for EventBridge {
             Some(fields) => open(&fields),
             None => Err(EnvelopeError::new(NAME, "it is not a JSON object")),
         }
+    }
+
+    fn metadata(&self) -> Option<Vec<TypeId>> {
+        Some(vec![TypeId::of::<EventBridgeMeta>()])
     }
 }
 

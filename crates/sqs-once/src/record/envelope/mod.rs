@@ -3,9 +3,12 @@
 mod auto;
 mod event_bridge;
 mod fields;
+mod needed;
 mod opened;
 mod s3;
 mod sns;
+
+use std::any::TypeId;
 
 use thiserror::Error;
 
@@ -13,6 +16,7 @@ use super::Message;
 
 pub use auto::Auto;
 pub use event_bridge::{EventBridge, EventBridgeMeta};
+pub(crate) use needed::Needed;
 pub use opened::Opened;
 pub use s3::{S3, S3Object};
 pub use sns::{Sns, SnsMeta};
@@ -71,6 +75,12 @@ pub trait Envelope: Send + Sync + 'static {
     /// [`EnvelopeError`] if the content is not a valid envelope. The record is terminal, because a redelivery can't
     /// help.
     fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError>;
+
+    /// The types of its metadata. `None` if they are not known.
+    #[doc(hidden)]
+    fn metadata(&self) -> Option<Vec<TypeId>> {
+        None
+    }
 }
 
 /// The error for an envelope that can't be opened. It is logged and added to the dead letter. It names what is missing,
@@ -105,6 +115,14 @@ macro_rules! tuples {
                     }
                 )*
                 Ok(opened)
+            }
+
+            fn metadata(&self) -> Option<Vec<TypeId>> {
+                #[allow(non_snake_case, reason = "the macro names each variable after its type")]
+                let ($($envelope,)*) = self;
+                let mut types = Vec::new();
+                $(types.extend($envelope.metadata()?);)*
+                Some(types)
             }
         }
     )*};

@@ -1,5 +1,7 @@
 //! Event notifications of S3.
 
+use std::any::TypeId;
+
 use percent_encoding::percent_decode_str;
 
 use crate::record::Message;
@@ -61,6 +63,10 @@ impl Envelope for S3 {
             Some(fields) => open(&fields),
             None => wrong("it is not a JSON object"),
         }
+    }
+
+    fn metadata(&self) -> Option<Vec<TypeId>> {
+        Some(vec![TypeId::of::<S3Object>()])
     }
 }
 

@@ -1,5 +1,7 @@
 //! The envelope of SNS, for queues that subscribe to a topic without raw message delivery.
 
+use std::any::TypeId;
+
 use crate::record::Message;
 
 use super::fields::Fields;
@@ -54,6 +56,10 @@ impl Envelope for Sns {
             Some(fields) => open(&fields),
             None => Ok(Opened::untouched()),
         }
+    }
+
+    fn metadata(&self) -> Option<Vec<TypeId>> {
+        Some(vec![TypeId::of::<SnsMeta>()])
     }
 }
 

@@ -1,0 +1,58 @@
+"""What the site changes in the pages, links to files outside `docs` and the language of Rust's code blocks, and what it
+adds for language models: `llms.txt` lists the guides, `llms-full.txt` has all of them."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[1]
+# A link out of `docs`, inline or by reference.
+OUTSIDE = re.compile(r"(\]\(|^\[[^\]]+\]: )\.\./([^)\s]+)", re.MULTILINE)
+# A definition of docs/README.md: a label and its page.
+PAGE = re.compile(r"^\[([^\]]+)\]: (\S+\.md)$", re.MULTILINE)
+# A link of docs/README.md by its label.
+LABEL = re.compile(r"\[([^\]]+)\](?:\[([^\]]+)\])?")
+
+
+def on_config(config):
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    config.site_name = f"sqs-once {version}"
+    listed = [page for _, page in PAGE.findall((ROOT / "docs/README.md").read_text())]
+    shown = [page for title in config.nav[1:] for pages in title.values() for one in pages for page in one.values()]
+    if sorted(listed) != sorted(shown):
+        raise PluginError(f"docs/README.md and site/mkdocs.yml differ in {set(listed) ^ set(shown)}")
+    return config
+
+
+def on_files(files, config):
+    """Adds the files that pages link to, as text."""
+    for page in files.documentation_pages():
+        for _, path in OUTSIDE.findall(Path(page.abs_src_path).read_text()):
+            uri = f"files/{path}.txt"
+            if not files.get_file_from_path(uri):
+                files.append(File.generated(config, uri, content=(ROOT / path).read_text()))
+    return files
+
+
+def on_page_markdown(markdown, **_):
+    markdown = OUTSIDE.sub(r"\1files/\2.txt", markdown)
+    return re.sub(r"^```rust,\w+$", "```rust", markdown, flags=re.MULTILINE)
+
+
+def on_post_build(config):
+    site = Path(config.site_dir)
+    start = (ROOT / "docs/README.md").read_text()
+    pages = dict(PAGE.findall(start))
+
+    def link(label):
+        page = pages[label[2] or label[1]].replace(".md", ".html")
+        return f"[{label[1]}]({page})"
+
+    questions = PAGE.sub("", start).replace("# Guides\n", "").strip()
+    questions = re.sub(r"^\*\*(.+)\*\*$", r"## \1", LABEL.sub(link, questions), flags=re.MULTILINE)
+    (site / "llms.txt").write_text(f"# {config.site_name}\n\n> {config.site_description}\n\n{questions}\n")
+    texts = [ROOT / "README.md", *(ROOT / "docs" / page for page in pages.values())]
+    (site / "llms-full.txt").write_text("\n\n".join(text.read_text() for text in texts))
