@@ -109,7 +109,7 @@ def moves_live(page, run):
     run.do("take")
     page.wait(has("flight", "m-1"))
     run.do("answer")
-    page.wait(has("done", "order_id o-1 processed orders#5d41402a · m-1"))
+    page.wait(has("done", "o-1 processed orders#5d41402a · m-1"))
     assert page.text("#count-queue") + page.text("#count-flight") + page.text("#count-done") == "001"
 
 
@@ -281,7 +281,7 @@ def a_key_has_one_timeline(page, run):
     page.click("#facts button.key")
     page.wait(title_is("orders#5d41402a"))
     facts, timeline = page.text("#facts"), page.text("#timeline")
-    assert "Effect happened" in facts and "order_id o-1 · m-1" in facts, facts
+    assert "Effect happened" in facts and "o-1 · m-1" in facts, facts
     assert timeline.count("sent to orders") > 2 and "the card was <b>declined</b>" in timeline, timeline
     page.click("#close")
     page.wait("document.querySelector('#panel').hidden")

@@ -7,7 +7,7 @@ const LONGEST: usize = 60;
 /// How many envelopes to look into.
 const DEPTH: usize = 3;
 
-/// The id in a JSON body, with its name, such as `order_id o-1001`. Looks into the envelopes of SNS, EventBridge and S3.
+/// The first id in a JSON body. Looks into the envelopes of SNS, EventBridge and S3.
 pub(super) fn title(body: &str) -> Option<String> {
     let mut body: Value = serde_json::from_str(body).ok()?;
     for _ in 0..DEPTH {
@@ -16,16 +16,16 @@ pub(super) fn title(body: &str) -> Option<String> {
             None => break,
         };
     }
-    let (name, value) = body.as_object()?.iter().find_map(|(name, value)| {
+    let id = body.as_object()?.iter().find_map(|(name, value)| {
         let is_id = name.to_ascii_lowercase().ends_with("id");
         let value = match value {
             Value::String(text) => text.clone(),
             Value::Number(number) => number.to_string(),
             _ => return None,
         };
-        is_id.then_some((name, value))
+        is_id.then_some(value)
     })?;
-    Some(format!("{name} {value}").chars().take(LONGEST).collect())
+    Some(id.chars().take(LONGEST).collect())
 }
 
 /// The content of an envelope.

@@ -1,6 +1,6 @@
 //! Fingerprints distinguish messages with the same key.
 
-use crate::support::{Bench, Order, Tested, json_body, orders};
+use crate::support::{Bench, Order, Tested, body, json_body, orders};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::{Fingerprint, KeyError, KeyPart};
@@ -34,6 +34,35 @@ async fn nothing_and_empty_text_are_values_in_a_fingerprint() {
     }
     let inside = BusinessKey::new(&(1, None::<String>));
     assert_eq!(inside, Err(KeyError::Missing));
+}
+
+#[test]
+fn a_fingerprint_shows_its_digits() {
+    let fingerprint = Fingerprint::new(&1).unwrap();
+    assert_eq!(fingerprint.to_string(), fingerprint.as_str());
+    assert_eq!(fingerprint.as_str().len(), 64);
+}
+
+/// Each level is parsed again, so that a deep body would take quadratic time.
+#[tokio::test(start_paused = true)]
+async fn values_deeper_than_sixteen_levels_are_compared_as_they_are_written() {
+    let deep = |levels: usize, innermost: &str| {
+        let (open, close) = (r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        body(&format!(
+            r#"{{"id": "a", "total": 1, "deep": {open}{innermost}{close}}}"#
+        ))
+    };
+    let failed: &[&str] = &["m-0"];
+    for (levels, returned) in [(3, &[][..]), (20, failed)] {
+        let bench = orders().payload_mismatch(PayloadMismatch::Reject);
+        let bench = Bench::new().on(bench.handler(async |_: Order| {}));
+        bench.run([deep(levels, "[1,2]")]).await;
+        assert_eq!(
+            bench.run([deep(levels, "[1, 2]")]).await,
+            returned,
+            "{levels}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,12 +66,17 @@ async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn expressions_choose_filter_and_compose() {
-    let text = r#"{"tenant": "t", "id": 7, "lines": [{"sku": "a"}, {"sku": "b", "main": true}]}"#;
+    let text = r#"{"tenant": "t", "id": 7, "lines": [{"sku": "a"}, {"sku": "b", "main": true}],
+        "largest": 18446744073709551615, "least": -9223372036854775808}"#;
     for expression in [
         "lines[?main].sku | [0]",
         "number || id",
         "join('/', [tenant, to_string(id)])",
         "length(lines)",
+        // `to_string` adds no quotes to a text, and takes an integer of 64 bits with or without a sign.
+        "lines[?to_string(sku) == 'b'].sku | [0]",
+        "to_string(largest)",
+        "to_string(least)",
     ] {
         let told = handled(JmesPath::new(expression), [text, text].map(body)).await;
         assert_eq!(names(&told), ["processed", "duplicate"], "{expression}");

@@ -37,6 +37,18 @@ fn other(id: &str) -> Event {
 }
 
 #[test]
+fn a_secret_never_shows_itself() {
+    let secret = KeySecret::new(*b"0123456789abcdef").unwrap();
+    assert_eq!(format!("{secret:?}"), "KeySecret(..)");
+    let namespace = Namespace::new("payments").unwrap().key_secret(secret);
+    let shown = format!("{:?}", KeyCodec::from(namespace));
+    assert!(
+        shown.contains("payments") && !shown.contains("01234"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn an_id_is_the_hmac_of_the_key() {
     let key = BusinessKey::new("o-1001").unwrap();
     let id = namespace(Some(secret(7))).item_id(&key);

@@ -1,10 +1,16 @@
 //! Sources of business keys, and the values that count as one key.
 
-use crate::support::{Bench, body, handled, messages, names, order, with, with_attribute};
+use std::borrow::Cow;
+
+use crate::support::{Bench, body, handled, item_id, messages, names, order, with, with_attribute};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use sqs_once::key::{JsonPointer, MessageAttribute, MessageGroup, SystemAttribute};
+use sqs_once::BusinessKey;
+use sqs_once::key::{
+    ItemId, JsonPointer, KeyError, KeyPart, KeyWriter, MessageAttribute, MessageGroup,
+    SystemAttribute,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_number_is_a_key_by_its_text_and_never_through_a_float() {
@@ -117,4 +123,95 @@ async fn the_message_id_is_a_key_that_a_message_sent_again_does_not_keep() {
         bench.run([named]).await;
     }
     assert_eq!(bench.outcomes(), "duplicate processed processed");
+}
+
+/// Writes nothing into the key.
+struct Nothing;
+
+impl KeyPart for Nothing {
+    fn write(&self, _: &mut KeyWriter) -> Result<(), KeyError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn equal_text_and_equal_bytes_are_one_key_whatever_their_type() {
+    let key = |part: &dyn KeyPart| BusinessKey::new(part).unwrap();
+    assert_eq!(key(&'é'), key(&"é"));
+    assert_eq!(key(&Cow::Borrowed("o-1")), key(&"o-1".to_owned()));
+    let bytes: &[u8] = &[7, 8];
+    assert_eq!(key(&bytes), key(&vec![7_u8, 8]));
+    assert_eq!(key(&bytes), key(&[7_u8, 8]));
+    assert_ne!(key(&true), key(&false));
+    let empty: &[u8] = &[];
+    for empty in [BusinessKey::new(&empty), BusinessKey::new(&Nothing)] {
+        assert_eq!(empty, Err(KeyError::Empty));
+    }
+}
+
+#[test]
+fn the_longest_key_is_a_key_and_one_byte_more_is_refused_with_its_length() {
+    let key = |len: usize| BusinessKey::new(&"x".repeat(len));
+    let Err(KeyError::TooLong { len }) = key(BusinessKey::MAX_LEN) else {
+        panic!("the encoding needs some bytes too");
+    };
+    let longest = BusinessKey::MAX_LEN - (len - BusinessKey::MAX_LEN);
+    assert!(key(longest).is_ok());
+    let len = BusinessKey::MAX_LEN + 1;
+    assert_eq!(key(longest + 1), Err(KeyError::TooLong { len }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_boolean_at_a_pointer_is_the_key_of_that_boolean() {
+    for value in [true, false] {
+        let consumer = sqs_once::consumer::<IgnoredAny>().key(JsonPointer::new("/id"));
+        let bench = Bench::new().on(consumer.handler(async |_: IgnoredAny| {}));
+        bench.run([body(&format!("{{\"id\": {value}}}"))]).await;
+        let id = item_id(&BusinessKey::new(&value).unwrap());
+        assert!(bench.store.inner.get(&id).is_some(), "{value}");
+    }
+}
+
+#[test]
+fn an_error_shows_what_happened_but_neither_a_key_nor_an_extractors_text() {
+    let name = || "tenant".to_owned();
+    let (found, codec) = ("bytes", "Powertools for Java");
+    for (error, shown) in [
+        (KeyError::Missing, "Missing"),
+        (
+            KeyError::MissingAttribute { name: name() },
+            "MissingAttribute { name: \"tenant\" }",
+        ),
+        (KeyError::Empty, "Empty"),
+        (KeyError::Malformed, "Malformed"),
+        (KeyError::TooLong { len: 9 }, "TooLong { len: 9 }"),
+        (
+            KeyError::WrongType { found },
+            "WrongType { found: \"bytes\" }",
+        ),
+        (
+            KeyError::Unwritable { found, codec },
+            "Unwritable { found: \"bytes\", codec: \"Powertools for Java\" }",
+        ),
+        (KeyError::Extractor("4111".to_owned()), "Extractor(..)"),
+    ] {
+        assert_eq!(format!("{error:?}"), shown);
+    }
+    let key = BusinessKey::new("card 4111").unwrap();
+    let shown = format!("{key:?}");
+    assert!(shown.starts_with("BusinessKey(") && shown.ends_with(" bytes)"));
+    assert!(!shown.contains("4111"), "{shown}");
+}
+
+#[test]
+fn an_items_id_has_a_short_form_of_its_hash() {
+    let hash = "0123456789abcdef".repeat(4);
+    let id = ItemId::from_stored(format!("payments#{hash}"));
+    assert_eq!(id.to_string(), format!("payments#{hash}"));
+    assert_eq!(id.short(), "payments#0123456789ab");
+    // An id that shows its key could have any text there.
+    for readable in ["0123456789abcdef".to_owned(), "g".repeat(64)] {
+        let id = ItemId::from_stored(format!("payments#{readable}"));
+        assert!(!id.short().contains(&readable[..12]), "{id}");
+    }
 }

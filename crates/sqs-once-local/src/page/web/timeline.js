@@ -59,7 +59,7 @@ class Timeline {
     });
     entries.sort((a, b) => a.at - b.at);
     const effects = entries.filter((entry) => entry.what === "record" && entry.record.outcome === "processed").length;
-    const happened = element("span", effects > 1 ? "what bad" : "", plural(effects, "time", "times"));
+    const happened = element("span", effects > 1 ? "bad" : "", plural(effects, "time", "times"));
     const facts = [["Effect happened", happened], ["Messages", number(details.length)]];
     for (const detail of details) {
       const words = `${titleOf(detail)} · ${shortId(detail.id)}`;
