@@ -44,6 +44,10 @@ pub(crate) struct InvokeArgs {
     /// An SQS event, one SQS message, a bare body, or JSON Lines of bodies; `-` is standard input
     pub(crate) event: PathBuf,
 
+    /// Send the event unchanged, to a function that another service invokes: SNS, EventBridge, S3, a schedule
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+
     #[command(flatten)]
     pub(crate) function: FunctionArgs,
 

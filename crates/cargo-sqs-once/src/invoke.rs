@@ -10,7 +10,10 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     let text = launch::read_event(&args.event)?;
     let subject = Subject::find(&args.function)?;
     // Read the event before the build, so that an error in it shows at once.
-    let event = Event::parse(&text, &subject.binary.name)?;
+    let event = match args.raw {
+        true => None,
+        false => Some(Event::parse(&text, &subject.binary.name)?),
+    };
     let executable = subject.build(args.json)?;
 
     let dynamodb = subject.dynamodb(args.function.reset).await?;
@@ -27,12 +30,20 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
         .timeout
         .or(described)
         .unwrap_or(launch::DEFAULT_TIMEOUT);
-    let answer = function.invoke(event.payload(), timeout).await;
+    let payload = match &event {
+        Some(event) => event.payload(),
+        None => text.into(),
+    };
+    let answer = function.invoke(payload, timeout).await;
     let lines = function.stop().await;
     if let (Err(InvokeError::Exited { last_lines, .. }), true) = (&answer, args.json) {
         last_lines.iter().for_each(|line| print::log_line(line));
     }
     let answer = answer?;
+    let printed = print::escaped(&String::from_utf8_lossy(&answer));
+    let Some(event) = event else {
+        return print::result(printed);
+    };
 
     let response = BatchResponse::parse(&answer, event.message_ids());
     if let Ok(response) = &response {
@@ -43,7 +54,7 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
         }
     }
     // The answer should be JSON.
-    print::result(print::escaped(&String::from_utf8_lossy(&answer)))?;
+    print::result(printed)?;
     let refused = "Lambda would not accept the function's answer, and would retry the whole batch";
     response.map(drop).context(refused)
 }

@@ -256,7 +256,11 @@ pub(crate) fn lines(text: &str) -> String {
 pub(crate) fn error(error: &Error) {
     let mut text = format!("error: {}\n", lines(&error.to_string()));
     for cause in error.chain().skip(1) {
-        text.push_str(&format!("  because: {}\n", lines(&cause.to_string())));
+        let cause = lines(&cause.to_string());
+        // Many errors of other crates repeat their cause.
+        if !text.contains(cause.trim()) {
+            text.push_str(&format!("  because: {cause}\n"));
+        }
     }
     if let Some(help) = error::help(error) {
         text.push_str(&format!("  help: {help}\n"));

@@ -153,22 +153,20 @@ fn body(
 ) -> TokenStream {
     let name = &function.sig.ident;
     let payload = &signature.payload.ty;
-    let (key_type, key) = match key {
-        Key::Extractor(value) => (None, value.to_token_stream()),
-        Key::OfPayload(pattern, expr) => {
-            let (key_type, key) = payload_key(payload, pattern, expr);
-            (Some(key_type), key)
-        }
-    };
+    let mut key_types = Vec::new();
+    let key = key_extractor(payload, key, &mut key_types);
     let start = options.start(payload);
     let keyed = quote!(#start.key(#key));
     let (fingerprint_fn, keyed) = match fingerprint {
         None => (None, keyed),
-        Some(Key::Extractor(function)) => (None, quote!(#keyed.fingerprint(#function))),
         Some(Key::OfPayload(pattern, part)) => {
             let with = quote!(::sqs_once::__private::fingerprint_with);
             let keyed = quote!(#with(#keyed, sqs_once_fingerprint));
             (Some(payload_fingerprint(payload, pattern, part)), keyed)
+        }
+        Some(function) => {
+            let function = key_extractor(payload, function, &mut key_types);
+            (None, quote!(#keyed.fingerprint(#function)))
         }
     };
     let declared_name = name.unraw().to_string();
@@ -180,7 +178,7 @@ fn body(
         true => quote!(batch_handler_with_state),
     };
     quote! {
-        #key_type
+        #(#key_types)*
         #fingerprint_fn
         ::sqs_once::__private::#handler::<#state, #inferred, _, _, _>(
             ::sqs_once::__private::declared(
@@ -197,14 +195,31 @@ fn body(
     }
 }
 
-/// Creates a key extractor type that computes `expr`, and its value. It is a type and not a closure, so that it returns
-/// the key's error type. Its name does not clash with names in `expr`.
-fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, TokenStream) {
-    let key = by_reference(expr);
-    let key_type = quote! {
-        struct SqsOncePayloadKey;
+/// Returns the value of a key extractor, and adds the types that it needs.
+fn key_extractor(payload: &Type, key: &Key, types: &mut Vec<TokenStream>) -> TokenStream {
+    match key {
+        Key::Extractor(value) => value.to_token_stream(),
+        Key::OfPayload(pattern, expr) => {
+            let name = format_ident!("SqsOncePayloadKey{}", types.len());
+            types.push(payload_key(&name, payload, pattern, expr));
+            name.into_token_stream()
+        }
+        Key::Tuple(parts) => {
+            let parts = parts.iter().map(|part| key_extractor(payload, part, types));
+            let parts: Vec<_> = parts.collect();
+            quote!((#(#parts,)*))
+        }
+    }
+}
 
-        impl ::sqs_once::key::KeyExtractor<#payload> for SqsOncePayloadKey {
+/// Creates a key extractor type that computes `expr`, in one place. It is a type and not a closure, so that it returns
+/// the key's error type. Its name does not clash with names in `expr`.
+fn payload_key(name: &Ident, payload: &Type, pattern: &Pat, expr: &Expr) -> TokenStream {
+    let key = by_reference(expr);
+    quote! {
+        struct #name;
+
+        impl ::sqs_once::key::KeyExtractor<#payload> for #name {
             #[allow(unused_variables)]
             fn key(
                 &self,
@@ -214,8 +229,7 @@ fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, Toke
                 ::sqs_once::BusinessKey::new(#key)
             }
         }
-    };
-    (key_type, quote!(SqsOncePayloadKey))
+    }
 }
 
 /// Creates a function that returns the fingerprint of `part`, which may borrow from the payload.

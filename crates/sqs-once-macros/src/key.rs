@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprReference, Ident, Pat, Result, Token, parse_quote};
+use syn::{Error, Expr, ExprReference, Ident, Pat, PathSegment, Result, Token, parse_quote};
 
 use crate::signature::{Signature, plain};
 
@@ -12,6 +12,8 @@ pub(crate) enum Key {
     OfPayload(Pat, Expr),
     /// A value that implements `KeyExtractor`.
     Extractor(Expr),
+    /// Several of the above: `(order.order_id, MessageAttribute::new("tenant"))`.
+    Tuple(Vec<Key>),
 }
 
 impl Key {
@@ -39,16 +41,22 @@ impl Key {
             return Ok(Self::Extractor(key));
         }
         let tokens = key.to_token_stream();
-        if mentioned(tokens.clone(), &payload.argument.names).is_some() {
-            return Ok(Self::OfPayload(payload.pattern.clone(), key));
-        }
+        let uses_payload = |tokens| mentioned(tokens, &payload.argument.names).is_some();
         let mut others = signature.extractors.iter();
-        if let Some(name) = others.find_map(|other| mentioned(tokens.clone(), &other.names)) {
+        let other = others.find_map(|other| mentioned(tokens.clone(), &other.names));
+        // A closure inside of the key may give its own argument the name of another argument.
+        let may_be_its_own = uses_payload(tokens.clone()) && tokens.to_string().contains('|');
+        if let Some(name) = other.filter(|_| !may_be_its_own) {
             let example = example(signature);
             let problem = format!(
                 "the {option} can only use the payload, the first argument: `{option} = {example}`"
             );
             return Err(Error::new(name.span(), problem));
+        }
+        if uses_payload(tokens.clone()) {
+            let is_extractor =
+                |part: &Expr| is_extractor(part) && !uses_payload(part.to_token_stream());
+            return Ok(Self::mixed(option, &payload.pattern, key, is_extractor));
         }
         if matches!(key, Expr::Lit(_)) {
             return Err(constant(option, &key, signature));
@@ -74,7 +82,7 @@ impl Key {
             return Ok(Self::OfPayload(pattern, (*closure.body).clone()));
         }
         if let Some(name) = root(&key) {
-            return Ok(Self::OfPayload(parse_quote!(#name), key));
+            return Ok(Self::mixed(option, &parse_quote!(#name), key, is_extractor));
         }
         match key {
             Expr::Lit(_) => Err(constant(option, &key, signature)),
@@ -89,6 +97,50 @@ impl Key {
                 format!("name one record's payload here: `{option} = |order| …`"),
             )),
         }
+    }
+
+    /// Takes a key's tuple apart if some of its parts are extractors. A fingerprint is of the payload only.
+    fn mixed(option: &str, pattern: &Pat, key: Expr, is_extractor: impl Fn(&Expr) -> bool) -> Self {
+        match key {
+            Expr::Tuple(tuple) if option == "key" && tuple.elems.iter().any(&is_extractor) => {
+                let parts = tuple
+                    .elems
+                    .into_iter()
+                    .map(|part| match is_extractor(&part) {
+                        true => Self::Extractor(part),
+                        false => Self::OfPayload(pattern.clone(), part),
+                    });
+                Self::Tuple(parts.collect())
+            }
+            key => Self::OfPayload(pattern.clone(), key),
+        }
+    }
+}
+
+/// Returns whether an expression is the value of a type, by Rust's naming conventions: `MessageGroup`,
+/// `MessageAttribute::new("tenant")`. A constant is all upper-case, a function lower-case, and the name of a type stands
+/// before a variant.
+fn is_extractor(expr: &Expr) -> bool {
+    let is_type = |segment: Option<&PathSegment>| {
+        let name = segment.map(|segment| segment.ident.to_string());
+        name.is_some_and(|name| {
+            name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase)
+        })
+    };
+    let ends_in = |path: &syn::Path, types: [bool; 2]| {
+        let mut segments = path.segments.iter().rev();
+        let last = is_type(segments.next());
+        [is_type(segments.next()), last] == types
+    };
+    match expr {
+        Expr::Path(path) => ends_in(&path.path, [false, true]),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => ends_in(&path.path, [true, false]),
+            _ => false,
+        },
+        Expr::Paren(paren) => is_extractor(&paren.expr),
+        Expr::Group(group) => is_extractor(&group.expr),
+        _ => false,
     }
 }
 
@@ -111,7 +163,8 @@ fn root(expr: &Expr) -> Option<&Ident> {
         Expr::Paren(paren) => return root(&paren.expr),
         Expr::Group(group) => return root(&group.expr),
         Expr::Tuple(tuple) => {
-            let mut roots = tuple.elems.iter().map(root);
+            let of_payload = tuple.elems.iter().filter(|part| !is_extractor(part));
+            let mut roots = of_payload.map(root);
             let first = roots.next()??;
             return roots.all(|other| other == Some(first)).then_some(first);
         }

@@ -4,8 +4,8 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Error, FnArg, GenericArgument, Ident, Item, ItemFn, Pat, PatIdent, PatType, PathArguments,
-    Result, ReturnType, Type, TypeImplTrait,
+    Error, FnArg, GenericArgument, Ident, Item, ItemFn, Lifetime, Pat, PatIdent, PatType,
+    PathArguments, Result, ReturnType, Type, TypeImplTrait,
 };
 
 /// An attribute, with its terms for messages.
@@ -134,6 +134,17 @@ impl Payload {
             );
             return Err(Error::new_spanned(&argument.ty, problem));
         }
+        if !kind.is_batch && inside("Batch", &argument.ty).is_some() {
+            let problem = "a handler takes one payload: for a `Batch` of them use `#[sqs_once::batch_handler]`";
+            return Err(Error::new_spanned(&argument.ty, problem));
+        }
+        let mut borrowed = Borrowed(None);
+        borrowed.visit_type_mut(&mut (*argument.ty).clone());
+        if let Some(lifetime) = borrowed.0 {
+            let problem = "a payload owns its data, because its handler outlives the event's bytes: declare the \
+                fields as `String` or another owned type, and remove the lifetime";
+            return Err(Error::new_spanned(lifetime, problem));
+        }
         let (argument, pattern) = Argument::of(argument)?;
         let ty = match kind.is_batch {
             false => argument.ty.clone(),
@@ -222,6 +233,17 @@ impl VisitMut for Bindings {
         binding.by_ref = None;
         self.0.push(binding.ident.clone());
         visit_mut::visit_pat_ident_mut(self, binding);
+    }
+}
+
+/// Finds the first lifetime in a type, apart from `'static`.
+struct Borrowed(Option<Lifetime>);
+
+impl VisitMut for Borrowed {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        if lifetime.ident != "static" {
+            self.0.get_or_insert_with(|| lifetime.clone());
+        }
     }
 }
 

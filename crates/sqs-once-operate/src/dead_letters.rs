@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::{
@@ -199,7 +200,7 @@ impl DeadLetters {
                     .build()
             });
             let entries = entries.collect::<Result<Vec<_>, _>>();
-            let entries = entries.map_err(|error| Error::queue(ACTION, error))?;
+            let entries = entries.map_err(|error| Error::queue(ACTION, REPORT, error))?;
             let request = self.client.change_message_visibility_batch();
             let request = request.queue_url(&self.url).set_entries(Some(entries));
             // SQS rejects messages that are no longer in flight. They are visible already.
@@ -221,7 +222,7 @@ impl DeadLetters {
             value.map(|value| HashMap::from([(name, value)]))
         });
         let trace = trace.transpose();
-        let trace = trace.map_err(|error| Error::queue("sqs:SendMessage", error))?;
+        let trace = trace.map_err(|error| Error::queue("sqs:SendMessage", REPORT, error))?;
         // The original deduplication ID would not work: SQS accepts such a copy within five minutes of the first send
         // but does not deliver it. The copy's ID depends only on the message. If an interrupted run starts again within
         // five minutes, SQS discards the second copy.
@@ -257,16 +258,50 @@ async fn url_of(client: &Client, name: &str) -> Result<String, Error> {
     let answer = answer.map_err(|error| failed(error, "sqs:GetQueueUrl"))?;
     answer
         .queue_url
-        .ok_or_else(|| Error::queue("sqs:GetQueueUrl", "the answer has no URL"))
+        .ok_or_else(|| Error::queue("sqs:GetQueueUrl", REPORT, "the answer has no URL"))
 }
 
-/// An error of SQS in one line.
+/// The advice for what should never happen.
+const REPORT: &str = "please report it";
+
+/// An error of SQS, with the advice for its kind.
 fn failed<E>(error: SdkError<E>, action: &'static str) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
-    match (error.code(), error.message()) {
-        (Some(code), Some(message)) => Error::queue(action, format!("{code}: {message}")),
-        _ => Error::queue(action, error),
-    }
+    let Some(code) = error.code() else {
+        let advice = match without_credentials(&error) {
+            true => "sign in, such as by `aws sso login`, or name a profile with --profile",
+            false => "check the network, --region and --profile",
+        };
+        return Error::queue(action, advice, error);
+    };
+    let advice = match code {
+        "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" => {
+            "check the queue's name, --region and --profile"
+        }
+        "AccessDenied" | "AccessDeniedException" | "KMS.AccessDeniedException" => {
+            "your credentials must permit it"
+        }
+        "ExpiredToken" | "ExpiredTokenException" | "InvalidClientTokenId" => {
+            "sign in again, or name another profile with --profile"
+        }
+        "InvalidAction"
+        | "UnknownOperationException"
+        | "AWS.SimpleQueueService.UnsupportedOperation" => {
+            "this endpoint does not offer it: check AWS_ENDPOINT_URL_SQS"
+        }
+        "RequestThrottled" | "ThrottlingException" => "wait a moment",
+        _ => "see the cause",
+    };
+    let message = error.message().unwrap_or("no more is known");
+    Error::queue(action, advice, format!("{code}: {message}"))
+}
+
+fn without_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_it = matches!(
+        error.downcast_ref(),
+        Some(CredentialsError::CredentialsNotLoaded(_))
+    );
+    is_it || error.source().is_some_and(without_credentials)
 }

@@ -27,10 +27,12 @@ pub enum Error {
     #[error("no AWS region is known: give --region, set AWS_REGION, or put one into the profile")]
     NoRegion,
     /// An SQS request failed.
-    #[error("SQS did not carry out {action}, which your credentials must permit")]
+    #[error("SQS did not carry out {action}: {advice}")]
     Queue {
         /// The action, as in an IAM policy.
         action: &'static str,
+        /// What to do about it.
+        advice: &'static str,
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -52,10 +54,14 @@ pub enum Error {
 impl Error {
     pub(crate) fn queue(
         action: &'static str,
+        advice: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        let source = source.into();
-        Self::Queue { action, source }
+        Self::Queue {
+            action,
+            advice,
+            source: source.into(),
+        }
     }
 }
 

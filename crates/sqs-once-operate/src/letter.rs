@@ -22,8 +22,10 @@ const MESSAGE_ID: &str = "sqs-once-message-id";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Standing {
-    /// The key is unknown, or no table was read.
+    /// The key is unknown.
     UnknownKey,
+    /// The key is known, but no table was read.
+    NotLookedUp,
     /// The key has no item: processing never started, or failed before the claim.
     NeverStarted,
     /// A worker is processing the key.
@@ -53,6 +55,7 @@ impl Standing {
     pub const fn name(self) -> &'static str {
         match self {
             Self::UnknownKey => "unknown-key",
+            Self::NotLookedUp => "not-looked-up",
             Self::NeverStarted => "never-started",
             Self::InProgress => "in-progress",
             Self::Failed => "failed",
@@ -111,6 +114,9 @@ impl DeadLetter {
                 ids.into_iter().flatten().collect()
             }
         };
+        if !letter.ids.is_empty() {
+            letter.standing = Standing::NotLookedUp;
+        }
         letter
     }
 
@@ -134,6 +140,11 @@ impl DeadLetter {
         self.added(REASON)
     }
 
+    /// Whether SQS itself moved the message here, because it was received too often.
+    pub fn is_moved_by_sqs(&self) -> bool {
+        self.system("DeadLetterQueueSourceArn").is_some()
+    }
+
     /// The message ID in its source queue, if known. Otherwise its ID in this queue.
     pub(crate) fn id_before(&self) -> &str {
         self.added(MESSAGE_ID).unwrap_or_else(|| self.id())
@@ -142,7 +153,7 @@ impl DeadLetter {
     /// An attribute that a consumer added. A message that SQS moved has only its producer's attributes, which are not
     /// trusted.
     fn added(&self, name: &str) -> Option<&str> {
-        if self.system("DeadLetterQueueSourceArn").is_some() {
+        if self.is_moved_by_sqs() {
             return None;
         }
         let attributes = self.message.message_attributes()?;

@@ -6,7 +6,7 @@ use crate::error::INTERRUPTED;
 use crate::print;
 use anyhow::{Result, ensure};
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once_operate::{DeadLetter, Selection};
+use sqs_once_operate::{DeadLetter, Selection, Standing};
 
 pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
     let selection = Selection {
@@ -16,6 +16,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
     let queue = connect::queue(&args.queue).await?;
     let now = SystemClock.now();
     let (mut listed, mut printed) = (0, Ok(true));
+    let (mut moved, mut not_looked_up) = (None, false);
     let each = |letter: &DeadLetter| {
         if listed == args.limit.get() {
             return false;
@@ -24,6 +25,10 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
             print::note(&shown::heading());
         }
         listed += 1;
+        if letter.is_moved_by_sqs() && moved.is_none() {
+            moved = Some(letter.id().to_owned());
+        }
+        not_looked_up |= letter.standing == Standing::NotLookedUp;
         printed = print::one_result(match args.json {
             true => print::json_line(&shown::document(letter)),
             false => shown::line(letter, now),
@@ -43,6 +48,18 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
             connect::note_in_flight(&queue).await?;
         }
         (false, _) => connect::note_behind(&queue, tally.seen).await?,
+    }
+    if args.json {
+        return Ok(());
+    }
+    if not_looked_up {
+        print::note("--table TABLE shows which of these effects are done");
+    }
+    if let Some(id) = moved {
+        print::note(&format!(
+            "SQS attaches no reason. The function's log has it, in CloudWatch Logs Insights:\n  {}",
+            shown::query(&id)
+        ));
     }
     Ok(())
 }

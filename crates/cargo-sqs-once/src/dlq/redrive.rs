@@ -30,7 +30,8 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     let (mut printed, mut unchecked) = (Ok(()), 0_usize);
     let each = |letter: &DeadLetter, fate: Fate| {
         bar.inc(1);
-        let is_unknown = letter.standing == Standing::UnknownKey;
+        let unknown = [Standing::UnknownKey, Standing::NotLookedUp];
+        let is_unknown = unknown.contains(&letter.standing);
         unchecked += usize::from(is_unknown && fate == Fate::Redriven && !args.even_completed);
         if args.json && printed.is_ok() {
             let (id, state) = (letter.id(), letter.standing.name());

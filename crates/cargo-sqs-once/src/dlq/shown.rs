@@ -37,9 +37,26 @@ pub(super) fn line(letter: &DeadLetter, now: Timestamp) -> String {
         one_line(letter.id()),
         sent.unwrap_or_default(),
         one_line(&key.unwrap_or_default()),
-        one_line(letter.reason().unwrap_or_default()),
+        one_line(reason(letter).unwrap_or_default()),
     );
     line.trim_end().to_owned()
+}
+
+/// Why the message is here. SQS attaches no reason of its own.
+fn reason(letter: &DeadLetter) -> Option<&str> {
+    match letter.is_moved_by_sqs() {
+        true => Some("moved by SQS: received too often"),
+        false => letter.reason(),
+    }
+}
+
+/// The query of CloudWatch Logs Insights for what the consumer said about a message. SQS keeps the message's id when it
+/// moves the message.
+pub(super) fn query(id: &str) -> String {
+    format!(
+        "fields @timestamp, outcome, reason | filter target = \"sqs_once::record\" and message_id = \"{}\" | sort @timestamp",
+        one_line(id)
+    )
 }
 
 /// Formats everything on several lines, with the body last.
@@ -57,6 +74,11 @@ pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
         ("received", system("ApproximateReceiveCount")),
         ("message group", system("MessageGroupId")),
         ("moved from", system("DeadLetterQueueSourceArn")),
+        ("reason", reason(letter).map(str::to_owned)),
+        (
+            "log query",
+            letter.is_moved_by_sqs().then(|| query(letter.id())),
+        ),
         ("trace", system("AWSTraceHeader")),
     ] {
         if let Some(value) = value {
@@ -93,7 +115,7 @@ pub(super) fn document(letter: &DeadLetter) -> Value {
         "id": letter.id(),
         "state": letter.standing.name(),
         "key": letter.key().map(ItemId::as_str),
-        "reason": letter.reason(),
+        "reason": reason(letter),
         "body": letter.body(),
         "attributes": attributes.collect::<Map<_, _>>(),
         "system": system.collect::<Map<_, Value>>(),

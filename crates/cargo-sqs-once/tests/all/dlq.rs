@@ -5,7 +5,7 @@ use crate::support::{AtTerminal, assert_private, dynamodb, id, on_table};
 use serde_json::{Value, json};
 use sqs_once_local::{LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, Redrive};
 use std::process::Command;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// `orders` and its dead letters: failed ones, completed ones, and ones that SQS itself moved.
 struct Account {
@@ -136,6 +136,54 @@ async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
     account.assert_all_are_back();
 }
 
+/// One headline, one cause, one next step.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_sqs_names_its_next_step_and_its_cause_once() {
+    let account = Account::empty().await;
+    let dlq = |queue: &str| {
+        let mut command = command(&["dlq", "list", "--queue", queue]);
+        command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint());
+        command
+    };
+    let run = Run::of(&mut dlq("oders-dlq"));
+    run.assert_failed_with("SQS did not carry out sqs:GetQueueUrl: check the queue's name");
+    assert_eq!(run.stderr.lines().count(), 2, "{}", run.stderr);
+    let run = Run::of(dlq("orders-dlq").env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9"));
+    run.assert_failed_with("sqs:GetQueueUrl: check the network");
+    assert_eq!(
+        run.stderr.matches("Connection refused").count(),
+        1,
+        "{}",
+        run.stderr
+    );
+}
+
+/// SQS attaches no reason to a message that it moves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_sqs_moved_says_so_and_has_the_query_for_its_reason() {
+    let account = Account::empty().await;
+    account.put("orders", NewMessage::new("m-often", "{}"));
+    for _ in 0..4 {
+        let now = SystemTime::now();
+        let mut queues = account.sqs.queues();
+        for received in queues.receive("orders", 1, now).unwrap() {
+            let handle = &received.receipt_handle;
+            let shown = queues.change_visibility("orders", handle, Duration::ZERO, now);
+            shown.unwrap();
+        }
+    }
+    let run = account.dlq(&["list"]);
+    run.assert_done();
+    run.shows("moved by SQS: received too often");
+    let query = r#"filter target = "sqs_once::record" and message_id = "m-often""#;
+    run.says(query);
+    let shown = account.dlq(&["show", "m-often"]);
+    shown.shows("reason        moved by SQS: received too often\n");
+    shown.shows(query);
+    let [line] = account.dlq(&["list", "--json"]).json().try_into().unwrap();
+    assert_eq!(line["reason"], "moved by SQS: received too often");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_fifo_queue_does_not_give_is_said() {
     let account = Account::empty().await;
@@ -219,7 +267,9 @@ async fn without_a_table_nobody_knows_what_is_completed() {
     without(&["list", "--state", "failed"]).assert_failed_with("--state needs the table");
     let run = without(&["list"]);
     run.assert_done();
-    assert_eq!(run.stdout.matches("unknown-key").count(), 3);
+    assert_eq!(run.stdout.matches("not-looked-up").count(), 2);
+    assert_eq!(run.stdout.matches("unknown-key").count(), 1);
+    run.says("--table TABLE shows which of these effects are done");
     account.assert_all_are_back();
     without(&["redrive", "--all", "--yes", "--even-completed"]).assert_done();
     assert_eq!(account.queues().1.len(), 3);

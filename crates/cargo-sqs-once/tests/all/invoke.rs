@@ -57,6 +57,19 @@ silent      failed                    no record line
     assert!(!run.stderr.contains('\x1b'), "a colour without a terminal");
 }
 
+/// A function without SQS answers with whatever it likes.
+#[test]
+fn a_raw_event_is_sent_unchanged_and_the_answer_is_not_judged() {
+    let project = Project::new();
+    let event = r#"{"detail-type": "answer with text", "Records": "of another kind"}"#;
+    let run = project.send(event, &["--raw"]);
+    run.assert_done();
+    assert_eq!(run.stdout, "\"done\"\n");
+    assert!(!run.stderr.contains("message id"), "{}", run.stderr);
+    let failing = project.send(r#"{"detail": "error"}"#, &["--raw"]);
+    failing.assert_failed_with("which table?");
+}
+
 #[test]
 fn a_second_run_remembers_the_first_until_it_is_reset() {
     let project = Project::new();

@@ -5,9 +5,11 @@ use super::Consumer;
 /// A complete consumer: it has its key, its handler, and the handler's state. Only a [`Consumer`] in the phase
 /// [`Ready<()>`](super::Ready) implements this.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can't run yet",
-    label = "this consumer still lacks something",
+    message = "`{Self}` can't run",
+    label = "not a complete consumer",
     note = "`Consumer<Ready<App>>` lacks the state that its handler takes as `State<App>`: add `.state(app)`",
+    note = "a handler's function is not its consumer: `sqs_once::run(charge::consumer())`",
+    note = "a Lambda function runs one consumer: two consumers are two functions",
     note = "a consumer made by hand needs a key, then a handler: `.key(…).handler(…)`"
 )]
 pub trait Runnable {

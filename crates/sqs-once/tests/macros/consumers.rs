@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::consumer::Ready;
 use sqs_once::extract::Key;
+use sqs_once::key::MessageAttribute;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Status;
-use sqs_once::testing::{Bench, Event};
+use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::time::Clock;
 use sqs_once::{Batch, BatchOutcome, BusinessKey, Consumer, State, batch_handler, handler};
 
@@ -138,6 +139,41 @@ async fn a_payload_that_derives_its_key_is_told_apart_by_its_key_fields() {
     let (notes, failed) = run(ship::consumer(), bodies).await;
     assert_eq!(failed, ["m-5"]);
     assert_eq!(notes, ["first", "other parcel", "other order"]);
+}
+
+#[handler(key = (order.id, MessageAttribute::new("shop")), namespace = "macros")]
+async fn in_a_shop(order: OrderPlaced, State(notes): State<Notes>) {
+    notes.add(order.id);
+}
+
+#[batch_handler(key = (order.id, MessageAttribute::new("shop")), namespace = "macros")]
+async fn batch_in_a_shop(orders: Batch<OrderPlaced>, State(notes): State<Notes>) -> BatchOutcome {
+    orders
+        .payloads()
+        .for_each(|order| notes.add(order.id.clone()));
+    orders.all_succeeded()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_may_be_of_the_payload_and_of_message_attributes() {
+    let consumers: [fn() -> Consumer<Ready<Notes>>; 2] =
+        [in_a_shop::consumer, batch_in_a_shop::consumer];
+    for consumer in consumers {
+        let notes = Notes::default();
+        let bench = Bench::new(consumer().state(notes.clone()));
+        let order = |shop: &str| {
+            let record = Record::json(&json!({ "tenant": "a", "id": "1" }));
+            record.message_id(shop).attribute("shop", shop)
+        };
+        bench
+            .run(Event::new([order("north"), order("south")]))
+            .await;
+        let again = bench.run(Event::new([order("north")])).await;
+        again.assert_duplicate("north");
+        assert_eq!(*notes.0.lock().unwrap(), ["1", "1"]);
+        // The key's item is that of the same parts, wherever they come from.
+        assert!(bench.item(&("1", "south")).await.is_some());
+    }
 }
 
 #[batch_handler(key = (order.tenant, order.id), fingerprint = |order| order.id, namespace = "macros")]

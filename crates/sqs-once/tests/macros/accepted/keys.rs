@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::extract::MessageMeta;
-use sqs_once::key::{JsonPointer, KeyError, MessageGroup};
+use sqs_once::key::{JsonPointer, KeyError, KeyPart, KeyWriter, MessageAttribute, MessageGroup};
 use sqs_once::{BusinessKey, HandlerError};
 
 #[derive(Deserialize)]
@@ -86,3 +86,28 @@ async fn group(_: OrderPlaced, _meta: MessageMeta) {}
 
 #[sqs_once::handler(key = (MessageGroup, JsonPointer::new("/order_id"), OrderPlaced::business_key))]
 async fn several_extractors(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = (order.tenant.name, MessageAttribute::new("shop"), order.order_id, MessageGroup))]
+async fn payload_and_attributes(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = (sqs_once::key::MessageGroup, id))]
+async fn group_and_field(OrderPlaced { order_id: id, .. }: OrderPlaced) {
+    drop(id);
+}
+
+const SHOP: &str = "shop";
+
+enum Kind {
+    Order,
+}
+
+impl KeyPart for Kind {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        match self {
+            Self::Order => key.text("order"),
+        }
+    }
+}
+
+#[sqs_once::handler(key = (SHOP, Kind::Order, order.order_id))]
+async fn constants_beside_the_payload(order: OrderPlaced) {}

@@ -1,0 +1,47 @@
+//! What newcomers write at first.
+#![allow(dead_code, unused_variables)]
+
+use serde::Deserialize;
+use sqs_once::{Batch, Error, State};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[derive(Deserialize)]
+struct Borrowed<'a> {
+    order_id: &'a str,
+}
+
+#[derive(Clone)]
+struct App {
+    prefix: String,
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn borrowed(order: Borrowed<'_>) {}
+
+impl App {
+    #[sqs_once::handler(key = order.order_id)]
+    async fn method(&self, order: OrderPlaced) {}
+}
+
+#[sqs_once::handler(key = (app.prefix, order.order_id))]
+async fn keyed_by_state(order: OrderPlaced, State(app): State<App>) {}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn one_at_a_time(orders: Batch<OrderPlaced>) {}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn charge(order: OrderPlaced) {}
+
+async fn function() -> Result<(), Error> {
+    sqs_once::run(charge).await
+}
+
+async fn several() -> Result<(), Error> {
+    sqs_once::run((charge::consumer(), charge::consumer())).await
+}
+
+fn main() {}
