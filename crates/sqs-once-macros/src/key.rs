@@ -118,8 +118,7 @@ impl Key {
 }
 
 /// Returns whether an expression is the value of a type, by Rust's naming conventions: `MessageGroup`,
-/// `MessageAttribute::new("tenant")`. A constant is all upper-case, a function lower-case, and the name of a type stands
-/// before a variant.
+/// `MessageAttribute::new("tenant")`. A constant is all upper-case, a function lower-case, and a variant follows its type.
 fn is_extractor(expr: &Expr) -> bool {
     let is_type = |segment: Option<&PathSegment>| {
         let name = segment.map(|segment| segment.ident.to_string());
