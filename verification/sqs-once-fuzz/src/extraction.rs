@@ -72,9 +72,10 @@ fn check_attribute(attribute: &str, message: &Message) -> Found {
     let found = find(&MessageAttribute::new("a"), message);
     assert_eq!(found, BusinessKey::new(attribute));
     assert_eq!(found, find(&SystemAttribute::new("a"), message));
+    let name = "b".to_owned();
     assert_eq!(
         find(&MessageAttribute::new("b"), message),
-        Err(KeyError::Missing)
+        Err(KeyError::MissingAttribute { name })
     );
     if let (Ok(text), Ok(number)) = (&found, attribute.parse::<i128>()) {
         assert_ne!(Ok(text), BusinessKey::new(&number).as_ref());
