@@ -5,7 +5,7 @@ use sqs_once_postgres::PostgresStore;
 use tokio_postgres::Client;
 
 use crate::relay::Relay;
-use crate::support::{Database, connect, is_written, new_claims, rival, until_waiting};
+use crate::support::{Database, connect, is_written, new_claims, rival, until_idle, until_waiting};
 
 /// Locks that another transaction holds on a key.
 pub(crate) const HOLDS: [&str; 2] = [
@@ -57,7 +57,7 @@ pub(crate) async fn drop_while_waiting(database: &Database, other: &Client, clai
     until_waiting(&database.client, 1).await;
     dropped.abort();
     // Only the server can end the claim now.
-    until_waiting(&database.client, 0).await;
+    until_idle(&database.client).await;
     other.batch_execute("ROLLBACK").await.unwrap();
     assert!(!is_claimed(database, claim).await, "{claim:?}");
 }
@@ -70,7 +70,7 @@ async fn a_claim_that_waits_too_long_is_answered_and_not_written_later() {
         let error = database.store.claim(&claims).await.remove(0).unwrap_err();
         // The server answers with an error before the store's time limit ends.
         assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
-        until_waiting(&database.client, 0).await;
+        until_idle(&database.client).await;
         other.batch_execute("ROLLBACK").await.unwrap();
         assert!(!is_claimed(&database, &claim).await, "{hold}");
 

@@ -139,18 +139,34 @@ impl Fixture for Database {
 
 /// Returns the sessions that wait for a lock, once there are this many.
 pub(crate) async fn until_waiting(client: &Client, sessions: usize) -> Vec<i32> {
-    let waiting = "SELECT pid FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    until(client, "wait_event_type = 'Lock'", sessions).await
+}
+
+/// Waits until no other session runs a statement. One that waits for a lock is not counted as waiting in the moment in
+/// which it looks for deadlocks.
+pub(crate) async fn until_idle(client: &Client) {
+    until(
+        client,
+        "state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()",
+        0,
+    )
+    .await;
+}
+
+/// Waits until this many sessions of the database are in a state, and returns their process ids.
+async fn until(client: &Client, state: &str, sessions: usize) -> Vec<i32> {
+    let there =
+        format!("SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND {state}");
     let as_many = async {
         loop {
-            let waiting = client.query(waiting, &[]).await.unwrap();
-            if waiting.len() == sessions {
-                return waiting.iter().map(|row| row.get(0)).collect();
+            let there = client.query(&there, &[]).await.unwrap();
+            if there.len() == sessions {
+                return there.iter().map(|row| row.get(0)).collect();
             }
         }
     };
     let ended = tokio::time::timeout(Duration::from_secs(60), as_many).await;
-    ended.unwrap_or_else(|_| panic!("there are never {sessions} sessions that wait for a lock"))
+    ended.unwrap_or_else(|_| panic!("there are never {sessions} sessions with {state}"))
 }
 
 /// A claim of the same key by another worker.
