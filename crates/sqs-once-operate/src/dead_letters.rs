@@ -14,6 +14,7 @@ use sqs_once::key::ItemId;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::time::{Clock, SystemClock};
 
+use crate::error::SIGN_IN;
 use crate::letter::{DeadLetter, KeyFrom, Standing};
 use crate::{Error, Keys};
 
@@ -271,7 +272,7 @@ where
 {
     let Some(code) = error.code() else {
         let advice = match without_credentials(&error) {
-            true => "sign in, such as by `aws sso login`, or name a profile with --profile",
+            true => SIGN_IN,
             false => "check the network, --region and --profile",
         };
         return Error::queue(action, advice, error);

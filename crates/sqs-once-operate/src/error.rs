@@ -4,6 +4,10 @@ use sqs_once::key::{InvalidNamespace, KeyError};
 use sqs_once::store::{StoreError, StoreErrorKind};
 use thiserror::Error as ThisError;
 
+/// The advice for missing credentials.
+pub(crate) const SIGN_IN: &str =
+    "sign in, such as by `aws sso login`, or name a profile with --profile";
+
 /// An operation on a key or a dead-letter queue failed.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
@@ -73,9 +77,7 @@ impl From<StoreError> for Error {
                 "your credentials need dynamodb:BatchGetItem on the table, to list dynamodb:Scan (or \
                  dynamodb:Query, with a sort key), and to change something dynamodb:UpdateItem"
             }
-            StoreErrorKind::NoCredentials => {
-                "sign in, such as by `aws sso login`, or name a profile with --profile"
-            }
+            StoreErrorKind::NoCredentials => SIGN_IN,
             StoreErrorKind::TableNotFound => "check --table, --region and --profile",
             StoreErrorKind::KeySchema => {
                 "by default it has the partition key `id` of type S and no sort key: see --partition-key \

@@ -57,10 +57,7 @@ impl Settings {
         handler: Arc<dyn PrepareRecord<()>>,
     ) -> Result<Arc<Engine>, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
-        handler.check()?;
-        for needed in handler.needs() {
-            needed.check(self.envelope.as_deref())?;
-        }
+        handler.check(self.envelope.as_deref())?;
         let effect = handler.effect();
         let mut requests = self.requests;
         if effect != Effect::APART {

@@ -99,11 +99,9 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
     /// Decodes a record and extracts its key and, on request, its fingerprint.
     fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<S>;
 
-    /// Checks the settings of decoder, envelope and key extractor.
-    fn check(&self) -> Result<(), ConfigError>;
-
-    /// The metadata without which every record would fail.
-    fn needs(&self) -> Vec<Needed>;
+    /// Checks the key extractor's settings, and that the consumer's envelope has the metadata without which every
+    /// record would fail.
+    fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError>;
 
     fn handler_type(&self) -> HandlerType;
 
@@ -149,12 +147,9 @@ where
         }))
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        self.reader.check()
-    }
-
-    fn needs(&self) -> Vec<Needed> {
-        [self.reader.needs(), H::needs()].concat()
+    fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
+        self.reader.check(envelope)?;
+        Needed::check_all(H::needs(), envelope)
     }
 
     fn handler_type(&self) -> HandlerType {
@@ -180,12 +175,8 @@ where
         Ok(read.map(|payload| Work::Join(Box::new(Guarded::new(payload)))))
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        self.0.reader.check()
-    }
-
-    fn needs(&self) -> Vec<Needed> {
-        self.0.reader.needs()
+    fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
+        self.0.reader.check(envelope)
     }
 
     fn handler_type(&self) -> HandlerType {
@@ -234,12 +225,8 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
         }))
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        self.inner.check()
-    }
-
-    fn needs(&self) -> Vec<Needed> {
-        self.inner.needs()
+    fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
+        self.inner.check(envelope)
     }
 
     fn handler_type(&self) -> HandlerType {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::ConfigError;
 use crate::guarded::caught;
 use crate::key::{Fingerprint, KeyError, KeyExtractor};
-use crate::record::{Decode, Message, Needed};
+use crate::record::{Decode, Envelope, Message, Needed};
 
 use super::prepare::{PrepareError, Prepared};
 
@@ -20,12 +20,9 @@ pub(crate) struct Reader<T, K> {
 }
 
 impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        self.key.check()
-    }
-
-    pub(super) fn needs(&self) -> Vec<Needed> {
-        self.key.needs()
+    pub(super) fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
+        self.key.check()?;
+        Needed::check_all(self.key.needs(), envelope)
     }
 
     /// Decodes a record and extracts its key and, on request, its fingerprint.

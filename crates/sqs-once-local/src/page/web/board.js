@@ -59,8 +59,8 @@ class Board {
     this.forgotten = overview.forgotten;
   }
 
-  matches(message) {
-    if (this.fate && fateOf(message, this.now()) !== this.fate) return false;
+  matches(message, fate) {
+    if (this.fate && fate !== this.fate) return false;
     return message.words.includes(this.filter);
   }
 
@@ -78,7 +78,7 @@ class Board {
       column.all += counts;
       if (fate !== null) this.fates[fate] += 1;
       else if (message.moved) continue;
-      if (!this.matches(message)) continue;
+      if (!this.matches(message, fate)) continue;
       column.shown.push(message);
       column.matching += counts;
     }

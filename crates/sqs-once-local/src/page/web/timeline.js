@@ -22,37 +22,19 @@ class Timeline {
 
   /** Shows a message. Keeps existing elements, so that the user does not lose the scroll position. */
   show(detail) {
-    if (this.number !== detail.number) {
-      $("timeline").replaceChildren();
-      $("panel").scrollTop = 0;
-    }
-    this.number = detail.number;
-    this.key = null;
-    this.id = detail.id;
-    $("panel").classList.remove("of-key");
-    $("panel-title").textContent = detail.id;
+    this.turnTo(detail.id, { number: detail.number, id: detail.id });
     $("body").textContent = detail.body;
     this.facts(detail);
     const more = detail.entries.length - ENTRIES + detail.entries_forgotten;
     const hidden = Math.max(more, detail.entries_forgotten);
     $("entries-forgotten").textContent =
       hidden > 0 ? `${plural(hidden, "entry", "entries")} of this timeline are not kept or not shown.` : "";
-    $("other-box").hidden = !detail.entries.some((entry) => entry.what === "logged" && !entry.own);
-    entriesInto($("timeline"), detail.entries.slice(-ENTRIES), this.open);
-    $("panel").hidden = false;
+    this.showEntries(detail.entries);
   }
 
   /** Shows all messages of a key together, ordered by time. */
   showKey(key, details) {
-    if (this.key !== key) {
-      $("timeline").replaceChildren();
-      $("panel").scrollTop = 0;
-    }
-    this.number = null;
-    this.id = null;
-    this.key = key;
-    $("panel").classList.add("of-key");
-    $("panel-title").textContent = key;
+    this.turnTo(key, { key });
     const entries = details.flatMap((detail) => {
       const of = { number: detail.number, message_id: shortId(detail.id) };
       return detail.entries.map((entry) => ({ ...entry, of }));
@@ -67,17 +49,30 @@ class Timeline {
       facts.push([detail.outcome ? outcomeOf(detail.outcome)[0] : "no outcome yet", where]);
     }
     $("facts").key = null;
-    $("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+    factsInto($("facts"), facts);
     $("entries-forgotten").textContent = "";
+    this.showEntries(entries);
+  }
+
+  /** Begins a timeline, unless it is the open one: of a message by its number, or of a key. */
+  turnTo(title, { number = null, id = null, key = null }) {
+    if (this.number !== number || this.key !== key) {
+      $("timeline").replaceChildren();
+      $("panel").scrollTop = 0;
+    }
+    Object.assign(this, { number, id, key });
+    $("panel").classList.toggle("of-key", key !== null);
+    $("panel-title").textContent = title;
+  }
+
+  showEntries(entries) {
     $("other-box").hidden = !entries.some((entry) => entry.what === "logged" && !entry.own);
     entriesInto($("timeline"), entries.slice(-ENTRIES), this.open);
     $("panel").hidden = false;
   }
 
   close() {
-    this.number = null;
-    this.key = null;
-    this.id = null;
+    Object.assign(this, { number: null, id: null, key: null });
     $("panel").hidden = true;
   }
 
@@ -97,23 +92,27 @@ class Timeline {
     const key = JSON.stringify([facts, detail.key, detail.from, detail.to, detail.copies]);
     if ($("facts").key === key) return;
     $("facts").key = key;
-    $("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+    factsInto($("facts"), facts);
   }
+}
+
+function factsInto(list, facts) {
+  list.replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
 }
 
 /** A button that shows every message of a key. */
 function keyLink(key, openKey) {
-  const button = element("button", "link key", key);
-  button.type = "button";
+  const button = linkButton("link key", key, () => openKey(key));
   button.title = "every message with this key";
-  button.addEventListener("click", () => openKey(key));
   return button;
 }
 
-function link(to, open, words = to.message_id) {
-  const button = element("button", "link", words);
+const link = (to, open, words = to.message_id) => linkButton("link", words, () => open(to.number));
+
+function linkButton(className, words, follow) {
+  const button = element("button", className, words);
   button.type = "button";
-  button.addEventListener("click", () => open(to.number));
+  button.addEventListener("click", follow);
   return button;
 }
 

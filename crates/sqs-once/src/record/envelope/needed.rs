@@ -26,7 +26,16 @@ impl Needed {
 
     /// Refuses a consumer whose envelope is missing, or is another one. Without the right one, no message would have the
     /// metadata.
-    pub(crate) fn check(self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
+    pub(crate) fn check_all(
+        needs: Vec<Self>,
+        envelope: Option<&dyn Envelope>,
+    ) -> Result<(), ConfigError> {
+        needs
+            .into_iter()
+            .try_for_each(|needed| needed.check(envelope))
+    }
+
+    fn check(self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
         let problem = match envelope.map(Envelope::metadata) {
             None => "is not set",
             Some(Some(types)) if !types.contains(&self.metadata) => "is another one",
