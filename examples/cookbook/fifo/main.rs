@@ -1,0 +1,37 @@
+//! Keeps the address of each customer up to date, in the order in which it changed.
+//!
+//! The producer sends each change with the customer's id as message group, and numbers the changes of a customer.
+
+use serde::Deserialize;
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+
+#[derive(Deserialize)]
+struct AddressChanged {
+    customer_id: String,
+    version: u64,
+    address: String,
+}
+
+/// SQS removes copies that are sent within five minutes. The key also recognises later ones.
+#[sqs_once::handler(key = (change.customer_id, change.version), namespace = "addresses")]
+async fn update(change: AddressChanged) -> Result<(), HandlerError> {
+    if change.address.is_empty() {
+        return Err("the address is empty").terminal();
+    }
+    tracing::info!(customer = change.customer_id, "moved"); // your effect
+    Ok(())
+}
+
+/// If a change fails, the later changes of its customer return to the queue with it. Other customers go on.
+fn consumer() -> Consumer {
+    update::consumer().payload_mismatch(PayloadMismatch::Reject)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    sqs_once::run(consumer()).await
+}
+
+#[cfg(test)]
+mod tests;

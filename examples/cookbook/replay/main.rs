@@ -1,0 +1,52 @@
+//! Issues one receipt number for each order, and tells it to everyone who asks again.
+//!
+//! The number is recorded with the key. A duplicate gets the recorded number, and no new one is issued.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Deserialize;
+use sqs_once::hook::RecordEnd;
+use sqs_once::{Consumer, Error, HandlerError, Recorded, ResultExt, State};
+
+#[derive(Deserialize)]
+struct OrderPaid {
+    order_id: String,
+    amount_cents: u64,
+}
+
+/// Your source of numbers. This one starts at 1 in every process.
+type Numbers = Arc<AtomicU64>;
+
+#[sqs_once::handler(key = order.order_id, namespace = "receipts")]
+async fn issue(
+    order: OrderPaid,
+    State(numbers): State<Numbers>,
+) -> Result<Recorded<u64>, HandlerError> {
+    if order.amount_cents == 0 {
+        return Err("nothing was paid").terminal();
+    }
+    Ok(Recorded(numbers.fetch_add(1, Ordering::Relaxed) + 1))
+}
+
+/// Replies. If it fails, the message returns to the queue, and the duplicate replies.
+async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
+    let number: Option<u64> = end.recorded()?;
+    tracing::info!(to = end.message().attribute("reply-to"), number, "receipt"); // your effect
+    Ok(())
+}
+
+fn consumer(numbers: Numbers) -> Consumer {
+    issue::consumer()
+        .state(numbers)
+        .on_success(reply)
+        .on_duplicate(reply)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    sqs_once::run(consumer(Numbers::default())).await
+}
+
+#[cfg(test)]
+mod tests;

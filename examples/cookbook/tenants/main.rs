@@ -1,0 +1,36 @@
+//! Handles orders of several tenants. Two tenants may use the same order id.
+
+use serde::Deserialize;
+use sqs_once::extract::MessageMeta;
+use sqs_once::key::MessageAttribute;
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+    pieces: u32,
+}
+
+/// The tenant is a message attribute. Only a sender that you trust may write to the queue, because a sender chooses its
+/// attributes. A message without the attribute is terminal.
+#[sqs_once::handler(key = (MessageAttribute::new("tenant"), order.order_id), namespace = "shipments")]
+async fn ship(order: OrderPlaced, message: MessageMeta) -> Result<(), HandlerError> {
+    if order.pieces == 0 {
+        return Err("the order is for no pieces").terminal();
+    }
+    tracing::info!(tenant = message.attribute("tenant"), "shipped"); // your effect
+    Ok(())
+}
+
+fn consumer() -> Consumer {
+    ship::consumer().payload_mismatch(PayloadMismatch::Reject)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    sqs_once::run(consumer()).await
+}
+
+#[cfg(test)]
+mod tests;
