@@ -25,11 +25,11 @@ def reliability(runs, older):
     missed = sum(len(one["survivors"]) for one in mutants)
     caught = sum(one["caught"] + len(one["timeouts"]) for one in mutants)
     rows = [
-        [f"a model checker visits {states:,} states of a small system", "every property holds"],
+        [f"a model checker visits {states:,} states of small systems", "every property holds"],
         [f"{schedules:,} random schedules of whole consumers, with {deliveries:,} deliveries", "every property holds"],
         [
             f"{kills:,} kills (`kill -9`) of real processes that handle {messages:,} messages",
-            f"{wrong} messages lost or wrong; {repeated} effects repeated in the documented window",
+            f"{wrong} messages lost or wrong; {repeated} effects repeated where they can",
         ],
         [f"{len(guards)} guards of the code, each removed in turn", "the simulation finds each"],
         [
