@@ -1,11 +1,14 @@
-"""Writes the records into the pages, and checks that each page matches the output of `.ci/long --write`."""
+"""Writes the records into the pages and plots, and checks that each matches the output of `.ci/long --write`."""
 
 import re
 import subprocess
 
+from . import summary
 from .run import FIGURES, ROOT, output
 
 SECTION = re.compile(r"<!-- figures: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
+# The pages for users. Each has a section `summary`.
+SUMMARIES = {"docs/performance.md": summary.performance, "docs/reliability.md": summary.reliability}
 CHANGED = "The code under test has changed since."
 
 
@@ -34,25 +37,28 @@ def section(run, records, older):
         measured += f" at `{commit}` on {date}."
         lines.append(f"> {measured} {CHANGED}" if changed else measured)
     parts = [part for part in (body, *lines) if part]
-    return f"<!-- figures: {run.name} -->\n\n" + "\n\n".join(parts) + "\n\n<!-- end -->"
+    return marks(run.name, "\n\n".join(parts))
 
 
-def written(runs, page, text, older_units):
-    """The page with the current section of every run."""
-    named = {run.name: run for run in runs if run.page == page}
-    marked = SECTION.findall(text)
-    if sorted(marked) != sorted(named):
-        raise SystemExit(f"{page} must have a section for each of {sorted(named)}, and has {sorted(marked)}")
-
-    def replace(found):
-        run = named[found[1]]
-        return section(run, run.records(), older_units[run.name])
-
-    return SECTION.sub(replace, text)
+def marks(name, text):
+    return f"<!-- figures: {name} -->\n\n{text}\n\n<!-- end -->"
 
 
-def pages(runs):
-    return sorted({run.page for run in runs})
+def outputs(runs, older):
+    """The current text of every page and plot, by its path."""
+    named = {run.name: run for run in runs}
+    sections = {page: {"summary": marks("summary", show(named, older))} for page, show in SUMMARIES.items()}
+    texts = {}
+    for run in runs:
+        sections.setdefault(run.page, {})[run.name] = section(run, run.records(), older[run.name])
+        texts |= run.drawings(run.records())
+    for page, shown in sections.items():
+        text = (ROOT / page).read_text()
+        marked = SECTION.findall(text)
+        if sorted(marked) != sorted(shown):
+            raise SystemExit(f"{page} must have a section for each of {sorted(shown)}, and has {sorted(marked)}")
+        texts[page] = SECTION.sub(lambda found, shown=shown: shown[found[1]], text)
+    return texts
 
 
 def write(runs):
@@ -61,10 +67,9 @@ def write(runs):
     older = {}
     for run in runs:
         older[run.name] = {unit for unit, record in run.records().items() if is_older(record, run.units[unit])}
-    for page in pages(runs):
-        file = ROOT / page
-        file.write_text(written(runs, page, file.read_text(), older))
-        print(f"wrote {page}")
+    for path, text in outputs(runs, older).items():
+        (ROOT / path).write_text(text)
+        print(f"wrote {path}")
 
 
 def check(runs):
@@ -93,10 +98,9 @@ def check(runs):
     if is_shallow():
         print("NOT CHECKED: whether figures are older than the code, and the pages: the clone is shallow")
     elif not problems:
-        for page in pages(runs):
-            text = (ROOT / page).read_text()
-            if text != written(runs, page, text, older):
-                problems.append(f"{page} is not what `.ci/long --write` makes of the records and of the code")
+        for path, text in outputs(runs, older).items():
+            if not (ROOT / path).exists() or (ROOT / path).read_text() != text:
+                problems.append(f"{path} is not what `.ci/long --write` makes of the records and of the code")
     if problems:
         raise SystemExit("\n".join(problems))
     if not is_shallow():

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "target/long"
 FIGURES = ROOT / "verification/figures"
 # `.ci/long` writes these paths, and no run depends on them.
-OUTPUTS = ["verification/figures", "docs"]
+OUTPUTS = ["verification/figures", "docs", "verification/*.md", "verification/*.svg"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Run:
     what: str
     needs = "nothing more than a build"
     takes: str
-    page = "docs/reliability.md"
+    page = "verification/reliability.md"
     units: dict
 
     def parts(self, unit, arguments):
@@ -56,6 +56,10 @@ class Run:
     def show(self, records):
         """The figures as Markdown."""
         raise NotImplementedError
+
+    def drawings(self, records):
+        """The figures as plots, by path."""
+        return {}
 
     def problems(self, records):
         """The reasons not to publish the recorded figures."""

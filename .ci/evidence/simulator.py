@@ -15,7 +15,7 @@ WAYS = "verification/sqs-once-sim/src/way.rs"
 WORLD = [*DECISIONS, *CONSUMER, WAYS, "verification/sqs-once-sim/src/simulation"]
 BENEATH = [*WORLD, f"{LIBRARY}/aws"]
 PATCHES = ROOT / "verification/sqs-once-sim/mutants"
-# The properties in the words of the simulation, in the order in which `docs/reliability.md` numbers them.
+# The properties in the words of the simulation, in the order in which `verification/reliability.md` numbers them.
 PROPERTIES = (
     "nothing is acknowledged that is neither on record nor a dead letter",
     "every message is done once the weather is fair",
@@ -67,7 +67,7 @@ def violated(found):
     """The number of the property that a schedule violates."""
     name = found["breaks"].partition(": ")[0]
     if name not in PROPERTIES:
-        raise SystemExit(f"docs/reliability.md has no number for the property {name!r}")
+        raise SystemExit(f"verification/reliability.md has no number for the property {name!r}")
     return PROPERTIES.index(name) + 1
 
 

@@ -1,7 +1,7 @@
 //! A side-by-side benchmark: `sqs-once`, its peers, and the minimal cost of the same requests.
 //!
-//! `cargo run --release -p sqs-once-bench` measures; `-- --docs` also writes `docs/performance.md`; `-- --instructions`
-//! counts instructions; `-- --help` lists the other options.
+//! `cargo run --release -p sqs-once-bench` measures; `-- --instructions` counts instructions; `-- --help` lists the other
+//! options. `.ci/long benchmark` records a measurement, and shows it in `verification/performance.md`.
 //!
 //! | module | contents |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | [`shape`] | the measured batches |
 //! | [`measure`] | the measurement |
 //! | [`units`] | the request units of each kind of record |
-//! | [`report`] | the results: table, JSON, plot, page |
+//! | [`report`] | the results: table, JSON |
 //! | [`instructions`] | the instructions of a record and of a cold start |
 
 pub mod contender;

@@ -35,12 +35,8 @@ struct Arguments {
     /// Writes the results to a JSON file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes the figures into `docs/performance.md`, its plots and `docs/performance.json`, unless a measurement is
-    /// missing.
-    #[arg(long, conflicts_with_all = ["only", "shape"])]
-    docs: bool,
     /// Counts instructions with callgrind, and compares them with the recorded counts. Needs cargo-lambda.
-    #[arg(long, conflicts_with_all = ["only", "shape", "docs"])]
+    #[arg(long, conflicts_with_all = ["only", "shape"])]
     instructions: bool,
     /// Records the counted instructions in `instructions.json` instead.
     #[arg(long, requires = "instructions")]
@@ -107,9 +103,6 @@ fn run(arguments: &Arguments) -> Result<bool> {
     print!("{}", report::text(&results));
     if let Some(file) = &arguments.json {
         fs::write(file, report::json(&results)?)?;
-    }
-    if arguments.docs {
-        report::write_docs(&results, &contender::repository().join("docs"))?;
     }
     Ok(results.failures.is_empty())
 }

@@ -159,7 +159,7 @@ pub fn measure(
             let contender = turn.contender;
             match turn.end(&table) {
                 Ok(cell) => {
-                    if shape.is_plotted() {
+                    if shape.has_only_new_keys() {
                         let whole = Duration::from_secs_f64(cell.latency_ms.median / 1000.0);
                         per_record.insert(cell.contender, whole / shape.records as u32);
                     }

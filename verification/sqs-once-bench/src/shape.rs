@@ -221,17 +221,18 @@ impl Shape {
         (self.records - self.duplicates) / self.copies
     }
 
-    /// Whether the batch has only new keys, at the table's own latency, on whole cores. Such batches are points of the
-    /// plots.
-    pub fn is_plotted(&self) -> bool {
+    /// Whether the batch has only new keys, at the table's own latency, on whole cores. Growth is computed from such
+    /// batches.
+    pub fn has_only_new_keys(&self) -> bool {
         matches!(self.part, Part::Comparison | Part::Growth)
             && (self.duplicates, self.copies, self.handler_ms) == (0, 1, 0)
     }
 
     /// The batches of only new keys, from small to large.
-    pub fn plotted() -> Vec<Self> {
-        let mut plotted: Vec<_> = Self::all().into_iter().filter(Self::is_plotted).collect();
-        plotted.sort_by_key(|shape| shape.records);
-        plotted
+    pub fn of_new_keys() -> Vec<Self> {
+        let mut shapes = Self::all();
+        shapes.retain(Self::has_only_new_keys);
+        shapes.sort_by_key(|shape| shape.records);
+        shapes
     }
 }

@@ -7,22 +7,20 @@ use crate::contender::Contender;
 use crate::measure::Cell;
 use crate::table::Units;
 
-/// Dollars for a million write request units, on demand, table class Standard
+/// Dollars for a million write request units, on demand, table class Standard, in November 2026
 /// (<https://aws.amazon.com/dynamodb/pricing/on-demand/>, since 1 November 2024).
-pub(super) const WRITES: f64 = 0.625;
+const WRITES: f64 = 0.625;
 /// Dollars for a million read request units; from the same page.
-pub(super) const READS: f64 = 0.125;
+const READS: f64 = 0.125;
 /// Dollars for a GB-second of Lambda on arm64, first tier (<https://aws.amazon.com/lambda/pricing/>).
-pub(super) const GB_SECOND: f64 = 0.000_013_333_4;
+const GB_SECOND: f64 = 0.000_013_333_4;
 /// Dollars for a million invocations; from the same page.
-pub(super) const INVOCATIONS: f64 = 0.20;
-/// When the constants were last compared with these pages.
-pub(super) const PRICES_OF: &str = "November 2026";
+const INVOCATIONS: f64 = 0.20;
 /// The memory, in MB, at which Lambda gives a function one whole virtual CPU.
-pub(super) const MEMORY_MB: f64 = 1769.0;
+const MEMORY_MB: f64 = 1769.0;
 
 /// The names of the batches whose cost is reported.
-pub(super) const BATCHES: [&str; 2] = ["10 new", "100 new"];
+const BATCHES: [&str; 2] = ["10 new", "100 new"];
 
 /// What each kind of record consumes with Powertools, from its Python and TypeScript code. `_put_record` is one
 /// conditional `PutItem`, which returns the conflicting item. `_update_record` is one `UpdateItem`. `_delete_record`
@@ -56,8 +54,6 @@ pub(super) struct RecordCost {
 #[derive(Debug, Serialize)]
 pub(super) struct MessageCost {
     pub(super) contender: &'static str,
-    #[serde(skip)]
-    pub(super) title: &'static str,
     /// Dollars for its request units.
     pub(super) table: f64,
     /// Dollars for Lambda's time and invocations, for each measured batch of [`BATCHES`].
@@ -87,7 +83,6 @@ pub(super) fn message_costs(results: &Results) -> Vec<MessageCost> {
         let cell = cells.iter().flatten().next_back()?;
         Some(MessageCost {
             contender: contender.name,
-            title: contender.title,
             table: of_units(cell.units),
             lambda: cells.map(|cell| cell.map(of_time)),
         })

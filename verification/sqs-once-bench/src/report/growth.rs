@@ -21,8 +21,6 @@ pub(super) struct Line {
 #[derive(Debug, Serialize)]
 pub(super) struct Growth {
     pub(super) contender: &'static str,
-    #[serde(skip)]
-    pub(super) title: &'static str,
     pub(super) latency_ms: Line,
     pub(super) cpu_ms: Line,
 }
@@ -33,7 +31,6 @@ pub(super) fn growth(results: &Results) -> Vec<Growth> {
         .filter_map(|contender| {
             Some(Growth {
                 contender: contender.name,
-                title: contender.title,
                 latency_ms: fit(&points(results, contender.name, latency_ms))?,
                 cpu_ms: fit(&points(results, contender.name, cpu_ms))?,
             })
@@ -57,7 +54,7 @@ pub(super) fn points(
     contender: &str,
     value: fn(&Cell) -> f64,
 ) -> Vec<(f64, f64)> {
-    let cells = Shape::plotted().into_iter().filter_map(|shape| {
+    let cells = Shape::of_new_keys().into_iter().filter_map(|shape| {
         let cell = results.cell(contender, shape.name)?;
         Some((shape.records as f64, value(cell)))
     });

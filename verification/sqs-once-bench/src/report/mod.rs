@@ -1,20 +1,15 @@
 //! The results and their formats.
 
 mod cost;
-mod figures;
 mod goals;
 mod growth;
-mod markdown;
-mod plot;
 mod terminal;
 
 use std::time::{Duration, SystemTime};
 
 use anyhow::Error;
-use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use serde::Serialize;
 
-pub use markdown::write_docs;
 pub use terminal::text;
 
 use crate::contender::Contender;
@@ -107,34 +102,6 @@ impl Results {
     pub fn missing(&mut self, contender: &Contender, error: &Error) {
         let failure = format!("MISSING: {}: {error:#}", contender.title);
         self.failures.push(failure);
-    }
-
-    /// The day of the measurement, in UTC: `2026-01-31`.
-    fn day(&self) -> String {
-        let at = DateTime::from_secs(self.at.cast_signed()).fmt(DateTimeFormat::DateTime);
-        let day = at
-            .ok()
-            .and_then(|at| Some(at.split_once('T')?.0.to_owned()));
-        day.unwrap_or_else(|| "an unknown day".to_owned())
-    }
-
-    /// Measurements that are missing and were not skipped for their duration.
-    fn gaps(&self) -> Vec<String> {
-        if !self.failures.is_empty() {
-            return self.failures.clone();
-        }
-        let (contenders, shapes) = (Contender::all(), Shape::all());
-        let pairs = contenders.iter().flat_map(|contender| {
-            let those = shapes.iter().filter(|shape| shape.is_for(contender));
-            those.map(|shape| (contender.name, shape.name))
-        });
-        let is_known = |&(contender, shape): &(&str, &str)| {
-            let is_skipped = |one: &Skipped| one.contender == contender && one.shape == shape;
-            self.cell(contender, shape).is_some() || self.skipped.iter().any(is_skipped)
-        };
-        let gaps = pairs.filter(|pair| !is_known(pair));
-        gaps.map(|(contender, shape)| format!("{contender}, {shape}"))
-            .collect()
     }
 
     /// Whether the machine had other load, so times are longer than necessary.

@@ -1,15 +1,13 @@
 //! The formats of the results.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use anyhow::anyhow;
 use sqs_once_bench::contender::{Contender, LIMIT, OURS};
 use sqs_once_bench::measure::{Cell, ColdStart, Spread};
 use sqs_once_bench::report::{self, Results, Skipped};
-use sqs_once_bench::shape::{GROWING, Shape};
+use sqs_once_bench::shape::Shape;
 use sqs_once_bench::table::Units;
-use tempfile::TempDir;
 
 fn spread(value: f64) -> Spread {
     Spread::of([value * 0.9, value, value * 1.1]).unwrap()
@@ -71,26 +69,6 @@ fn results(to_limit: f64) -> Results {
     }
 }
 
-const PAGE: &str = "<!-- measured: begin --><!-- measured: end -->";
-
-/// A directory with the page `performance.md`.
-fn docs(page: &str) -> TempDir {
-    let docs = tempfile::tempdir().unwrap();
-    fs::write(docs.path().join("performance.md"), page).unwrap();
-    docs
-}
-
-fn read(docs: &TempDir, name: &str) -> String {
-    fs::read_to_string(docs.path().join(name)).unwrap()
-}
-
-/// The page with these results.
-fn page(results: &Results) -> String {
-    let docs = docs(PAGE);
-    report::write_docs(results, docs.path()).unwrap();
-    read(&docs, "performance.md")
-}
-
 /// Asserts that the text has this line.
 #[track_caller]
 fn assert_line(text: &str, line: &str) {
@@ -132,48 +110,6 @@ fn a_contender_that_could_not_be_run_is_shown() {
 }
 
 #[test]
-fn figures_go_between_the_markers_and_nowhere_else() {
-    let docs =
-        docs("before\n\n<!-- measured: begin -->\n\noutdated\n\n<!-- measured: end -->\n\nafter\n");
-    report::write_docs(&results(1.2), docs.path()).unwrap();
-    let written = read(&docs, "performance.md");
-    assert!(written.starts_with("before\n\n<!-- measured: begin -->\n"));
-    assert!(written.ends_with("<!-- measured: end -->\n\nafter\n"));
-    assert!(written.contains("### New keys: latency, ms") && !written.contains("outdated"));
-
-    report::write_docs(&results(1.2), docs.path()).unwrap();
-    assert_eq!(read(&docs, "performance.md"), written);
-}
-
-#[test]
-fn a_plot_has_every_point_that_was_measured_and_every_line_s_name() {
-    let docs = docs(PAGE);
-    report::write_docs(&results(1.2), docs.path()).unwrap();
-    let all = Contender::all();
-    let mut growing = all.clone();
-    growing.retain(|contender| GROWING.contains(&contender.name));
-    for (name, shown) in [
-        ("performance.svg", all),
-        ("performance-growth.svg", growing),
-    ] {
-        let svg = read(&docs, name);
-        let points: usize = shown
-            .iter()
-            .map(|contender| {
-                let shapes = Shape::plotted().into_iter();
-                shapes.filter(|shape| shape.is_for(contender)).count()
-            })
-            .sum();
-        assert_eq!(svg.matches("<polyline").count(), 2 * shown.len());
-        assert_eq!(svg.matches("<circle").count(), 2 * points);
-        for contender in &shown {
-            let text = format!(">{}</text>", contender.title);
-            assert_eq!(svg.matches(&text).count(), 2, "{text}");
-        }
-    }
-}
-
-#[test]
 fn an_aim_that_the_limit_itself_misses_says_so() {
     let mut results = results(1.0);
     for cell in &mut results.cells {
@@ -191,30 +127,6 @@ fn an_aim_that_the_limit_itself_misses_says_so() {
 }
 
 #[test]
-fn the_page_has_a_dash_for_a_batch_that_was_left_out() {
-    let mut results = results(1.0);
-    let is_left_out = |cell: &Cell| cell.contender == "python-1" && cell.shape == "10000 new";
-    results.cells.retain(|cell| !is_left_out(cell));
-    results.skipped.push(Skipped {
-        contender: "python-1",
-        shape: "10000 new",
-        expected_s: 98.4,
-    });
-    let page = page(&results);
-    let mut rows = page.lines();
-    let row = rows.find(|row| row.starts_with("| Powertools Python, sequential |"));
-    assert!(row.unwrap().ends_with(" – |"), "{page}");
-}
-
-#[test]
-fn growth_is_the_line_through_what_was_measured() {
-    let page = page(&results(1.5));
-    // 1.5 × (4 + records ÷ 50) ms, and 30 µs of CPU per record.
-    let line = "| sqs-once | 6.00 ms + 30.0 µs × records | ";
-    assert!(page.contains(line), "{page}");
-}
-
-#[test]
 fn a_busy_machine_is_told() {
     for (load, is_busy) in [(None, false), (Some(0.5), false), (Some(0.7), true)] {
         let mut results = results(1.0);
@@ -225,36 +137,29 @@ fn a_busy_machine_is_told() {
 }
 
 #[test]
-fn a_page_without_markers_or_of_which_not_everything_was_measured_is_left_alone() {
-    let mut failed = results(1.0);
-    failed.missing(&Contender::all()[0], &anyhow!("no network"));
-    let mut chosen = results(1.0);
-    chosen.cells.retain(|cell| cell.contender != "bare-8");
-    for (text, results, why) in [
-        ("by hand", results(1.2), "lacks the lines"),
-        (PAGE, failed, "no network"),
-        (PAGE, chosen, "not measured: bare-8, 1 new"),
-    ] {
-        let docs = docs(text);
-        let error = report::write_docs(&results, docs.path()).unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
-        assert_eq!(read(&docs, "performance.md"), text);
-        let files = fs::read_dir(docs.path()).unwrap().count();
-        assert!(text != PAGE || files == 1, "{why}");
-    }
+fn a_batch_that_was_left_out_is_shown() {
+    let mut results = results(1.0);
+    results.skipped.push(Skipped {
+        contender: "python-1",
+        shape: "10000 new",
+        expected_s: 98.4,
+    });
+    let text = report::text(&results);
+    assert_line(&text, "left out: python-1, 10000 new: 98 s a batch");
 }
 
 #[test]
-fn the_page_says_when_it_was_measured_and_links_all_of_it() {
-    let mut results = results(1.0);
-    // 29 February 2024, one second before midnight.
-    results.at = 1_709_251_199;
-    let docs = docs(PAGE);
-    report::write_docs(&results, docs.path()).unwrap();
-    let page = read(&docs, "performance.md");
-    let origin = "Measured on 2024-02-29 (UTC) on a machine";
-    assert!(page.contains(origin), "{page}");
-    assert!(page.contains("[All of it as JSON]."));
-    let json = read(&docs, "performance.json");
-    assert_eq!(json.trim_end(), report::json(&results).unwrap());
+fn growth_is_the_line_through_what_was_measured() {
+    let json = report::json(&results(1.5)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let growth = json["growth"].as_array().unwrap();
+    let ours = growth.iter().find(|one| one["contender"] == OURS).unwrap();
+    // 1.5 × (4 + records ÷ 50) ms, and 30 µs of CPU per record.
+    let close = |found: &serde_json::Value, expected: f64| {
+        let found = found.as_f64().unwrap();
+        assert!((found - expected).abs() < 1e-6, "{ours}");
+    };
+    close(&ours["latency_ms"]["base"], 6.0);
+    close(&ours["latency_ms"]["each"], 0.03);
+    close(&ours["cpu_ms"]["each"], 0.03);
 }

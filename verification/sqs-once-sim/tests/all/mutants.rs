@@ -1,4 +1,4 @@
-//! The simulation notices each missing guard at the seed in `docs/reliability.md`.
+//! The simulation notices each missing guard at the seed in `verification/reliability.md`.
 
 #![allow(clippy::print_stdout, reason = "each mutant's seed is on record")]
 
@@ -7,7 +7,7 @@ use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options, Versions};
 
 /// The number of seeds before a published one that run as well. `sqs-once-sim -- mutants` runs all of them.
 const WINDOW: u64 = 100;
-const PAGE: &str = include_str!("../../../../docs/reliability.md");
+const PAGE: &str = include_str!("../../../reliability.md");
 /// The violations in full.
 const RECORD: &str = include_str!("../../../figures/sim-mutants.json");
 const SEARCH: &str = "`.ci/long sim-mutants`, then `.ci/long --write`, publishes the seeds anew";
@@ -24,7 +24,7 @@ fn published(mutant: Mutant) -> u64 {
         .filter_map(|entry| entry.strip_prefix(start.as_str()))
         .collect();
     let [seed] = seeds[..] else {
-        panic!("docs/reliability.md has one seed for {mutant}, not {seeds:?}: {SEARCH}");
+        panic!("verification/reliability.md has one seed for {mutant}, not {seeds:?}: {SEARCH}");
     };
     let Ok(seed) = seed.parse() else {
         panic!("{seed} is no seed: {SEARCH}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::guides::{files, guides, name, read, root};
+use crate::guides::{files, for_contributors, guides, name, read, root};
 
 /// The concatenated text of our files with this extension below a folder.
 fn sources(folder: &Path, extension: &str) -> String {
@@ -48,7 +48,7 @@ fn every_test_that_a_guide_names_exists() {
     let is_test = |word: &&str| word.chars().all(of_name) && word.matches('_').count() >= 4;
     let mut missing = Vec::new();
     let mut named = 0;
-    for path in guides() {
+    for path in guides().into_iter().chain(for_contributors()) {
         let text = read(&path);
         for test in text.lines().flat_map(quoted).filter(is_test) {
             named += 1;
@@ -190,10 +190,14 @@ fn the_times_are_those_of_the_template() {
 #[test]
 fn the_prices_are_those_of_the_performance_page() {
     let cost = plain(&read(&root().join("docs/cost.md")));
-    let performance = read(&root().join("docs/performance.md"));
+    let performance = read(&root().join("verification/performance.md"));
     for price in ["$0.625", "$0.125", "$0.0000133334"] {
         says("docs/cost.md", &cost, [price.to_owned()]);
-        says("docs/performance.md", &performance, [price.to_owned()]);
+        says(
+            "verification/performance.md",
+            &performance,
+            [price.to_owned()],
+        );
     }
     // CloudWatch's names: the metrics, and the metrics that the alarms watch.
     let measured = read(&root().join("docs/metrics.md"));
