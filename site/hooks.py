@@ -11,6 +11,8 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 # A link out of `docs`, inline or by reference.
 OUTSIDE = re.compile(r"(\]\(|^\[[^\]]+\]: )\.\./([^)\s]+)", re.MULTILINE)
+# A name in the cookbook, which may be the folder of a function.
+NAME = re.compile(r"`(?:examples/)?([a-z0-9-]+)`")
 # A definition of docs/README.md: a label and its page.
 PAGE = re.compile(r"^\[([^\]]+)\]: (\S+\.md)$", re.MULTILINE)
 # A link of docs/README.md by its label.
@@ -27,10 +29,22 @@ def on_config(config):
     return config
 
 
+def with_functions(markdown):
+    """Links the names of functions. The page itself names them without a link, since rustdoc has no such files."""
+
+    def link(name):
+        for path in (f"cookbook/{name[1]}/main.rs", f"{name[1]}/src/main.rs"):
+            if (ROOT / "examples" / path).exists():
+                return f"[{name[0]}](../examples/{path})"
+        return name[0]
+
+    return NAME.sub(link, markdown) if markdown.startswith("# Cookbook") else markdown
+
+
 def on_files(files, config):
     """Adds the files that pages link to, as text."""
     for page in files.documentation_pages():
-        for _, path in OUTSIDE.findall(Path(page.abs_src_path).read_text()):
+        for _, path in OUTSIDE.findall(with_functions(Path(page.abs_src_path).read_text())):
             uri = f"files/{path}.txt"
             if not files.get_file_from_path(uri):
                 files.append(File.generated(config, uri, content=(ROOT / path).read_text()))
@@ -38,7 +52,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, **_):
-    markdown = OUTSIDE.sub(r"\1files/\2.txt", markdown)
+    markdown = OUTSIDE.sub(r"\1files/\2.txt", with_functions(markdown))
     return re.sub(r"^```rust,\w+$", "```rust", markdown, flags=re.MULTILINE)
 
 

@@ -12,6 +12,7 @@ guides! {
     assistants = "assistants.md",
     choosing_a_key = "choosing-a-key.md",
     coming_from = "coming-from.md",
+    cookbook = "cookbook.md",
     cost = "cost.md",
     dev = "dev.md",
     doctor = "doctor.md",

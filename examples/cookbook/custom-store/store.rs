@@ -93,7 +93,8 @@ impl Bucket {
             {
                 // Another worker was faster: look at its item.
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
-                put => return put.map(|_| Ok(item)).map_err(unanswered),
+                Err(error) => return Err(unanswered(error)),
+                Ok(_) => return Ok(Ok(item)),
             }
         }
     }

@@ -4,7 +4,7 @@
 //! `OTEL_EXPORTER_OTLP_ENDPOINT` sets another one, and `OTEL_SERVICE_NAME` sets the service's name.
 
 use opentelemetry::global;
-use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{MetricExporter, SpanExporter};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde::Deserialize;
@@ -34,52 +34,25 @@ async fn print_labels(parcels: u32) {
     tokio::task::yield_now().await;
 }
 
-/// The providers to flush before Lambda freezes the process.
-struct Telemetry {
-    spans: SdkTracerProvider,
-    metrics: SdkMeterProvider,
-}
-
-impl Telemetry {
-    /// Sets the global providers. Call it before the consumer starts, since the consumer uses them.
-    fn set_up() -> Result<Self, Error> {
-        let spans = SpanExporter::builder()
-            .with_http()
-            .with_protocol(Protocol::HttpBinary)
-            .build()?;
-        let metrics = MetricExporter::builder()
-            .with_http()
-            .with_protocol(Protocol::HttpBinary)
-            .build()?;
-        let telemetry = Self {
-            spans: SdkTracerProvider::builder()
-                .with_batch_exporter(spans)
-                .build(),
-            metrics: SdkMeterProvider::builder()
-                .with_periodic_exporter(metrics)
-                .build(),
-        };
-        global::set_tracer_provider(telemetry.spans.clone());
-        global::set_meter_provider(telemetry.metrics.clone());
-        Ok(telemetry)
-    }
-
-    fn flush(&self) {
-        if let Err(error) = self.spans.force_flush() {
-            tracing::warn!(error = error.to_string(), "spans were not sent");
-        }
-        if let Err(error) = self.metrics.force_flush() {
-            tracing::warn!(error = error.to_string(), "metrics were not sent");
-        }
-    }
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let telemetry = Telemetry::set_up()?;
+    let exporter = SpanExporter::builder().with_http().build()?;
+    let spans = SdkTracerProvider::builder().with_batch_exporter(exporter);
+    let spans = spans.build();
+    let exporter = MetricExporter::builder().with_http().build()?;
+    let metrics = SdkMeterProvider::builder().with_periodic_exporter(exporter);
+    let metrics = metrics.build();
+    // Before the consumer starts, since it uses them.
+    global::set_tracer_provider(spans.clone());
+    global::set_meter_provider(metrics.clone());
     let consumer = ship::consumer()
         .payload_mismatch(PayloadMismatch::Reject)
         .metrics(Metrics::OpenTelemetry)
-        .after_answer(move || telemetry.flush());
+        // Lambda freezes the process soon after the answer.
+        .after_answer(move || {
+            if let Err(error) = spans.force_flush().and(metrics.force_flush()) {
+                tracing::warn!(error = error.to_string(), "not everything was sent");
+            }
+        });
     sqs_once::run(consumer).await
 }
