@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod deployment;
-mod service;
 
 #[path = "charge/main.rs"]
 mod charge;
@@ -40,31 +39,3 @@ mod tenants;
 mod transaction;
 #[path = "without-sqs/main.rs"]
 mod without_sqs;
-
-use std::time::Duration;
-
-use aws_lambda_events::sqs::SqsEvent;
-use lambda_runtime::{Context, LambdaEvent};
-use sqs_once::Consumer;
-use sqs_once::testing::{Event, Record};
-use sqs_once::time::{Clock, SystemClock};
-use tower_service::Service as _;
-
-/// A sample event, as `cargo sqs-once invoke` sends it.
-fn sample(text: &str) -> Event {
-    let event = sqs_once_local::Event::parse(text, "queue").unwrap();
-    Event::from_json(String::from_utf8(event.payload().to_vec()).unwrap())
-}
-
-/// Calls a consumer with its own store, as Lambda does, and returns the ids of the messages that go back to the queue.
-async fn run(consumer: &Consumer, records: impl IntoIterator<Item = Record>) -> Vec<String> {
-    let event: SqsEvent = serde_json::from_str(Event::new(records).as_json()).unwrap();
-    let mut context = Context::default();
-    context.deadline = (SystemClock.now() + Duration::from_secs(30)).as_millis();
-    let answer = consumer
-        .clone()
-        .call(LambdaEvent::new(event, context))
-        .await;
-    let failures = answer.unwrap().batch_item_failures.into_iter();
-    failures.map(|failure| failure.item_identifier).collect()
-}

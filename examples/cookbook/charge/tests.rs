@@ -1,8 +1,11 @@
+#[path = "../service.rs"]
+mod service;
+
 use serde_json::json;
 use sqs_once::testing::{Bench, Event, Record};
 
 use super::consumer;
-use crate::service::Service;
+use service::Service;
 
 #[tokio::test]
 async fn an_order_that_comes_twice_is_charged_once() {
@@ -27,6 +30,7 @@ async fn a_charge_that_fails_is_repeated_with_its_token_and_a_declined_one_is_no
 
     let requests = service.requests();
     let token = |request: usize| &requests[request].headers["idempotency-key"];
+    assert_eq!(requests[0].body["amount_cents"], 1299);
     assert_eq!(token(0), token(1));
     assert_ne!(token(1), token(2));
 }

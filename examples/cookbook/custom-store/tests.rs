@@ -1,3 +1,6 @@
+#[path = "../as_lambda.rs"]
+mod as_lambda;
+
 use std::sync::Arc;
 
 use object_store::{ObjectStoreExt, memory::InMemory};
@@ -41,12 +44,12 @@ async fn the_store_keeps_its_promises() {
 async fn an_order_that_comes_twice_is_shipped_once_and_one_that_fails_returns() {
     let consumer = consumer(bucket());
     let sample = || Record::text(include_str!("event.json"));
-    assert!(crate::run(&consumer, [sample()]).await.is_empty());
+    assert!(as_lambda::run(&consumer, [sample()]).await.is_empty());
 
     // Only a copy of the first is a duplicate: another order with its key fails.
     let copy = sample().message_id("copy");
     let other = Record::text(r#"{"order_id": "o-1001", "pieces": 3}"#).message_id("other");
     let empty = Record::text(r#"{"order_id": "o-2", "pieces": 0}"#).message_id("empty");
-    let returned = crate::run(&consumer, [copy, other, empty]).await;
+    let returned = as_lambda::run(&consumer, [copy, other, empty]).await;
     assert_eq!(returned, ["other", "empty"]);
 }

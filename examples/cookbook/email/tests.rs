@@ -1,8 +1,11 @@
+#[path = "../service.rs"]
+mod service;
+
 use reqwest::Client;
 use sqs_once::testing::{Bench, Event, Record};
 
 use super::{Mail, consumer};
-use crate::service::Service;
+use service::Service;
 
 fn bench(service: &Service) -> Bench {
     let (client, url) = (Client::new(), service.url());

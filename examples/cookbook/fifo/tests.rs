@@ -12,7 +12,9 @@ fn change(customer: &str, version: u64, address: &str) -> Record {
 #[tokio::test]
 async fn a_change_that_is_sent_again_is_a_duplicate() {
     let bench = Bench::new(consumer());
-    let first = bench.run(crate::sample(include_str!("event.json"))).await;
+    let first = bench
+        .run(Event::from_json(include_str!("event.json")))
+        .await;
     first.assert_all_acknowledged();
     let again = Event::new([change("c-7", 3, "1 Long Lane")]);
     bench.run(again).await.assert_duplicate("c-7-3");

@@ -1,3 +1,6 @@
+#[path = "../as_lambda.rs"]
+mod as_lambda;
+
 use postgres_for_tests::Server;
 use sqs_once::testing::Record;
 use sqs_once_postgres::deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
@@ -32,7 +35,7 @@ impl Bank {
     /// Returns the ids of the messages that go back to the queue.
     async fn run(&self, records: impl IntoIterator<Item = Record>) -> Vec<String> {
         let store = PostgresStore::from_url(&self.url).unwrap();
-        crate::run(&consumer(store), records).await
+        as_lambda::run(&consumer(store), records).await
     }
 
     async fn cents(&self) -> i64 {

@@ -11,7 +11,9 @@ fn order(tenant: &str, pieces: u32) -> Record {
 #[tokio::test]
 async fn an_order_that_comes_twice_is_shipped_once_for_each_tenant() {
     let bench = Bench::new(consumer());
-    let sample = bench.run(crate::sample(include_str!("event.json"))).await;
+    let sample = bench
+        .run(Event::from_json(include_str!("event.json")))
+        .await;
     sample.assert_all_acknowledged();
     bench
         .run(Event::new([order("acme", 2), order("globex", 2)]))

@@ -1,7 +1,6 @@
 //! Ships every order in a queue, once, and sends spans and metrics to a collector over OTLP.
 //!
-//! The default collector is on the same machine, as in the layers of OpenTelemetry and AWS.
-//! `OTEL_EXPORTER_OTLP_ENDPOINT` sets another one, and `OTEL_SERVICE_NAME` sets the service's name.
+//! The default collector is on the same machine. `OTEL_EXPORTER_OTLP_ENDPOINT` sets another one.
 
 use opentelemetry::global;
 use opentelemetry_otlp::{MetricExporter, SpanExporter};
@@ -36,9 +35,11 @@ async fn print_labels(parcels: u32) {
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
+    // For a collector over HTTPS.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let exporter = SpanExporter::builder().with_http().build()?;
-    let spans = SdkTracerProvider::builder().with_batch_exporter(exporter);
-    let spans = spans.build();
+    let spans = SdkTracerProvider::builder();
+    let spans = spans.with_batch_exporter(exporter).build();
     let exporter = MetricExporter::builder().with_http().build()?;
     let metrics = SdkMeterProvider::builder().with_periodic_exporter(exporter);
     let metrics = metrics.build();
