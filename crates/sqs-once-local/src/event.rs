@@ -13,6 +13,8 @@ pub(crate) const SENDER_ID: &str = "AIDAIENQZJOLO23YVJ4VO";
 pub struct Event {
     payload: Bytes,
     message_ids: Vec<String>,
+    pub(crate) receipt_handles: Vec<String>,
+    pub(crate) queue_arns: Vec<String>,
 }
 
 impl Event {
@@ -53,17 +55,21 @@ impl Event {
             .into_iter()
             .map(|message| record(message, queue))
             .collect();
-        let message_ids = message_ids(&records);
-        Self {
-            payload: json!({"Records": records}).to_string().into(),
-            message_ids,
-        }
+        let payload = json!({"Records": records}).to_string();
+        Self::of(payload.into(), &records)
     }
 
     fn unchanged(text: &str, records: &Value) -> Self {
+        let payload = Bytes::copy_from_slice(text.as_bytes());
+        Self::of(payload, records.as_array().map_or(&[], Vec::as_slice))
+    }
+
+    fn of(payload: Bytes, records: &[Value]) -> Self {
         Self {
-            payload: Bytes::copy_from_slice(text.as_bytes()),
-            message_ids: message_ids(records.as_array().map_or(&[], Vec::as_slice)),
+            payload,
+            message_ids: texts(records, "messageId"),
+            receipt_handles: texts(records, "receiptHandle"),
+            queue_arns: texts(records, "eventSourceARN"),
         }
     }
 
@@ -79,10 +85,10 @@ impl Event {
     }
 }
 
-fn message_ids(records: &[Value]) -> Vec<String> {
+fn texts(records: &[Value], field: &str) -> Vec<String> {
     records
         .iter()
-        .filter_map(|record| record["messageId"].as_str())
+        .filter_map(|record| record[field].as_str())
         .map(str::to_owned)
         .collect()
 }

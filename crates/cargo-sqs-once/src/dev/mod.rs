@@ -22,7 +22,7 @@ use plan::Plan;
 use show::{Show, Shown};
 use sqs_once_local::{
     Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer,
-    Page, Poller, Queues, REGION, Source, Story, Template,
+    Page, Poller, Queues, REGION, Source, Story,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -176,15 +176,9 @@ impl Run {
     }
 
     fn launch(&self, executable: PathBuf, sqs: &LocalSqs) -> Launch {
-        let launch = self.subject.launch(executable, &self.dynamodb);
-        let mut launch = launch
-            .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint())
-            // This program handles Ctrl-C and lets the function finish.
-            .own_group();
-        // Use the local queues, even if the shell sets the URLs of the real ones.
-        for (name, queue) in self.subject.of_template(Template::queue_urls) {
-            launch = launch.env(name, sqs.url(&queue));
-        }
+        let launch = self.subject.launch(executable, &self.dynamodb, sqs);
+        // This program handles Ctrl-C and lets the function finish.
+        let mut launch = launch.own_group();
         if self.args.queue_url.is_some() {
             // A dead letter in a local queue would be lost after this run. An empty variable means no dead-letter
             // queue, so a message that can't succeed returns to its own queue.
