@@ -21,8 +21,8 @@ use humantime::format_duration;
 use plan::Plan;
 use show::{Show, Shown};
 use sqs_once_local::{
-    Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer,
-    Page, Poller, Queues, REGION, Source, Story,
+    FaultControls, Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs,
+    NewMessage, Observer, Page, PageControls, Poller, Queues, REGION, Source, Story,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -113,12 +113,12 @@ impl Run {
         messages: Vec<NewMessage>,
     ) -> Result<()> {
         let sqs = Arc::new(self.queues().await?);
-        let page = self.page(&sqs).await?;
+        let faults = FaultControls::new(self.faults());
+        let page = self.page(&sqs, &faults).await?;
         let launch = self.launch(executable.clone(), &sqs);
         let builder = Builder::new(&self.subject, self.args.json, (executable, since));
         let launch = builder.copied(launch)?;
-        let faults = self.faults();
-        self.introduce(&sqs, &page, faults);
+        self.introduce(&sqs, &page, faults.get());
         for message in messages {
             let mut queues = sqs.queues();
             queues.send(&self.plan.queue, message, SystemTime::now())?;
@@ -158,11 +158,15 @@ impl Run {
             .with_context(|| format!("the local queues can't listen on 127.0.0.1:{port}; {taken}"))
     }
 
-    /// Starts the web page. It is read-only for a queue that is not local.
-    async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page> {
-        let sqs = self.args.queue_url.is_none().then(|| Arc::clone(sqs));
+    /// Starts the web page. It changes nothing in a queue that is not local.
+    async fn page(&self, sqs: &Arc<LocalSqs>, faults: &FaultControls) -> Result<Page> {
+        let controls = PageControls {
+            sqs: self.args.queue_url.is_none().then(|| Arc::clone(sqs)),
+            samples: Some(self.subject.workspace.root().join("events")),
+            faults: Some(faults.clone()),
+        };
         let port = self.args.page_port.unwrap_or(0);
-        Ok(Page::start(self.story.clone(), sqs, port).await?)
+        Ok(Page::start(self.story.clone(), controls, port).await?)
     }
 
     /// Sends events to the terminal and to the page.
@@ -251,7 +255,7 @@ impl Run {
     async fn drive<S: Source>(
         &self,
         source: S,
-        faults: Faults,
+        faults: FaultControls,
         builder: Builder,
         launch: Launch,
     ) -> Result<()> {

@@ -264,7 +264,7 @@ fn mistakes_are_found_before_anything_is_built() {
     let report = "the report can't be written to nowhere/run.html";
     for (option, value, message) in [
         ("--send", "nowhere.json", "nowhere.json can't be read"),
-        ("--send", "bad.json", "each with a `body` that is a text"),
+        ("--send", "bad.json", "each with a `messageId` and a `body`"),
         ("--queue", "Refunds", "the template has no such queue"),
         ("--report", "nowhere/run.html", report),
         ("--template", "nowhere.yaml", "nowhere.yaml can't be read"),
