@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod pace;
 mod plan;
 #[cfg(feature = "aws")]
 mod remote;
@@ -52,7 +53,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
     let story = story(args.queue_url.as_deref(), &plan);
     let told = story.clone();
     let run = Run {
-        show: Show::start(args.json, plan.dead_letters.clone()),
+        show: Show::start(&args, plan.dead_letters.clone()),
         story,
         subject: Arc::new(subject),
         dynamodb,
@@ -61,7 +62,9 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
     };
     let ended = run.run((executable, since), messages).await;
     let reported = report.map_or(Ok(()), |path| {
-        private::write(&path, &told.report()).with_context(|| no_report(&path))
+        private::write(&path, &told.report()).with_context(|| no_report(&path))?;
+        print::note(&format!("report: {}", path.display()));
+        Ok(())
     });
     if let (Err(error), Err(_)) = (&reported, &ended) {
         print::error(error);

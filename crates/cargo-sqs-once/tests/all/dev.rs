@@ -78,7 +78,7 @@ fn what_fails_comes_back_and_ends_in_the_dead_letter_queue_and_in_the_report() {
     run.assert_lines(&[("m-good", "processed", 1), ("m-poison", "terminal", 2)]);
     run.shows("not an order");
     run.says("m-poison  dead letter: received too often, moved to Dead");
-    run.says("left in Orders: 0, in Dead: 1");
+    run.says("left in Orders: 0, in Dead: 1\nreport: run.html\n");
 
     let report = project.folder.path().join("run.html");
     #[cfg(unix)]
