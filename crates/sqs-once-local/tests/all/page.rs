@@ -179,8 +179,10 @@ async fn the_messages_of_the_sample_events_are_offered_as_they_are_now() {
     );
     write("c.json", r#"{"Records": [{"no": "message"}]}"#);
     assert_eq!(served.get_json("/samples").await, json!([]));
+    // The first of two ids names the message.
+    let body = r#"{"order_id": "o-1", "customer_id": "c-7"}"#;
     let record = json!({
-        "messageId": "m-1", "body": r#"{"order_id": "o-1"}"#,
+        "messageId": "m-1", "body": body,
         "attributes": {"MessageGroupId": "a", "MessageDeduplicationId": "d"},
         "messageAttributes": {"tenant": {"dataType": "String", "stringValue": "acme"}},
     });
@@ -191,7 +193,7 @@ async fn the_messages_of_the_sample_events_are_offered_as_they_are_now() {
     let bare = |name: &str, body: &str| json!({"name": name, "body": body, "attributes": {}, "group_id": null, "deduplication_id": null});
     let expected = json!([
         {
-            "name": "a.json 1: o-1", "body": r#"{"order_id": "o-1"}"#, "attributes": tenant,
+            "name": "a.json 1: o-1", "body": body, "attributes": tenant,
             "group_id": "a", "deduplication_id": "d",
         },
         bare("bodies.jsonl 1", r#"{"amount": 1}"#),
