@@ -19,7 +19,8 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     let executable = subject.build(args.json)?;
 
     let dynamodb = subject.dynamodb(args.function.reset).await?;
-    let sqs = LocalSqs::start(queues(&subject, event.as_ref())?).await?;
+    let sqs = LocalSqs::start(queues(&subject, event.as_ref())?).await;
+    let sqs = sqs.context("the local queues can't listen on 127.0.0.1")?;
     let mut launch = subject.launch(executable, &dynamodb, &sqs);
     if !args.json {
         launch = launch.on_line(print::log_line);
