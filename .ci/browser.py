@@ -43,7 +43,7 @@ FONTS = """<?xml version="1.0"?>
 <fontconfig><dir>{folder}/fonts</dir><cachedir>{folder}/fonts-cache</cachedir></fontconfig>
 """
 # Each key with its Windows key code, which Chromium expects on every system.
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191}
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191, " ": 32}
 PATIENCE = 30
 
 
@@ -191,9 +191,9 @@ class Page:
 
     def press(self, key):
         """Presses and releases a key."""
-        text = {"Enter": "\r", "/": "/"}.get(key)
+        text = {"Enter": "\r", "/": "/", " ": " "}.get(key)
         down = {"text": text} if text else {}
-        shared = {"key": key, "code": {"/": "Slash"}.get(key, key), "windowsVirtualKeyCode": KEYS[key]}
+        shared = {"key": key, "code": {"/": "Slash", " ": "Space"}.get(key, key), "windowsVirtualKeyCode": KEYS[key]}
         self.call("Input.dispatchKeyEvent", type="keyDown", **shared, **down)
         self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
 

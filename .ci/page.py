@@ -3,10 +3,24 @@
 import contextlib
 import json
 import subprocess
+import tempfile
+from pathlib import Path
 
 from browser import browser
 from local import OUT, built
 
+# Two messages of one event, as in the folder `events` of a project.
+SAMPLES = {
+    "Records": [
+        {"messageId": "s-1", "body": '{"order_id": "o-7"}'},
+        {
+            "messageId": "s-2",
+            "body": '{"order_id": "o-8"}',
+            "attributes": {"MessageGroupId": "customers"},
+            "messageAttributes": {"tenant": {"dataType": "String", "stringValue": "acme"}},
+        },
+    ]
+}
 HACK = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 # Finds the text with the lowest contrast to its background. Returns the contrast and the text.
 CONTRAST = """(() => {
@@ -57,11 +71,13 @@ class Run:
 def run():
     """Starts the example."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([built("examples/page")], **pipes) as child:
-        try:
-            yield Run(child)
-        finally:
-            child.kill()
+    with tempfile.TemporaryDirectory(prefix="sqs-once-samples-") as samples:
+        (Path(samples) / "orders.json").write_text(json.dumps(SAMPLES))
+        with subprocess.Popen([built("examples/page"), samples], **pipes) as child:
+            try:
+                yield Run(child)
+            finally:
+                child.kill()
 
 
 def chips(column):
@@ -86,6 +102,12 @@ def open_chip(page, title, index=0):
     page.wait(f"document.querySelector('[data-it]').ariaPressed === 'true' && {title_is(title)}")
 
 
+def open_form(page):
+    """Opens the form that sends a message."""
+    page.click("#open-send")
+    page.wait("document.querySelector('#send').open")
+
+
 def title_is(title):
     return f"!document.querySelector('#panel').hidden && document.querySelector('#panel-title').textContent === {json.dumps(title)}"
 
@@ -93,7 +115,15 @@ def title_is(title):
 def choose(page, field, value):
     """Sets the value of a field."""
     field = f"document.querySelector('#{field}')"
-    page.value(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input'))")
+    page.value(
+        f"{field}.value = {json.dumps(value)};"
+        f"['input', 'change'].forEach((kind) => {field}.dispatchEvent(new Event(kind)))"
+    )
+
+
+def field(page, field):
+    """The value of a field."""
+    return page.value(f"document.querySelector('#{field}').value")
 
 
 def focused(page):
@@ -174,10 +204,9 @@ def failing_ends_in_the_dead_letter_queue(page, run):
 
 def buttons_send(page, run):
     """The page sends a message, and sends it again with the same id."""
-    page.click("#open-send")
-    page.wait("document.querySelector('#send').open")
+    open_form(page)
     page.click("#send-go")
-    page.wait("document.querySelector('#send-refused').textContent.includes('needs a body')")
+    page.wait("document.querySelector('#send-refused').textContent.includes('the parameter MessageBody')")
     expected = ["Failed to load resource: the server responded with a status of 409 (Conflict)"]
     page.click("#send-body")
     page.type('{"order_id": "by hand"}')
@@ -194,6 +223,60 @@ def buttons_send(page, run):
     page.wait(has("done", "duplicate"))
     page.click("#close")
     return expected
+
+
+def samples_fill_the_form(page, run):
+    """The form offers the messages of the sample events, and the user can edit all of it."""
+    open_form(page)
+    offered = page.value("[...document.querySelectorAll('#send-sample option')].map((o) => o.text)")
+    assert offered == ["choose one", "orders.json 1: o-7", "orders.json 2: o-8"], offered
+    choose(page, "send-sample", "1")
+    assert field(page, "send-body") == '{"order_id": "o-8"}'
+    tenant = {"tenant": {"DataType": "String", "StringValue": "acme"}}
+    assert json.loads(field(page, "send-attributes")) == tenant
+    assert field(page, "send-group") == "customers"
+    assert not page.value("document.querySelector('#send-deduplication').checkVisibility()"), "the queue is no FIFO queue"
+    choose(page, "send-attributes", "{")
+    page.click("#send-go")
+    page.wait("document.querySelector('#send-refused').textContent.includes('are not JSON')")
+    choose(page, "send-attributes", json.dumps(tenant).replace("acme", "edited"))
+    choose(page, "send-body", '{"order_id": "o-9"}')
+    page.click("#send-go")
+    page.wait("!document.querySelector('#send').open")
+    page.wait(has("queue", "o-9"))
+    sent = page.value("document.querySelector('#list-queue .chip').title")
+    open_chip(page, sent)
+    facts = page.text("#facts")
+    assert "edited" in facts and "customers" in facts, facts
+    page.click("#close")
+    run.do("take", "answer")
+    page.wait(has("done", "o-9"))
+
+
+def faults_are_switched(page, run):
+    """Faults are switched on and off. The page shows which are on, also when the list is closed or the page reloaded."""
+    now = "document.querySelector('#faults-now').textContent"
+    page.wait(f"{now} === 'none'")
+    page.value("document.querySelector('#faults summary').focus()")
+    page.press("Enter")
+    page.press("Tab")
+    assert focused(page) == "fault-duplicate"
+    page.press(" ")
+    page.wait(f"{now} === 'duplicate 20%'")
+    page.click("#fault-kill")
+    page.wait(f"{now} === 'duplicate 20%, kill 5%'")
+    page.value(
+        "(() => { const share = document.querySelector('[aria-label^=kill]'); share.value = 0.5;"
+        " share.dispatchEvent(new Event('change')); })()"
+    )
+    page.wait(f"{now} === 'duplicate 20%, kill 0.5%'")
+    page.value("window.isOld = true; location.reload()")
+    page.wait(f"!window.isOld && document.readyState === 'complete' && {now} === 'duplicate 20%, kill 0.5%'")
+    page.click("#faults summary")
+    page.click("#fault-duplicate")
+    page.click("#fault-kill")
+    page.wait(f"{now} === 'none'")
+    page.click("#faults summary")
 
 
 def nothing_written_is_run(page, run):
@@ -300,9 +383,10 @@ def dead_letters_have_their_reason(page, run):
 
 def small_screens(page, run):
     """On a phone and on a tablet, one column is shown at a time. Nothing overlaps or is cut off."""
-    boxes = "header, #story, search, #tabs, #board, #function"
+    boxes = "header, #story, search, #faults, #tabs, #board, #function"
     for width, height in ((390, 844), (820, 1180), (1400, 900)):
         page.size(width, height)
+        page.value("document.querySelector('#faults details').open = true")
         shown = page.value("[...document.querySelectorAll('.column')].filter((c) => c.checkVisibility()).length")
         assert shown == (4 if width > 900 else 1), f"{width}: {shown} columns"
         wide, tall = page.value("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
@@ -313,6 +397,11 @@ def small_screens(page, run):
         )
         for (above, _, end), (below, start, _) in zip(rects, rects[1:]):
             assert end <= start + 1, f"{width}: {above} covers {below}"
+        page.value("document.querySelector('#faults details').open = false")
+        open_form(page)
+        left, right = page.value("(() => { const r = document.querySelector('#send').getBoundingClientRect(); return [r.left, r.right]; })()")
+        assert 0 <= left < right <= width, f"{width}: the form is from {left} to {right}"
+        page.click("#send-cancel")
         if width < 900:
             page.click("#tabs button:nth-child(3)")
             page.wait("document.querySelector('#column-done').checkVisibility()")
@@ -322,14 +411,19 @@ def small_screens(page, run):
 
 
 def without_barriers(page, run):
-    """axe-core finds nothing to object to, with and without an open timeline, in light and dark mode."""
+    """axe-core finds nothing to object to: faults, timeline, form, in light and dark mode."""
     for scheme in ("light", "dark"):
         # Without animated colours.
         page.media(prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
+        page.click("#faults summary")
         assert not (found := page.barriers()), found
+        page.click("#faults summary")
         open_chip(page, "m-1")
         assert not (found := page.barriers()), found
         page.click("#close")
+        open_form(page)
+        assert not (found := page.barriers()), found
+        page.click("#send-cancel")
     page.media(prefers_color_scheme="light", prefers_reduced_motion="no-preference")
 
 
@@ -385,7 +479,7 @@ def report_is_the_same(browser, page, run):
         one.wait(has("done", "processed orders#5d41402a · m-1"))
         open_chip(one, "m-1")
     assert report.text("#timeline") == page.text("#timeline")
-    acting = "#open-send, #duplicate, #redrive, #send, #save"
+    acting = "#open-send, #duplicate, #redrive, #send, #save, #faults"
     assert report.value(f"document.querySelectorAll('{acting}').length") == 0
     asked = [url for url in report.requests() if not url.startswith("data:")]
     assert asked == [file.as_uri()], asked
@@ -406,6 +500,8 @@ CHECKS = [
     failing_ends_in_the_dead_letter_queue,
     buttons_send,
     filters,
+    samples_fill_the_form,
+    faults_are_switched,
     a_key_has_one_timeline,
     dead_letters_have_their_reason,
     small_screens,

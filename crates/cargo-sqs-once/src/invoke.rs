@@ -4,7 +4,9 @@ use crate::cli::InvokeArgs;
 use crate::launch::{self, Subject};
 use crate::print;
 use anyhow::{Context, Result};
-use sqs_once_local::{BatchResponse, Event, InvokeError, Report};
+use sqs_once_local::{
+    BatchResponse, Event, InvokeError, LocalSqs, QueueSettings, Queues, Report, Template,
+};
 
 pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     let text = launch::read_event(&args.event)?;
@@ -17,7 +19,9 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     let executable = subject.build(args.json)?;
 
     let dynamodb = subject.dynamodb(args.function.reset).await?;
-    let mut launch = subject.launch(executable, &dynamodb);
+    let sqs = LocalSqs::start(queues(&subject, event.as_ref())?).await;
+    let sqs = sqs.context("the local queues can't listen on 127.0.0.1")?;
+    let mut launch = subject.launch(executable, &dynamodb, &sqs);
     if !args.json {
         launch = launch.on_line(print::log_line);
     }
@@ -50,11 +54,43 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
         let report = Report::new(event.message_ids(), lines, response);
         match args.json {
             true => print::json_table(&report, response),
-            false => print::table(&report, response),
+            false => {
+                print::table(&report, response);
+                print_sent(&sqs)?;
+            }
         }
     }
     // The answer should be JSON.
     print::result(printed)?;
     let refused = "Lambda would not accept the function's answer, and would retry the whole batch";
     response.map(drop).context(refused)
+}
+
+/// The queues that the function can reach: the template's, the shell's dead-letter queue, and those of the event. No
+/// queue has the event's messages.
+fn queues(subject: &Subject, event: Option<&Event>) -> Result<Queues> {
+    let mut queues = Queues::default();
+    let template = subject.template.iter().flat_map(Template::queues);
+    let shell = std::env::var("SQS_ONCE_DLQ_URL").ok();
+    // The last part of a queue's URL is its name.
+    let shell = shell.and_then(|url| Some(url.rsplit('/').next()?.to_owned()));
+    for name in template.map(Template::queue_name).chain(shell) {
+        queues.create(&name, QueueSettings::default())?;
+    }
+    if let Some(event) = event {
+        queues.accept_receipts(event);
+    }
+    Ok(queues)
+}
+
+/// Prints how many messages the function sent to each queue.
+fn print_sent(sqs: &LocalSqs) -> Result<()> {
+    let queues = sqs.queues();
+    for name in queues.names() {
+        let count = queues.len(name)?;
+        if count > 0 {
+            print::note(&format!("sent to {name}: {count}"));
+        }
+    }
+    Ok(())
 }

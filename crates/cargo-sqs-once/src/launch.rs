@@ -4,7 +4,7 @@ use crate::cli::FunctionArgs;
 use crate::workspace::{Binary, Workspace};
 use anyhow::{Context, Result};
 use sqs_once_doctor::Function;
-use sqs_once_local::{Launch, LocalDynamoDb, TableDescription, Template};
+use sqs_once_local::{Launch, LocalDynamoDb, LocalSqs, TableDescription, Template};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,13 +72,19 @@ impl Subject {
         Ok(dynamodb)
     }
 
-    /// Launches the function with the template's settings.
-    pub(crate) fn launch(&self, executable: PathBuf, dynamodb: &LocalDynamoDb) -> Launch {
+    /// Launches the function with the template's settings and with local services only.
+    pub(crate) fn launch(
+        &self,
+        executable: PathBuf,
+        dynamodb: &LocalDynamoDb,
+        sqs: &LocalSqs,
+    ) -> Launch {
         let function = self.function();
         let memory_mb = function.and_then(|function| function.memory_mb.known().copied());
         let mut launch = Launch::new(executable)
             .memory_mb(memory_mb.unwrap_or(DEFAULT_MEMORY_MB))
-            .dynamodb(dynamodb);
+            .dynamodb(dynamodb)
+            .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint());
         let environment = self.of_template(Template::environment);
         for (name, value) in environment {
             // A variable in the user's shell overrides the template's.
@@ -86,12 +92,15 @@ impl Subject {
                 launch = launch.env(name, value);
             }
         }
-        // Use the local table, even if the template or the shell names the real one.
+        // Use the local table and queues, even if the template or the shell names the real ones.
+        for (name, queue) in self.of_template(Template::queue_urls) {
+            launch = launch.env(name, sqs.url(&queue));
+        }
         launch.env("SQS_ONCE_TABLE", &self.table.name)
     }
 
     /// Variables of the function in the template.
-    pub(crate) fn of_template(
+    fn of_template(
         &self,
         variables: fn(&Template, &Function) -> Vec<(String, String)>,
     ) -> Vec<(String, String)> {

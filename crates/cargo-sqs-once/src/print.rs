@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use sqs_once_local::{BatchResponse, OUTCOMES, Report, Row};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) const UNWRITTEN: &str = "the result can't be written";
 
@@ -29,8 +30,33 @@ pub(crate) fn one_result(result: impl AsRef<[u8]>) -> Result<bool> {
     }
 }
 
+/// Whether the terminal's last line is a tally.
+static IS_TALLY: AtomicBool = AtomicBool::new(false);
+
+/// Moves to the start of the terminal's last line and erases it.
+const ERASE: &str = "\r\x1b[K";
+
+/// Writes a tally as the terminal's last line, which the next output replaces. A long one is cut off, since only one row
+/// can be replaced.
+pub(crate) fn tally(text: &str) -> io::Result<()> {
+    IS_TALLY.store(true, Ordering::Relaxed);
+    let mut stdout = io::stdout().lock();
+    write!(stdout, "{ERASE}\x1b[?7l{}\x1b[?7h", one_line(text))?;
+    stdout.flush()
+}
+
+fn erase_tally() -> io::Result<()> {
+    if IS_TALLY.swap(false, Ordering::Relaxed) {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(ERASE.as_bytes())?;
+        stdout.flush()?;
+    }
+    Ok(())
+}
+
 /// Writes a line to standard output unchanged.
 pub(crate) fn line(text: impl AsRef<[u8]>) -> io::Result<()> {
+    erase_tally()?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_ref())?;
     stdout.write_all(b"\n")?;
@@ -78,7 +104,7 @@ pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
 }
 
 /// How a line is highlighted.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
     Dim,
@@ -270,6 +296,7 @@ pub(crate) fn error(error: &Error) {
 
 /// Writes to standard error. Ignores errors, because it can't report them elsewhere.
 pub(crate) fn to_stderr(text: impl AsRef<[u8]>) {
+    let _ = erase_tally();
     let _ = io::stderr().lock().write_all(text.as_ref());
 }
 

@@ -1,7 +1,8 @@
 //! The web page of a run that is controlled by one command a line. The browser test drives it.
 //!
 //! `cargo run -p sqs-once-local --example page`, then open what it prints and type, for example, `send m-1 {}`, `take`,
-//! `answer m-1=processed`.
+//! `answer m-1=processed`. Its argument is a folder of sample events. Faults are shown
+//! and not injected.
 
 #![allow(
     clippy::print_stdout,
@@ -10,11 +11,12 @@
 )]
 
 use sqs_once_local::{
-    Answer, Limits, LocalEvent, LocalSqs, NewMessage, Page, QueueSettings, Queues, Received,
-    RecordLine, Redrive, Story,
+    Answer, FaultControls, Limits, LocalEvent, LocalSqs, NewMessage, Page, PageControls,
+    QueueSettings, Queues, Received, RecordLine, Redrive, Story,
 };
 use std::error::Error;
 use std::io::BufRead;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -53,7 +55,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         },
     )?;
     let sqs = Arc::new(LocalSqs::start(queues).await?);
-    let page = Page::start(story.clone(), Some(Arc::clone(&sqs)), 0).await?;
+    let controls = PageControls {
+        sqs: Some(Arc::clone(&sqs)),
+        samples: std::env::args_os().nth(1).map(PathBuf::from),
+        faults: Some(FaultControls::default()),
+    };
+    let page = Page::start(story.clone(), controls, 0).await?;
     println!("{}", page.url());
     let mut run = Run {
         sqs,

@@ -1,5 +1,6 @@
 //! Builds an SQS event, as Lambda sends it, from an event, a message or a body.
 
+use crate::queue::NewMessage;
 use crate::{ACCOUNT_ID, REGION, millis};
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
@@ -13,6 +14,8 @@ pub(crate) const SENDER_ID: &str = "AIDAIENQZJOLO23YVJ4VO";
 pub struct Event {
     payload: Bytes,
     message_ids: Vec<String>,
+    pub(crate) receipt_handles: Vec<String>,
+    pub(crate) queue_arns: Vec<String>,
 }
 
 impl Event {
@@ -53,17 +56,21 @@ impl Event {
             .into_iter()
             .map(|message| record(message, queue))
             .collect();
-        let message_ids = message_ids(&records);
-        Self {
-            payload: json!({"Records": records}).to_string().into(),
-            message_ids,
-        }
+        let payload = json!({"Records": records}).to_string();
+        Self::of(payload.into(), &records)
     }
 
     fn unchanged(text: &str, records: &Value) -> Self {
+        let payload = Bytes::copy_from_slice(text.as_bytes());
+        Self::of(payload, records.as_array().map_or(&[], Vec::as_slice))
+    }
+
+    fn of(payload: Bytes, records: &[Value]) -> Self {
         Self {
-            payload: Bytes::copy_from_slice(text.as_bytes()),
-            message_ids: message_ids(records.as_array().map_or(&[], Vec::as_slice)),
+            payload,
+            message_ids: texts(records, "messageId"),
+            receipt_handles: texts(records, "receiptHandle"),
+            queue_arns: texts(records, "eventSourceARN"),
         }
     }
 
@@ -77,12 +84,53 @@ impl Event {
     pub fn message_ids(&self) -> &[String] {
         &self.message_ids
     }
+
+    /// The records as messages to send, in order.
+    ///
+    /// # Errors
+    /// [`EventError::Records`] if a record has no id or no body, or if there is no list of records.
+    pub fn messages(&self) -> Result<Vec<NewMessage>, EventError> {
+        let event: Value = serde_json::from_slice(&self.payload).unwrap_or_default();
+        let records = event["Records"].as_array().ok_or(EventError::Records)?;
+        let messages = records.iter().map(to_send);
+        messages.collect::<Option<_>>().ok_or(EventError::Records)
+    }
 }
 
-fn message_ids(records: &[Value]) -> Vec<String> {
+fn to_send(record: &Value) -> Option<NewMessage> {
+    let text = |field: &Value| field.as_str().map(str::to_owned);
+    let system = |name: &str| text(&record["attributes"][name]);
+    let attributes = record["messageAttributes"].as_object();
+    Some(NewMessage {
+        attributes: attributes.map(to_sqs_api).unwrap_or_default(),
+        group_id: system("MessageGroupId"),
+        deduplication_id: system("MessageDeduplicationId"),
+        trace_header: system("AWSTraceHeader"),
+        ..NewMessage::new(text(&record["messageId"])?, text(&record["body"])?)
+    })
+}
+
+/// Converts Lambda's attributes to the SQS API's, whose fields start with an upper-case letter and which has no lists.
+fn to_sqs_api(attributes: &Map<String, Value>) -> Map<String, Value> {
+    const FIELDS: [(&str, &str); 3] = [
+        ("dataType", "DataType"),
+        ("stringValue", "StringValue"),
+        ("binaryValue", "BinaryValue"),
+    ];
+    let attribute = |(name, value): (&String, &Value)| {
+        let fields = FIELDS.iter().filter_map(|(lambda, sqs)| {
+            let value = value.get(lambda).filter(|value| !value.is_null())?;
+            Some(((*sqs).to_owned(), value.clone()))
+        });
+        (name.clone(), Value::Object(fields.collect()))
+    };
+    attributes.iter().map(attribute).collect()
+}
+
+fn texts(records: &[Value], field: &str) -> Vec<String> {
     records
         .iter()
-        .filter_map(|record| record["messageId"].as_str())
+        .filter_map(|record| record[field].as_str())
         .map(str::to_owned)
         .collect()
 }
@@ -211,4 +259,9 @@ pub enum EventError {
         /// Where in the line parsing failed, and why.
         source: serde_json::Error,
     },
+    /// The event has no messages that could be sent.
+    #[error(
+        "the event has no list of `Records`, each with a `messageId` and a `body` that are texts"
+    )]
+    Records,
 }

@@ -62,14 +62,17 @@ mod runtime_api;
 mod table;
 mod template;
 
-pub use dev::{Faults, Percent, PercentError, Poller, PollerControls, PollerError, PollerSettings};
+pub use dev::{
+    FaultControls, Faults, Percent, PercentError, Poller, PollerControls, PollerError,
+    PollerSettings,
+};
 pub use dynamodb::{DynamoDbError, LocalDynamoDb};
 pub use event::{Event, EventError};
 pub use function::{Function, StartError};
 pub use launch::Launch;
 pub use local_event::{Answer, LocalEvent, Observer};
 pub use log::{OUTCOMES, RecordLine};
-pub use page::{Limits, Page, PageError, Story};
+pub use page::{Limits, Page, PageControls, PageError, Story};
 pub use queue::{
     Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings,
     Queues, Received, Redrive, Settled, Source,

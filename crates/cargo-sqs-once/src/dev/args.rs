@@ -49,6 +49,10 @@ pub(crate) struct DevArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Write the lines about messages at any pace [default: a running tally if a terminal gets over 20 lines a second]
+    #[arg(long)]
+    pub(crate) verbose: bool,
+
     /// The port of the local queues [default: a free one]
     #[arg(long)]
     pub(crate) port: Option<u16>,

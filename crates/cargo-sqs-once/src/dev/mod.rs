@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod pace;
 mod plan;
 #[cfg(feature = "aws")]
 mod remote;
@@ -21,8 +22,8 @@ use humantime::format_duration;
 use plan::Plan;
 use show::{Show, Shown};
 use sqs_once_local::{
-    Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer,
-    Page, Poller, Queues, REGION, Source, Story, Template,
+    FaultControls, Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs,
+    NewMessage, Observer, Page, PageControls, Poller, Queues, REGION, Source, Story,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +53,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
     let story = story(args.queue_url.as_deref(), &plan);
     let told = story.clone();
     let run = Run {
-        show: Show::start(args.json, plan.dead_letters.clone()),
+        show: Show::start(&args, plan.dead_letters.clone()),
         story,
         subject: Arc::new(subject),
         dynamodb,
@@ -61,7 +62,9 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
     };
     let ended = run.run((executable, since), messages).await;
     let reported = report.map_or(Ok(()), |path| {
-        private::write(&path, &told.report()).with_context(|| no_report(&path))
+        private::write(&path, &told.report()).with_context(|| no_report(&path))?;
+        print::note(&format!("report: {}", path.display()));
+        Ok(())
     });
     if let (Err(error), Err(_)) = (&reported, &ended) {
         print::error(error);
@@ -113,12 +116,12 @@ impl Run {
         messages: Vec<NewMessage>,
     ) -> Result<()> {
         let sqs = Arc::new(self.queues().await?);
-        let page = self.page(&sqs).await?;
+        let faults = FaultControls::new(self.faults());
+        let page = self.page(&sqs, &faults).await?;
         let launch = self.launch(executable.clone(), &sqs);
         let builder = Builder::new(&self.subject, self.args.json, (executable, since));
         let launch = builder.copied(launch)?;
-        let faults = self.faults();
-        self.introduce(&sqs, &page, faults);
+        self.introduce(&sqs, &page, faults.get());
         for message in messages {
             let mut queues = sqs.queues();
             queues.send(&self.plan.queue, message, SystemTime::now())?;
@@ -158,11 +161,15 @@ impl Run {
             .with_context(|| format!("the local queues can't listen on 127.0.0.1:{port}; {taken}"))
     }
 
-    /// Starts the web page. It is read-only for a queue that is not local.
-    async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page> {
-        let sqs = self.args.queue_url.is_none().then(|| Arc::clone(sqs));
+    /// Starts the web page. It changes nothing in a queue that is not local.
+    async fn page(&self, sqs: &Arc<LocalSqs>, faults: &FaultControls) -> Result<Page> {
+        let controls = PageControls {
+            sqs: self.args.queue_url.is_none().then(|| Arc::clone(sqs)),
+            samples: Some(self.subject.workspace.root().join("events")),
+            faults: Some(faults.clone()),
+        };
         let port = self.args.page_port.unwrap_or(0);
-        Ok(Page::start(self.story.clone(), sqs, port).await?)
+        Ok(Page::start(self.story.clone(), controls, port).await?)
     }
 
     /// Sends events to the terminal and to the page.
@@ -176,15 +183,9 @@ impl Run {
     }
 
     fn launch(&self, executable: PathBuf, sqs: &LocalSqs) -> Launch {
-        let launch = self.subject.launch(executable, &self.dynamodb);
-        let mut launch = launch
-            .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint())
-            // This program handles Ctrl-C and lets the function finish.
-            .own_group();
-        // Use the local queues, even if the shell sets the URLs of the real ones.
-        for (name, queue) in self.subject.of_template(Template::queue_urls) {
-            launch = launch.env(name, sqs.url(&queue));
-        }
+        let launch = self.subject.launch(executable, &self.dynamodb, sqs);
+        // This program handles Ctrl-C and lets the function finish.
+        let mut launch = launch.own_group();
         if self.args.queue_url.is_some() {
             // A dead letter in a local queue would be lost after this run. An empty variable means no dead-letter
             // queue, so a message that can't succeed returns to its own queue.
@@ -257,7 +258,7 @@ impl Run {
     async fn drive<S: Source>(
         &self,
         source: S,
-        faults: Faults,
+        faults: FaultControls,
         builder: Builder,
         launch: Launch,
     ) -> Result<()> {

@@ -1,16 +1,20 @@
 //! Shows events as they happen, as lines for people or as JSON.
 
+use super::args::DevArgs;
+use super::pace::Pace;
 use crate::print::{self, Style};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::json;
 use sqs_once_local::{Answer, LocalEvent, Observer, PollerControls, RecordLine};
 use std::collections::HashMap;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+const TALLY: &str = "over 20 lines a second: a tally replaces them until it is slower; the page shows each message, \
+                     and --verbose keeps the lines";
 /// The most ids to name in a line.
 const IDS_IN_A_LINE: usize = 3;
 
@@ -28,15 +32,20 @@ enum Told {
 }
 
 impl Show {
-    pub(crate) fn start(json: bool, dead_letters: Option<String>) -> Self {
+    pub(crate) fn start(args: &DevArgs, dead_letters: Option<String>) -> Self {
+        let json = args.json;
+        // A file or another program gets every line.
+        let is_read_live = !json && !args.verbose && io::stdout().is_terminal();
         let (sender, receiver) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let mut shown = Shown {
                 dead_letters,
+                pace: is_read_live.then(Pace::default),
                 ..Shown::default()
             };
             let mut controls = None;
-            for told in receiver {
+            let mut next = receiver.recv().ok();
+            while let Some(told) = next {
                 match told {
                     Told::End => break,
                     Told::Controls(given) => controls = Some(given),
@@ -44,10 +53,19 @@ impl Show {
                         shown.count(&happening);
                         shown.write(|| print::line(as_json(at, &happening)));
                     }
-                    Told::Happened(at, happening) => shown.tell(at, &happening),
+                    Told::Happened(at, happening) => {
+                        let lines = shown.lines(at, &happening);
+                        lines.into_iter().for_each(|line| shown.print(line));
+                    }
                 }
                 if let (Some(_), Some(controls)) = (&shown.unwritten, &controls) {
                     controls.stop();
+                }
+                next = receiver.try_recv().ok();
+                if next.is_none() {
+                    // The tally is drawn when it is up to date.
+                    shown.draw_tally();
+                    next = receiver.recv().ok();
                 }
             }
             shown
@@ -78,11 +96,27 @@ impl Show {
     }
 }
 
+/// A line to print.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    /// A record's, for standard output.
+    Record(Style, String),
+    Note(Style, String),
+    /// A line that the function logged.
+    Logged(String),
+}
+
 /// The state of what was shown.
 #[derive(Default)]
 pub(crate) struct Shown {
     dead_letters: Option<String>,
     counts: HashMap<String, u64>,
+    /// How many messages have moved to the dead-letter queue.
+    dead: u64,
+    /// The pace of the lines, if a tally may replace them.
+    pace: Option<Pace>,
+    /// The time of the last event.
+    at: Option<SystemTime>,
     /// For each environment, the messages of its in-flight invocation that have no record line yet.
     unnamed: HashMap<u32, Vec<String>>,
     /// For each environment, the outcomes counted from its last answer alone. A late record line replaces them.
@@ -119,6 +153,33 @@ impl Shown {
             0_u64 => "no records".to_owned(),
             _ => print::summary(&counts),
         }
+    }
+
+    /// Prints a line.
+    fn print(&mut self, line: Line) {
+        match line {
+            Line::Record(style, text) => self.write(|| print::record(&text, style)),
+            Line::Note(style, text) => print::styled_note(style, &text),
+            Line::Logged(line) => print::log_line(&line),
+        }
+    }
+
+    /// Draws the tally, if it replaces the lines at the moment.
+    fn draw_tally(&mut self) {
+        if self.pace.as_ref().is_some_and(Pace::is_high) {
+            let tally = self.tally();
+            self.write(|| print::tally(&tally));
+        }
+    }
+
+    /// Formats the tally, such as `12:00:00.000  12 records: 10 processed, 2 terminal; 2 dead letters`.
+    fn tally(&self) -> String {
+        let time = self.at.map(time_of_day).unwrap_or_default();
+        let dead = match self.dead {
+            0 => String::new(),
+            dead => format!("; {}", print::counted(dead, "dead letter", "dead letters")),
+        };
+        format!("{time}  {}{dead}", self.summary())
     }
 
     /// Counts outcomes. After an answer, returns the records that no record line has named.
@@ -163,42 +224,75 @@ impl Shown {
                 self.silent.insert(*environment, silent.clone());
                 return silent;
             }
+            LocalEvent::DeadLettered { .. } => self.dead += 1,
+            LocalEvent::Sent { queue, .. } if Some(queue) == self.dead_letters.as_ref() => {
+                self.dead += 1;
+            }
             _ => {}
         }
         Vec::new()
     }
 
-    /// Prints a line for the event, if it has one.
-    fn tell(&mut self, at: SystemTime, happening: &LocalEvent) {
+    /// Counts the event and returns its lines. At a high pace, lines about messages are left out.
+    fn lines(&mut self, at: SystemTime, happening: &LocalEvent) -> Vec<Line> {
         let silent = self.count(happening);
+        let mut lines = self.all_lines(at, happening, silent);
+        let is_rare = matches!(
+            happening,
+            LocalEvent::EnvironmentStarted { .. }
+                | LocalEvent::EnvironmentEnded { .. }
+                | LocalEvent::Purged { .. }
+        );
+        self.at = Some(at);
+        let Some(pace) = self.pace.as_mut().filter(|_| !is_rare) else {
+            return lines;
+        };
+        let was_high = pace.is_high();
+        pace.add(lines.len(), at);
+        match (was_high, pace.is_high()) {
+            (false, false) => {}
+            (true, true) => lines.clear(),
+            (false, true) => lines = vec![Line::Note(Style::Dim, TALLY.to_owned())],
+            (true, false) => lines.insert(0, Line::Note(Style::Dim, self.tally())),
+        }
+        lines
+    }
+
+    fn all_lines(
+        &self,
+        at: SystemTime,
+        happening: &LocalEvent,
+        silent: Vec<(String, &'static str)>,
+    ) -> Vec<Line> {
         let time = time_of_day(at);
-        let note = |style, text: &str| print::styled_note(style, &format!("{time}  {text}"));
+        let note = |style, text: &str| Line::Note(style, format!("{time}  {text}"));
         let (style, text) = match happening {
             LocalEvent::Record {
                 environment,
                 record,
-            } => return self.row(&time, *environment, record),
-            LocalEvent::Logged { line, .. } => return print::log_line(line),
+            } => return vec![record_line(&time, *environment, record)],
+            LocalEvent::Logged { line, .. } => return vec![Line::Logged(line.clone())],
             LocalEvent::Answered {
                 environment,
                 answer,
                 ..
             } => {
+                let mut lines = Vec::new();
                 let reason = match answer {
                     Answer::Failed { reason } => {
                         let text = format!(
                             "#{environment}  the whole batch returns to the queue: {reason}"
                         );
-                        note(Style::Bad, &text);
+                        lines.push(note(Style::Bad, &text));
                         reason.as_str()
                     }
                     _ => "no record line",
                 };
-                for (message_id, outcome) in silent {
+                lines.extend(silent.into_iter().map(|(message_id, outcome)| {
                     let record = record(message_id, outcome, Some(reason));
-                    self.row(&time, *environment, &record);
-                }
-                return;
+                    record_line(&time, *environment, &record)
+                }));
+                return lines;
             }
             LocalEvent::Sent {
                 queue, message_id, ..
@@ -241,16 +335,15 @@ impl Shown {
                 let text = format!("fault: {what}: {}", some(message_ids));
                 (Style::Fault, text)
             }
-            _ => return,
+            _ => return Vec::new(),
         };
-        note(style, &text);
+        vec![note(style, &text)]
     }
+}
 
-    /// Prints a record's line.
-    fn row(&mut self, time: &str, environment: u32, record: &RecordLine) {
-        let style = style(&record.outcome);
-        self.write(|| print::record(&row(time, environment, record), style));
-    }
+fn record_line(time: &str, environment: u32, record: &RecordLine) -> Line {
+    let text = row(time, environment, record);
+    Line::Record(style(&record.outcome), text)
 }
 
 /// A record line with this outcome.
@@ -324,6 +417,7 @@ fn as_json(at: SystemTime, happening: &LocalEvent) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pace::MOST;
     use super::*;
     use std::time::Duration;
 
@@ -339,6 +433,70 @@ mod tests {
             row(&time_of_day(at), 1, &record),
             "01:02:03.004  #1   m-1  in progress     12.3 ms   2×  another owner"
         );
+    }
+
+    fn processed(number: u64) -> LocalEvent {
+        LocalEvent::Record {
+            environment: 1,
+            record: record(format!("m-{number}"), "processed", None),
+        }
+    }
+
+    #[test]
+    fn at_a_high_pace_a_tally_replaces_the_lines_until_it_is_slower() {
+        let mut shown = Shown {
+            pace: Some(Pace::default()),
+            dead_letters: Some("dead".to_owned()),
+            ..Shown::default()
+        };
+        // 100 records a second, of which the lines of the first are shown.
+        let at = |number: u64| UNIX_EPOCH + Duration::from_millis(10 * number);
+        let lines = (0..1000).map(|number| shown.lines(at(number), &processed(number)));
+        let lines: Vec<_> = lines.flatten().collect();
+        assert_eq!(lines.len(), MOST + 1);
+        assert_eq!(lines[MOST], Line::Note(Style::Dim, TALLY.to_owned()));
+        assert_eq!(shown.tally(), "00:00:09.990  1000 records: 1000 processed");
+
+        // What is rare is still shown, and dead letters are counted.
+        let started = LocalEvent::EnvironmentStarted { environment: 2 };
+        assert_eq!(shown.lines(at(1000), &started).len(), 1);
+        let dead = LocalEvent::DeadLettered {
+            queue: "orders".to_owned(),
+            to: "dead".to_owned(),
+            message_id: "m-1".to_owned(),
+        };
+        assert_eq!(shown.lines(at(1000), &dead), []);
+        let tally = "00:00:10.000  1000 records: 1000 processed; 1 dead letter";
+        assert_eq!(shown.tally(), tally);
+
+        // Six seconds later, the lines are back, below the last tally.
+        let [Line::Note(_, last), Line::Record(_, text)] =
+            &shown.lines(at(1600), &processed(1000))[..]
+        else {
+            panic!("the lines are not back");
+        };
+        assert!(last.contains("1001 records"), "{last}");
+        assert!(text.contains("m-1000"), "{text}");
+    }
+
+    #[test]
+    fn a_short_burst_and_a_slow_stream_have_all_their_lines() {
+        let mut shown = Shown {
+            pace: Some(Pace::default()),
+            ..Shown::default()
+        };
+        let second = |second: u64| UNIX_EPOCH + Duration::from_secs(second);
+        let burst = (0..MOST as u64).flat_map(|number| shown.lines(second(0), &processed(number)));
+        assert_eq!(burst.count(), MOST);
+        let slow = (10..1000).flat_map(|number| shown.lines(second(number), &processed(number)));
+        assert_eq!(slow.count(), 990);
+    }
+
+    #[test]
+    fn what_is_not_for_a_terminal_has_every_line() {
+        let mut shown = Shown::default();
+        let lines = (0..1000).flat_map(|number| shown.lines(UNIX_EPOCH, &processed(number)));
+        assert_eq!(lines.count(), 1000);
     }
 
     #[test]

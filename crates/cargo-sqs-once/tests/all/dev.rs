@@ -78,7 +78,7 @@ fn what_fails_comes_back_and_ends_in_the_dead_letter_queue_and_in_the_report() {
     run.assert_lines(&[("m-good", "processed", 1), ("m-poison", "terminal", 2)]);
     run.shows("not an order");
     run.says("m-poison  dead letter: received too often, moved to Dead");
-    run.says("left in Orders: 0, in Dead: 1");
+    run.says("left in Orders: 0, in Dead: 1\nreport: run.html\n");
 
     let report = project.folder.path().join("run.html");
     #[cfg(unix)]
@@ -264,7 +264,7 @@ fn mistakes_are_found_before_anything_is_built() {
     let report = "the report can't be written to nowhere/run.html";
     for (option, value, message) in [
         ("--send", "nowhere.json", "nowhere.json can't be read"),
-        ("--send", "bad.json", "each with a `body` that is a text"),
+        ("--send", "bad.json", "each with a `messageId` and a `body`"),
         ("--queue", "Refunds", "the template has no such queue"),
         ("--report", "nowhere/run.html", report),
         ("--template", "nowhere.yaml", "nowhere.yaml can't be read"),

@@ -2,6 +2,7 @@
 
 use crate::project::{Project, Run, TEMPLATE, command, event};
 use serde_json::{Value, json};
+use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
@@ -154,6 +155,28 @@ fn an_answer_is_the_same_json_with_what_is_unsafe_escaped() {
     );
     let answer: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(answer["note"], "\u{9b}31m\u{202e}");
+}
+
+#[test]
+fn the_function_can_postpone_a_message_and_send_it_to_the_dead_letter_queue() {
+    let project = Project::new();
+    let message = json!({"messageId": "m-1", "receiptHandle": "r-1", "body": "postpone, give up"});
+    let event = message.to_string();
+    let run = project.send(&event, &[]);
+    run.assert_done();
+    run.says(r#"{"Successful":[{"Id":"0"}]}"#);
+    run.says("given up: HTTP/1.1 200 OK");
+    run.says("\nsent to Dead: 1\n");
+
+    // Without a template, the shell names the dead-letter queue.
+    fs::remove_file(project.folder.path().join("template.yaml")).unwrap();
+    project.write("event.json", &event);
+    let mut command = project.command("invoke", &["event.json"]);
+    command.env("SQS_ONCE_NAMESPACE", "").env(
+        "SQS_ONCE_DLQ_URL",
+        "https://sqs.eu-central-1.amazonaws.com/1/failed",
+    );
+    Run::of(command).says("\nsent to failed: 1\n");
 }
 
 #[test]

@@ -42,8 +42,8 @@ fn every_listener_of_dev_and_invoke_is_on_loopback_and_refuses_web_pages() {
     for (command, arguments, expected) in [
         // The page, SQS, DynamoDB and the Runtime API of an environment.
         ("dev", &["--send", "event.json"][..], 4),
-        // DynamoDB and the Runtime API.
-        ("invoke", &["event.json"], 2),
+        // DynamoDB, SQS and the Runtime API.
+        ("invoke", &["event.json"], 3),
     ] {
         let mut running = Running::of(project.command(command, arguments));
         // The function works on the event.

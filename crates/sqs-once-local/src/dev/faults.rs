@@ -1,9 +1,10 @@
 //! Injected faults, drawn from a seed.
 
 use crate::lock;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The longest delay of a slow invocation.
@@ -13,9 +14,11 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 ///
 /// The same seed draws the same chances in the same order. Which invocation gets which chance also depends on the order
 /// in which the invocations start.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Faults {
     /// The seed of all chances.
+    #[serde(skip)]
     pub seed: u64,
     /// The share of messages that are delivered twice. The second delivery goes to another execution environment at the
     /// same time, or follows the first one's success, before the message is deleted. On a FIFO queue, which keeps
@@ -29,8 +32,38 @@ pub struct Faults {
     pub slow: Percent,
 }
 
-/// A percentage from 0 to 100, written as `20%`.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+/// The faults of a [`Poller`](super::Poller), which can be changed while it runs. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct FaultControls(Arc<Mutex<Faults>>);
+
+impl FaultControls {
+    /// Starts with these faults.
+    pub fn new(faults: Faults) -> Self {
+        Self(Arc::new(Mutex::new(faults)))
+    }
+
+    /// The current faults.
+    pub fn get(&self) -> Faults {
+        *lock(&self.0)
+    }
+
+    /// Changes the faults of the next deliveries. The seed stays.
+    pub fn set(&self, faults: Faults) {
+        let mut current = lock(&self.0);
+        let seed = current.seed;
+        *current = Faults { seed, ..faults };
+    }
+}
+
+impl From<Faults> for FaultControls {
+    fn from(faults: Faults) -> Self {
+        Self::new(faults)
+    }
+}
+
+/// A percentage from 0 to 100, written as `20%`. In JSON it is a number.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(try_from = "f64")]
 pub struct Percent(f64);
 
 impl Percent {
@@ -48,10 +81,18 @@ impl FromStr for Percent {
 
     fn from_str(text: &str) -> Result<Self, PercentError> {
         let number = text.strip_suffix('%').and_then(|text| text.parse().ok());
-        number
-            .filter(|number| (0.0..=100.0).contains(number))
-            .map(Self)
-            .ok_or_else(|| PercentError(text.to_owned()))
+        let percent = number.and_then(|number: f64| Self::try_from(number).ok());
+        percent.ok_or_else(|| PercentError(text.to_owned()))
+    }
+}
+
+impl TryFrom<f64> for Percent {
+    type Error = PercentError;
+
+    fn try_from(number: f64) -> Result<Self, PercentError> {
+        let is_share = (0.0..=100.0).contains(&number);
+        let percent = is_share.then_some(Self(number));
+        percent.ok_or_else(|| PercentError(format!("{number}%")))
     }
 }
 
@@ -66,19 +107,19 @@ impl fmt::Display for Percent {
 #[error("`{0}` is not a share between 0% and 100%, such as 20% or 0.5%")]
 pub struct PercentError(String);
 
-/// Draws the faults: [`Faults`] and the state of the random generator.
+/// Draws the faults: the shares and the state of the random generator.
 pub(super) struct FaultSource {
-    faults: Faults,
+    controls: FaultControls,
     random: Mutex<fastrand::Rng>,
     /// A moving average of how long invocations take. It determines when kills happen.
     usual: Mutex<Duration>,
 }
 
 impl FaultSource {
-    pub(super) fn new(faults: Faults) -> Self {
+    pub(super) fn new(controls: FaultControls) -> Self {
         Self {
-            faults,
-            random: Mutex::new(fastrand::Rng::with_seed(faults.seed)),
+            random: Mutex::new(fastrand::Rng::with_seed(controls.get().seed)),
+            controls,
             usual: Mutex::new(Duration::from_millis(20)),
         }
     }
@@ -93,7 +134,7 @@ impl FaultSource {
     }
 
     pub(super) fn duplicates(&self) -> bool {
-        self.happens(self.faults.duplicate)
+        self.happens(self.controls.get().duplicate)
     }
 
     /// Whether the duplicate is delivered at the same time, rather than after the success.
@@ -102,19 +143,19 @@ impl FaultSource {
     }
 
     pub(super) fn drops_response(&self) -> bool {
-        self.happens(self.faults.drop_response)
+        self.happens(self.controls.get().drop_response)
     }
 
     /// How long to delay an invocation, if at all.
     pub(super) fn delay(&self) -> Option<Duration> {
-        self.happens(self.faults.slow)
+        self.happens(self.controls.get().slow)
             .then(|| LONGEST_DELAY.mul_f64(self.draw()))
     }
 
     /// How long after its start to kill an invocation's process: a random share of the usual duration.
     pub(super) fn kill_after(&self) -> Option<Duration> {
         let usual = *lock(&self.usual);
-        self.happens(self.faults.kill)
+        self.happens(self.controls.get().kill)
             .then(|| usual.mul_f64(self.draw()))
     }
 

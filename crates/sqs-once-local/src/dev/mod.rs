@@ -7,6 +7,6 @@ mod faults;
 mod poller;
 mod settings;
 
-pub use faults::{Faults, Percent, PercentError};
+pub use faults::{FaultControls, Faults, Percent, PercentError};
 pub use poller::{Poller, PollerControls, PollerError};
 pub use settings::PollerSettings;

@@ -2,7 +2,7 @@
 
 use super::delivery::{Item, Shared, copy};
 use super::environments::{Build, Environments};
-use super::faults::{FaultSource, Faults};
+use super::faults::{FaultControls, FaultSource};
 use super::settings::PollerSettings;
 use crate::launch::Launch;
 use crate::local_event::{Observer, Observers};
@@ -92,7 +92,7 @@ impl<S: Source> Poller<S> {
             source,
             settings,
             observers: Observers::default(),
-            faults: FaultSource::new(Faults::default()),
+            faults: FaultSource::new(FaultControls::default()),
             environments: Environments::new(launch),
             copies: Mutex::default(),
         };
@@ -110,10 +110,11 @@ impl<S: Source> Poller<S> {
         self
     }
 
-    /// Injects faults into deliveries and invocations.
+    /// Injects [`Faults`](super::Faults) into deliveries and invocations. With [`FaultControls`], they can change while
+    /// the poller runs.
     #[must_use]
-    pub fn faults(mut self, faults: Faults) -> Self {
-        self.shared.faults = FaultSource::new(faults);
+    pub fn faults(mut self, faults: impl Into<FaultControls>) -> Self {
+        self.shared.faults = FaultSource::new(faults.into());
         self
     }
 

@@ -1,7 +1,8 @@
-//! What the page's buttons do to the queues.
+//! What the page's controls do to the queues and to the faults.
 
 use super::server::{Refused, Shared};
-use crate::queue::{LocalSqs, NewMessage, QueueError};
+use crate::dev::{FaultControls, Faults};
+use crate::queue::{self, LocalSqs, NewMessage, QueueError};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
@@ -15,12 +16,6 @@ use uuid::Uuid;
 type Acted = Result<Json<Value>, Refused>;
 
 #[derive(Deserialize)]
-struct Send {
-    body: String,
-    group_id: Option<String>,
-}
-
-#[derive(Deserialize)]
 struct Duplicate {
     number: u64,
 }
@@ -30,6 +25,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/send", post(send))
         .route("/duplicate", post(duplicate))
         .route("/redrive", post(redrive))
+        .route("/faults", post(faults))
 }
 
 impl From<QueueError> for Refused {
@@ -40,29 +36,46 @@ impl From<QueueError> for Refused {
 
 impl Shared {
     fn sqs(&self) -> Result<&LocalSqs, Refused> {
-        let refused = || Refused::new(StatusCode::NOT_FOUND, "this page only shows");
-        self.sqs.as_deref().ok_or_else(refused)
+        self.controls.sqs.as_deref().ok_or_else(only_shows)
     }
 
     fn put(&self, mut message: NewMessage) -> Acted {
         let queue = Arc::clone(&self.story.state().queue);
         if queue.ends_with(".fifo") {
             // A new deduplication id, because a FIFO queue drops a repeated one.
-            message.deduplication_id = Some(Uuid::new_v4().to_string());
+            let new = || Uuid::new_v4().to_string();
+            message.deduplication_id.get_or_insert_with(new);
         }
+        let id = message.id.clone();
         let mut queues = self.sqs()?.queues();
-        let id = queues.send(&queue, message, SystemTime::now())?;
-        Ok(Json(json!({"count": 1, "message_id": id})))
+        let sent = queues.send(&queue, message, SystemTime::now())?;
+        // A FIFO queue answers with the id of the message that this one repeats.
+        Ok(Json(
+            json!({"count": u32::from(sent == id), "message_id": sent}),
+        ))
     }
 }
 
-async fn send(State(shared): State<Arc<Shared>>, Json(send): Json<Send>) -> Acted {
-    if send.body.is_empty() {
-        return Err(Refused::new(StatusCode::CONFLICT, "a message needs a body"));
-    }
-    let mut message = NewMessage::new(Uuid::new_v4().to_string(), send.body);
-    message.group_id = send.group_id.filter(|group| !group.is_empty());
-    shared.put(message)
+fn only_shows() -> Refused {
+    Refused::new(StatusCode::NOT_FOUND, "this page only shows")
+}
+
+/// Sends a message with the parameters of SQS's `SendMessage`.
+async fn send(State(shared): State<Arc<Shared>>, Json(request): Json<Value>) -> Acted {
+    let queue = Arc::clone(&shared.story.state().queue);
+    let message = queue::message(&request, &queue);
+    shared.put(message.map_err(|reason| Refused(StatusCode::CONFLICT, reason))?)
+}
+
+/// Changes the faults that the poller injects.
+async fn faults(
+    State(shared): State<Arc<Shared>>,
+    Json(request): Json<Value>,
+) -> Result<Json<Faults>, Refused> {
+    let controls: &FaultControls = shared.controls.faults.as_ref().ok_or_else(only_shows)?;
+    let faults = serde_json::from_value(request);
+    controls.set(faults.map_err(|error| Refused(StatusCode::CONFLICT, error.to_string()))?);
+    Ok(Json(controls.get()))
 }
 
 /// Sends a message again under the same id, which simulates that SQS delivers it twice.

@@ -6,11 +6,12 @@ use uuid::Uuid;
 
 const PAGE: &str = include_str!("web/page.html");
 const STYLE: &str = include_str!("web/page.css");
-/// One script in five files. The last one starts it.
+/// One script in six files. The last one starts it.
 const SCRIPT: &str = concat!(
     include_str!("web/words.js"),
     include_str!("web/board.js"),
     include_str!("web/timeline.js"),
+    include_str!("web/faults.js"),
     include_str!("web/source.js"),
     include_str!("web/main.js"),
 );

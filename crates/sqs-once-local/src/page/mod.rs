@@ -6,10 +6,11 @@ mod buttons;
 mod html;
 mod kept;
 mod message;
+mod samples;
 mod server;
 mod story;
 mod title;
 mod view;
 
-pub use server::{Page, PageError};
+pub use server::{Page, PageControls, PageError};
 pub use story::{Limits, Story};

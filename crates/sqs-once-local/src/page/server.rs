@@ -1,8 +1,10 @@
 //! The page's server on loopback.
 
+use super::samples::{self, Sample};
 use super::story::Story;
 use super::view::{Detail, Overview};
 use super::{buttons, html};
+use crate::dev::{FaultControls, Faults};
 use crate::guard::{Port, Server};
 use crate::millis;
 use crate::queue::LocalSqs;
@@ -12,10 +14,11 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
@@ -31,8 +34,7 @@ const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
 
 /// Serves a [`Story`] as a web page on 127.0.0.1 and updates it live.
 ///
-/// If it gets a [`LocalSqs`], the page has buttons to send a message, to deliver one twice, and to move the messages in
-/// the dead-letter queue back.
+/// With the [`PageControls`], the user can also change what runs.
 ///
 /// The page is for browsers on this machine. It refuses requests for another host name than `localhost` or a loopback
 /// address, and requests from other sites. A request that changes anything must contain the token from the page. The
@@ -40,7 +42,7 @@ const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use sqs_once_local::{Limits, LocalSqs, Page, QueueSettings, Queues, Story};
+/// use sqs_once_local::{Limits, LocalSqs, Page, PageControls, QueueSettings, Queues, Story};
 /// use std::sync::Arc;
 ///
 /// let story = Story::new("orders", None, Limits::default());
@@ -49,13 +51,26 @@ const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
 /// queues.create("orders", QueueSettings::default())?;
 /// let sqs = Arc::new(LocalSqs::start(queues).await?);
 ///
-/// let page = Page::start(story, Some(Arc::clone(&sqs)), 0).await?;
+/// let controls = PageControls { sqs: Some(Arc::clone(&sqs)), ..PageControls::default() };
+/// let page = Page::start(story, controls, 0).await?;
 /// println!("see {}", page.url());
 /// # Ok(())
 /// # }
 /// ```
 pub struct Page {
     server: Server,
+}
+
+/// What the user of a [`Page`] can change. By default nothing: the page only shows.
+#[derive(Default)]
+pub struct PageControls {
+    /// The queues. The page can send a message, deliver one twice, and move the messages in the dead-letter queue back.
+    pub sqs: Option<Arc<LocalSqs>>,
+    /// A folder of sample events, each as [`Event::parse`](crate::Event::parse) reads it. The form that sends a message
+    /// offers their messages.
+    pub samples: Option<PathBuf>,
+    /// The faults of a [`Poller`](crate::Poller). The page can switch each of them on and off.
+    pub faults: Option<FaultControls>,
 }
 
 /// The page can't be served.
@@ -74,30 +89,31 @@ pub enum PageError {
 
 pub(super) struct Shared {
     pub(super) story: Story,
-    pub(super) sqs: Option<Arc<LocalSqs>>,
+    pub(super) controls: PageControls,
     /// A random token that this server gives only to its own page. Each change must carry it.
     token: String,
 }
 
 impl Page {
-    /// Serves a story on a port. 0 means any free port. Without `sqs`, the page is read-only.
+    /// Serves a story on a port. 0 means any free port.
     ///
     /// # Errors
     /// [`PageError::Listen`] if the port is not available.
-    pub async fn start(
-        story: Story,
-        sqs: Option<Arc<LocalSqs>>,
-        port: u16,
-    ) -> Result<Self, PageError> {
+    pub async fn start(story: Story, controls: PageControls, port: u16) -> Result<Self, PageError> {
         let taken = Port::take(port).await;
         let taken = taken.map_err(|source| PageError::Listen { port, source })?;
         let token = Uuid::new_v4().simple().to_string();
-        let shared = Arc::new(Shared { story, sqs, token });
+        let shared = Arc::new(Shared {
+            story,
+            controls,
+            token,
+        });
         let routes = Router::new()
             .route("/", get(page))
             .route("/story", get(story_since))
             .route("/message/{number}", get(message))
             .route("/report", get(report))
+            .route("/samples", get(samples))
             .merge(buttons::routes())
             .layer(middleware::from_fn_with_state(Arc::clone(&shared), may_act))
             .with_state(shared);
@@ -143,7 +159,7 @@ impl IntoResponse for Refused {
 }
 
 async fn page(State(shared): State<Arc<Shared>>) -> Response {
-    let page = html::live(&shared.token, shared.sqs.is_some());
+    let page = html::live(&shared.token, shared.controls.sqs.is_some());
     let policy = format!("{}; frame-ancestors 'none'", page.policy);
     let headers = [(header::CONTENT_SECURITY_POLICY, policy)];
     (headers, Html(page.text)).into_response()
@@ -158,11 +174,18 @@ struct Since {
     run: String,
 }
 
+#[derive(Serialize)]
+struct Live {
+    #[serde(flatten)]
+    overview: Overview,
+    faults: Option<Faults>,
+}
+
 /// Waits for a change and returns it.
 async fn story_since(
     State(shared): State<Arc<Shared>>,
     Query(Since { since, run }): Query<Since>,
-) -> Json<Overview> {
+) -> Json<Live> {
     let is_same_run = run == *shared.story.state().run;
     let since = if is_same_run { since } else { 0 };
     // A page without data gets an answer at once, even an empty one.
@@ -170,7 +193,19 @@ async fn story_since(
         let _ = tokio::time::timeout(WAIT, shared.story.changed(since)).await;
     }
     let now = millis(SystemTime::now());
-    Json(shared.story.state().overview(since, now))
+    Json(Live {
+        overview: shared.story.state().overview(since, now),
+        faults: shared.controls.faults.as_ref().map(FaultControls::get),
+    })
+}
+
+/// Reads the files again for each request, so that an edit needs no restart.
+async fn samples(State(shared): State<Arc<Shared>>) -> Json<Vec<Sample>> {
+    let Some(folder) = shared.controls.samples.clone() else {
+        return Json(Vec::new());
+    };
+    let read = tokio::task::spawn_blocking(move || samples::read(&folder));
+    Json(read.await.unwrap_or_default())
 }
 
 async fn message(

@@ -8,23 +8,25 @@ const LONGEST: usize = 60;
 const DEPTH: usize = 3;
 
 /// The first id in a JSON body. Looks into the envelopes of SNS, EventBridge and S3.
-pub(super) fn title(body: &str) -> Option<String> {
-    let mut body: Value = serde_json::from_str(body).ok()?;
+pub(super) fn title(text: &str) -> Option<String> {
+    let mut body: Value = serde_json::from_str(text).ok()?;
     for _ in 0..DEPTH {
         body = match inside(&body) {
             Some(inner) => inner,
             None => break,
         };
     }
-    let id = body.as_object()?.iter().find_map(|(name, value)| {
+    let ids = body.as_object()?.iter().filter_map(|(name, value)| {
         let is_id = name.to_ascii_lowercase().ends_with("id");
         let value = match value {
             Value::String(text) => text.clone(),
             Value::Number(number) => number.to_string(),
             _ => return None,
         };
-        is_id.then_some(value)
-    })?;
+        is_id.then_some((name, value))
+    });
+    // The fields of a parsed object are sorted by name.
+    let (_, id) = ids.min_by_key(|(name, _)| text.find(&format!("\"{name}")))?;
     Some(id.chars().take(LONGEST).collect())
 }
 

@@ -10,6 +10,7 @@ mod queues;
 mod settings;
 mod source;
 
+pub(crate) use api::send::message;
 pub use endpoint::LocalSqs;
 pub use error::QueueError;
 pub use mapping::{Batch, EventSourceMapping, Settled};

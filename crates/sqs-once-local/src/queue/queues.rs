@@ -3,10 +3,15 @@
 use super::error::QueueError;
 use super::message::{NewMessage, Received};
 use super::one::{Queue, Sent, Stored, is_fifo};
+use super::queue_name;
 use super::settings::{Counts, QueueSettings, Redrive};
+use crate::event::Event;
 use crate::local_event::{LocalEvent, Observer, Observers};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
+
+/// A visibility timeout that does not end: 136 years.
+const ENDLESS: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// SQS queues in memory. They are a state machine without a clock: the caller passes the time.
 ///
@@ -35,6 +40,8 @@ use std::time::{Duration, SystemTime};
 #[derive(Default)]
 pub struct Queues {
     queues: HashMap<String, Queue>,
+    /// Receipt handles that no queue handed out.
+    accepted: HashSet<String>,
     observers: Observers,
 }
 
@@ -218,6 +225,21 @@ impl Queues {
         Ok(true)
     }
 
+    /// Accepts the receipt handles in an event that these queues did not hand out, such as a sample event.
+    /// [`change_visibility`](Self::change_visibility) with one of them succeeds and has no effect. Creates the event's
+    /// queues if they are missing.
+    pub fn accept_receipts(&mut self, event: &Event) {
+        let handles = event.receipt_handles.iter().cloned();
+        self.accepted.extend(handles);
+        for arn in &event.queue_arns {
+            let name = queue_name(arn);
+            let queue = self.queues.entry(name.to_owned());
+            let queue = queue.or_insert_with(|| Queue::new(name));
+            // The messages of a sample were received long ago, and none of them becomes visible.
+            queue.settings.visibility_timeout = ENDLESS;
+        }
+    }
+
     /// Makes a message in flight visible after `timeout` from now.
     ///
     /// # Errors
@@ -230,6 +252,9 @@ impl Queues {
         timeout: Duration,
         now: SystemTime,
     ) -> Result<(), QueueError> {
+        if self.accepted.contains(receipt_handle) {
+            return Ok(());
+        }
         let changed = self.queue_at(queue, now)?;
         let (message_id, visible_at) = changed.change_visibility(receipt_handle, timeout, now)?;
         let event = LocalEvent::VisibilityChanged {

@@ -1,7 +1,7 @@
 //! Tests how events are built from various inputs.
 
-use serde_json::{Value, json};
-use sqs_once_local::Event;
+use serde_json::{Map, Value, json};
+use sqs_once_local::{Event, NewMessage};
 
 fn records(event: &Event) -> Vec<Value> {
     let event: Value = serde_json::from_slice(&event.payload()).unwrap();
@@ -135,5 +135,35 @@ fn nothing_and_broken_json_are_errors_and_not_bodies() {
     ] {
         let error = Event::parse(text, "orders").unwrap_err();
         assert!(error.to_string().contains(expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn a_record_can_be_sent_with_what_sqs_knows_of_it() {
+    let event = json!({"Records": [{
+        "messageId": "m-1", "body": "{}",
+        "attributes": {"MessageGroupId": "a", "MessageDeduplicationId": "d", "AWSTraceHeader": "Root=1"},
+        "messageAttributes": {"tenant": {
+            "dataType": "String", "stringValue": "acme", "binaryValue": null, "stringListValues": [],
+        }},
+    }]});
+    let event = Event::parse(&event.to_string(), "orders").unwrap();
+    let tenant = json!({"DataType": "String", "StringValue": "acme"});
+    let expected = NewMessage {
+        attributes: Map::from_iter([("tenant".to_owned(), tenant)]),
+        trace_header: Some("Root=1".to_owned()),
+        ..NewMessage::new("m-1", "{}").in_group("a", "d")
+    };
+    assert_eq!(event.messages().unwrap(), [expected]);
+}
+
+#[test]
+fn an_event_without_messages_sends_none() {
+    for text in [r#"{"Records": 1}"#, r#"{"Records": [{"messageId": "m"}]}"#] {
+        let error = Event::parse(text, "orders")
+            .unwrap()
+            .messages()
+            .unwrap_err();
+        assert!(error.to_string().contains("`Records`"), "{text}: {error}");
     }
 }

@@ -3,7 +3,9 @@
 use crate::support::{
     HttpResponse, QUEUE, SQS_JSON, address, http_as, page_headers, queues, raw, token,
 };
-use sqs_once_local::{Limits, LocalDynamoDb, LocalSqs, Page, RuntimeApi, Story, TableDescription};
+use sqs_once_local::{
+    Limits, LocalDynamoDb, LocalSqs, Page, PageControls, RuntimeApi, Story, TableDescription,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +40,11 @@ impl All {
     async fn start() -> Self {
         let sqs = Arc::new(LocalSqs::start(queues(1)).await.unwrap());
         let story = Story::new(QUEUE, None, Limits::default());
-        let page = Page::start(story, Some(Arc::clone(&sqs)), 0).await.unwrap();
+        let controls = PageControls {
+            sqs: Some(Arc::clone(&sqs)),
+            ..PageControls::default()
+        };
+        let page = Page::start(story, controls, 0).await.unwrap();
         let page_token = token(&page).await;
         let runtime_api = RuntimeApi::start("orders").await.unwrap();
         let dynamodb = LocalDynamoDb::memory().await.unwrap();
@@ -63,7 +69,7 @@ impl All {
         let (at_dynamodb, at_runtime) = (address(&dynamodb.endpoint()), runtime_api.address());
         let table = r#"{"TableName":"sqs-once"}"#;
         let listeners = [
-            listener("page", page.address(), "/send", of_page, r#"{"body":"x"}"#),
+            listener("page", page.address(), "/send", of_page, send),
             listener("SQS", at_sqs, "/", send_message, send),
             listener("Runtime API", at_runtime, register, aws("-"), "{}"),
             listener("DynamoDB", at_dynamodb, "/", scan, table),

@@ -2,22 +2,51 @@
 
 use crate::support::{DEAD, HttpResponse, QUEUE, http, page_headers, queues, token};
 use serde_json::{Value, json};
-use sqs_once_local::{Limits, LocalSqs, NewMessage, Page, PageError, Story};
+use sqs_once_local::{
+    FaultControls, Faults, Limits, LocalSqs, NewMessage, Page, PageControls, PageError, Percent,
+    QueueSettings, Story,
+};
+use std::fs;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+const FIFO: &str = "orders.fifo";
+
 struct Served {
     sqs: Arc<LocalSqs>,
+    faults: FaultControls,
+    samples: tempfile::TempDir,
     page: Page,
 }
 
 async fn served() -> Served {
-    let story = Story::new(QUEUE, Some(DEAD), Limits::default());
+    served_for(QUEUE).await
+}
+
+/// A page for one of the queues.
+async fn served_for(queue: &str) -> Served {
+    let story = Story::new(queue, Some(DEAD), Limits::default());
     let mut queues = queues(1);
+    queues.create(FIFO, QueueSettings::default()).unwrap();
     queues.observe(story.observer());
     let sqs = Arc::new(LocalSqs::start(queues).await.unwrap());
-    let page = Page::start(story, Some(Arc::clone(&sqs)), 0).await.unwrap();
-    Served { sqs, page }
+    let faults = FaultControls::new(Faults {
+        seed: 7,
+        ..Faults::default()
+    });
+    let samples = tempfile::tempdir().unwrap();
+    let controls = PageControls {
+        sqs: Some(Arc::clone(&sqs)),
+        samples: Some(samples.path().to_owned()),
+        faults: Some(faults.clone()),
+    };
+    let page = Page::start(story, controls, 0).await.unwrap();
+    Served {
+        sqs,
+        faults,
+        samples,
+        page,
+    }
 }
 
 async fn post(page: &Page, path: &str, body: &Value) -> HttpResponse {
@@ -71,22 +100,29 @@ async fn nothing_changes_without_the_pages_token() {
     let json = "Content-Type: application/json\r\n".to_owned();
     for headers in [json, page_headers("guess")] {
         for (path, body) in [
-            ("/send", r#"{"body": "x"}"#),
+            ("/send", r#"{"MessageBody": "x"}"#),
             ("/duplicate", r#"{"number": 1}"#),
             ("/redrive", "{}"),
+            (
+                "/faults",
+                r#"{"duplicate": 20, "kill": 0, "drop_response": 0, "slow": 0}"#,
+            ),
         ] {
             let response = http(served.page.address(), "POST", path, &headers, body).await;
             assert_eq!(response.status, 403, "{path}: {}", response.body);
         }
     }
     assert_eq!(served.sqs.queues().len(QUEUE), Ok(1));
+    assert!(served.faults.get().duplicate.is_zero());
 }
 
 #[tokio::test]
 async fn a_message_is_sent_with_its_body_as_it_is() {
     let served = served().await;
     let body = "{\"order_id\": \"<b>ö</b>\"}\n";
-    let answer = post(&served.page, "/send", &json!({"body": body})).await;
+    let tenant = json!({"tenant": {"DataType": "String", "StringValue": "acme"}});
+    let message = json!({"MessageBody": body, "MessageAttributes": tenant, "MessageGroupId": "a"});
+    let answer = post(&served.page, "/send", &message).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     let answer: Value = serde_json::from_str(&answer.body).unwrap();
     let story = served.get_json("/story").await;
@@ -94,20 +130,116 @@ async fn a_message_is_sent_with_its_body_as_it_is() {
     let number = &story["messages"][0]["number"];
     let detail = served.get_json(&format!("/message/{number}")).await;
     assert_eq!(detail["body"], body);
-    for (body, status) in [(json!({"body": ""}), 409), (json!({"no": "body"}), 422)] {
-        let answer = post(&served.page, "/send", &body).await;
-        assert_eq!(answer.status, status, "{}", answer.body);
+    assert_eq!(detail["attributes"], tenant);
+    assert_eq!(detail["group_id"], "a");
+    for (refused, reason) in [
+        (json!({"MessageBody": ""}), "MessageBody"),
+        (json!({"no": "body"}), "MessageBody"),
+        (
+            json!({"MessageBody": "x", "MessageAttributes": {"a": {}}}),
+            "'a'",
+        ),
+        (
+            json!({"MessageBody": "x", "MessageDeduplicationId": "d"}),
+            "MessageDeduplicationId",
+        ),
+    ] {
+        let answer = post(&served.page, "/send", &refused).await;
+        assert_eq!(answer.status, 409, "{}", answer.body);
+        assert!(answer.body.contains(reason), "{}", answer.body);
     }
+}
+
+#[tokio::test]
+async fn a_fifo_queue_refuses_a_deduplication_id_that_it_has_seen_and_gets_a_new_one_by_default() {
+    let served = served_for(FIFO).await;
+    for (deduplication_id, count) in [
+        (json!("d"), 1),
+        (json!("d"), 0),
+        (json!(null), 1),
+        (json!(null), 1),
+    ] {
+        let message = json!({
+            "MessageBody": "x", "MessageGroupId": "a", "MessageDeduplicationId": deduplication_id,
+        });
+        let answer = post(&served.page, "/send", &message).await.body;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["count"], count, "{message}");
+    }
+    assert_eq!(served.sqs.queues().len(FIFO), Ok(3));
+}
+
+#[tokio::test]
+async fn the_messages_of_the_sample_events_are_offered_as_they_are_now() {
+    let served = served().await;
+    let write = |name: &str, text: &str| fs::write(served.samples.path().join(name), text).unwrap();
+    write(
+        "b.json",
+        r#"{"detail": "of another service", "Records": []}"#,
+    );
+    write("c.json", r#"{"Records": [{"no": "message"}]}"#);
+    assert_eq!(served.get_json("/samples").await, json!([]));
+    // The first of two ids names the message.
+    let body = r#"{"order_id": "o-1", "customer_id": "c-7"}"#;
+    let record = json!({
+        "messageId": "m-1", "body": body,
+        "attributes": {"MessageGroupId": "a", "MessageDeduplicationId": "d"},
+        "messageAttributes": {"tenant": {"dataType": "String", "stringValue": "acme"}},
+    });
+    write("a.json", &json!({"Records": [record]}).to_string());
+    write("bodies.jsonl", "{\"amount\": 1}\n{\"amount\": 2}\n");
+    let samples = served.get_json("/samples").await;
+    let tenant = json!({"tenant": {"DataType": "String", "StringValue": "acme"}});
+    let bare = |name: &str, body: &str| json!({"name": name, "body": body, "attributes": {}, "group_id": null, "deduplication_id": null});
+    let expected = json!([
+        {
+            "name": "a.json 1: o-1", "body": body, "attributes": tenant,
+            "group_id": "a", "deduplication_id": "d",
+        },
+        bare("bodies.jsonl 1", r#"{"amount": 1}"#),
+        bare("bodies.jsonl 2", r#"{"amount": 2}"#),
+    ]);
+    assert_eq!(samples, expected);
+}
+
+#[tokio::test]
+async fn faults_are_shown_and_changed_and_keep_their_seed() {
+    let served = served().await;
+    let none = json!({"duplicate": 0.0, "kill": 0.0, "drop_response": 0.0, "slow": 0.0});
+    assert_eq!(served.get_json("/story").await["faults"], none);
+    let some = json!({"duplicate": 100.0, "kill": 0.5, "drop_response": 0.0, "slow": 0.0});
+    let answer = post(&served.page, "/faults", &some).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(served.get_json("/story").await["faults"], some);
+    let faults = served.faults.get();
+    assert_eq!((faults.seed, faults.duplicate), (7, Percent::ALL));
+    let over = json!({"duplicate": 101.0, "kill": 0.0, "drop_response": 0.0, "slow": 0.0});
+    let answer = post(&served.page, "/faults", &over).await;
+    assert_eq!(answer.status, 409);
+    assert!(
+        answer.body.contains("between 0% and 100%"),
+        "{}",
+        answer.body
+    );
 }
 
 #[tokio::test]
 async fn a_page_without_queues_only_shows() {
     let story = Story::new(QUEUE, None, Limits::default());
-    let page = Page::start(story, None, 0).await.unwrap();
+    let page = Page::start(story, PageControls::default(), 0)
+        .await
+        .unwrap();
     let html = http(page.address(), "GET", "/", "", "").await.body;
     assert!(html.contains(r#""can_act":false"#));
-    let answer = post(&page, "/send", &json!({"body": "x"})).await;
-    assert_eq!(answer.status, 404, "{}", answer.body);
+    for (path, body) in [
+        ("/send", json!({"MessageBody": "x"})),
+        ("/faults", json!({})),
+    ] {
+        let answer = post(&page, path, &body).await;
+        assert_eq!(answer.status, 404, "{}", answer.body);
+    }
+    let samples = http(page.address(), "GET", "/samples", "", "").await;
+    assert_eq!(samples.body, "[]");
 }
 
 #[tokio::test]
@@ -162,7 +294,7 @@ async fn a_port_that_is_taken_is_an_error_that_names_it() {
     let served = served().await;
     let port = served.page.address().port();
     let story = Story::new(QUEUE, None, Limits::default());
-    let Err(error) = Page::start(story, None, port).await else {
+    let Err(error) = Page::start(story, PageControls::default(), port).await else {
         panic!("two pages on one port");
     };
     assert!(matches!(error, PageError::Listen { .. }));

@@ -2,7 +2,7 @@
 
 use crate::support::{DEAD, QUEUE, at, ids, queues as with_redrive, redrive};
 use serde_json::{Value, json};
-use sqs_once_local::{LocalEvent, NewMessage, QueueError, QueueSettings, Queues, Received};
+use sqs_once_local::{Event, LocalEvent, NewMessage, QueueError, QueueSettings, Queues, Received};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -63,6 +63,21 @@ fn a_received_message_is_invisible_until_its_timeout_ends() {
     assert_eq!(second[0].sent_at, at(0));
     assert_eq!(second[0].first_received_at, at(5));
     assert_ne!(second[0].receipt_handle, first[0].receipt_handle);
+}
+
+#[test]
+fn the_messages_of_a_sample_event_can_be_hidden_without_effect() {
+    let mut queues = with_messages(&["m-1"]);
+    let change = |queues: &mut Queues, queue| queues.change_visibility(queue, "r-1", SECOND, at(1));
+    let unknown = Err(QueueError::Handle(QUEUE.to_owned()));
+    assert_eq!(change(&mut queues, QUEUE), unknown);
+    let sample = r#"{"messageId": "m-2", "receiptHandle": "r-1", "body": "{}"}"#;
+    queues.accept_receipts(&Event::parse(sample, "samples").unwrap());
+    for queue in [QUEUE, "samples"] {
+        assert_eq!(change(&mut queues, queue), Ok(()));
+    }
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 1)), ["m-1"]);
+    assert_eq!(queues.len("samples"), Ok(0));
 }
 
 #[test]

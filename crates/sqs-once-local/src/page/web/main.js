@@ -10,6 +10,7 @@ const now = () => stopped ?? Date.now() + ahead;
 
 const board = new Board(open, now);
 const timeline = new Timeline(open, openKey, now);
+const faults = new Faults(setFaults);
 let drawing = false;
 let refreshing = false;
 let stale = false;
@@ -31,6 +32,8 @@ function take(overview) {
   else stopped = overview.now;
   board.update(overview);
   $("title").textContent = overview.queue;
+  $("send-deduplication-box")?.toggleAttribute("hidden", !overview.queue.endsWith(".fifo"));
+  if (overview.faults) faults.show(overview.faults);
   document.title = `${overview.queue} · sqs-once`;
   $("environments").textContent = `${plural(overview.environments, "environment runs", "environments run")}`;
   if (overview.function) entriesInto($("function-lines"), overview.function, open);
@@ -145,18 +148,70 @@ async function act(what, request, said) {
   }
 }
 
+/** The messages of the sample events, in the order of their options. */
+let samples = [];
+
+async function openSend() {
+  try {
+    samples = await source.samples();
+  } catch (error) {
+    say(error.message);
+  }
+  const words = samples.length > 0 ? "choose one" : "the folder events has none";
+  $("send-sample").replaceChildren(new Option(words, ""), ...samples.map(({ name }, at) => new Option(name, at)));
+  $("send-sample").disabled = samples.length === 0;
+  $("send").showModal();
+}
+
+function fill({ body, attributes, group_id, deduplication_id }) {
+  $("send-body").value = body;
+  $("send-attributes").value = Object.keys(attributes).length > 0 ? JSON.stringify(attributes, null, 2) : "";
+  $("send-group").value = group_id ?? "";
+  $("send-deduplication").value = deduplication_id ?? "";
+}
+
+/** The request of the form, as SQS's `SendMessage`. */
+function message() {
+  const text = (id) => $(id).value || undefined;
+  const attributes = text("send-attributes");
+  return {
+    MessageBody: $("send-body").value,
+    MessageAttributes: attributes && JSON.parse(attributes),
+    MessageGroupId: text("send-group"),
+    MessageDeduplicationId: $("send-deduplication-box").hidden ? undefined : text("send-deduplication"),
+  };
+}
+
 async function send() {
-  const request = { body: $("send-body").value, group_id: $("send-group").value || null };
-  const sent = await act("send", request, (done) => `sent ${done.message_id}`);
+  let request;
+  try {
+    request = message();
+  } catch (error) {
+    $("send-refused").textContent = `the message attributes are not JSON: ${error.message}`;
+    return;
+  }
+  const said = ({ count, message_id: id }) =>
+    count > 0 ? `sent ${id}` : `dropped: ${id} has the same deduplication id and is less than five minutes old`;
+  const sent = await act("send", request, said);
   $("send-refused").textContent = sent ? "" : $("said").textContent;
   if (sent) {
-    $("send-body").value = "";
+    fill({ body: "", attributes: {} });
     $("send").close();
   }
 }
 
+async function setFaults(shares) {
+  try {
+    faults.show(await source.act("faults", shares));
+  } catch (error) {
+    say(`not done: ${error.message}`);
+    faults.show(faults.shown);
+  }
+}
+
 if (source.canAct) {
-  $("open-send").addEventListener("click", () => $("send").showModal());
+  $("open-send").addEventListener("click", openSend);
+  $("send-sample").addEventListener("change", () => fill(samples[$("send-sample").value] ?? { body: "", attributes: {} }));
   $("send-go").addEventListener("click", send);
   $("send-cancel").addEventListener("click", () => $("send").close());
   $("send").addEventListener("keydown", (event) => {
@@ -169,10 +224,13 @@ if (source.canAct) {
     act("redrive", {}, (done) => `${plural(done.count, "message was", "messages were")} redriven`);
   });
 } else {
-  for (const button of document.querySelectorAll(".acts")) button.remove();
+  for (const button of document.querySelectorAll("button.acts")) button.remove();
   $("send").remove();
 }
-if (!source.live) $("save").remove();
+if (!source.live) {
+  $("save").remove();
+  $("faults").remove();
+}
 
 $("filter").addEventListener("input", () => {
   board.filter = $("filter").value.toLowerCase();

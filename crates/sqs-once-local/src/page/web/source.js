@@ -39,6 +39,11 @@ function liveSource({ token, can_act: canAct }) {
       if (!answer.ok) throw await refused(answer);
       return answer.json();
     },
+    async samples() {
+      const answer = await fetch("samples");
+      if (!answer.ok) throw await refused(answer);
+      return answer.json();
+    },
     async act(what, request) {
       const headers = { "content-type": "application/json", "x-sqs-once-token": token };
       const answer = await fetch(what, { method: "POST", headers, body: JSON.stringify(request) });

@@ -9,7 +9,7 @@ mod parameters;
 mod receipts;
 mod receive;
 mod refused;
-mod send;
+pub(super) mod send;
 
 use super::Queues;
 use super::endpoint::url;

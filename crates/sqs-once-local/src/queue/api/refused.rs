@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(super) struct Refused {
     code: &'static str,
-    message: String,
+    pub(super) message: String,
     status: StatusCode,
 }
 

@@ -2,14 +2,14 @@
 
 use super::batch::Entry;
 use super::message_attributes::{self, Attributes, is_allowed};
-use super::parameters::{required, seconds};
+use super::parameters::{read, required, seconds};
 use super::refused::Refused;
 use super::{Answer, Api};
 use crate::queue::NewMessage;
 use crate::queue::message::{object, sequence_number};
 use crate::queue::one::is_fifo;
 use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::time::SystemTime;
 use uuid::Uuid;
 
@@ -38,6 +38,13 @@ pub(super) fn check_size(entries: &[Entry<Parameters>]) -> Result<(), Refused> {
         "Batch requests cannot be longer than {LARGEST} bytes. You have sent {size} bytes."
     );
     Err(Refused::new("BatchRequestTooLong", text))
+}
+
+/// Reads a message for a queue from a `SendMessage` request. Returns the reason if SQS would refuse it.
+pub(crate) fn message(request: &Value, queue: &str) -> Result<NewMessage, String> {
+    let parameters: Result<Parameters, _> = read(request);
+    let message = parameters.and_then(|parameters| parameters.message(is_fifo(queue)));
+    message.map_err(|refused| refused.message)
 }
 
 pub(super) fn send(api: &Api, queue: &str, parameters: Parameters) -> Answer {

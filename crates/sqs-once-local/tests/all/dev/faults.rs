@@ -2,7 +2,7 @@
 
 use super::world::{FIFO, Plan, SEED, World, body};
 use serde_json::json;
-use sqs_once_local::{NewMessage, Percent};
+use sqs_once_local::{Faults, NewMessage, Percent};
 
 #[tokio::test]
 async fn a_duplicate_is_delivered_twice_at_a_time_or_again_after_its_success() {
@@ -69,6 +69,24 @@ async fn a_lost_answer_returns_the_batch_that_was_processed() {
     assert!(world.all("record").count() > 0);
     assert_eq!(world.faults(), [("its answer was lost", vec!["m-1"])]);
     assert_eq!((world.left(), world.deleted().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn faults_can_be_switched_off_and_on_while_the_poller_runs() {
+    let plan = Plan::new().with(|plan| plan.faults.drop_response = Percent::ALL);
+    let mut world = World::start(plan, &[""]).await;
+    assert!(world.until_failed().await.contains("lost"));
+    world.faults.set(Faults::default());
+    world.send("m-2", "");
+    world.until_deleted("m-2").await;
+    let lost = Faults {
+        drop_response: Percent::ALL,
+        ..Faults::default()
+    };
+    world.faults.set(lost);
+    world.send("m-3", "");
+    assert!(world.until_failed().await.contains("lost"));
+    world.stop().await;
 }
 
 #[tokio::test]

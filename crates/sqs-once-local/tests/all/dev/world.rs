@@ -3,8 +3,8 @@
 use crate::support::{LIMIT, scripted};
 use serde_json::{Value, json};
 use sqs_once_local::{
-    Faults, Launch, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer, Poller, PollerControls,
-    PollerError, PollerSettings, QueueError, QueueSettings, Queues,
+    FaultControls, Faults, Launch, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer, Poller,
+    PollerControls, PollerError, PollerSettings, QueueError, QueueSettings, Queues,
 };
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -71,6 +71,7 @@ impl Plan {
 pub(crate) struct World {
     pub(crate) sqs: LocalSqs,
     pub(crate) controls: PollerControls,
+    pub(crate) faults: FaultControls,
     /// The events that the test has read so far, in their JSON form.
     pub(crate) seen: Vec<Value>,
     events: mpsc::UnboundedReceiver<Value>,
@@ -105,11 +106,13 @@ impl World {
         }
         let sqs = LocalSqs::start(queues).await.unwrap();
         let source = LocalQueue::new(&sqs, plan.queue);
+        let faults = FaultControls::new(plan.faults);
         let poller = Poller::new(source, plan.launch, plan.settings)
             .observe(observer)
-            .faults(plan.faults);
+            .faults(faults.clone());
         Self {
             sqs,
+            faults,
             controls: poller.controls(),
             seen: Vec::new(),
             events,
