@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "the `main` of each recipe")]
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::duplicate_mod, reason = "the tests of each recipe stand alone")]
 
 mod deployment;
 
