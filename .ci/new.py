@@ -5,6 +5,8 @@ import contextlib
 import itertools
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -64,13 +66,12 @@ def generate(new):
         assert sorted(files) == sorted(json.loads(made.stdout)["files"]), f"{name}: {sorted(files)}"
 
 
-def share():
-    """Makes the projects reuse this workspace's builds. Each project chooses the features of our own packages."""
-    for name in VARIANTS:
+def share(names):
+    """Makes projects reuse this workspace's builds. Each project chooses the features of our own packages."""
+    for name in names:
         manifest = FOLDER / name / "Cargo.toml"
         text = manifest.read_text()
         manifest.write_text(text.replace("\n[dependencies]\n", '\n[dependencies]\nshared = { path = "../shared" }\n', 1))
-    add_shared(FOLDER, "normal,dev")
 
 
 def contents(folder):
@@ -207,12 +208,51 @@ def templates(new):
     run(["cfn-lint", "--regions", AWS_ENV["AWS_REGION"], "--", *files])
 
 
+def normalised(line):
+    """A line of output without its times, and without their width."""
+    return re.sub(r"\d+\.\d+ (ms|s)\b", "TIME", re.sub(r"\d\d:\d\d:\d\d\.\d+", "AT", re.sub(r" +", " ", line))).strip()
+
+
+def first_consumer(new):
+    """Runs the guide docs/first-consumer.md: the commands of its `console` blocks, whose output must have the lines that
+    the guide shows, and its changes. The other blocks need an AWS account, or install what is built already."""
+    commands = FOLDER / "bin"
+    commands.mkdir()
+    (commands / "cargo-sqs-once").symlink_to(new)
+    env = {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"}
+    folder, ran = FOLDER, 0
+    guide = (ROOT / "docs" / "first-consumer.md").read_text()
+    for language, block in re.findall(r"^```(\w+)[^\n]*\n(.*?)^```", guide, re.DOTALL | re.MULTILINE):
+        if language == "diff":
+            run(["git", "apply", "--unidiff-zero", "-"], cwd=folder, input=block, text=True)
+        if language == "rust":
+            assert block in (folder / "src" / "main.rs").read_text(), f"src/main.rs is not as the guide says:\n{block}"
+        if language != "console":
+            continue
+        for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *shown = example.splitlines()
+            if command.startswith("cd "):
+                folder /= command.removeprefix("cd ")
+                workspace = FOLDER / "Cargo.toml"
+                workspace.write_text(workspace.read_text().replace("new-*", folder.name))
+                share([folder.name])
+                continue
+            told = run(shlex.split(command), cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            # In any order, as tests end.
+            lines = {normalised(line) for line in told.stdout.splitlines()}
+            missing = [line for line in shown if line not in ("", "…") and normalised(line) not in lines]
+            assert not missing, f"{command} does not tell {missing}:\n{told.stdout}"
+            ran += 1
+    assert ran >= 8, f"only {ran} commands"
+
+
 def main():
     packaged()
     new = built("cargo-sqs-once")
     generate(new)
     run(["cargo", "fmt", "--all", "--check"])
-    share()
+    share(VARIANTS)
+    add_shared(FOLDER, "normal,dev")
     run(["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
     with postgres() as database:
         test(database)
@@ -220,6 +260,7 @@ def main():
     for name in "new-standard-sqs-elsewhere", "new-fifo-sns-dynamodb":
         invoke(new, name, twice)
     templates(new)
+    first_consumer(new)
     print(f"{len(VARIANTS)} projects: formatted, linted, tested, examined by the doctor, their templates transformed; the same by cargo-lambda")
 
 

@@ -75,7 +75,7 @@ pub(crate) struct FunctionArgs {
     #[arg(long)]
     pub(crate) reset: bool,
 
-    /// The SAM template that describes queues, table and function [default: template.yaml, if it exists]
+    /// The SAM template that describes queues, table and function [default: template.yaml in this folder, or else at the workspace's root]
     #[arg(long, value_name = "FILE")]
     pub(crate) template: Option<PathBuf>,
 }

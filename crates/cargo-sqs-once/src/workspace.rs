@@ -47,12 +47,12 @@ impl Workspace {
         target.join("sqs-once")
     }
 
-    /// The given template, or else the default one if it exists.
+    /// The given template, or else the one of the current folder, or else that of the workspace.
     pub(crate) fn template(&self, given: Option<&Path>) -> Option<PathBuf> {
-        let usual = self.root().join("template.yaml");
+        let usual = [Path::new(""), self.root()].map(|folder| folder.join("template.yaml"));
         match given {
             Some(path) => Some(path.to_owned()),
-            None => usual.exists().then_some(usual),
+            None => usual.into_iter().find(|path| path.exists()),
         }
     }
 

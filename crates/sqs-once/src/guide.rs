@@ -21,6 +21,7 @@ guides! {
     failure_modes = "failure-modes.md",
     faq = "faq.md",
     fifo = "fifo.md",
+    first_consumer = "first-consumer.md",
     guarantees = "guarantees.md",
     iam = "iam.md",
     metrics = "metrics.md",

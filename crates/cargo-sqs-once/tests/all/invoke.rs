@@ -195,6 +195,17 @@ fn a_variable_of_the_shell_wins_over_the_templates_but_its_credentials_do_not_re
 }
 
 #[test]
+fn the_template_of_the_current_folder_comes_before_that_of_the_workspace() {
+    let project = Project::new();
+    project.event(&[]);
+    let own = TEMPLATE.replace("from-the-template", "from-the-folder");
+    project.write("src/template.yaml", &own);
+    let mut command = project.command("invoke", &["../event.json"]);
+    let run = Run::of(command.current_dir(project.folder.path().join("src")));
+    run.says("namespace: from-the-folder");
+}
+
+#[test]
 fn mistakes_are_found_before_anything_is_built() {
     let project = Project::new();
     let known = "error: the workspace has no binary called `refunds`; it has: payments";
