@@ -88,12 +88,23 @@ impl HandlerError {
     }
 }
 
-/// `HandlerError` does not implement `std::error::Error`, so that `?` can convert every error to one.
-impl<E: Into<BoxError>> From<E> for HandlerError {
+/// `?` converts every error that can become a `Box<dyn Error + Send + Sync>`. For that, `HandlerError` does not implement
+/// `std::error::Error`.
+impl<E: HandlerErrorSource> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::retry(error)
     }
 }
+
+/// A name of this crate for `Into<BoxError>`, which lets the compiler give advice.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't become a `HandlerError`",
+    label = "no `Error + Send + Sync`: write `Box<dyn Error + Send + Sync>`, or derive `thiserror::Error`"
+)]
+pub trait HandlerErrorSource: Into<BoxError> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<BoxError>> HandlerErrorSource for E {}
 
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! The builder of idempotency for functions that SQS does not invoke.
 
+use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
@@ -10,7 +11,7 @@ use crate::error::ConfigError;
 use crate::idempotency::{Driver, DriverSettings, Effect, shared_settings};
 use crate::time::Timestamp;
 
-use super::Invocation;
+use super::{Invocation, Once, RunError};
 
 /// Makes work happen once in functions that are invoked by something other than SQS: SNS, EventBridge, a schedule, an
 /// asynchronous call. All of them may invoke a function twice for one event.
@@ -102,6 +103,16 @@ impl Idempotency {
         Invocation::new(self, deadline.into())
     }
 
+    /// Does not compile: the compiler's error names [`until`](Self::until).
+    #[doc(hidden)]
+    pub fn run<K: ?Sized, W: OfInvocation>(
+        &self,
+        _key: &K,
+        _work: W,
+    ) -> Ready<Result<Once<()>, RunError>> {
+        ready(Err(RunError::NoDeadline))
+    }
+
     pub(super) async fn driver(&self) -> Result<&Driver, ConfigError> {
         let resolve = || async {
             let env = EnvSettings::read(&process_env)?;
@@ -116,6 +127,14 @@ impl Idempotency {
         self
     }
 }
+
+/// No type implements it.
+#[diagnostic::on_unimplemented(
+    message = "an invocation runs work, not `Idempotency`: call `until` first",
+    label = "the deadline is not known",
+    note = "write `idempotency.until(context.deadline()).run(key, work)`, with Lambda's context"
+)]
+pub trait OfInvocation {}
 
 impl std::fmt::Debug for Idempotency {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

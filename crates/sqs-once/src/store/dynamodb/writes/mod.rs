@@ -114,6 +114,15 @@ pub struct Writes {
     result: Option<Result<Arc<str>, String>>,
 }
 
+/// No type implements it.
+#[cfg(not(feature = "serde_dynamo"))]
+#[diagnostic::on_unimplemented(
+    message = "`Writes::put` needs the feature `serde_dynamo` of `sqs-once`",
+    label = "is not converted to an item without that feature",
+    note = "write `sqs-once = {{ version = \"…\", features = [\"serde_dynamo\"] }}`, or call `put_item`"
+)]
+pub trait OfSerdeDynamo {}
+
 impl Writes {
     /// Creates a list without writes. If the handler returns it empty, the commit records only the key.
     pub fn new() -> Self {
@@ -142,6 +151,17 @@ impl Writes {
                 source: Box::new(error),
             }),
         }
+    }
+
+    /// Does not compile: the compiler's error names the feature.
+    #[cfg(not(feature = "serde_dynamo"))]
+    #[doc(hidden)]
+    pub fn put<T: OfSerdeDynamo>(
+        self,
+        _table: impl Into<String>,
+        _item: &T,
+    ) -> Result<Self, WritesError> {
+        Ok(self)
     }
 
     /// Puts an item.
