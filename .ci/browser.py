@@ -40,7 +40,10 @@ FLAGS = [
 ]
 FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig><dir>{folder}/fonts</dir><cachedir>{folder}/fonts-cache</cachedir></fontconfig>
+<fontconfig>
+<dir>{folder}/fonts</dir><cachedir>{folder}/fonts-cache</cachedir>
+<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+</fontconfig>
 """
 # Each key with its Windows key code, which Chromium expects on every system.
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191, " ": 32}
@@ -71,8 +74,10 @@ def install():
                 archive.extractall(folder, filter="data")
             (folder / name).unlink()
     (folder / "chromium").chmod(0o755)
-    # Chromium needs a font to show a page, and the package's own configuration expects fonts in another folder.
+    # Chromium needs fonts to show a page, and the package's own configuration expects them in another folder.
     (folder / "fonts.conf").write_text(FONTS.format(folder=folder))
+    for name in ("DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf"):
+        shutil.copy(folder / "node_modules" / "dejavu-fonts-ttf" / "ttf" / name, folder / "fonts")
     shutil.copy(folder / "node_modules" / "axe-core" / "axe.min.js", folder)
     shutil.rmtree(folder / "node_modules")
     done.write_bytes(lock)

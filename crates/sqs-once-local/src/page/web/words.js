@@ -75,7 +75,8 @@ function fateOf(message, now) {
 const titleOf = (message) => message.title ?? message.key ?? shortId(message.id);
 
 /** Why a message is a dead letter. */
-const deathOf = (message) => message.reason ?? `moved by SQS after ${plural(message.receives, "receive", "receives")}`;
+const deathOf = ({ reason, receives }) =>
+  reason ?? (receives ? `moved by SQS after ${plural(receives, "receive", "receives")}` : "sent by the function");
 
 /** The word on a message's chip, and its colour class. */
 function tagOf(message, column, now) {

@@ -152,9 +152,14 @@ fn in_rustdoc(to: &str) -> Result<String, String> {
             _ => format!("crate::guide::{}{anchor}", guide.replace('-', "_")),
         });
     }
-    if file.ends_with(".svg") {
-        let svg = BASE64_STANDARD.encode(read(&root().join("docs").join(file)));
-        return Ok(format!("data:image/svg+xml;base64,{svg}"));
+    let kinds = [("svg", "svg+xml"), ("webp", "webp")];
+    let kind = kinds
+        .iter()
+        .find(|(extension, _)| file.ends_with(extension));
+    if let Some((_, kind)) = kind {
+        let picture = fs::read(root().join("docs").join(file)).unwrap();
+        let picture = BASE64_STANDARD.encode(picture);
+        return Ok(format!("data:image/{kind};base64,{picture}"));
     }
     match file {
         "../README.md" => return Ok("crate".to_owned()),
