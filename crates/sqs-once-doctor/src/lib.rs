@@ -44,7 +44,7 @@ pub use finding::{Finding, Severity};
 pub use manifest::{Aborting, Manifest};
 pub use model::{
     Alarm, Deployment, Format, Function, Mapping, Metric, Permissions, Queue, Scope, Sender, Site,
-    Statement, Table, Target,
+    Statement, Table, Target, Unread,
 };
 pub use rules::{RULES, Rule};
 pub use sarif::sarif;

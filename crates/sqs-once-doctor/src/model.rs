@@ -26,6 +26,17 @@ pub struct Deployment {
     pub manifests: Vec<Manifest>,
     /// Whether other resources may exist that the source does not show, for example nested stacks and macros.
     pub has_more: bool,
+    /// The parts of the source that the doctor can't read.
+    pub unread: Vec<Unread>,
+}
+
+/// A part of the source that the doctor can't read, because AWS computes it.
+#[derive(Debug, Clone)]
+pub struct Unread {
+    /// Where it is.
+    pub place: Place,
+    /// What it is, for example `Fn::ForEach::Queues`.
+    pub name: String,
 }
 
 /// The format of a deployment's source.
@@ -207,6 +218,8 @@ pub struct Mapping {
     pub window: Field<Duration>,
     /// `ScalingConfig.MaximumConcurrency`.
     pub maximum_concurrency: Field<u64>,
+    /// Whether it has `ProvisionedPollerConfig`, which excludes a maximum concurrency.
+    pub is_provisioned: bool,
     /// `Enabled`.
     pub is_enabled: Field<bool>,
 }

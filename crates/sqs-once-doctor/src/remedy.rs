@@ -16,6 +16,8 @@ pub(crate) enum Remedy {
         /// Whether the change can be made without a decision by the user.
         is_automatic: bool,
     },
+    /// What the user does instead of a change.
+    Advice(&'static str),
     /// `panic = "unwind"` in a manifest.
     Manifest { path: PathBuf, profile: String },
 }
@@ -64,6 +66,7 @@ impl Remedy {
             (Remedy::Manifest { profile, .. }, _) => {
                 format!("[profile.{profile}]\npanic = \"unwind\"")
             }
+            (Remedy::Advice(text), _) => (*text).to_owned(),
             (Remedy::Deployment { hcl, .. }, Format::TerraformPlan) => hcl.clone(),
             (Remedy::Deployment { changes, .. }, Format::Template) => {
                 let snippets = changes.iter().map(|change| match change {

@@ -95,7 +95,7 @@ impl Source {
         let finding = |rule: &'static Rule, problem: Problem| {
             let file = match &problem.remedy {
                 Remedy::Manifest { path, .. } => path.clone(),
-                Remedy::Deployment { .. } => self.path.clone(),
+                Remedy::Deployment { .. } | Remedy::Advice(_) => self.path.clone(),
             };
             Finding {
                 rule,
@@ -136,7 +136,7 @@ impl Source {
                 let changed = apply(text, changes).filter(|changed| changed != text)?;
                 Some(format!("{mark}{changed}"))
             }
-            Remedy::Deployment { .. } => None,
+            Remedy::Deployment { .. } | Remedy::Advice(_) => None,
         }
     }
 

@@ -19,7 +19,8 @@ const TEMPLATES: [&str; 3] = ["template.yaml", "template.yml", "template.json"];
 /// finding states where it is, why it matters and what to write instead. Values that only the deployment knows, such as
 /// parameters, are never findings. docs/doctor.md lists the rules.
 ///
-/// Exits with 1 if it finds an error or a warning. Notes do not count.
+/// Exits with 1 if it finds an error or a warning. Notes do not count. With --strict, exits with 2 if it can't examine a
+/// part of the template.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -50,6 +51,10 @@ pub(crate) struct DoctorArgs {
     /// Write SARIF 2.1.0, which code scanning reads
     #[arg(long)]
     sarif: bool,
+
+    /// Exit with 2 if a part of the template was not examined
+    #[arg(long)]
+    strict: bool,
 
     /// Neither report nor fix findings of this rule; may be repeated
     #[arg(long, value_name = "RULE", value_parser = rule)]
@@ -97,8 +102,10 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
         None => report::text(&fixed, &findings),
     })?;
     let is_note = |finding: &Finding| finding.rule.severity == Severity::Note;
+    let is_unread = |finding: &Finding| finding.rule.id == "part-not-examined";
     Ok(match findings.iter().all(is_note) {
-        true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
+        true if arguments.strict && findings.iter().any(is_unread) => ExitCode::from(2),
+        true => ExitCode::SUCCESS,
     })
 }

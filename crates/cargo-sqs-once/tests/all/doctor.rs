@@ -131,6 +131,26 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
 }
 
 #[test]
+fn a_part_that_was_not_examined_is_named_and_fails_only_a_strict_run() {
+    let queues =
+        "  Fn::ForEach::Queues: [Name, [A, B], { '${Name}': { Type: AWS::SQS::Queue } }]\n";
+    let fixed = TEMPLATE.replace(
+        "    Properties:\n      Redrive",
+        "    Properties:\n      VisibilityTimeout: 180\n      Redrive",
+    );
+    let folder = project(&[&fixed, queues].concat());
+    let run = doctor(&folder, &[]);
+    run.assert_done();
+    run.shows(
+        "template.yaml:23:3: note: Fn::ForEach::Queues was not examined. [part-not-examined]",
+    );
+    run.shows("    cargo sqs-once doctor processed.json");
+    assert_eq!(doctor(&folder, &["--strict"]).status, Some(2));
+    let allowed = ["--strict", "--allow", "part-not-examined"];
+    doctor(&folder, &allowed).assert_done();
+}
+
+#[test]
 fn programs_get_json_and_code_scanning_gets_sarif() {
     let folder = project(TEMPLATE);
     let run = doctor(&folder, &["--json"]);

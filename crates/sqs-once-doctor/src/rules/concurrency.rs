@@ -16,7 +16,8 @@ pub(super) fn maximum(
     }: Consumer<'_>,
     is_missing: bool,
 ) -> Option<Problem> {
-    let function = function?;
+    // AWS accepts no maximum beside provisioned pollers.
+    let function = function.filter(|_| !mapping.is_provisioned)?;
     // A reservation of 0 switches the function off.
     let reserved = function.reserved_concurrency.known();
     let reserved = *reserved.filter(|reserved| **reserved > 0)?;

@@ -320,6 +320,14 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.senders.iter(), |it| delivery::senders_shut_out(all, it)),
     },
     Rule {
+        id: "part-not-examined",
+        severity: Severity::Note,
+        title: "The doctor can't read a part of the template",
+        why: "AWS computes this part when it creates the stack, so mistakes in it are not found.",
+        url: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/transform-aws-languageextensions.html",
+        check: |all| found(all.unread.iter(), settings::unread),
+    },
+    Rule {
         id: "panic-abort",
         severity: Severity::Error,
         title: "A build profile sets panic = \"abort\"",

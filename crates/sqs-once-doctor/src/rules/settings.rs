@@ -3,7 +3,7 @@
 use super::{Problem, words};
 use crate::field::Field;
 use crate::manifest::Aborting;
-use crate::model::{Consumer, Deployment, Function};
+use crate::model::{Consumer, Deployment, Function, Unread};
 use crate::remedy::Remedy;
 use std::time::Duration;
 
@@ -107,6 +107,17 @@ fn has_password(text: &str) -> bool {
         || parameters
             .split('&')
             .any(|one| one.starts_with("password="))
+}
+
+pub(super) fn unread(part: &Unread) -> Option<Problem> {
+    let message = format!("{} was not examined.", part.name);
+    let remedy = Remedy::Advice(
+        "Examine what AWS makes of it:\n\
+         aws cloudformation get-template --template-stage Processed --query TemplateBody --output json \\\n  \
+         --stack-name … > processed.json\n\
+         cargo sqs-once doctor processed.json",
+    );
+    Some(Problem::at(&part.place, message, remedy))
 }
 
 pub(super) fn panic_abort(deployment: &Deployment) -> Vec<Problem> {

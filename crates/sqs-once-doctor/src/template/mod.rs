@@ -10,7 +10,7 @@ use crate::error::ReadError;
 use crate::field::{Field, Path};
 use crate::iam;
 use crate::model::{
-    Alarm, Deployment, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
+    Alarm, Deployment, Function, Mapping, Metric, Queue, Sender, Site, Table, Target, Unread,
 };
 pub(crate) use edit::{Change, apply};
 use evaluate::{Evaluator, View, place_at};
@@ -33,6 +33,13 @@ pub(crate) fn read(text: &str) -> Result<Deployment, ReadError> {
     Ok(template.deployment())
 }
 
+fn unread(entry: &Entry, path: &Path) -> Unread {
+    Unread {
+        place: place_at(path, entry.line, entry.column),
+        name: entry.key.to_string(),
+    }
+}
+
 struct Template<'a> {
     evaluator: Evaluator<'a>,
     root: &'a Node,
@@ -52,9 +59,10 @@ impl<'a> Template<'a> {
         let mut policies = Vec::new();
         for entry in self.resources {
             let path: Path = vec!["Resources".into(), (&*entry.key).into()];
-            let Some(resource) = self.resource(entry, &entry.key, path) else {
+            let Some(resource) = self.resource(entry, &entry.key, path.clone()) else {
                 // `Fn::ForEach::…` creates resources that this parser does not expand.
                 deployment.has_more = true;
+                deployment.unread.push(unread(entry, &path));
                 continue;
             };
             match resource.kind {
@@ -272,7 +280,8 @@ impl<'a> Template<'a> {
             let mut path = path.clone();
             path.push((&*event.key).into());
             let id = format!("{}.{}", entry.key, event.key);
-            let Some(event) = self.resource(event, &id, path) else {
+            let Some(event) = self.resource(event, &id, path.clone()) else {
+                deployment.unread.push(unread(event, &path));
                 continue;
             };
             match event.kind {
@@ -314,6 +323,10 @@ impl<'a> Template<'a> {
             batch_size: self.number(&resource, &["BatchSize"]),
             window: self.seconds(&resource, &["MaximumBatchingWindowInSeconds"]),
             maximum_concurrency: self.number(&resource, &["ScalingConfig", "MaximumConcurrency"]),
+            is_provisioned: !matches!(
+                self.at(&resource, &["ProvisionedPollerConfig"]),
+                View::Missing
+            ),
             is_enabled: self.flag(&resource, &["Enabled"]),
             site: resource.site,
             function,

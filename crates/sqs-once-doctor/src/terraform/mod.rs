@@ -237,6 +237,9 @@ impl<'a> Reader<'a> {
             batch_size: self.number(&["batch_size"]),
             window: self.seconds(&["maximum_batching_window_in_seconds"]),
             maximum_concurrency: self.number(&["scaling_config", "maximum_concurrency"]),
+            is_provisioned: !self
+                .field(&["provisioned_poller_config"], |it| it.get(0).cloned())
+                .is_missing(),
             is_enabled: self.flag(&["enabled"]),
         })
     }
