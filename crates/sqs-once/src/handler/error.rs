@@ -90,7 +90,7 @@ impl HandlerError {
 
 /// `?` converts every error that can become a `Box<dyn Error + Send + Sync>`. For that, `HandlerError` does not implement
 /// `std::error::Error`.
-impl<E: HandlerErrorSource> From<E> for HandlerError {
+impl<E: IntoBoxError> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::retry(error)
     }
@@ -101,10 +101,10 @@ impl<E: HandlerErrorSource> From<E> for HandlerError {
     message = "`{Self}` can't become a `HandlerError`",
     label = "no `Error + Send + Sync`: write `Box<dyn Error + Send + Sync>`, or derive `thiserror::Error`"
 )]
-pub trait HandlerErrorSource: Into<BoxError> {}
+pub trait IntoBoxError: Into<BoxError> {}
 
 #[diagnostic::do_not_recommend]
-impl<E: Into<BoxError>> HandlerErrorSource for E {}
+impl<E: Into<BoxError>> IntoBoxError for E {}
 
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
