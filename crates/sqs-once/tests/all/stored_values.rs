@@ -2,7 +2,7 @@
 
 use sqs_once::BusinessKey;
 use sqs_once::key::{Fingerprint, KeyPart, Namespace};
-use sqs_once::store::Owner;
+use sqs_once::store::{Fence, Owner};
 
 fn item_id(key: &impl KeyPart) -> String {
     let namespace = Namespace::new("payments").unwrap();
@@ -101,9 +101,15 @@ fn fingerprints_stay_what_they_are() {
 }
 
 #[test]
+fn a_fence_is_shown_as_its_number() {
+    assert_eq!(Fence::from_stored(7).to_string(), "7");
+}
+
+#[test]
 fn an_owner_has_32_hexadecimal_digits_and_nothing_else() {
     let owner = Owner::from_bits(0xab);
     assert_eq!(Owner::from_stored(&owner.to_string()), Ok(owner));
+    assert_eq!(format!("{owner:?}"), format!("Owner({owner})"));
     let digits = "0".repeat(31);
     for refused in [
         String::new(),

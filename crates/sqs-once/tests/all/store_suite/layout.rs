@@ -2,14 +2,15 @@
 
 use crate::support::process::this_program;
 use serde_json::json;
-use sqs_once::DynamoDbStore;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::ItemId;
 use sqs_once::store::{LayoutError, Store, StoreErrorKind, TableLayout};
+use sqs_once::{DynamoDbStore, MemoryStore};
 use sqs_once_local::{KeyAttribute, TableDescription};
+use std::time::Duration;
 
 use crate::store_suite::support::{
-    NAMES, OnDynamoDb, is_written, new_claims, other_table, store_at,
+    NAMES, OnDynamoDb, TABLE, client, is_written, new_claims, other_table, store_at,
 };
 use crate::support::dynamodb::local;
 
@@ -67,6 +68,20 @@ fn a_name_that_two_attributes_have_is_refused_whichever_they_are() {
             assert!(is_said, "{first}, {second}");
         }
     }
+}
+
+#[test]
+fn stores_of_one_table_have_one_identity_and_of_another_table_or_layout_another() {
+    let store = || store_at("http://127.0.0.1:9");
+    let client = client("http://127.0.0.1:9", Duration::from_secs(1));
+    let another_table = DynamoDbStore::new(client, "another");
+    let another_layout = store().layout(TableLayout::default().partition_key("pk"));
+    let identity = store().identity();
+    assert!(identity.as_deref().is_some_and(|it| it.contains(TABLE)));
+    assert_eq!(identity, store().identity());
+    assert_ne!(identity, another_table.identity());
+    assert_ne!(identity, another_layout.unwrap().identity());
+    assert_eq!(MemoryStore::new().identity(), None);
 }
 
 #[test]
