@@ -220,7 +220,8 @@ impl StoryState {
             key: short(&record.key),
             ..record.clone()
         };
-        let outcome = Arc::from(record.outcome.as_str());
+        let outcome: Arc<str> = Arc::from(record.outcome.as_str());
+        let (is_effect, is_duplicate) = (&*outcome == "processed", &*outcome == "duplicate");
         let reason = record.reason.as_deref().map(Arc::from);
         let key = record.key.as_deref().map(Arc::from);
         let line = What::Record { record };
@@ -231,6 +232,8 @@ impl StoryState {
                 message.outcome = Some(outcome);
                 message.reason = reason;
             }
+            message.effects += u32::from(is_effect);
+            message.duplicates += u32::from(is_duplicate);
             message.reported = true;
             message.key = key.or(message.key.take());
         });

@@ -232,6 +232,32 @@ fn messages_of_one_id_are_told_apart() {
     assert_eq!(receives, [2, 0]);
 }
 
+#[test]
+fn an_effect_stays_counted_when_a_later_delivery_is_stopped_as_a_duplicate() {
+    let mut teller = Teller::new(limits(1, 100, 1 << 20));
+    teller.sent("m-1");
+    for (count, outcome) in [(1, "processed"), (2, "duplicate"), (3, "in_progress")] {
+        teller.received("m-1", count);
+        teller.invoked(1, &format!("request-{count}"), &["m-1"]);
+        teller.record(1, "m-1", outcome);
+    }
+    teller.deleted("m-1");
+    teller.invoked(2, "request-copy", &["m-1"]);
+    teller.record(2, "m-1", "duplicate");
+    let told = teller.detail("m-1");
+    assert_eq!(
+        (&told["effects"], &told["duplicates"]),
+        (&json!(1), &json!(2))
+    );
+
+    // A forgotten message counts once among those with an effect, and once among those with a duplicate.
+    teller.sent("m-2");
+    let forgotten = &teller.whole()["overview"]["forgotten"];
+    for count in ["effects", "duplicates", "done"] {
+        assert_eq!(forgotten[count], 1, "{count}");
+    }
+}
+
 /// One of the events of a message after it was sent.
 fn tell_any(teller: &mut Teller, request: usize, event: usize, id: &str, environment: u32) {
     let (queue, message_id) = (QUEUE.to_owned(), id.to_owned());
