@@ -193,10 +193,7 @@ def screenshots():
                 page.wait(f"document.querySelector('#count-done').textContent === '{done}'")
                 open_chip(page, message)
                 page.click("#duplicate")
-            # An open timeline does not learn of other messages of its key.
             page.wait(f"document.querySelector('#count-done').textContent === '{done + 1}'")
-            page.click("#close")
-            open_chip(page, message)
             page.click("#facts button.key")
             page.wait("document.querySelector('#timeline').innerText.includes('no effect again')")
             page.value("document.querySelector('#list-done').scrollTop = 0")
