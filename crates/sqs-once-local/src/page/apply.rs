@@ -237,6 +237,19 @@ impl StoryState {
             message.reported = true;
             message.key = key.or(message.key.take());
         });
+        self.tell_letter(number);
+    }
+
+    /// Passes the reason on to the dead letter that the function has sent, because it logs the outcome after that.
+    fn tell_letter(&mut self, number: u64) {
+        let message = self.kept.messages.get(&number).filter(|one| one.moved);
+        let Some(message) = message.filter(|one| one.reason.is_some()) else {
+            return;
+        };
+        let reason = message.reason.clone();
+        if let Some(letter) = message.details.to.as_ref().map(|link| link.number) {
+            self.kept.change(letter, |letter| letter.reason = reason);
+        }
     }
 
     fn logged(&mut self, at: u64, environment: u32, line: &str) {
