@@ -29,6 +29,8 @@ COMMAND = r"""cargo sqs-once dev --send events/orders.json --duplicate 50% --kil
 # Without cargo's messages about the build.
 ENV = {"CARGO_TERM_QUIET": "true", "TERM": "xterm-256color"}
 SECONDS = 10
+# How often to record, at most, until a run has all reports.
+TRIES = 10
 
 # A reason starts in this column, so the terminal wraps a long line before its reason.
 COLUMNS = 87
@@ -116,11 +118,14 @@ def wrapped(line):
 
 def recording():
     """Draws the run as an animated SVG. Without animation, it shows the end."""
-    text = ""
     # A process that is killed after it has recorded an effect does not report it. The recording shows all five reports.
-    while "5 processed, " not in text:
+    for _ in range(TRIES):
         lines = terminal()
         text = "\n".join(line for _, line in lines)
+        if "5 processed, " in text:
+            break
+    else:
+        raise AssertionError(f"none of {TRIES} recordings has the reports of all five effects; the last:\n{text}")
     assert "left in OrdersQueue: 0, in OrdersDeadLetterQueue: 0" in text, text
     assert str(ROOT) not in text and str(Path.home()) not in text, text
     rows = [escape(line, quote=False) for line in f"$ {COMMAND}".splitlines()]
@@ -188,10 +193,7 @@ def screenshots():
                 page.wait(f"document.querySelector('#count-done').textContent === '{done}'")
                 open_chip(page, message)
                 page.click("#duplicate")
-            # An open timeline does not learn of other messages of its key.
             page.wait(f"document.querySelector('#count-done').textContent === '{done + 1}'")
-            page.click("#close")
-            open_chip(page, message)
             page.click("#facts button.key")
             page.wait("document.querySelector('#timeline').innerText.includes('no effect again')")
             page.value("document.querySelector('#list-done').scrollTop = 0")

@@ -10,6 +10,7 @@
     reason = "an example that is driven through its input and output"
 )]
 
+use serde_json::Value;
 use sqs_once_local::{
     Answer, FaultControls, Limits, LocalEvent, LocalSqs, NewMessage, Page, PageControls,
     QueueSettings, Queues, Received, RecordLine, Redrive, Story,
@@ -22,7 +23,8 @@ use std::time::{Duration, SystemTime};
 
 const QUEUE: &str = "orders";
 const DEAD_LETTERS: &str = "orders-dlq";
-const HELP: &str = "send ID BODY | many COUNT | take | log LINE | answer ID=OUTCOME... | crash | back | report FILE";
+const HELP: &str = "send ID BODY | letter ID BODY | many COUNT | take | log LINE | answer ID=OUTCOME... | \
+    lose ID=OUTCOME... | crash | back | report FILE";
 
 struct Run {
     sqs: Arc<LocalSqs>,
@@ -93,11 +95,16 @@ impl Run {
         match command {
             "send" => {
                 let (id, body) = rest.split_once(' ').ok_or("send what?")?;
-                self.send(NewMessage::new(id, body))
+                self.send(QUEUE, NewMessage::new(id, body))
+            }
+            // A dead letter that the function sends.
+            "letter" => {
+                let (id, body) = rest.split_once(' ').ok_or("send what?")?;
+                self.send(DEAD_LETTERS, NewMessage::new(id, body))
             }
             "many" => (1..=rest.parse()?).try_for_each(|number: u32| {
-                let body = format!(r#"{{"order_id": "o-{number}"}}"#);
-                self.send(NewMessage::new(format!("many-{number}"), body))
+                let body = format!(r#"{{"order_id": "many-{number}"}}"#);
+                self.send(QUEUE, NewMessage::new(format!("many-{number}"), body))
             }),
             "take" => self.take(),
             "log" => {
@@ -105,6 +112,13 @@ impl Run {
                 Ok(())
             }
             "answer" => self.answer(rest),
+            "lose" => {
+                self.record(rest);
+                let reason = "answer lost by --drop-response".to_owned();
+                self.answered(Answer::Failed { reason });
+                self.returned.append(&mut self.batch);
+                Ok(())
+            }
             "crash" => {
                 self.runs = false;
                 let reason = "killed by signal 9".to_owned();
@@ -128,8 +142,8 @@ impl Run {
         }
     }
 
-    fn send(&self, message: NewMessage) -> Result<(), Box<dyn Error>> {
-        self.sqs.queues().send(QUEUE, message, SystemTime::now())?;
+    fn send(&self, queue: &str, message: NewMessage) -> Result<(), Box<dyn Error>> {
+        self.sqs.queues().send(queue, message, SystemTime::now())?;
         Ok(())
     }
 
@@ -169,28 +183,11 @@ impl Run {
         self.tell(&LocalEvent::Logged { environment, line });
     }
 
-    /// Answers with `ID=OUTCOME` of messages. Messages that are not named are processed.
+    /// Answers after it has reported `ID=OUTCOME` of messages. Messages that are not named are processed.
     fn answer(&mut self, said: &str) -> Result<(), Box<dyn Error>> {
-        let mut failures = Vec::new();
+        let failures = self.record(said);
         for received in std::mem::take(&mut self.batch) {
-            let id = received.message.id.clone();
-            let mut named = said.split(' ').filter_map(|one| one.split_once('='));
-            let named = named.find(|(name, _)| *name == id);
-            let outcome = named.map_or("processed", |one| one.1);
-            let failed = !matches!(outcome, "processed" | "duplicate");
-            self.tell(&LocalEvent::Record {
-                environment: self.environment,
-                record: RecordLine {
-                    message_id: id.clone(),
-                    outcome: outcome.to_owned(),
-                    duration_ms: Some(12.5),
-                    reason: failed.then(|| "the card was <b>declined</b>".to_owned()),
-                    key: Some("orders#5d41402a".to_owned()),
-                    receive_count: Some(received.receive_count.into()),
-                },
-            });
-            if failed {
-                failures.push(id);
+            if failures.contains(&received.message.id) {
                 self.returned.push(received);
             } else {
                 let mut queues = self.sqs.queues();
@@ -199,6 +196,35 @@ impl Run {
         }
         self.answered(Answer::Read { failures });
         Ok(())
+    }
+
+    /// Reports the outcome of each message, and returns the messages that failed.
+    fn record(&self, said: &str) -> Vec<String> {
+        let mut failures = Vec::new();
+        for received in &self.batch {
+            let id = received.message.id.clone();
+            let mut named = said.split(' ').filter_map(|one| one.split_once('='));
+            let named = named.find(|(name, _)| *name == id);
+            let outcome = named.map_or("processed", |one| one.1);
+            let failed = !matches!(outcome, "processed" | "duplicate");
+            let body: Value = serde_json::from_str(&received.message.body).unwrap_or_default();
+            let key = body["order_id"].as_str().unwrap_or(&id);
+            self.tell(&LocalEvent::Record {
+                environment: self.environment,
+                record: RecordLine {
+                    message_id: id.clone(),
+                    outcome: outcome.to_owned(),
+                    duration_ms: Some(12.5),
+                    reason: failed.then(|| "the card was <b>declined</b>".to_owned()),
+                    key: Some(format!("orders#{key}")),
+                    receive_count: Some(received.receive_count.into()),
+                },
+            });
+            if failed {
+                failures.push(id);
+            }
+        }
+        failures
     }
 
     fn answered(&self, answer: Answer) {

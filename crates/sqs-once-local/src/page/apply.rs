@@ -220,7 +220,8 @@ impl StoryState {
             key: short(&record.key),
             ..record.clone()
         };
-        let outcome = Arc::from(record.outcome.as_str());
+        let outcome: Arc<str> = Arc::from(record.outcome.as_str());
+        let (is_effect, is_duplicate) = (&*outcome == "processed", &*outcome == "duplicate");
         let reason = record.reason.as_deref().map(Arc::from);
         let key = record.key.as_deref().map(Arc::from);
         let line = What::Record { record };
@@ -231,9 +232,24 @@ impl StoryState {
                 message.outcome = Some(outcome);
                 message.reason = reason;
             }
+            message.effects += u32::from(is_effect);
+            message.duplicates += u32::from(is_duplicate);
             message.reported = true;
             message.key = key.or(message.key.take());
         });
+        self.tell_letter(number);
+    }
+
+    /// Passes the reason on to the dead letter that the function has sent, because it logs the outcome after that.
+    fn tell_letter(&mut self, number: u64) {
+        let message = self.kept.messages.get(&number).filter(|one| one.moved);
+        let Some(message) = message.filter(|one| one.reason.is_some()) else {
+            return;
+        };
+        let reason = message.reason.clone();
+        if let Some(letter) = message.details.to.as_ref().map(|link| link.number) {
+            self.kept.change(letter, |letter| letter.reason = reason);
+        }
     }
 
     fn logged(&mut self, at: u64, environment: u32, line: &str) {

@@ -14,14 +14,13 @@ const MESSAGE: usize = 512;
 /// How many events and log lines to keep that belong to no invocation.
 const FUNCTION_LINES: usize = 200;
 
-/// How many messages the story has forgotten, by their final state.
+/// How many messages the story has forgotten.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Forgotten {
-    /// Deleted after its effect happened.
-    pub(super) processed: u64,
-    /// Deleted as a duplicate.
-    pub(super) duplicate: u64,
-    /// Deleted for another reason.
+    /// Of all of these, those whose effect happened.
+    pub(super) effects: u64,
+    /// Of all of these, those of which a delivery was stopped as a duplicate.
+    pub(super) duplicates: u64,
     pub(super) done: u64,
     pub(super) redriven: u64,
     pub(super) purged: u64,
@@ -233,10 +232,9 @@ impl Kept {
         for invocation in &message.invocations {
             self.release(*invocation);
         }
-        let outcome = message.outcome.as_deref();
+        self.forgotten.effects += u64::from(message.effects > 0);
+        self.forgotten.duplicates += u64::from(message.duplicates > 0);
         let count = match message.state {
-            State::Done if outcome == Some("processed") => &mut self.forgotten.processed,
-            State::Done if outcome == Some("duplicate") => &mut self.forgotten.duplicate,
             // Its dead letter counts.
             State::Done if message.moved => &mut self.forgotten.redriven,
             State::Done => &mut self.forgotten.done,

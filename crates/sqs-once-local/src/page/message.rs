@@ -169,6 +169,10 @@ pub(super) struct Message {
     pub(super) at: u64,
     pub(super) receives: u32,
     pub(super) outcome: Option<Arc<str>>,
+    /// How many of its deliveries reported that the effect happened.
+    pub(super) effects: u32,
+    /// How many of its deliveries were stopped, because the effect had happened before.
+    pub(super) duplicates: u32,
     pub(super) key: Option<Arc<str>>,
     pub(super) group_id: Option<Arc<str>>,
     /// The id in its body.

@@ -65,8 +65,10 @@ impl Teller {
     }
 
     fn record(&mut self, environment: u32, id: &str, outcome: &str) {
+        let reason = (outcome == "terminal").then_some("the card was declined");
         let line = json!({
             "message_id": id, "outcome": outcome, "duration_ms": 3.0, "key": "orders#abc",
+            "reason": reason,
         });
         let record: RecordLine = serde_json::from_value(line).unwrap();
         self.tell(&LocalEvent::Record {
@@ -232,6 +234,32 @@ fn messages_of_one_id_are_told_apart() {
     assert_eq!(receives, [2, 0]);
 }
 
+#[test]
+fn an_effect_stays_counted_when_a_later_delivery_is_stopped_as_a_duplicate() {
+    let mut teller = Teller::new(limits(1, 100, 1 << 20));
+    teller.sent("m-1");
+    for (count, outcome) in [(1, "processed"), (2, "duplicate"), (3, "in_progress")] {
+        teller.received("m-1", count);
+        teller.invoked(1, &format!("request-{count}"), &["m-1"]);
+        teller.record(1, "m-1", outcome);
+    }
+    teller.deleted("m-1");
+    teller.invoked(2, "request-copy", &["m-1"]);
+    teller.record(2, "m-1", "duplicate");
+    let told = teller.detail("m-1");
+    assert_eq!(
+        (&told["effects"], &told["duplicates"]),
+        (&json!(1), &json!(2))
+    );
+
+    // A forgotten message counts once among those with an effect, and once among those with a duplicate.
+    teller.sent("m-2");
+    let forgotten = &teller.whole()["overview"]["forgotten"];
+    for count in ["effects", "duplicates", "done"] {
+        assert_eq!(forgotten[count], 1, "{count}");
+    }
+}
+
 /// One of the events of a message after it was sent.
 fn tell_any(teller: &mut Teller, request: usize, event: usize, id: &str, environment: u32) {
     let (queue, message_id) = (QUEUE.to_owned(), id.to_owned());
@@ -363,18 +391,22 @@ fn a_record_line_that_is_read_late_still_finds_its_message() {
 }
 
 #[test]
-fn a_dead_letter_that_the_function_sent_is_linked_to_its_message() {
+fn a_dead_letter_that_the_function_sent_is_linked_to_its_message_and_has_its_reason() {
     let mut teller = Teller::new(Limits::default());
     teller.sent_and_received(&["m-1"]);
     let of = json!({"DataType": "String", "StringValue": "m-1"});
     let attributes = Map::from_iter([("sqs-once-message-id".to_owned(), of)]);
     teller.sent_to(DEAD, "letter", "{}", attributes);
+    assert_eq!(teller.detail("letter")["reason"], Value::Null);
+    // The function logs the outcome after it has sent the dead letter.
+    teller.record(1, "m-1", "terminal");
     teller.deleted("m-1");
     let (original, letter) = (teller.detail("m-1"), teller.detail("letter"));
     assert_eq!(letter["state"], "dead_lettered");
     assert_eq!(letter["from"]["number"], original["number"]);
+    assert_eq!(letter["reason"], "the card was declined");
     assert_eq!(original["to"]["message_id"], "letter");
-    let kinds = ["sent", "received", "dead_letter_sent", "deleted"];
+    let kinds = ["sent", "received", "dead_letter_sent", "record", "deleted"];
     assert_eq!(timeline(&original), kinds);
 }
 

@@ -13,6 +13,9 @@ use crate::record::Message;
 
 use super::engine::Engine;
 
+/// SQS's longest visibility timeout. A first receipt longer ago, as in an old sample event, is not of this delivery.
+const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
+
 /// Watches the visibility timeout of a batch's messages until the caller drops the future. Lambda deletes no message
 /// before the batch is answered, so the message that was received first decides.
 pub(super) async fn watch(
@@ -26,7 +29,8 @@ pub(super) async fn watch(
         // SQS does not report when it redelivered a message.
         let received = message.first_received_at();
         let received = received.filter(|_| message.receive_count() == Some(1));
-        received.map_or(Duration::ZERO, |received| now.since(received))
+        let held = received.map(|received| now.since(received));
+        held.filter(|held| *held <= LONGEST).unwrap_or_default()
     };
     let oldest = messages.iter().max_by_key(|message| held(message));
     if let Some(oldest) = oldest {

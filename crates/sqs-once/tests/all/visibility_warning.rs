@@ -78,6 +78,17 @@ async fn the_time_counts_from_a_messages_first_receipt_but_not_from_an_earlier_d
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_receipt_before_the_longest_visibility_timeout_does_not_count() {
+    for (hours, warns) in [(12, true), (13, false)] {
+        let bench = with_timeout(60 * SECOND);
+        bench
+            .run([delivered(&bench, "1", hours * 3600 * SECOND, 1)])
+            .await;
+        assert_eq!(!warnings(&bench).is_empty(), warns, "{hours} hours");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_visibility_timeout_without_an_end_is_never_near_it() {
     let bench = with_timeout(Duration::MAX);
     assert_eq!(bench.run(["80"]).await, [""; 0]);

@@ -15,9 +15,9 @@ class Board {
     this.chips = new Map();
     this.limits = Object.fromEntries(COLUMNS.map((column) => [column, CHIPS]));
     this.filter = "";
-    /** The fate whose messages are shown, or an empty text for all. */
-    this.fate = "";
-    this.fates = {};
+    /** The number of the headline whose messages are shown. */
+    this.shows = "sent";
+    this.numbers = {};
     this.chosen = null;
     this.now = now;
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -29,9 +29,15 @@ class Board {
     $("story").addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (!button) return;
-      this.fate = button.dataset.fate === this.fate ? "" : button.dataset.fate;
+      this.shows = button.dataset.number === this.shows ? "sent" : button.dataset.number;
       this.draw();
     });
+    for (const [name, [, , counts]] of Object.entries(NUMBERS)) {
+      const button = element("button", "", element("b", ""), element("span", ""));
+      Object.assign(button, { type: "button", title: counts });
+      button.dataset.number = name;
+      $("story").append(button);
+    }
     for (const column of COLUMNS) {
       const tab = element("button", "", $(`name-${column}`).textContent, " ", element("span", "count"));
       tab.type = "button";
@@ -59,36 +65,32 @@ class Board {
     this.forgotten = overview.forgotten;
   }
 
-  matches(message, fate) {
-    if (this.fate && fate !== this.fate) return false;
-    return message.words.includes(this.filter);
+  matches(message, numbers) {
+    // Redriven messages do not count as sent, and are shown in their old place. One that the function moved is not.
+    const isShown = this.shows === "sent" ? !(message.moved && goesOn(message)) : numbers.includes(this.shows);
+    return isShown && message.words.includes(this.filter);
   }
 
   /** The messages of each column. Columns of waiting messages start with the next one, the others with the latest. */
   sorted() {
     const now = this.now();
-    const columns = Object.fromEntries(COLUMNS.map((column) => [column, { all: 0, matching: 0, shown: [] }]));
-    this.fates = Object.fromEntries(Object.keys(FATES).map((fate) => [fate, 0]));
+    const columns = Object.fromEntries(COLUMNS.map((column) => [column, { matching: 0, shown: [] }]));
+    this.numbers = Object.fromEntries(Object.keys(NUMBERS).map((name) => [name, 0]));
+    const keys = new Set();
     for (const message of this.messages.values()) {
-      const column = columns[columnOf(message, now)];
-      const fate = fateOf(message, now);
-      // A redriven message is shown in its old place and counted in its new one. One that the function moved to the
-      // dead-letter queue is shown there only.
-      const counts = Number(fate !== null);
-      column.all += counts;
-      if (fate !== null) this.fates[fate] += 1;
-      else if (message.moved) continue;
-      if (!this.matches(message, fate)) continue;
-      column.shown.push(message);
-      column.matching += counts;
+      message.repeats = message.effects > 1 || (message.effects > 0 && keys.has(message.key));
+      if (message.effects > 0 && message.key !== null) keys.add(message.key);
+      const column = columnOf(message, now);
+      const numbers = numbersOf(message, column);
+      for (const name of numbers) this.numbers[name] += 1;
+      if (!this.matches(message, numbers)) continue;
+      columns[column].shown.push(message);
+      columns[column].matching += Number(numbers.includes(this.shows));
     }
-    const { processed = 0, duplicate = 0, done = 0, purged = 0, expired = 0, unfinished = 0 } = this.forgotten;
-    this.fates.effects += processed;
-    this.fates.duplicates += duplicate;
-    this.fates.other += done + purged + expired;
-    this.fates.waiting += unfinished;
-    columns.done.all += processed + duplicate + done + purged + expired;
-    columns.queue.all += unfinished;
+    const { effects = 0, duplicates = 0, done = 0, purged = 0, expired = 0, unfinished = 0 } = this.forgotten;
+    const finished = done + purged + expired;
+    const forgotten = { sent: finished + unfinished, effects, duplicates, queue: unfinished, done: finished };
+    for (const [name, count] of Object.entries(forgotten)) this.numbers[name] += count;
     const isPast = (message) => Number(message.state === "redriven");
     const latest = (a, b) => isPast(a) - isPast(b) || b.changed - a.changed;
     columns.queue.shown.sort((a, b) => a.number - b.number);
@@ -114,21 +116,16 @@ class Board {
     letters.splice(0, letters.length, ...sorted.flatMap(([, all]) => all));
   }
 
-  /** The story in numbers, each of which is a filter. */
+  /** Shows the numbers of the headline, each of which is a filter. */
   count() {
-    const sent = Object.values(this.fates).reduce((sum, count) => sum + count, 0);
-    const some = Object.entries(FATES).filter(([fate]) => fate !== "other" || this.fates.other > 0 || this.fate === fate);
-    const counts = [["", "sent", sent], ...some.map(([fate, words]) => [fate, words, this.fates[fate]])];
-    const buttons = $("story").children;
-    counts.forEach(([fate, words, count], at) => {
-      const button = buttons[at] ?? $("story").appendChild(element("button", "", element("b", ""), element("span", "")));
-      button.type = "button";
-      button.dataset.fate = fate;
-      button.setAttribute("aria-pressed", String(fate === this.fate));
+    for (const [name, [one, many]] of Object.entries(NUMBERS)) {
+      const count = this.numbers[name];
+      const button = $("story").querySelector(`[data-number=${name}]`);
+      button.hidden = name === "repeats" && count === 0 && this.shows !== name;
+      button.setAttribute("aria-pressed", String(name === this.shows));
       button.firstElementChild.textContent = number(count);
-      button.lastElementChild.textContent = ` ${words}`;
-    });
-    while (buttons.length > counts.length) buttons[buttons.length - 1].remove();
+      button.lastElementChild.textContent = ` ${count === 1 ? one : many}`;
+    }
   }
 
   draw() {
@@ -138,7 +135,8 @@ class Board {
     const kept = new Map();
     const moved = [];
     for (const column of COLUMNS) {
-      const { all, matching, shown } = columns[column];
+      const { matching, shown } = columns[column];
+      const all = this.numbers[column];
       const list = $(`list-${column}`);
       const limit = this.limits[column];
       let next = list.firstElementChild;
@@ -150,7 +148,7 @@ class Board {
         else list.insertBefore(item, next);
         this.label(item, message, column);
       }
-      const some = this.filter || this.fate;
+      const some = this.filter || this.shows !== "sent";
       const count = some ? `${number(matching)} of ${number(all)}` : number(all);
       $(`count-${column}`).value = count;
       const tab = $("tabs").children[COLUMNS.indexOf(column)];

@@ -9,7 +9,7 @@ let stopped = null;
 const now = () => stopped ?? Date.now() + ahead;
 
 const board = new Board(open, now);
-const timeline = new Timeline(open, openKey, now);
+const timeline = new Timeline(open, openKey, (key) => ofKey(key).length, now);
 const faults = new Faults(setFaults);
 let drawing = false;
 let refreshing = false;
@@ -37,8 +37,8 @@ function take(overview) {
   document.title = `${overview.queue} · sqs-once`;
   $("environments").textContent = `${plural(overview.environments, "environment runs", "environments run")}`;
   if (overview.function) entriesInto($("function-lines"), overview.function, open);
-  const { unfinished, ...ends } = overview.forgotten;
-  const finished = Object.values(ends).reduce((sum, count) => sum + count, 0);
+  const { done, redriven, purged, expired, unfinished } = overview.forgotten;
+  const finished = done + redriven + purged + expired;
   const words = [];
   if (finished > 0) words.push(`The oldest ${plural(finished, "finished message is", "finished messages are")} not kept.`);
   if (unfinished > 0) words.push(`${plural(unfinished, "message of the queue is", "messages of the queue are")} not kept.`);
@@ -55,8 +55,9 @@ function isNews(overview) {
   const message = board.messages.get(timeline.number);
   // Its invocation may have logged lines that do not name it, and log lines can arrive late.
   if (message && (message.state === "in_flight" || now() - message.at < LATE)) return true;
-  // Another message with the same id also changes it.
-  return overview.messages.some((message) => message.id === timeline.id);
+  // Another message with the same id or key also changes it.
+  const key = message?.key ?? null;
+  return overview.messages.some((other) => other.id === timeline.id || (key !== null && other.key === key));
 }
 
 /** Refreshes the open message, one request at a time. Repeats the request if the message changed meanwhile. */
@@ -69,7 +70,7 @@ async function refresh() {
     const { number, key } = timeline;
     try {
       if (key !== null) {
-        const details = await ofKey(key);
+        const details = await detailsOf(key);
         if (timeline.key === key) timeline.showKey(key, details);
       } else {
         const detail = await source.detail(number);
@@ -90,6 +91,8 @@ async function open(number) {
     timeline.show(detail);
     board.chosen = number;
     draw();
+    // What changed while it was loading.
+    if (source.live) refresh();
     $("panel-title").focus({ preventScroll: true });
   } catch (error) {
     say(error.message);
@@ -99,17 +102,18 @@ async function open(number) {
 /** The most messages on the timeline of a key. */
 const OF_KEY = 50;
 
+const ofKey = (key) => [...board.messages.values()].filter((message) => message.key === key);
+
 /** The latest messages with this key. */
-async function ofKey(key) {
-  const all = [...board.messages.values()].filter((message) => message.key === key);
-  const details = await Promise.all(all.slice(-OF_KEY).map((message) => source.detail(message.number)));
+async function detailsOf(key) {
+  const details = await Promise.all(ofKey(key).slice(-OF_KEY).map((message) => source.detail(message.number)));
   return details.filter(Boolean);
 }
 
 /** Shows every message of a key on one timeline. */
 async function openKey(key) {
   try {
-    const details = await ofKey(key);
+    const details = await detailsOf(key);
     board.chosen = null;
     timeline.showKey(key, details);
     draw();

@@ -5,12 +5,13 @@ const ENTRIES = 1000;
 
 class Timeline {
   /**
-   * Calls `open(number)` if the user chooses another message, and `openKey(key)` for a key. `now()` returns the story's
-   * time.
+   * Calls `open(number)` if the user chooses another message, and `openKey(key)` for a key. `countOf(key)` returns how
+   * many messages have a key, and `now()` the story's time.
    */
-  constructor(open, openKey, now) {
+  constructor(open, openKey, countOf, now) {
     this.open = open;
     this.openKey = openKey;
+    this.countOf = countOf;
     this.now = now;
     this.number = null;
     this.key = null;
@@ -40,7 +41,7 @@ class Timeline {
       return detail.entries.map((entry) => ({ ...entry, of }));
     });
     entries.sort((a, b) => a.at - b.at);
-    const effects = entries.filter((entry) => entry.what === "record" && entry.record.outcome === "processed").length;
+    const effects = details.reduce((sum, detail) => sum + detail.effects, 0);
     const happened = element("span", effects > 1 ? "bad" : "", plural(effects, "time", "times"));
     const facts = [["Effect happened", happened], ["Messages", number(details.length)]];
     for (const detail of details) {
@@ -79,7 +80,11 @@ class Timeline {
   facts(detail) {
     const facts = [["Where", `${detail.queue}: ${stateOf(detail, this.now())}`]];
     if (detail.outcome) facts.push(["Last outcome", outcomeOf(detail.outcome)[0]]);
-    if (detail.key) facts.push(["Business key", keyLink(detail.key, this.openKey)]);
+    const ofKey = detail.key ? this.countOf(detail.key) : 0;
+    if (detail.key) {
+      const of = ofKey > 1 ? `, of ${number(ofKey)} messages` : "";
+      facts.push(["Business key", element("span", "", keyLink(detail.key, this.openKey), of)]);
+    }
     if (detail.reason) facts.push(["Last reason", detail.reason]);
     facts.push(["Received", plural(detail.receives, "time", "times")]);
     if (detail.group_id) facts.push(["Message group", detail.group_id]);
@@ -89,7 +94,7 @@ class Timeline {
     if (detail.from) facts.push(["Was before", link(detail.from, this.open)]);
     if (detail.to) facts.push(["Goes on as", link(detail.to, this.open)]);
     for (const copy of detail.copies) facts.push(["Same id", link(copy, this.open, `message ${copy.number}`)]);
-    const key = JSON.stringify([facts, detail.key, detail.from, detail.to, detail.copies]);
+    const key = JSON.stringify([facts, detail.key, ofKey, detail.from, detail.to, detail.copies]);
     if ($("facts").key === key) return;
     $("facts").key = key;
     factsInto($("facts"), facts);

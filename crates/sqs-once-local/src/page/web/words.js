@@ -50,25 +50,31 @@ function columnOf(message, now) {
   return message.state === "in_flight" && message.visible_at > now ? "flight" : "queue";
 }
 
-/** What can become of a message. Each message is one of these, so that their numbers add up to those sent. */
-const FATES = {
-  effects: "effects",
-  duplicates: "duplicates stopped",
-  flight: "in flight",
-  waiting: "waiting",
-  dead: "dead letters",
-  other: "ended otherwise",
+/**
+ * The numbers of the headline: one, many, and the messages that each counts. The last four are the columns, and add up
+ * to the messages sent.
+ */
+const NUMBERS = {
+  sent: ["sent", "sent", "all messages"],
+  effects: ["effect", "effects", "messages whose effect happened"],
+  duplicates: ["duplicate stopped", "duplicates stopped", "messages that came again after the effect, without another effect"],
+  repeats: ["effect repeated", "effects repeated", "messages whose effect happened again, or had happened for their key"],
+  queue: ["waiting", "waiting", "messages in the queue that can be received now or later"],
+  flight: ["in flight", "in flight", "messages that were received and are invisible"],
+  done: ["done", "done", "messages that have left the queue"],
+  dead: ["dead letter", "dead letters", "messages in the dead-letter queue"],
 };
 
-/** What became of a message. `null` if another message counts instead: what it was redriven or moved as. */
-function fateOf(message, now) {
-  if (message.state === "redriven" || (message.moved && message.state === "done")) return null;
-  const column = columnOf(message, now);
-  if (column === "flight") return "flight";
-  if (column === "queue") return "waiting";
-  if (column === "dead") return "dead";
-  if (message.state !== "done" || message.dead) return "other";
-  return { processed: "effects", duplicate: "duplicates" }[message.outcome] ?? "other";
+/** Whether another message counts instead: what it was redriven or moved as. */
+const goesOn = (message) => message.state === "redriven" || (message.moved && message.state === "done");
+
+/** The numbers in which a message counts. */
+function numbersOf(message, column) {
+  const numbers = goesOn(message) ? [] : ["sent", column];
+  if (message.effects > 0) numbers.push("effects");
+  if (message.duplicates > 0) numbers.push("duplicates");
+  if (message.repeats) numbers.push("repeats");
+  return numbers;
 }
 
 /** What a message's card leads with: the id in its body, its key, or its own id. */
@@ -86,6 +92,10 @@ function tagOf(message, column, now) {
   if (message.state === "expired") return ["expired", "bad"];
   if (message.state === "done") {
     if (message.dead) return ["dropped", "calm"];
+    if (message.effects > 0) {
+      const stopped = message.duplicates > 0 ? ", duplicate stopped" : "";
+      return message.repeats ? [`effect repeated${stopped}`, "bad"] : [`processed${stopped}`, "good"];
+    }
     return message.outcome ? outcomeOf(message.outcome) : ["deleted", "calm"];
   }
   if (message.moved) return ["dead-lettered", "bad"];
