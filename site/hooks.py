@@ -11,8 +11,12 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 # A link out of `docs`, inline or by reference.
 OUTSIDE = re.compile(r"(\]\(|^\[[^\]]+\]: )\.\./([^)\s]+)", re.MULTILINE)
+# The files of a function in the cookbook.
+FUNCTION = ["main.rs", "src/main.rs", "store.rs", "tests.rs", "src/tests.rs", "template.yaml", "event.json", "event.txt"]
 # A name in the cookbook, which may be the folder of a function.
 NAME = re.compile(r"`(?:examples/)?([a-z0-9-]+)`")
+# A block of Rust.
+RUST = re.compile(r"^```rust.*?^```$", re.MULTILINE | re.DOTALL)
 # A definition of docs/README.md: a label and its page.
 PAGE = re.compile(r"^\[([^\]]+)\]: (\S+\.md)$", re.MULTILINE)
 # A link of docs/README.md by its label.
@@ -33,9 +37,11 @@ def with_functions(markdown):
     """Links the names of functions. The page itself names them without a link, since rustdoc has no such files."""
 
     def link(name):
-        for path in (f"cookbook/{name[1]}/main.rs", f"{name[1]}/src/main.rs"):
-            if (ROOT / "examples" / path).exists():
-                return f"[{name[0]}](../examples/{path})"
+        for folder in (f"cookbook/{name[1]}", name[1]):
+            files = [path for path in FUNCTION if (ROOT / "examples" / folder / path).exists()]
+            if files:
+                links = [f"[{path}](../examples/{folder}/{path})" for path in files]
+                return f"{name[0]} ({', '.join(links)})"
         return name[0]
 
     return NAME.sub(link, markdown) if markdown.startswith("# Cookbook") else markdown
@@ -51,8 +57,24 @@ def on_files(files, config):
     return files
 
 
-def on_page_markdown(markdown, **_):
+def with_introduction(guides):
+    """Puts what the README says about the library before the list of the guides."""
+    introduction, *sections = (ROOT / "README.md").read_text().split("\n## ")
+    sections = {section.partition("\n")[0]: section.partition("\n")[2] for section in sections}
+    chosen = [f"## {title}\n{sections[title]}" for title in ("What it promises", "How it compares")]
+    text = "\n".join([re.sub(r"^!\[.*\n", "", introduction, flags=re.MULTILINE), *chosen])
+    return f"{text.replace('](docs/', '](')}\n{guides.replace('# Guides', '## Guides')}"
+
+
+def on_page_markdown(markdown, page, **_):
+    if page.file.src_uri == "README.md":
+        markdown = with_introduction(markdown)
     markdown = OUTSIDE.sub(r"\1files/\2.txt", with_functions(markdown))
+    # Python-Markdown reads code before links, so it finds no label that is code.
+    for label, target in re.findall(r"^\[(`[^`]+`)\]: (\S+)$", markdown, re.MULTILINE):
+        markdown = markdown.replace(f"[{label}]: {target}\n", "").replace(f"[{label}]", f"[{label}]({target})")
+    # rustdoc hides these lines, and the words after the language.
+    markdown = RUST.sub(lambda block: re.sub(r"^# .*\n", "", block[0], flags=re.MULTILINE), markdown)
     return re.sub(r"^```rust,\w+$", "```rust", markdown, flags=re.MULTILINE)
 
 

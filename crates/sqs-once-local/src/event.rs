@@ -22,8 +22,8 @@ impl Event {
     /// Creates an event from `text`, which may be
     ///
     /// - an SQS event, which is an object with `Records`: sent unchanged, apart from surrounding whitespace;
-    /// - one SQS message, as Lambda (`messageId`, `body`) or SQS (`MessageId`, `Body`) writes it: missing fields are
-    ///   filled in;
+    /// - one SQS message, as Lambda (`messageId` or `messageAttributes`, and `body`) or SQS (`MessageId` or
+    ///   `MessageAttributes`, and `Body`) writes it: missing fields are filled in;
     /// - JSON Lines, with a message or a body on each line;
     /// - any other JSON or text: the body of one message.
     ///
@@ -155,10 +155,22 @@ fn json_lines(text: &str) -> Result<Vec<Map<String, Value>>, EventError> {
 /// Returns `json` if it is a message, or else a message with the body `text`.
 fn message(text: &str, json: Value) -> Map<String, Value> {
     match json {
-        Value::Object(message) if is_message(&message, "body", &["messageId", "receiptHandle"]) => {
+        Value::Object(message)
+            if is_message(
+                &message,
+                "body",
+                &["messageId", "receiptHandle", "messageAttributes"],
+            ) =>
+        {
             message
         }
-        Value::Object(message) if is_message(&message, "Body", &["MessageId", "ReceiptHandle"]) => {
+        Value::Object(message)
+            if is_message(
+                &message,
+                "Body",
+                &["MessageId", "ReceiptHandle", "MessageAttributes"],
+            ) =>
+        {
             from_sqs_api(message)
         }
         _ => bare_body(text),

@@ -48,9 +48,12 @@ impl Key {
         let may_be_its_own = uses_payload(tokens.clone()) && tokens.to_string().contains('|');
         if let Some(name) = other.filter(|_| !may_be_its_own) {
             let example = example(signature);
-            let problem = format!(
+            let mut problem = format!(
                 "the {option} can only use the payload, the first argument: `{option} = {example}`"
             );
+            if option == "key" {
+                problem += ", or a message attribute: `key = MessageAttribute::new(\"…\")`";
+            }
             return Err(Error::new(name.span(), problem));
         }
         if uses_payload(tokens.clone()) {

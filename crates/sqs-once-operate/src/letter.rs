@@ -71,19 +71,36 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Finds the key of a message without a key attribute, by pointers into its JSON body.
+/// The place of a part of a key in a message.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum PartFrom {
+    /// A value of the JSON body.
+    Body(JsonPointer),
+    /// A message attribute, by its name.
+    Attribute(String),
+}
+
+/// Finds the key of a message that does not contain its key's ID.
 #[derive(Clone, Debug)]
 pub struct KeyFrom {
-    /// One pointer for each part of the key.
-    pub pointers: Vec<JsonPointer>,
+    /// The place of each part of the key, in the order of the parts.
+    pub parts: Vec<PartFrom>,
     /// The consumer's namespace.
     pub namespace: Namespace,
 }
 
 impl KeyFrom {
-    fn ids(&self, body: &str) -> Option<[ItemId; 2]> {
-        let parts: Result<Vec<_>, _> = self.pointers.iter().map(|at| at.key_in(body)).collect();
-        let key = BusinessKey::new(&Joined(&parts.ok()?)).ok()?;
+    fn ids(&self, message: &Message) -> Option<[ItemId; 2]> {
+        let part = |place: &PartFrom| match place {
+            PartFrom::Body(at) => at.key_in(message.body()?).ok(),
+            PartFrom::Attribute(name) => {
+                let value = message.message_attributes()?.get(name)?.string_value()?;
+                BusinessKey::new(value).ok()
+            }
+        };
+        let parts: Option<Vec<_>> = self.parts.iter().map(part).collect();
+        let key = BusinessKey::new(&Joined(&parts?)).ok()?;
         Some(ids(&key, &self.namespace))
     }
 }
@@ -110,7 +127,7 @@ impl DeadLetter {
         letter.ids = match letter.added(KEY).filter(is_id) {
             Some(id) => vec![ItemId::from_stored(id)],
             None => {
-                let ids = key_from.and_then(|from| from.ids(letter.body()));
+                let ids = key_from.and_then(|from| from.ids(&letter.message));
                 ids.into_iter().flatten().collect()
             }
         };

@@ -26,7 +26,7 @@ pub use change::Change;
 pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub use keys::{Changed, Found, Keys};
-pub use letter::{DeadLetter, KeyFrom, Standing};
+pub use letter::{DeadLetter, KeyFrom, PartFrom, Standing};
 pub use name::{KeyName, NameError};
 pub use redrive::{Fate, Selection, Tally};
 pub use sdk::{account, sdk_config, sqs_client};

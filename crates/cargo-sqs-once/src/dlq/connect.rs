@@ -1,14 +1,14 @@
 //! Opens the queue and its table, and selects messages, from the arguments.
 
 use super::interrupt::Interrupt;
-use super::{QueueArgs, SelectionArgs, StateArg};
+use super::{ATTRIBUTE, QueueArgs, SelectionArgs, StateArg};
 use crate::confirm::confirm;
 use crate::error::INTERRUPTED;
 use crate::operate::{config, keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
 use sqs_once::key::JsonPointer;
-use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing, sqs_client};
+use sqs_once_operate::{DeadLetters, KeyFrom, PartFrom, Selection, Standing, sqs_client};
 
 /// Opens the queue, joined with the table if the arguments name one.
 pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
@@ -16,11 +16,7 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
     let key_from = match args.key_from.is_empty() {
         true => None,
         false => Some(KeyFrom {
-            pointers: args
-                .key_from
-                .iter()
-                .map(|at| JsonPointer::new(at))
-                .collect(),
+            parts: args.key_from.iter().map(part).collect(),
             namespace: namespace.ok_or(sqs_once_operate::Error::NoNamespace)?,
         }),
     };
@@ -32,6 +28,13 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
         None => DeadLetters::named(client, args.queue.as_deref().unwrap_or_default(), keys).await?,
     };
     Ok(queue.key_from(key_from))
+}
+
+fn part(place: &String) -> PartFrom {
+    match place.strip_prefix(ATTRIBUTE) {
+        Some(name) => PartFrom::Attribute(name.to_owned()),
+        None => PartFrom::Body(JsonPointer::new(place)),
+    }
 }
 
 pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selection> {

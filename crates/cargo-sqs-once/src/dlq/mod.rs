@@ -68,8 +68,9 @@ struct QueueArgs {
     #[arg(long, value_name = "URL")]
     queue_url: Option<String>,
 
-    /// The place of the key in the body, such as /order/id, for messages without a key attribute; repeat it for each part
-    #[arg(long, value_name = "JSON_POINTER", value_parser = pointer)]
+    /// The place of the key: /order/id in the body, or attribute:NAME; for messages that do not contain their key's id. Give
+    /// it once for each part of the key, in their order
+    #[arg(long, value_name = "PLACE", value_parser = part_from)]
     key_from: Vec<String>,
 
     #[command(flatten)]
@@ -226,14 +227,19 @@ struct DropArgs {
 }
 
 /// Checks a JSON pointer.
-fn pointer(text: &str) -> Result<String, &'static str> {
+fn part_from(text: &str) -> Result<String, &'static str> {
     let escapes = text.split('~').skip(1);
     let is_escaped = escapes.into_iter().all(|rest| rest.starts_with(['0', '1']));
-    match text.starts_with('/') && is_escaped {
+    match (text.starts_with('/') && is_escaped) || text.starts_with(ATTRIBUTE) {
         true => Ok(text.to_owned()),
-        false => Err("a JSON pointer starts with `/` and writes `~` as `~0`, such as /order/id"),
+        false => Err(
+            "it is neither attribute:NAME nor a JSON pointer, which starts with `/` and writes `~` as `~0`, such as /order/id",
+        ),
     }
 }
+
+/// Before the name of a message attribute in `--key-from`.
+const ATTRIBUTE: &str = "attribute:";
 
 /// The error that messages were not found.
 #[cfg(feature = "aws")]

@@ -254,7 +254,7 @@ async fn only_what_is_selected_is_redriven() {
     assert_eq!(account.queues().0, ["m-done"]);
     account.dlq(&["redrive"]).assert_refused_with("");
     let pointer = account.dlq(&["list", "--key-from", "order"]);
-    pointer.assert_refused_with("");
+    pointer.assert_refused_with("neither attribute:NAME nor a JSON pointer");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -118,6 +118,17 @@ fn one_message_as_the_sqs_api_writes_it_is_respelled() {
 }
 
 #[test]
+fn a_body_with_message_attributes_is_a_message_without_an_id() {
+    let attributes = json!({"tenant": {"stringValue": "acme", "dataType": "String"}});
+    let message = json!({"body": "hello", "messageAttributes": attributes});
+    let event = Event::parse(&message.to_string(), "orders").unwrap();
+    let record = &records(&event)[0];
+    assert_eq!(record["body"], "hello");
+    assert_eq!(record["messageAttributes"], attributes);
+    assert_eq!(record["messageId"], event.message_ids()[0]);
+}
+
+#[test]
 fn nothing_and_broken_json_are_errors_and_not_bodies() {
     let (empty, json) = ("the event is empty", "is not valid JSON");
     for (text, expected) in [

@@ -19,7 +19,7 @@ use sqs_once_local::{
     LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, REGION, Redrive, TableDescription,
 };
 use sqs_once_operate::{
-    DeadLetter, DeadLetters, Error, Fate, KeyFrom, Keys, Selection, Standing, Tally,
+    DeadLetter, DeadLetters, Error, Fate, KeyFrom, Keys, PartFrom, Selection, Standing, Tally,
 };
 use tokio::net::TcpListener;
 
@@ -554,13 +554,41 @@ async fn what_is_completed_under_either_form_of_its_id_is_done() {
         });
         put(&dynamodb, released);
         let key_from = KeyFrom {
-            pointers: vec![JsonPointer::new("/id")],
+            parts: vec![PartFrom::Body(JsonPointer::new("/id"))],
             namespace: payments(),
         };
         let letters = account.reliable(Some(keys)).key_from(Some(key_from));
         let expected = [(Standing::Completed, Some(done.clone()))];
         assert_eq!(looked(&letters).await, expected);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_can_have_a_part_in_the_body_and_one_in_an_attribute() {
+    let key = BusinessKey::new(&("o-1", "acme")).unwrap();
+    let id = payments().item_id(&key);
+    let account = Account::new("").await;
+    let tenant = json!({"tenant": {"DataType": "String", "StringValue": "acme"}});
+    let of_tenant = NewMessage {
+        attributes: tenant.as_object().unwrap().clone(),
+        ..NewMessage::new("m-1", r#"{"id": "o-1"}"#)
+    };
+    account.put(of_tenant);
+    account.put(NewMessage::new("m-2", r#"{"id": "o-1"}"#));
+    let (_dynamodb, keys) = completed(&[id.as_str()]).await;
+    let key_from = KeyFrom {
+        parts: vec![
+            PartFrom::Body(JsonPointer::new("/id")),
+            PartFrom::Attribute("tenant".to_owned()),
+        ],
+        namespace: payments(),
+    };
+    let letters = account.reliable(Some(keys)).key_from(Some(key_from));
+    let expected = [
+        (Standing::Completed, Some(id)),
+        (Standing::UnknownKey, None),
+    ];
+    assert_eq!(looked(&letters).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 #![allow(dead_code, unused_variables)]
 
 use serde::Deserialize;
-use sqs_once::{Batch, Error, State};
+use sqs_once::{Batch, Consumer, Error, State};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -38,6 +38,13 @@ async fn charge(order: OrderPlaced) {}
 
 async fn function() -> Result<(), Error> {
     sqs_once::run(charge).await
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn with_state(order: OrderPlaced, State(app): State<App>) {}
+
+fn consumer() -> Consumer {
+    with_state::consumer()
 }
 
 async fn several() -> Result<(), Error> {
