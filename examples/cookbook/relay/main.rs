@@ -16,7 +16,7 @@ struct OutboxMessage {
     body: String,
 }
 
-/// On an error Lambda calls the function with the same part of the stream again, so that no message is lost.
+/// On an error Lambda calls the function with the same part of the stream again, for the 24 hours that a stream lasts.
 async fn relay(sqs: &Client, queue: &str, event: Event) -> Result<(), Error> {
     let images = event
         .records
