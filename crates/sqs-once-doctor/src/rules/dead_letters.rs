@@ -148,19 +148,30 @@ pub(super) fn expires_before(queue: &Queue) -> Option<Problem> {
     (tried >= retained).then_some(problem)
 }
 
-pub(super) fn fifo((queue, dead_letters): (&Queue, &Queue)) -> Option<Problem> {
-    if !queue.is_fifo.or(false)? || dead_letters.is_fifo.or(false)? {
+/// Finds a FIFO queue with a standard dead-letter queue, or else a standard queue with a FIFO dead-letter queue.
+pub(super) fn other_type(
+    (queue, dead_letters): (&Queue, &Queue),
+    is_fifo: bool,
+) -> Option<Problem> {
+    if queue.is_fifo.or(false)? != is_fifo || dead_letters.is_fifo.or(false)? == is_fifo {
         return None;
     }
-    // A queue's type cannot change. The remedy adds a FIFO queue; the old queue and its messages stay.
-    let new = format!("{}FifoDeadLetterQueue", queue.site.id);
+    // A queue's type cannot change. The remedy adds a queue; the old queue and its messages stay.
+    let (own, other) = match is_fifo {
+        true => ("FIFO", "standard"),
+        false => ("standard", "FIFO"),
+    };
+    let new = match is_fifo {
+        true => format!("{}FifoDeadLetterQueue", queue.site.id),
+        false => format!("{}StandardDeadLetterQueue", queue.site.id),
+    };
     let place = queue.dead_letter_queue.place();
     let message = format!(
-        "The FIFO queue {} has the standard queue {} as its dead-letter queue. A new one takes its place; the old one \
+        "The {own} queue {} has the {other} queue {} as its dead-letter queue. A new one takes its place; the old one \
          stays, until it is empty and you remove it.",
         queue.site.id, dead_letters.site.id
     );
-    let remedy = Remedy::changes(redrive_to(&new, queue), hcl_redrive(&queue.site, true));
+    let remedy = Remedy::changes(redrive_to(&new, queue), hcl_redrive(&queue.site, is_fifo));
     Some(Problem::at(
         place.unwrap_or(&queue.site.place),
         message,

@@ -83,6 +83,48 @@ pub(super) fn partial_response_missing(consumer: Consumer<'_>) -> Option<Problem
     Some(problem.automatic_if(uses_sqs_once || runtime.is_some_and(is_native)))
 }
 
+/// Without a batching window, and for a FIFO queue.
+const LARGEST_BATCH: u64 = 10;
+
+pub(super) fn window_missing(Consumer { mapping, queue, .. }: Consumer<'_>) -> Option<Problem> {
+    let size = *mapping.batch_size.known()?;
+    let is_fifo = queue.map_or(Some(false), |queue| queue.is_fifo.or(false))?;
+    if is_fifo || size <= LARGEST_BATCH || !mapping.window.or(Duration::ZERO)?.is_zero() {
+        return None;
+    }
+    let mut problem = Problem::set(
+        &mapping.window,
+        &mapping.site,
+        &["MaximumBatchingWindowInSeconds"],
+        1,
+        "maximum_batching_window_in_seconds = 1",
+        format!(
+            "The mapping {} has the batch size {size}, and needs a batching window of at least 1 s.",
+            mapping.site.id
+        ),
+    );
+    problem.place = mapping.batch_size.place()?.clone();
+    Some(problem)
+}
+
+pub(super) fn fifo_batch(Consumer { mapping, queue, .. }: Consumer<'_>) -> Option<Problem> {
+    let size = *mapping.batch_size.known()?;
+    let is_fifo = queue?.is_fifo.or(false)?;
+    (is_fifo && size > LARGEST_BATCH).then(|| {
+        Problem::set(
+            &mapping.batch_size,
+            &mapping.site,
+            &["BatchSize"],
+            LARGEST_BATCH,
+            format!("batch_size = {LARGEST_BATCH}"),
+            format!(
+                "The mapping {} has the batch size {size}, and a FIFO queue allows {LARGEST_BATCH}.",
+                mapping.site.id
+            ),
+        )
+    })
+}
+
 pub(super) fn not_encrypted(queue: &Queue) -> Option<Problem> {
     let is_off = queue.is_encrypted_by_sqs.known() == Some(&false) && queue.kms_key.is_missing();
     is_off.then(|| {
