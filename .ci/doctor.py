@@ -21,7 +21,12 @@ RULES = ROOT / "crates" / "sqs-once-doctor" / "tests" / "rules"
 EXPECTED = ROOT / ".ci" / "doctor-public.txt"
 
 # The rules that cfn-lint also has, because both resources are in the same template.
-SEEN_BY_CFN_LINT = {"fifo-with-standard-dead-letter-queue", "visibility-timeout-below-function-timeout"}
+SEEN_BY_CFN_LINT = {
+    "fifo-batch-too-large",
+    "fifo-with-standard-dead-letter-queue",
+    "standard-with-fifo-dead-letter-queue",
+    "visibility-timeout-below-function-timeout",
+}
 # npm packages with their hashes from `npm view PACKAGE dist.integrity`.
 SARIF_SCHEMA = (
     "@microsoft/jest-sarif@1.0.0-beta.0",

@@ -16,7 +16,7 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
     let key_from = match args.key_from.is_empty() {
         true => None,
         false => Some(KeyFrom {
-            parts: args.key_from.iter().map(part).collect(),
+            parts: args.key_from.iter().map(|place| part(place)).collect(),
             namespace: namespace.ok_or(sqs_once_operate::Error::NoNamespace)?,
         }),
     };
@@ -30,7 +30,7 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
     Ok(queue.key_from(key_from))
 }
 
-fn part(place: &String) -> PartFrom {
+fn part(place: &str) -> PartFrom {
     match place.strip_prefix(ATTRIBUTE) {
         Some(name) => PartFrom::Attribute(name.to_owned()),
         None => PartFrom::Body(JsonPointer::new(place)),
