@@ -295,10 +295,17 @@ impl Shown {
                 return lines;
             }
             LocalEvent::Sent {
-                queue, message_id, ..
+                queue,
+                message_id,
+                attributes,
+                ..
             } => match Some(queue) == self.dead_letters.as_ref() {
                 true => {
-                    let text = format!("{message_id}  dead letter: sent to {queue}");
+                    // The function's copy has another id than its message.
+                    let original = attributes.get("sqs-once-message-id");
+                    let original = original.and_then(|id| id["StringValue"].as_str());
+                    let original = original.unwrap_or(message_id);
+                    let text = format!("{original}  dead letter: sent to {queue} as {message_id}");
                     (Style::Bad, text)
                 }
                 false => (Style::Dim, format!("{message_id}  sent to {queue}")),
@@ -419,6 +426,7 @@ fn as_json(at: SystemTime, happening: &LocalEvent) -> String {
 mod tests {
     use super::super::pace::MOST;
     use super::*;
+    use serde_json::{Map, json};
     use std::time::Duration;
 
     #[test]
@@ -440,6 +448,28 @@ mod tests {
             environment: 1,
             record: record(format!("m-{number}"), "processed", None),
         }
+    }
+
+    #[test]
+    fn a_dead_letter_that_the_function_sent_has_the_id_of_its_message() {
+        let mut shown = Shown {
+            dead_letters: Some("dead".to_owned()),
+            ..Shown::default()
+        };
+        let original = json!({ "DataType": "String", "StringValue": "m-1" });
+        let sent = LocalEvent::Sent {
+            queue: "dead".to_owned(),
+            message_id: "copy".to_owned(),
+            body: "{}".to_owned(),
+            attributes: Map::from_iter([("sqs-once-message-id".to_owned(), original)]),
+            group_id: None,
+            visible_at: UNIX_EPOCH,
+        };
+        let text = "00:00:00.000  m-1  dead letter: sent to dead as copy".to_owned();
+        assert_eq!(
+            shown.lines(UNIX_EPOCH, &sent),
+            [Line::Note(Style::Bad, text)]
+        );
     }
 
     #[test]
