@@ -1,4 +1,4 @@
-//! What every recipe has: a short function, a template without mistakes, a sample event, and a line in the guide.
+//! Every recipe has a short function, a template without mistakes, a sample event, and a line in the guide.
 
 use std::fs;
 use std::path::PathBuf;

@@ -35,7 +35,7 @@ pub struct Deployment {
 pub struct Unread {
     /// Where it is.
     pub place: Place,
-    /// What it is, for example `Fn::ForEach::Queues`.
+    /// Its name, for example `Fn::ForEach::Queues`.
     pub name: String,
 }
 

@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(lines[MOST], Line::Note(Style::Dim, TALLY.to_owned()));
         assert_eq!(shown.tally(), "00:00:09.990  1000 records: 1000 processed");
 
-        // What is rare is still shown, and dead letters are counted.
+        // Rare events keep their lines, and the tally counts dead letters.
         let started = LocalEvent::EnvironmentStarted { environment: 2 };
         assert_eq!(shown.lines(at(1000), &started).len(), 1);
         let dead = LocalEvent::DeadLettered {

@@ -157,14 +157,11 @@ pub(super) fn other_type(
         return None;
     }
     // A queue's type cannot change. The remedy adds a queue; the old queue and its messages stay.
-    let (own, other) = match is_fifo {
-        true => ("FIFO", "standard"),
-        false => ("standard", "FIFO"),
+    let (own, other, name) = match is_fifo {
+        true => ("FIFO", "standard", "Fifo"),
+        false => ("standard", "FIFO", "Standard"),
     };
-    let new = match is_fifo {
-        true => format!("{}FifoDeadLetterQueue", queue.site.id),
-        false => format!("{}StandardDeadLetterQueue", queue.site.id),
-    };
+    let new = format!("{}{name}DeadLetterQueue", queue.site.id);
     let place = queue.dead_letter_queue.place();
     let message = format!(
         "The {own} queue {} has the {other} queue {} as its dead-letter queue. A new one takes its place; the old one \
