@@ -46,6 +46,10 @@ pub(crate) struct NewArgs {
     #[arg(long)]
     postgres: bool,
 
+    /// The tool that deploys the project
+    #[arg(long, value_enum, default_value_t = Iac::Sam)]
+    iac: Iac,
+
     /// The sqs-once to depend on: a checkout's folder, a git URL, or `released`
     ///
     /// By default, the project depends on the checkout that this command was built from. Without a checkout, it depends
@@ -56,6 +60,29 @@ pub(crate) struct NewArgs {
     /// Write the list of created files to standard output as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The tools that can deploy a project.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Iac {
+    /// AWS SAM
+    Sam,
+}
+
+impl Iac {
+    /// The value of the template's variable `iac`.
+    fn variable(self) -> &'static str {
+        match self {
+            Iac::Sam => "sam",
+        }
+    }
+
+    /// The command that deploys the project.
+    fn deploy(self) -> &'static str {
+        match self {
+            Iac::Sam => "sam build && sam deploy --guided",
+        }
+    }
 }
 
 /// Creates the project in the current folder.
@@ -69,6 +96,7 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
             (false, true) => "postgres",
             (false, false) => "elsewhere",
         },
+        iac: args.iac.variable(),
         sqs_once: source(args.sqs_once.as_deref())?,
     };
     let files = template::render(&args.name, &choices)?;
@@ -134,6 +162,6 @@ fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
         text.push_str("  start PostgreSQL as README.md says, and then\n");
     }
     text.push_str("  cargo test\n  cargo sqs-once invoke events/orders.json\n");
-    text.push_str("  sam build && sam deploy --guided");
+    text.push_str(&format!("  {}", args.iac.deploy()));
     text
 }

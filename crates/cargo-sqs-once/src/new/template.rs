@@ -16,6 +16,8 @@ pub(super) struct Choices {
     pub(super) sns: bool,
     /// Where a message takes effect: `elsewhere`, `dynamodb` or `postgres`.
     pub(super) effect: &'static str,
+    /// The tool that deploys the project: `sam`.
+    pub(super) iac: &'static str,
     /// The checkout or git URL to depend on.
     pub(super) sqs_once: Option<String>,
 }
@@ -92,6 +94,7 @@ fn variables(name: &str, choices: &Choices) -> Object {
         "queue": if choices.fifo { "fifo" } else { "standard" },
         "source": if choices.sns { "sns" } else { "sqs" },
         "effect": choices.effect,
+        "iac": choices.iac,
         "sqs_once": choices.sqs_once.as_deref().map(in_quotes).unwrap_or_default(),
     })
 }
