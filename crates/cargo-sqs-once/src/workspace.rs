@@ -3,6 +3,7 @@
 use crate::print;
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, Message, Metadata, MetadataCommand, Package};
+use sqs_once_doctor::Source;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -49,11 +50,12 @@ impl Workspace {
 
     /// The given template, or else the one of the current folder, or else that of the workspace.
     pub(crate) fn template(&self, given: Option<&Path>) -> Option<PathBuf> {
-        let usual = [Path::new(""), self.root()].map(|folder| folder.join("template.yaml"));
-        match given {
-            Some(path) => Some(path.to_owned()),
-            None => usual.into_iter().find(|path| path.exists()),
-        }
+        let usual = || {
+            [Path::new(""), self.root()]
+                .into_iter()
+                .find_map(Source::find)
+        };
+        given.map(Path::to_owned).or_else(usual)
     }
 
     /// The files that determine what is built and how.

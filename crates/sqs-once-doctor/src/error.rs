@@ -26,6 +26,14 @@ pub enum ReadError {
     /// The document is nested deeper, or holds more values, than any valid template.
     #[error("the template is deeper or larger than CloudFormation accepts")]
     TooLarge,
+    /// A file of a Terraform configuration is not valid.
+    #[error("{path} is not valid HCL", path = .path.display())]
+    Hcl {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A manifest is not valid TOML.
     #[error("{path} is not valid TOML", path = .path.display())]
     Toml {
@@ -48,9 +56,7 @@ pub enum WriteError {
         /// Why.
         source: io::Error,
     },
-    /// Terraform computes a plan from its configuration, so only the configuration can be fixed.
-    #[error(
-        "a Terraform plan can't be fixed: change the configuration that it was made from, as the findings say"
-    )]
-    Plan,
+    /// The doctor writes no Terraform.
+    #[error("--fix writes no Terraform: change the configuration as the findings say")]
+    Terraform,
 }

@@ -46,8 +46,8 @@ pub enum Format {
     /// A SAM or CloudFormation template.
     #[default]
     Template,
-    /// A plan, in the JSON of `terraform show -json`.
-    TerraformPlan,
+    /// A Terraform configuration, or a plan in the JSON of `terraform show -json`.
+    Terraform,
 }
 
 /// A resource's name and position.
@@ -104,7 +104,7 @@ pub struct Function {
     pub runtime: Field<String>,
     /// The folder of its code: SAM's `CodeUri`.
     pub code: Field<String>,
-    /// The binary that cargo-lambda builds for it (`Metadata.BuildProperties.Binary`).
+    /// The binary that cargo-lambda builds for it: `Metadata.BuildProperties.Binary`, or Terraform's `filename`.
     pub binary: Field<String>,
     /// `MemorySize`, in MB.
     pub memory_mb: Field<u32>,

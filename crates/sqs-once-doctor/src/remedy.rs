@@ -67,7 +67,7 @@ impl Remedy {
                 format!("[profile.{profile}]\npanic = \"unwind\"")
             }
             (Remedy::Advice(text), _) => (*text).to_owned(),
-            (Remedy::Deployment { hcl, .. }, Format::TerraformPlan) => hcl.clone(),
+            (Remedy::Deployment { hcl, .. }, Format::Terraform) => hcl.clone(),
             (Remedy::Deployment { changes, .. }, Format::Template) => {
                 let snippets = changes.iter().map(|change| match change {
                     Change::Set(path, value) => snippet(path, value, style),

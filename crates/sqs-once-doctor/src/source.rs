@@ -8,6 +8,7 @@ use crate::remedy::Remedy;
 use crate::rules::{Problem, RULES, Rule};
 use crate::template::{Style, apply};
 use crate::{template, terraform};
+use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,11 +16,12 @@ use std::path::{Path, PathBuf};
 /// More fixes than any template needs. The doctor makes each fix at most once.
 const MOST_FIXES: usize = 500;
 
-/// A template or a plan.
+/// A template, a plan, or a Terraform configuration.
 #[derive(Debug, Clone)]
 pub struct Source {
     path: PathBuf,
-    text: String,
+    /// `None` for a folder with a Terraform configuration.
+    text: Option<String>,
     allowed: Vec<&'static str>,
 }
 
@@ -35,11 +37,33 @@ pub struct Fixes {
 }
 
 impl Source {
-    /// Reads a file.
+    /// Finds the deployment of the project in `folder`: `template.yaml`, `template.yml` or `template.json`, or else a
+    /// Terraform configuration in this folder or in its folder `terraform`.
+    pub fn find(folder: &Path) -> Option<PathBuf> {
+        let templates = ["template.yaml", "template.yml", "template.json"];
+        let mut templates = templates.iter().map(|name| folder.join(name));
+        let mut configurations = ["", "terraform"].iter().map(|name| folder.join(name));
+        let template = templates.find(|path| path.exists());
+        template.or_else(|| configurations.find(|it| terraform::is_configuration(it)))
+    }
+
+    /// Reads a file, or a folder with a Terraform configuration. Reads the whole folder of a `.tf` file.
     ///
     /// # Errors
     /// [`ReadError::Io`] if the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
+        let is_part = path.extension().is_some_and(|it| it == "tf");
+        let folder = match path.parent() {
+            Some(folder) if is_part => folder,
+            _ => path,
+        };
+        if terraform::is_configuration(folder) {
+            return Ok(Self {
+                path: folder.to_owned(),
+                text: None,
+                allowed: Vec::new(),
+            });
+        }
         let text = fs::read_to_string(path).map_err(|source| ReadError::Io {
             path: path.to_owned(),
             source,
@@ -51,7 +75,7 @@ impl Source {
     pub fn new(path: &Path, text: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
-            text: text.into(),
+            text: Some(text.into()),
             allowed: Vec::new(),
         }
     }
@@ -65,14 +89,23 @@ impl Source {
     /// Parses the deployment.
     ///
     /// # Errors
-    /// [`ReadError`] if the text is neither a template nor a plan.
+    /// [`ReadError`] if the text is neither a template nor a plan, or a file of the configuration is not valid.
     pub fn deployment(&self) -> Result<Deployment, ReadError> {
+        Ok(self.parsed()?.0)
+    }
+
+    /// The deployment, and the position of each part of a Terraform configuration.
+    fn parsed(&self) -> Result<(Deployment, HashMap<String, terraform::Spot>), ReadError> {
         let (_, text) = self.marked();
-        let mut deployment = match terraform::read(text) {
-            Some(deployment) => deployment,
-            None => template::read(text)?,
+        let (mut deployment, spots) = match terraform::read(text) {
+            _ if self.text.is_none() => terraform::read_configuration(&self.path)?,
+            Some(deployment) => (deployment, HashMap::new()),
+            None => (template::read(text)?, HashMap::new()),
         };
-        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let folder = match self.text {
+            Some(_) => self.path.parent().unwrap_or(Path::new("")),
+            None => &self.path,
+        };
         let code = deployment.functions.iter().filter_map(|it| it.code.known());
         let code: Vec<PathBuf> = code.map(|code| folder.join(code)).collect();
         for folder in [folder.to_owned()].into_iter().chain(code) {
@@ -82,7 +115,7 @@ impl Source {
                 deployment.manifests.push(manifest);
             }
         }
-        Ok(deployment)
+        Ok((deployment, spots))
     }
 
     /// All findings, ordered by position in the file.
@@ -90,12 +123,17 @@ impl Source {
     /// # Errors
     /// The errors of [`Source::deployment`].
     pub fn examine(&self) -> Result<Vec<Finding>, ReadError> {
-        let deployment = self.deployment()?;
+        let (deployment, spots) = self.parsed()?;
         let style = Style::of(self.marked().1);
-        let finding = |rule: &'static Rule, problem: Problem| {
-            let file = match &problem.remedy {
-                Remedy::Manifest { path, .. } => path.clone(),
-                Remedy::Deployment { .. } | Remedy::Advice(_) => self.path.clone(),
+        let finding = |rule: &'static Rule, mut problem: Problem| {
+            let spot = spots.get(&problem.place.resource);
+            let file = match (&problem.remedy, spot) {
+                (Remedy::Manifest { path, .. }, _) => path.clone(),
+                (_, Some((file, position))) => {
+                    problem.place.position = Some(*position);
+                    file.clone()
+                }
+                (_, None) => self.path.clone(),
             };
             Finding {
                 rule,
@@ -112,15 +150,20 @@ impl Source {
             let problems = (rule.check)(&deployment).into_iter();
             findings.extend(problems.map(|problem| finding(rule, problem)));
         }
-        findings.sort_by_key(|it| (it.file != self.path, it.place.position, it.rule.id));
+        let is_manifest = |it: &Finding| matches!(it.remedy, Remedy::Manifest { .. });
+        findings.sort_by_key(|it| {
+            let file = it.file.clone();
+            (is_manifest(it), file, it.place.position, it.rule.id)
+        });
         findings.dedup_by(|a, b| a.rule.id == b.rule.id && a.message == b.message);
         Ok(findings)
     }
 
     /// Splits off the byte order mark that some editors write.
     fn marked(&self) -> (&str, &str) {
-        let text = self.text.strip_prefix('\u{feff}').unwrap_or(&self.text);
-        self.text.split_at(self.text.len() - text.len())
+        let all = self.text.as_deref().unwrap_or_default();
+        let text = all.strip_prefix('\u{feff}').unwrap_or(all);
+        all.split_at(all.len() - text.len())
     }
 
     /// The file's new content, if the remedy is automatic and applies.
@@ -143,10 +186,10 @@ impl Source {
     /// Applies automatic remedies until none is left.
     ///
     /// # Errors
-    /// The errors of [`Source::deployment`], and [`WriteError::Plan`] for a plan.
+    /// The errors of [`Source::deployment`], and [`WriteError::Terraform`] for Terraform.
     pub fn fix(&self) -> Result<Fixes, FixError> {
-        if self.deployment()?.format == Format::TerraformPlan {
-            return Err(FixError::Write(WriteError::Plan));
+        if self.deployment()?.format == Format::Terraform {
+            return Err(FixError::Write(WriteError::Terraform));
         }
         let mut now = self.clone();
         let mut fixes = Fixes {
@@ -167,14 +210,14 @@ impl Source {
                 (Remedy::Manifest { path, .. }, Some(text)) => {
                     fixes.files.push((path.clone(), text));
                 }
-                (_, Some(text)) => now.text = text,
+                (_, Some(text)) => now.text = Some(text),
                 // An earlier fix made this one impossible.
                 (_, None) => continue,
             }
             fixes.fixed.push(finding);
         }
-        if now.text != self.text {
-            fixes.files.insert(0, (now.path, now.text));
+        if let Some(text) = now.text.filter(|text| Some(text) != self.text.as_ref()) {
+            fixes.files.insert(0, (now.path, text));
         }
         Ok(fixes)
     }

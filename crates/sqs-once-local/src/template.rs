@@ -1,4 +1,4 @@
-//! Reads the function, its table and its queues from a SAM or CloudFormation template.
+//! Reads the function, its table and its queues from a template or a Terraform configuration.
 
 use crate::table::{KeyAttribute, KeyType, TableDescription};
 use sqs_once_doctor::{Deployment, Function, Mapping, Queue, ReadError, Source, Table};
@@ -124,7 +124,7 @@ impl Template {
             .map(|(name, text)| (name.to_owned(), text))
             .collect();
         for (table, described) in self.deployment.tables.iter().zip(&self.tables) {
-            let named = referring(function, &table.site.id, &[""]);
+            let named = referring(function, &table.site.id, &["", ".id"]);
             environment.extend(named.map(|name| (name, described.name.clone())));
         }
         environment
@@ -135,7 +135,7 @@ impl Template {
         let queues = self.deployment.queues.iter();
         queues
             .flat_map(|queue| {
-                let named = referring(function, &queue.site.id, &["", ".QueueUrl"]);
+                let named = referring(function, &queue.site.id, &["", ".QueueUrl", ".url", ".id"]);
                 named.map(|name| (name, Self::queue_name(queue)))
             })
             .collect()

@@ -10,14 +10,11 @@ use sqs_once_doctor::{Finding, FixError, RULES, Rule, Severity, Source, sarif};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The template files to look for by default.
-const TEMPLATES: [&str; 3] = ["template.yaml", "template.yml", "template.json"];
-
 /// Find mistakes in a deployment that lose or duplicate messages
 ///
-/// Reads a SAM or CloudFormation template, or a plan from `terraform show -json`, and the Cargo.toml above it. Each
-/// finding states where it is, why it matters and what to write instead. Values that only the deployment knows, such as
-/// parameters, are never findings. docs/doctor.md lists the rules.
+/// Reads a SAM or CloudFormation template, a Terraform configuration, or a plan from `terraform show -json`, and the
+/// Cargo.toml above it. Each finding states where it is, why it matters and what to write instead. Values that only the
+/// deployment knows, such as parameters, are never findings. docs/doctor.md lists the rules.
 ///
 /// Exits with 1 if it finds an error or a warning. Notes do not count. With --strict, exits with 2 if it can't examine a
 /// part of the template.
@@ -30,14 +27,18 @@ Examples:
   Write what needs no decision, and show the rest:
     cargo sqs-once doctor template.yaml --fix
 
-  Examine a Terraform plan:
+  Examine a Terraform configuration:
+    cargo sqs-once doctor terraform
+
+  Examine a Terraform plan, which has the values of all variables:
     terraform plan -out plan && terraform show -json plan > plan.json
     cargo sqs-once doctor plan.json
 
   For code scanning, without one rule:
     cargo sqs-once doctor --sarif --allow dead-letter-alarm-missing > doctor.sarif")]
 pub(crate) struct DoctorArgs {
-    /// The template or plan [default: template.yaml, template.yml or template.json]
+    /// The template, the plan, or the folder of a Terraform configuration [default: template.yaml, template.yml,
+    /// template.json, or the .tf files here or in terraform/]
     file: Option<PathBuf>,
 
     /// Apply the fixes that need no decision to the template and Cargo.toml
@@ -72,14 +73,14 @@ fn rule(name: &str) -> Result<&'static Rule, String> {
 
 /// Checks the deployment, and fixes it if requested.
 pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
-    let default = || TEMPLATES.iter().map(Path::new).find(|path| path.exists());
-    let path = arguments.file.as_deref().or_else(default);
-    let path = path.with_context(|| {
-        let none = TEMPLATES.join(", no ");
-        format!("there is no {none} here: name the template or the plan")
-    })?;
+    let path = arguments.file.clone();
+    let path = path.or_else(|| Source::find(Path::new("")));
+    let path = path.context(
+        "there is no template.yaml, no template.yml, no template.json and no Terraform configuration here: name the \
+         template, the plan or the folder",
+    )?;
     let unread = || format!("{} was not examined", path.display());
-    let source = Source::read(path).with_context(unread)?;
+    let source = Source::read(&path).with_context(unread)?;
     let source = source.allowing(arguments.allow.iter().copied());
     let (fixed, findings) = if arguments.fix {
         let fixes = source.fix().map_err(|error| match error {

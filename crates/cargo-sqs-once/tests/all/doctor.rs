@@ -184,7 +184,7 @@ fn an_allowed_rule_finds_and_fixes_nothing() {
 #[test]
 fn what_can_not_be_examined_says_what_to_do() {
     let empty = tempfile::tempdir().unwrap();
-    doctor(&empty, &[]).assert_failed_with("name the template or the plan");
+    doctor(&empty, &[]).assert_failed_with("name the template, the plan or the folder");
 
     let folder = project("Resources: [");
     let run = doctor(&folder, &[]);
@@ -194,7 +194,36 @@ fn what_can_not_be_examined_says_what_to_do() {
     let plan = r#"{"planned_values": {}, "configuration": {}}"#;
     fs::write(folder.path().join("plan.json"), plan).unwrap();
     let run = doctor(&folder, &["plan.json", "--fix"]);
-    run.assert_failed_with("a Terraform plan can't be fixed");
+    run.assert_failed_with("--fix writes no Terraform");
+}
+
+#[test]
+fn a_terraform_configuration_is_examined_with_the_line_of_each_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("Cargo.toml"), "[workspace]\n").unwrap();
+    fs::create_dir(folder.path().join("terraform")).unwrap();
+    let main = r#"
+resource "aws_sqs_queue" "orders" {
+  visibility_timeout_seconds = 30
+}
+
+resource "aws_lambda_function" "ship" {
+  timeout = 30
+}
+
+resource "aws_lambda_event_source_mapping" "orders" {
+  event_source_arn        = aws_sqs_queue.orders.arn
+  function_name           = aws_lambda_function.ship.arn
+  function_response_types = ["ReportBatchItemFailures"]
+}
+"#;
+    fs::write(folder.path().join("terraform/main.tf"), main).unwrap();
+    let run = doctor(&folder, &[]);
+    run.assert_failed_with("");
+    run.shows(
+        "terraform/main.tf:2:1: error: The queue aws_sqs_queue.orders has no dead-letter queue.",
+    );
+    run.shows("visibility_timeout_seconds = 180");
 }
 
 #[test]

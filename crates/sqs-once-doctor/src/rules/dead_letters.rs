@@ -183,7 +183,11 @@ pub(super) fn url(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Pro
     let target = reference.known()?;
     let is_source = consumer.queue.is_some_and(|it| target.is(&it.site.id));
     let text = function.variable(NAME).known();
-    let is_arn = text.is_some_and(|text| text.starts_with("arn:") || text.ends_with(".Arn}"));
+    // The last one is of Terraform.
+    let is_arn = |text: &String| {
+        text.starts_with("arn:") || text.ends_with(".Arn}") || text.ends_with(".arn}")
+    };
+    let is_arn = text.is_some_and(is_arn);
     let problem = match (is_source, is_arn) {
         (true, _) => "is the queue that it consumes",
         (_, true) => "is an ARN, not a URL",

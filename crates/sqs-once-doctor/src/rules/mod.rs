@@ -346,10 +346,10 @@ pub static RULES: &[Rule] = &[
     Rule {
         id: "part-not-examined",
         severity: Severity::Note,
-        title: "The doctor can't read a part of the template",
-        why: "AWS computes this part when it creates the stack, so mistakes in it are not found.",
+        title: "The doctor can't read a part of the deployment",
+        why: "Only the deployment knows this part, so mistakes in it are not found.",
         url: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/transform-aws-languageextensions.html",
-        check: |all| found(all.unread.iter(), settings::unread),
+        check: |all| found(all.unread.iter(), |it| settings::unread(all, it)),
     },
     Rule {
         id: "panic-abort",

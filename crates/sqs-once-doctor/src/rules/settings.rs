@@ -3,7 +3,7 @@
 use super::{Problem, words};
 use crate::field::Field;
 use crate::manifest::Aborting;
-use crate::model::{Consumer, Deployment, Function, Unread};
+use crate::model::{Consumer, Deployment, Format, Function, Unread};
 use crate::remedy::Remedy;
 use std::time::Duration;
 
@@ -109,14 +109,21 @@ fn has_password(text: &str) -> bool {
             .any(|one| one.starts_with("password="))
 }
 
-pub(super) fn unread(part: &Unread) -> Option<Problem> {
+pub(super) fn unread(deployment: &Deployment, part: &Unread) -> Option<Problem> {
     let message = format!("{} was not examined.", part.name);
-    let remedy = Remedy::Advice(
-        "Examine what AWS makes of it:\n\
-         aws cloudformation get-template --template-stage Processed --query TemplateBody --output json \\\n  \
-         --stack-name … > processed.json\n\
-         cargo sqs-once doctor processed.json",
-    );
+    let remedy = Remedy::Advice(match deployment.format {
+        Format::Template => {
+            "Examine what AWS makes of it:\n\
+             aws cloudformation get-template --template-stage Processed --query TemplateBody --output json \\\n  \
+             --stack-name … > processed.json\n\
+             cargo sqs-once doctor processed.json"
+        }
+        Format::Terraform => {
+            "Examine the plan:\n\
+             terraform plan -out plan && terraform show -json plan > plan.json\n\
+             cargo sqs-once doctor plan.json"
+        }
+    });
     Some(Problem::at(&part.place, message, remedy))
 }
 

@@ -1,27 +1,71 @@
-//! Reads a Terraform plan from the JSON of `terraform show -json`.
+//! Reads a Terraform plan from the JSON of `terraform show -json`, or a configuration.
 //!
 //! Known values come from the plan. A value known only after the apply is looked up in the plan's configuration: a
-//! reference there must name a resource of the same module.
+//! reference there must name a resource of the same module. [`configuration`] evaluates a configuration into a plan.
 
+mod block;
+mod configuration;
+mod expression;
+mod functions;
 mod policies;
 mod resources;
 
+use crate::error::ReadError;
 use crate::field::{Field, Place};
 use crate::iam;
 use crate::model::{
     Alarm, Deployment, Format, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
+    Unread,
 };
+pub(crate) use configuration::{Spot, is_configuration};
 use resources::{Resource, Resources};
 use serde_json::Value;
+use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 /// Reads a plan. `None` if the text is not a plan.
 pub(crate) fn read(text: &str) -> Option<Deployment> {
     let plan: Value = serde_json::from_str(text).ok()?;
     plan.get("planned_values")?;
-    let resources = Resources::of(&plan);
+    Some(deployment(&plan))
+}
+
+/// Reads the configuration in a folder. Also returns the position of each resource and module, by address.
+pub(crate) fn read_configuration(
+    folder: &Path,
+) -> Result<(Deployment, HashMap<String, Spot>), ReadError> {
+    let configuration = configuration::evaluate(folder)?;
+    let mut deployment = deployment(&configuration.plan);
+    // A part that was not examined may have any resources.
+    deployment.has_more = !configuration.unread.is_empty();
+    for name in configuration.unread {
+        let place = Place {
+            resource: name.clone(),
+            position: None,
+            path: Vec::new(),
+        };
+        deployment.unread.push(Unread { place, name });
+    }
+    Ok((deployment, configuration.spots))
+}
+
+/// Evaluates the Terraform configuration in `folder`, without Terraform and without AWS.
+///
+/// The result has the shape of `terraform show -json` for a plan, as far as the doctor reads it: `planned_values` and
+/// `resource_changes`. A value that only AWS knows is a text such as `${aws_sqs_queue.orders.arn}`. Variables have the values
+/// of `terraform.tfvars` and `*.auto.tfvars`, or their defaults.
+///
+/// # Errors
+/// [`ReadError::Io`] for a file that cannot be read, and [`ReadError::Hcl`] for one that is not valid.
+pub fn evaluate_terraform(folder: &Path) -> Result<Value, ReadError> {
+    Ok(configuration::evaluate(folder)?.plan)
+}
+
+fn deployment(plan: &Value) -> Deployment {
+    let resources = Resources::of(plan);
     let mut deployment = Deployment {
-        format: Format::TerraformPlan,
+        format: Format::Terraform,
         ..Deployment::default()
     };
     let reader = |resource| Reader {
@@ -61,7 +105,7 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
             }
         }
     }
-    Some(deployment)
+    deployment
 }
 
 /// Reads one resource.
@@ -124,7 +168,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A text. A text with a value that only AWS knows is unknown.
     pub(crate) fn text(&self, path: &[&str]) -> Field<String> {
+        let text = self.reference(path);
+        text.and_then(|text| Some(text).filter(|text| !text.contains("${")))
+    }
+
+    /// A text, in which a value that only AWS knows is `${aws_sqs_queue.orders.arn}`.
+    pub(crate) fn reference(&self, path: &[&str]) -> Field<String> {
         self.field(path, |value| match value {
             Value::String(text) => Some(text.clone()),
             Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
@@ -152,8 +203,10 @@ impl<'a> Reader<'a> {
 
     /// The target of a value, by the planned value or by its expression in the configuration.
     pub(crate) fn target(&self, path: &[&str]) -> Field<Target> {
-        match self.text(path) {
+        match self.reference(path) {
             Field::Missing => Field::Missing,
+            // A variable or a data source may be any resource.
+            Field::Known(text, _) if self.resources.is_unknown(&text) => Field::Unknown,
             Field::Known(text, place) => Field::Known(self.resources.named(&text), place),
             Field::Unknown => self.referred(path, None),
         }
@@ -175,7 +228,7 @@ impl<'a> Reader<'a> {
             runtime: self.text(&["runtime"]),
             // A plan does not contain the folder of the function's source.
             code: Field::Unknown,
-            binary: Field::Missing,
+            binary: self.text(&["filename"]).and_then(|it| binary(&it)),
             memory_mb: self
                 .number(&["memory_size"])
                 .and_then(|size| u32::try_from(size).ok()),
@@ -196,9 +249,13 @@ impl<'a> Reader<'a> {
         let known = self.field(&variables, |value| value.as_object().cloned());
         for (name, _) in known.known().into_iter().flatten() {
             let path = [variables[0], variables[1], name];
-            function.environment.insert(name.clone(), self.text(&path));
-            if let Some(value) = self.text(&path).known() {
-                let target = Field::Known(self.resources.named(value), self.place());
+            let target = self.target(&path);
+            let value = match target {
+                Field::Known(Target::Own(_), _) => self.reference(&path),
+                _ => self.text(&path),
+            };
+            function.environment.insert(name.clone(), value);
+            if target.known().is_some() {
                 function.references.insert(name.clone(), target);
             }
         }
@@ -246,7 +303,7 @@ impl<'a> Reader<'a> {
 
     /// The queue's redrive policy, a JSON string.
     fn redrive(&self) -> (Field<Target>, Field<u64>) {
-        match self.text(&["redrive_policy"]) {
+        match self.reference(&["redrive_policy"]) {
             Field::Missing => (Field::Missing, Field::Missing),
             Field::Unknown => (self.target(&["redrive_policy"]), Field::Unknown),
             Field::Known(text, place) => {
@@ -256,6 +313,7 @@ impl<'a> Reader<'a> {
                 };
                 let known = Field::Known((), place);
                 let target = policy.get("deadLetterTargetArn").and_then(Value::as_str);
+                let target = target.filter(|arn| !self.resources.is_unknown(arn));
                 let target = target.map(|arn| self.resources.named(arn));
                 let count = policy.get("maxReceiveCount").and_then(number);
                 (
@@ -268,7 +326,7 @@ impl<'a> Reader<'a> {
 
     /// Whether the policy, a JSON string, denies requests without TLS to the queue at `address`.
     fn denies_plain_http(&self, address: &str) -> Field<bool> {
-        let text = self.text(&["policy"]);
+        let text = self.reference(&["policy"]);
         if text.known().is_some_and(String::is_empty) {
             return Field::Missing;
         }
@@ -344,6 +402,13 @@ impl<'a> Reader<'a> {
             queue: self.target(&["endpoint"]),
         })
     }
+}
+
+/// The binary in a zip of cargo-lambda, `target/lambda/BINARY/bootstrap.zip`.
+fn binary(zip: &str) -> Option<String> {
+    let folder = zip.strip_suffix("/bootstrap.zip")?;
+    let (_, binary) = folder.rsplit_once("/lambda/")?;
+    Some(binary.to_owned())
 }
 
 /// A number, which may be written as text.

@@ -38,7 +38,7 @@ pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
             }
             "aws_iam_role_policy" | "aws_iam_role_policy_attachment" => match is_on_role() {
                 Some(true) if resource.kind == "aws_iam_role_policy" => {
-                    let policy = of.text(&["policy"]);
+                    let policy = of.reference(&["policy"]);
                     document(&of, policy.known().map(String::as_str), &mut permissions);
                 }
                 Some(true) => attached(&of, &mut permissions),
@@ -64,7 +64,7 @@ fn attached(attachment: &Reader<'_>, permissions: &mut Permissions) {
     match (own, target) {
         (Some(resource), _) => {
             let policy = attachment.other(resource);
-            let text = policy.text(&["policy"]);
+            let text = policy.reference(&["policy"]);
             document(&policy, text.known().map(String::as_str), permissions);
         }
         (None, Target::Other(arn)) => {
@@ -92,7 +92,12 @@ fn document(of: &Reader<'_>, text: Option<&str>, permissions: &mut Permissions) 
             allows: statement["Effect"] == "Allow",
             actions: texts("Action").map(str::to_owned).collect(),
             resources: texts("Resource")
-                .map(|text| iam::scope(text, |text| Some(of.resources.named(text))))
+                .map(|text| {
+                    let named = |text: &str| Some(of.resources.named(text));
+                    iam::scope(text, |text| {
+                        named(text).filter(|_| !of.resources.is_unknown(text))
+                    })
+                })
                 .collect(),
         });
     }

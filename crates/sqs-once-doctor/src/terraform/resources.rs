@@ -138,6 +138,11 @@ impl<'a> Resources<'a> {
         Target::one_of(named.map(|it| it.address.to_owned()).collect(), text)
     }
 
+    /// Whether a text has a value that only AWS knows, and names no resource.
+    pub(crate) fn is_unknown(&self, text: &str) -> bool {
+        text.contains("${") && matches!(self.named(text), Target::Other(_))
+    }
+
     /// The only resource that an attribute's expression refers to. Resources of other kinds than `kind` are ignored.
     pub(crate) fn referred(
         &self,

@@ -1,7 +1,7 @@
 //! Plans in the JSON of `terraform show -json`.
 
 use sqs_once_doctor::{Finding, Source};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn plan(name: &str) -> Source {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
@@ -89,4 +89,83 @@ fn the_snippets_are_of_terraforms_language() {
     assert_eq!(visibility.unwrap().snippet, snippet);
     let is_for_plan = |it: &Finding| !it.is_fixable && it.place.position.is_none();
     assert!(findings.iter().all(is_for_plan));
+}
+
+fn configuration(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configurations");
+    folder.join(name)
+}
+
+/// Checks the findings of a configuration: the rule, the resource, and the line of its block.
+#[track_caller]
+fn assert_finds_in_configuration(name: &str, expected: &[&str]) {
+    let findings = Source::read(&configuration(name))
+        .unwrap()
+        .examine()
+        .unwrap();
+    let found = findings.iter().map(|it| {
+        let line = it.place.position.map_or(0, |(line, _)| line.get());
+        format!("{line} {} {}", it.rule.id, it.place.resource)
+    });
+    assert_eq!(found.collect::<Vec<_>>(), expected, "{name}");
+}
+
+#[test]
+fn a_configuration_has_its_findings_at_their_lines() {
+    assert_finds_in_configuration("good", &[]);
+    let bad = [
+        "6 queue-accepts-plain-http aws_sqs_queue.orders",
+        "6 visibility-timeout-too-short aws_sqs_queue.orders",
+        "11 dead-letter-retention-too-short aws_sqs_queue.dead",
+        "11 queue-accepts-plain-http aws_sqs_queue.dead",
+        "17 dead-letter-alarm-wrong-metric aws_cloudwatch_metric_alarm.dead",
+        "27 table-not-protected aws_dynamodb_table.keys",
+        "27 ttl-missing aws_dynamodb_table.keys",
+        "36 permission-wildcard aws_iam_role_policy.charge",
+        "47 dead-letter-url-wrong aws_lambda_function.charge",
+        // For the queue, and for the dead-letter queue.
+        "47 permission-missing aws_lambda_function.charge",
+        "47 permission-missing aws_lambda_function.charge",
+        "47 reserved-concurrency-without-maximum aws_lambda_function.charge",
+        "64 partial-batch-response-missing aws_lambda_event_source_mapping.orders",
+    ];
+    assert_finds_in_configuration("bad", &bad);
+}
+
+#[test]
+fn what_only_the_deployment_of_a_configuration_knows_is_named_and_never_a_finding() {
+    let unread = [
+        "14 part-not-examined module.queue",
+        "20 part-not-examined aws_sqs_queue.more",
+    ];
+    assert_finds_in_configuration("unread", &unread);
+}
+
+#[test]
+fn a_file_of_a_configuration_stands_for_its_folder() {
+    let file = configuration("bad").join("main.tf");
+    let source = Source::read(&file).unwrap();
+    assert!(source.examine().unwrap().len() > 10);
+    assert!(
+        source
+            .fix()
+            .unwrap_err()
+            .to_string()
+            .contains("--fix writes no Terraform")
+    );
+}
+
+#[test]
+fn a_configuration_that_is_not_valid_names_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("main.tf"),
+        "resource \"aws_sqs_queue\" {",
+    )
+    .unwrap();
+    let error = Source::read(folder.path()).unwrap().examine().unwrap_err();
+    assert!(
+        error.to_string().ends_with("main.tf is not valid HCL"),
+        "{error}"
+    );
 }

@@ -1,6 +1,7 @@
 //! Tests what is read from a template. The doctor's tests cover how a template may be written.
 
 use sqs_once_local::{KeyAttribute, KeyType, TableDescription, Template, TemplateError};
+use std::path::Path;
 use std::time::Duration;
 
 const TEMPLATE: &str = r#"
@@ -266,4 +267,25 @@ fn variables_that_are_the_url_of_a_queue_are_told_apart() {
         urls,
         expected.map(|(name, queue)| (name.to_owned(), queue.to_owned()))
     );
+}
+
+#[test]
+fn a_terraform_configuration_has_its_function_queues_and_tables() {
+    let folder = "../sqs-once-doctor/tests/configurations/good";
+    let template = Template::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
+    let function = template.function(Some("charge")).unwrap();
+    assert!(template.function(Some("refund")).is_none());
+    let [(_, Some(queue))] = &template.mappings(function)[..] else {
+        panic!("one mapping");
+    };
+    assert_eq!(queue, "orders-default");
+    assert_eq!(
+        template.table(Some(function)).unwrap().name,
+        "orders-default-keys"
+    );
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let table = variable("SQS_ONCE_TABLE", "orders-default-keys");
+    assert_eq!(template.environment(function), [table]);
+    let url = variable("SQS_ONCE_DLQ_URL", "orders-default-dead");
+    assert_eq!(template.queue_urls(function), [url]);
 }

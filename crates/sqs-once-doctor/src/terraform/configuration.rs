@@ -1,0 +1,398 @@
+//! Evaluates a Terraform configuration into the parts of a plan's JSON that the doctor reads.
+//!
+//! A value that only AWS knows, such as a queue's ARN, becomes the text `${aws_sqs_queue.orders.arn}`. So references can be
+//! followed through variables, locals and modules. A value that can't be evaluated is unknown, as in a plan.
+
+use super::block::{Values, arguments, attribute, instances, value};
+use super::expression::{complete, context, policy_document};
+use crate::error::ReadError;
+use hcl::eval::Context;
+use hcl::{Block, Body, Expression, Map, Value};
+use serde_json::{Value as Json, json};
+use std::collections::HashMap;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// Deeper than real modules are nested.
+const DEEPEST: usize = 6;
+/// A reference to a reference to a reference needs three rounds.
+const ROUNDS: usize = 25;
+
+/// Attributes that the provider computes.
+const COMPUTED: [&str; 13] = [
+    "arn",
+    "id",
+    "url",
+    "name",
+    "function_name",
+    "invoke_arn",
+    "qualified_arn",
+    "stream_arn",
+    "unique_id",
+    "version",
+    "endpoint",
+    "dns_name",
+    "hosted_zone_id",
+];
+/// Those of them that a plan has under these names in every resource.
+const IN_PLAN: [&str; 4] = ["arn", "id", "url", "invoke_arn"];
+/// Attributes of data sources.
+const OF_DATA: [&str; 10] = [
+    "arn",
+    "id",
+    "url",
+    "name",
+    "json",
+    "region",
+    "account_id",
+    "user_id",
+    "partition",
+    "dns_suffix",
+];
+/// A position in a file.
+pub(crate) type Spot = (PathBuf, (NonZeroUsize, NonZeroUsize));
+
+/// An evaluated configuration.
+#[derive(Default)]
+pub(crate) struct Configuration {
+    /// As in `terraform show -json`: `planned_values` and `resource_changes`.
+    pub(crate) plan: Json,
+    /// Where each resource and module is, by address.
+    pub(crate) spots: HashMap<String, Spot>,
+    /// The resources and modules that were not examined, by address.
+    pub(crate) unread: Vec<String>,
+    changes: Vec<Json>,
+}
+
+/// Evaluates the configuration in `folder`, with the values of `terraform.tfvars` and `*.auto.tfvars`.
+pub(crate) fn evaluate(folder: &Path) -> Result<Configuration, ReadError> {
+    let mut all = Configuration::default();
+    let mut inputs = Map::new();
+    for path in files(folder, &["tfvars"])? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name == "terraform.tfvars" || name.ends_with(".auto.tfvars") {
+            let attributes = Body::from(parse(&path)?.0).into_attributes();
+            let values = attributes.map(|it| (it.key.to_string(), Value::from(it.expr)));
+            inputs.extend(values);
+        }
+    }
+    let (root, _) = module(folder, "", &inputs, 0, &mut all)?;
+    // A round of evaluation visits a module again.
+    all.unread.sort();
+    all.unread.dedup();
+    all.plan = json!({
+        "planned_values": { "root_module": root },
+        "resource_changes": all.changes,
+    });
+    Ok(all)
+}
+
+/// The files of a folder with one of these extensions, sorted by name.
+fn files(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, ReadError> {
+    let error = |source| ReadError::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut files = Vec::new();
+    let folder = match folder == Path::new("") {
+        true => Path::new("."),
+        false => folder,
+    };
+    for entry in fs::read_dir(folder).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        let extension = path.extension().and_then(|it| it.to_str());
+        if extension.is_some_and(|it| extensions.contains(&it)) && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Whether a folder has a Terraform configuration.
+pub(crate) fn is_configuration(folder: &Path) -> bool {
+    files(folder, &["tf"]).is_ok_and(|files| !files.is_empty())
+}
+
+fn parse(path: &Path) -> Result<(hcl::edit::structure::Body, String), ReadError> {
+    let text = fs::read_to_string(path).map_err(|source| ReadError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    match hcl::edit::parser::parse_body(&text) {
+        Ok(body) => Ok((body, text)),
+        Err(source) => Err(ReadError::Hcl {
+            path: path.to_owned(),
+            source: source.into(),
+        }),
+    }
+}
+
+/// The blocks of a folder's files, each with its position.
+fn blocks(folder: &Path) -> Result<Vec<(Block, Spot)>, ReadError> {
+    use hcl::edit::Span;
+    let mut blocks = Vec::new();
+    for path in files(folder, &["tf"])? {
+        let (body, text) = parse(&path)?;
+        for block in body.into_blocks() {
+            let start = block.span().map_or(0, |span| span.start);
+            let before = text.get(..start).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let column = before.chars().rev().take_while(|&it| it != '\n').count() + 1;
+            let one = NonZeroUsize::MIN;
+            let place = [line, column].map(|it| NonZeroUsize::new(it).unwrap_or(one));
+            blocks.push((Block::from(block), (path.clone(), (place[0], place[1]))));
+        }
+    }
+    Ok(blocks)
+}
+
+/// What the expressions of a module refer to, by the start of the reference.
+type Scope = Map<String, Value>;
+
+fn insert(scope: &mut Scope, path: &[&str], value: Value) {
+    let (last, groups) = path.split_last().unwrap_or((&"", &[]));
+    let mut at = scope;
+    for group in groups {
+        let entry = at.entry((*group).to_owned());
+        let Value::Object(inner) = entry.or_insert_with(|| Map::new().into()) else {
+            return;
+        };
+        at = inner;
+    }
+    at.insert((*last).to_owned(), value);
+}
+
+/// Evaluates a module: its JSON as in a plan's `planned_values`, and its outputs.
+fn module(
+    folder: &Path,
+    prefix: &str,
+    inputs: &Map<String, Value>,
+    depth: usize,
+    all: &mut Configuration,
+) -> Result<(Json, Value), ReadError> {
+    let blocks = blocks(folder)?;
+    let mut scope = Scope::new();
+    let path = folder.to_string_lossy();
+    insert(&mut scope, &["path", "module"], (&*path).into());
+    insert(&mut scope, &["path", "root"], (&*path).into());
+    insert(&mut scope, &["path", "cwd"], ".".into());
+    insert(&mut scope, &["terraform", "workspace"], "default".into());
+    for group in ["var", "local", "module", "data"] {
+        scope.insert(group.to_owned(), Map::new().into());
+    }
+    for (block, _) in &blocks {
+        if let ("variable", [name]) = (block.identifier(), block.labels()) {
+            let variable = variable(name.as_str(), block.body(), inputs);
+            if let Some(value) = variable {
+                insert(&mut scope, &["var", name.as_str()], value);
+            }
+        }
+    }
+    for _ in 0..ROUNDS {
+        let before = scope.clone();
+        let context = context(&before);
+        for (block, _) in &blocks {
+            let labels: Vec<&str> = block.labels().iter().map(|it| it.as_str()).collect();
+            match (block.identifier(), labels.as_slice()) {
+                ("locals", []) => {
+                    for local in block.body().attributes() {
+                        if let Some(value) = value(&local.expr, &context) {
+                            insert(&mut scope, &["local", local.key.as_str()], value);
+                        }
+                    }
+                }
+                ("resource", [kind, name]) => {
+                    let address = format!("{prefix}{kind}.{name}");
+                    let value = referred(block.body(), &context, &address, &COMPUTED);
+                    insert(&mut scope, &[kind, name], value);
+                }
+                ("data", [kind, name]) => {
+                    let address = format!("{prefix}data.{kind}.{name}");
+                    let mut value = referred(block.body(), &context, &address, &OF_DATA);
+                    if *kind == "aws_iam_policy_document" {
+                        let (known, unknown) = arguments(block.body(), &context);
+                        let json = policy_document(&known).filter(|_| is_known(&unknown));
+                        match (json, &mut value) {
+                            (Some(json), Value::Object(value)) => {
+                                value.insert("json".to_owned(), json.into());
+                            }
+                            (None, Value::Object(value)) => {
+                                value.swap_remove("json");
+                            }
+                            _ => {}
+                        }
+                    }
+                    insert(&mut scope, &["data", kind, name], value);
+                }
+                ("module", [name]) => {
+                    let mut ignored = Configuration::default();
+                    let found = call(folder, prefix, block, &context, depth, &mut ignored)?;
+                    if let Some((_, outputs)) = found {
+                        insert(&mut scope, &["module", name], outputs);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if scope == before {
+            break;
+        }
+    }
+    written(folder, prefix, &blocks, &scope, depth, all)
+}
+
+/// Whether nothing is unknown.
+fn is_known(unknown: &serde_json::Map<String, Json>) -> bool {
+    let mut all = unknown.values();
+    all.all(|it| match it {
+        Json::Array(blocks) => {
+            let mut blocks = blocks.iter().filter_map(Json::as_object);
+            blocks.all(is_known)
+        }
+        _ => false,
+    })
+}
+
+/// A variable's value: from the caller, or its default. A text that only the deployment knows is `${var.NAME}`.
+fn variable(name: &str, body: &Body, inputs: &Map<String, Value>) -> Option<Value> {
+    let kind = attribute(body, "type");
+    let given = inputs.get(name).cloned().or_else(|| {
+        let default = attribute(body, "default")?;
+        value(default, &context(&Scope::new()))
+    });
+    match (given, kind) {
+        (Some(value), Some(kind)) => Some(complete(kind, value)),
+        (Some(value), None) => Some(value),
+        (None, Some(Expression::Variable(kind))) if kind.as_str() == "string" => {
+            Some(format!("${{var.{name}}}").into())
+        }
+        (None, _) => None,
+    }
+}
+
+/// What other expressions see of a resource: its arguments, and a text for each computed attribute.
+fn referred(body: &Body, context: &Context<'_>, address: &str, computed: &[&str]) -> Value {
+    let mut values = Values::default();
+    for instance in instances(body, context).unwrap_or_default() {
+        let context = instance.context(context);
+        let address = format!("{address}{}", instance.index);
+        let (known, unknown) = arguments(body, &context);
+        let text = |name: &&str| {
+            // The name of a resource identifies it as its ID does.
+            let attribute = match *name {
+                "name" | "function_name" if computed == COMPUTED => "id",
+                name => name,
+            };
+            (
+                (*name).to_owned(),
+                format!("${{{address}.{attribute}}}").into(),
+            )
+        };
+        let mut attributes: Map<String, Value> = computed.iter().map(text).collect();
+        attributes.retain(|name, _| !unknown.contains_key(name));
+        attributes.extend(known);
+        values.add(instance.key.as_ref(), attributes.into());
+    }
+    values.done()
+}
+
+/// Evaluates the instances of a called module. `None` if the module can't be read here.
+fn call(
+    folder: &Path,
+    prefix: &str,
+    block: &Block,
+    context: &Context<'_>,
+    depth: usize,
+    all: &mut Configuration,
+) -> Result<Option<(Vec<Json>, Value)>, ReadError> {
+    let name = block.labels().first().map_or("", |it| it.as_str());
+    let source = attribute(block.body(), "source").and_then(|it| value(it, context));
+    let source = source.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let is_local = ["./", "../", "/"]
+        .iter()
+        .any(|start| source.starts_with(start));
+    let instances = instances(block.body(), context);
+    let Some(instances) = instances.filter(|_| is_local && depth < DEEPEST) else {
+        return Ok(None);
+    };
+    let mut modules = Vec::new();
+    let mut outputs = Values::default();
+    for instance in instances {
+        let context = instance.context(context);
+        let (inputs, _) = arguments(block.body(), &context);
+        let address = format!("{prefix}module.{name}{}", instance.index);
+        let (mut module, output) = module(
+            &folder.join(source),
+            &format!("{address}."),
+            &inputs,
+            depth + 1,
+            all,
+        )?;
+        module["address"] = address.into();
+        modules.push(module);
+        outputs.add(instance.key.as_ref(), output);
+    }
+    Ok(Some((modules, outputs.done())))
+}
+
+/// Writes an evaluated module as a plan has it.
+fn written(
+    folder: &Path,
+    prefix: &str,
+    blocks: &[(Block, Spot)],
+    scope: &Scope,
+    depth: usize,
+    all: &mut Configuration,
+) -> Result<(Json, Value), ReadError> {
+    let context = context(scope);
+    let (mut resources, mut modules) = (Vec::new(), Vec::new());
+    let mut outputs = Map::new();
+    for (block, spot) in blocks {
+        let labels: Vec<&str> = block.labels().iter().map(|it| it.as_str()).collect();
+        match (block.identifier(), labels.as_slice()) {
+            ("resource", [kind, name]) => {
+                let base = format!("{prefix}{kind}.{name}");
+                let Some(instances) = instances(block.body(), &context) else {
+                    all.spots.insert(base.clone(), spot.clone());
+                    all.unread.push(base);
+                    continue;
+                };
+                for instance in instances {
+                    let context = instance.context(&context);
+                    let address = format!("{base}{}", instance.index);
+                    let (mut known, unknown) = arguments(block.body(), &context);
+                    for name in IN_PLAN {
+                        let text = || format!("${{{address}.{name}}}").into();
+                        known.entry(name.to_owned()).or_insert_with(text);
+                    }
+                    all.spots.insert(address.clone(), spot.clone());
+                    resources.push(json!({
+                        "address": address, "mode": "managed", "type": kind, "name": name,
+                        "index": instance.key, "values": known,
+                    }));
+                    let change = json!({ "after_unknown": unknown });
+                    all.changes
+                        .push(json!({ "address": address, "change": change }));
+                }
+            }
+            ("module", [name]) => match call(folder, prefix, block, &context, depth, all)? {
+                Some((called, _)) => modules.extend(called),
+                None => {
+                    let address = format!("{prefix}module.{name}");
+                    all.spots.insert(address.clone(), spot.clone());
+                    all.unread.push(address);
+                }
+            },
+            ("output", [name]) => {
+                let output = attribute(block.body(), "value");
+                let output = output.and_then(|it| value(it, &context));
+                outputs.extend(output.map(|value| ((*name).to_owned(), value)));
+            }
+            _ => {}
+        }
+    }
+    let module = json!({ "resources": resources, "child_modules": modules });
+    Ok((module, outputs.into()))
+}
