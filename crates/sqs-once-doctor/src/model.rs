@@ -209,7 +209,7 @@ pub struct Mapping {
     /// The queue it polls.
     pub queue: Field<Target>,
     /// Whether it has `FilterCriteria`.
-    pub has_filter: bool,
+    pub filter: Field<()>,
     /// Whether Lambda accepts batch item failures: `ReportBatchItemFailures`.
     pub reports_failures: Field<bool>,
     /// `BatchSize`.
@@ -218,10 +218,25 @@ pub struct Mapping {
     pub window: Field<Duration>,
     /// `ScalingConfig.MaximumConcurrency`.
     pub maximum_concurrency: Field<u64>,
-    /// Whether it has `ProvisionedPollerConfig`, which excludes a maximum concurrency.
-    pub is_provisioned: bool,
+    /// `ProvisionedPollerConfig`, which excludes a maximum concurrency.
+    pub pollers: Field<Pollers>,
     /// `Enabled`.
     pub is_enabled: Field<bool>,
+}
+
+/// The pollers of a mapping in provisioned mode.
+#[derive(Debug, Clone)]
+pub struct Pollers {
+    /// `MinimumPollers`.
+    pub minimum: Field<u64>,
+    /// `MaximumPollers`.
+    pub maximum: Field<u64>,
+}
+
+/// Lambda's defaults.
+impl Pollers {
+    pub(crate) const DEFAULT_MINIMUM: u64 = 2;
+    pub(crate) const DEFAULT_MAXIMUM: u64 = 200;
 }
 
 /// An SQS queue.

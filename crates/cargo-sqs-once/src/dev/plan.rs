@@ -53,7 +53,7 @@ impl Plan {
                     .to_owned(),
             );
         }
-        if mapping.is_some_and(|mapping| mapping.has_filter) {
+        if mapping.is_some_and(|mapping| !mapping.filter.is_missing()) {
             warnings.push(
                 "FilterCriteria are not applied here: the function gets every message".to_owned(),
             );

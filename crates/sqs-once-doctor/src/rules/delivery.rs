@@ -125,6 +125,19 @@ pub(super) fn fifo_batch(Consumer { mapping, queue, .. }: Consumer<'_>) -> Optio
     })
 }
 
+pub(super) fn filter(consumer: Consumer<'_>) -> Option<Problem> {
+    let mapping = consumer.mapping;
+    let message = format!(
+        "Lambda deletes messages that match no filter of the mapping {}.",
+        mapping.site.id
+    );
+    let remedy = Remedy::Advice(
+        "Remove FilterCriteria if another message may matter, and let the handler ignore what it does not need.\n\
+         Or accept it: --allow filter-deletes-messages",
+    );
+    Some(Problem::at(mapping.filter.place()?, message, remedy))
+}
+
 pub(super) fn not_encrypted(queue: &Queue) -> Option<Problem> {
     let is_off = queue.is_encrypted_by_sqs.known() == Some(&false) && queue.kms_key.is_missing();
     is_off.then(|| {

@@ -148,6 +148,14 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.consumers(), delivery::fifo_batch),
     },
     Rule {
+        id: "filter-deletes-messages",
+        severity: Severity::Note,
+        title: "The mapping has FilterCriteria",
+        why: "Lambda deletes a message that matches no filter. Neither the function nor the dead-letter queue gets it.",
+        url: "https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html#filtering-criteria-not-met",
+        check: |all| found(all.consumers(), delivery::filter),
+    },
+    Rule {
         id: "expires-before-dead-letter-queue",
         severity: Severity::Error,
         title: "Messages expire before they reach the dead-letter queue",
@@ -234,6 +242,34 @@ pub static RULES: &[Rule] = &[
         why: "Lambda throttles the difference. Throttled messages count as received, and good ones end in the dead-letter queue.",
         url: LAMBDA_SCALING,
         check: |all| found(all.consumers(), |it| concurrency::maximum(all, it, false)),
+    },
+    Rule {
+        id: "provisioned-with-maximum-concurrency",
+        severity: Severity::Error,
+        title: "A mapping has both MaximumConcurrency and ProvisionedPollerConfig",
+        why: "Lambda refuses such a mapping: the two exclude each other.",
+        url: LAMBDA_SCALING,
+        check: |all| found(all.consumers(), concurrency::provisioned_with_maximum),
+    },
+    Rule {
+        id: "poller-minimum-above-maximum",
+        severity: Severity::Error,
+        title: "MinimumPollers is above MaximumPollers",
+        why: "Lambda scales the pollers between the two numbers, and there is none.",
+        url: LAMBDA_SCALING,
+        check: |all| found(all.consumers(), concurrency::minimum_above_maximum),
+    },
+    Rule {
+        id: "pollers-above-reserved",
+        severity: Severity::Warning,
+        title: "The provisioned pollers may run more than the reserved concurrency",
+        why: "A poller runs up to 10 invocations at once, and Lambda throttles what is above the reservation. Throttled messages count as received, and good ones end in the dead-letter queue.",
+        url: LAMBDA_SCALING,
+        check: |all| {
+            found(all.consumers(), |it| {
+                concurrency::pollers_above_reserved(all, it)
+            })
+        },
     },
     Rule {
         id: "deduplication-retention-too-short",

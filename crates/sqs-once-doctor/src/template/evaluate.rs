@@ -122,6 +122,16 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// Whether a value is set, without its content.
+    pub(crate) fn known(&self, view: &View<'a>) -> Field<()> {
+        match view {
+            View::Missing => Field::Missing,
+            View::Unknown => Field::Unknown,
+            View::Node(node, _) if node.intrinsic().is_some() => Field::Unknown,
+            View::Node(node, path) => Field::Known((), place(node, path)),
+        }
+    }
+
     /// Parses a value's canonical text.
     pub(crate) fn field<T>(
         &self,

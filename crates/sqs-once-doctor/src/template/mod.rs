@@ -10,7 +10,8 @@ use crate::error::ReadError;
 use crate::field::{Field, Path};
 use crate::iam;
 use crate::model::{
-    Alarm, Deployment, Function, Mapping, Metric, Queue, Sender, Site, Table, Target, Unread,
+    Alarm, Deployment, Function, Mapping, Metric, Pollers, Queue, Sender, Site, Table, Target,
+    Unread,
 };
 pub(crate) use edit::{Change, apply};
 use evaluate::{Evaluator, View, place_at};
@@ -318,15 +319,24 @@ impl<'a> Template<'a> {
             }
         });
         Mapping {
-            has_filter: !matches!(self.at(&resource, &["FilterCriteria"]), View::Missing),
+            filter: self
+                .evaluator
+                .list(&self.at(&resource, &["FilterCriteria", "Filters"]))
+                .and_then(|filters| (!filters.is_empty()).then_some(())),
             reports_failures,
             batch_size: self.number(&resource, &["BatchSize"]),
             window: self.seconds(&resource, &["MaximumBatchingWindowInSeconds"]),
             maximum_concurrency: self.number(&resource, &["ScalingConfig", "MaximumConcurrency"]),
-            is_provisioned: !matches!(
-                self.at(&resource, &["ProvisionedPollerConfig"]),
-                View::Missing
-            ),
+            pollers: self
+                .evaluator
+                .known(&self.at(&resource, &["ProvisionedPollerConfig"]))
+                .and_then(|()| {
+                    let count = |name| self.number(&resource, &["ProvisionedPollerConfig", name]);
+                    Some(Pollers {
+                        minimum: count("MinimumPollers"),
+                        maximum: count("MaximumPollers"),
+                    })
+                }),
             is_enabled: self.flag(&resource, &["Enabled"]),
             site: resource.site,
             function,

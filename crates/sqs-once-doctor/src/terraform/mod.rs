@@ -14,8 +14,8 @@ use crate::error::ReadError;
 use crate::field::{Field, Place};
 use crate::iam;
 use crate::model::{
-    Alarm, Deployment, Format, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
-    Unread,
+    Alarm, Deployment, Format, Function, Mapping, Metric, Pollers, Queue, Sender, Site, Table,
+    Target, Unread,
 };
 pub(crate) use configuration::{Spot, is_configuration};
 use resources::{Resource, Resources};
@@ -188,6 +188,14 @@ impl<'a> Reader<'a> {
         self.field(&[name], |value| value.as_array().cloned())
     }
 
+    /// Whether a block is there.
+    fn block(&self, name: &str) -> Field<()> {
+        match self.list(name) {
+            Field::Known(blocks, _) if blocks.is_empty() => Field::Missing,
+            other => other.and_then(|_| Some(())),
+        }
+    }
+
     fn number(&self, path: &[&str]) -> Field<u64> {
         self.field(path, number)
     }
@@ -284,9 +292,7 @@ impl<'a> Reader<'a> {
             site: self.site(),
             function: self.target(&["function_name"]),
             queue,
-            has_filter: !self
-                .field(&["filter_criteria"], |it| it.get(0).cloned())
-                .is_missing(),
+            filter: self.block("filter_criteria"),
             reports_failures: self.field(&["function_response_types"], |value| {
                 let types = value.as_array()?;
                 Some(types.iter().any(|name| name == "ReportBatchItemFailures"))
@@ -294,9 +300,13 @@ impl<'a> Reader<'a> {
             batch_size: self.number(&["batch_size"]),
             window: self.seconds(&["maximum_batching_window_in_seconds"]),
             maximum_concurrency: self.number(&["scaling_config", "maximum_concurrency"]),
-            is_provisioned: !self
-                .field(&["provisioned_poller_config"], |it| it.get(0).cloned())
-                .is_missing(),
+            pollers: self.block("provisioned_poller_config").and_then(|()| {
+                let count = |name| self.number(&["provisioned_poller_config", name]);
+                Some(Pollers {
+                    minimum: count("minimum_pollers"),
+                    maximum: count("maximum_pollers"),
+                })
+            }),
             is_enabled: self.flag(&["enabled"]),
         })
     }

@@ -60,6 +60,14 @@ fn a_plan_has_its_findings_and_no_others() {
     let below = "visibility-timeout-below-function-timeout";
     let of_module = format!("{below} module.consumer.aws_sqs_queue.orders[\"us\"]");
     assert_finds("modules", &[&of_module]);
+    // AWS refuses these, or deletes messages.
+    let limits = [
+        "filter-deletes-messages aws_lambda_event_source_mapping.many",
+        "poller-minimum-above-maximum aws_lambda_event_source_mapping.crossed",
+        "pollers-above-reserved aws_lambda_event_source_mapping.many",
+        "provisioned-with-maximum-concurrency aws_lambda_event_source_mapping.both",
+    ];
+    assert_finds("limits", &limits);
 }
 
 #[test]

@@ -248,13 +248,13 @@ fn mappings_are_found_in_sams_events_and_as_resources() {
     assert_eq!(charge.batch_size.known(), Some(&25));
     assert_eq!(charge.window.known(), Some(&Duration::from_secs(1)));
     assert_eq!(charge.maximum_concurrency.known(), Some(&10));
-    assert!(charge.reports_failures.known() == Some(&true) && !charge.has_filter);
+    assert!(charge.reports_failures.known() == Some(&true) && charge.filter.is_missing());
     let [(ship, queue)] = &mappings("Ship")[..] else {
         panic!("{template:?}");
     };
     assert_eq!(queue.as_deref(), Some("groups.fifo"));
     assert!(ship.batch_size.is_missing() && ship.window.is_missing());
-    assert!(ship.reports_failures.is_missing() && ship.has_filter);
+    assert!(ship.reports_failures.is_missing() && !ship.filter.is_missing());
 }
 
 #[test]
