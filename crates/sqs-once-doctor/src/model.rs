@@ -108,6 +108,8 @@ pub struct Function {
     pub binary: Field<String>,
     /// `MemorySize`, in MB.
     pub memory_mb: Field<u32>,
+    /// Whether it has `CapacityProviderConfig`, and so runs on Lambda Managed Instances.
+    pub capacity_provider: Field<()>,
     /// `ReservedConcurrentExecutions`.
     pub reserved_concurrency: Field<u64>,
     /// Its environment variables, in the syntax of `Fn::Sub`: a reference is `${Resource}` or `${Resource.Attribute}`, and
@@ -256,6 +258,10 @@ pub struct Queue {
     pub delay: Field<Duration>,
     /// `ContentBasedDeduplication`.
     pub content_based_deduplication: Field<bool>,
+    /// `FifoThroughputLimit`.
+    pub throughput_limit: Field<String>,
+    /// `DeduplicationScope`.
+    pub deduplication_scope: Field<String>,
     /// `RedrivePolicy.deadLetterTargetArn`.
     pub dead_letter_queue: Field<Target>,
     /// `RedrivePolicy.maxReceiveCount`.

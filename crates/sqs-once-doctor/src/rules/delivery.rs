@@ -25,6 +25,7 @@ pub(super) fn visibility(
 ) -> Option<Problem> {
     let needs = consumers.iter().filter_map(|it| Some((needed(it)?, it)));
     let ((timeout, needed), consumer) = needs.max_by_key(|((_, needed), _)| *needed)?;
+    let needed = needed.min(Queue::LONGEST_VISIBILITY_TIMEOUT);
     let visibility = queue.visibility()?;
     if visibility >= needed || (visibility < timeout) != below_timeout {
         return None;
@@ -54,8 +55,8 @@ pub(super) fn visibility(
         format!("visibility_timeout_seconds = {}", needed.as_secs()),
         message,
     );
-    // Six times the longest function timeout can exceed SQS's longest visibility timeout.
-    Some(problem.automatic_if(needed <= Queue::LONGEST_VISIBILITY_TIMEOUT))
+    // The timeout itself may be longer than SQS allows.
+    Some(problem.automatic_if(timeout <= needed))
 }
 
 pub(super) fn partial_response_missing(consumer: Consumer<'_>) -> Option<Problem> {
@@ -81,6 +82,37 @@ pub(super) fn partial_response_missing(consumer: Consumer<'_>) -> Option<Problem
     let is_native = |runtime: &String| runtime.starts_with("provided");
     let runtime = function.and_then(|function| function.runtime.known());
     Some(problem.automatic_if(uses_sqs_once || runtime.is_some_and(is_native)))
+}
+
+/// Sets messages' deduplication within a queue's groups, and so its high throughput.
+const BY_GROUP: &str = "messageGroup";
+
+pub(super) fn throughput_limit(queue: &Queue) -> Option<Problem> {
+    let limit = queue.throughput_limit.known()?;
+    let has_scope = match &queue.deduplication_scope {
+        Field::Known(scope, _) => scope == BY_GROUP,
+        Field::Unknown => true,
+        Field::Missing => false,
+    };
+    if limit != "perMessageGroupId" || has_scope {
+        return None;
+    }
+    let message = format!(
+        "The queue {} has FifoThroughputLimit perMessageGroupId, which needs DeduplicationScope {BY_GROUP}. SQS then \
+         finds a duplicate only within its message group.",
+        queue.site.id
+    );
+    let mut problem = Problem::set(
+        &queue.deduplication_scope,
+        &queue.site,
+        &["DeduplicationScope"],
+        BY_GROUP,
+        format!("deduplication_scope = \"{BY_GROUP}\""),
+        message,
+    );
+    problem.place = queue.throughput_limit.place()?.clone();
+    // SQS would then accept a message that it refuses as a duplicate of another group.
+    Some(problem.by_hand())
 }
 
 /// Without a batching window, and for a FIFO queue.

@@ -148,6 +148,14 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.consumers(), delivery::fifo_batch),
     },
     Rule {
+        id: "fifo-throughput-without-scope",
+        severity: Severity::Error,
+        title: "FifoThroughputLimit is perMessageGroupId, and DeduplicationScope is not messageGroup",
+        why: "SQS refuses such a queue.",
+        url: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html",
+        check: |all| found(all.consumed_and_dead_letters(), delivery::throughput_limit),
+    },
+    Rule {
         id: "filter-deletes-messages",
         severity: Severity::Note,
         title: "The mapping has FilterCriteria",
@@ -294,6 +302,14 @@ pub static RULES: &[Rule] = &[
         why: "Three seconds cover a whole batch. The consumer cancels handlers that take longer, and their messages return.",
         url: LAMBDA_TIMEOUT,
         check: |all| found(all.consuming_functions(), settings::timeout_missing),
+    },
+    Rule {
+        id: "function-timeout-too-long",
+        severity: Severity::Error,
+        title: "The function's timeout is longer than Lambda allows",
+        why: "Lambda refuses more than 900 s, or 5,400 s for a function on Lambda Managed Instances.",
+        url: LAMBDA_TIMEOUT,
+        check: |all| found(all.consuming_functions(), settings::timeout_too_long),
     },
     Rule {
         id: "deadline-margin-too-long",

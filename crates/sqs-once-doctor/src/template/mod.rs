@@ -244,6 +244,7 @@ impl<'a> Template<'a> {
                 &["Metadata", "BuildProperties", "Binary"],
             )),
             memory_mb: number("MemorySize").and_then(|size| u32::try_from(size).ok()),
+            capacity_provider: evaluator.known(&property("CapacityProviderConfig")),
             reserved_concurrency: number("ReservedConcurrentExecutions"),
             environment: Default::default(),
             references: Default::default(),
@@ -352,6 +353,8 @@ impl<'a> Template<'a> {
             retention: self.seconds(&resource, &["MessageRetentionPeriod"]),
             delay: self.seconds(&resource, &["DelaySeconds"]),
             content_based_deduplication: self.flag(&resource, &["ContentBasedDeduplication"]),
+            throughput_limit: self.text(&resource, &["FifoThroughputLimit"]),
+            deduplication_scope: self.text(&resource, &["DeduplicationScope"]),
             dead_letter_queue: self
                 .evaluator
                 .target(&self.at(&resource, &["RedrivePolicy", "deadLetterTargetArn"])),

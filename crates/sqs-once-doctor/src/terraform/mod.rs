@@ -240,6 +240,7 @@ impl<'a> Reader<'a> {
             memory_mb: self
                 .number(&["memory_size"])
                 .and_then(|size| u32::try_from(size).ok()),
+            capacity_provider: self.block("capacity_provider_config"),
             // -1 means no reservation.
             reserved_concurrency: match self
                 .field(&["reserved_concurrent_executions"], Value::as_i64)
@@ -357,6 +358,8 @@ impl<'a> Reader<'a> {
             retention: self.seconds(&["message_retention_seconds"]),
             delay: self.seconds(&["delay_seconds"]),
             content_based_deduplication: self.flag(&["content_based_deduplication"]),
+            throughput_limit: self.text(&["fifo_throughput_limit"]),
+            deduplication_scope: self.text(&["deduplication_scope"]),
             dead_letter_queue,
             max_receive_count,
             is_encrypted_by_sqs: self.flag(&["sqs_managed_sse_enabled"]),

@@ -209,6 +209,14 @@ fn a_fix_that_would_change_anything_else_is_not_made() {
 }
 
 #[test]
+fn no_fix_writes_a_longer_visibility_timeout_than_sqs_allows() {
+    let text = consumer("      VisibilityTimeout: 8000\n").replace("Timeout: 30", "Timeout: 8000");
+    let fixed = fixed(&text);
+    assert!(fixed.contains("VisibilityTimeout: 43200\n"), "{fixed}");
+    assert_eq!(rules(&fixed), ["function-timeout-too-long"]);
+}
+
+#[test]
 fn functions_that_may_answer_anything_are_not_told_to_report_failures_by_a_fix() {
     let reports = "            FunctionResponseTypes: [ReportBatchItemFailures]\n";
     let python = consumer("      VisibilityTimeout: 180\n")
