@@ -130,6 +130,15 @@ impl Permissions {
         !self.is_complete || self.statements.iter().any(allows)
     }
 
+    /// Whether the policies may allow the action on any resource.
+    pub(crate) fn may_somewhere(&self, action: &str) -> bool {
+        let allows = |statement: &Statement| {
+            let mut actions = statement.actions.iter();
+            statement.allows && actions.any(|pattern| matches(pattern, action))
+        };
+        !self.is_complete || self.statements.iter().any(allows)
+    }
+
     /// The actions that the policies allow on this resource by name.
     pub(crate) fn on<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a str> {
         self.statements

@@ -355,7 +355,7 @@ pub static RULES: &[Rule] = &[
         id: "permission-missing",
         severity: Severity::Error,
         title: "The function's role lacks an action",
-        why: "Lambda can't poll the queue, or every record fails until its message is in the dead-letter queue.",
+        why: "AWS refuses what Lambda or the function does with it, so messages stay in the queue, return, or end in the dead-letter queue.",
         url: IAM,
         check: permissions::missing,
     },

@@ -2,10 +2,10 @@
 
 use super::Problem;
 use crate::field::below;
-use crate::model::{Consumer, Deployment, Extend, Function, Scope, Statement};
+use crate::model::{Consumer, Deployment, Extend, Function, Scope, Statement, Target};
 use crate::remedy::Remedy;
 use crate::template::Change;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Lambda's poller uses the function's role.
@@ -19,40 +19,82 @@ const TABLE: [&str; 2] = ["dynamodb:UpdateItem", "dynamodb:BatchGetItem"];
 /// Further requests of batched claims and completions.
 const BATCHES: [&str; 2] = ["dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"];
 
+/// A resource that a consumer uses.
+pub(super) struct Need {
+    pub(super) resource: String,
+    pub(super) actions: Vec<&'static str>,
+    /// Who needs the actions, and for what.
+    pub(super) purpose: &'static str,
+}
+
 pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
     let mut problems = Vec::new();
     for consumer in deployment.consumers() {
         let Some(function) = consumer.function else {
             continue;
         };
-        for (resource, mut missing) in needed(deployment, &consumer, function) {
-            missing.retain(|action| !function.permissions.may(action, &resource));
-            if !missing.is_empty() {
-                problems.push(problem(function, &resource, &missing));
-            }
-        }
+        let needed = needed(deployment, &consumer, function);
+        problems.extend(needed.into_iter().filter_map(|it| lacking(function, it)));
+        problems.extend(table_elsewhere(deployment, function));
     }
     problems
 }
 
+/// A problem if the function's role lacks some of the actions.
+pub(super) fn lacking(function: &Function, mut need: Need) -> Option<Problem> {
+    let may = |action: &&str| function.permissions.may(action, &need.resource);
+    need.actions.retain(|action| !may(action));
+    let arn = json!({ "Fn::GetAtt": [need.resource, "Arn"] });
+    let hcl = format!("{}.arn", need.resource);
+    (!need.actions.is_empty()).then(|| problem(function, &need, arn, &hcl))
+}
+
+/// The table's name may be that of a table elsewhere. No policy can cover it without an action of DynamoDB.
+fn table_elsewhere(deployment: &Deployment, function: &Function) -> Option<Problem> {
+    let variable = function.environment.get("SQS_ONCE_TABLE")?;
+    let target = function.reference("SQS_ONCE_TABLE").known();
+    let is_own = |target: &Target| deployment.tables.iter().any(|it| target.is(&it.site.id));
+    let mut actions = TABLE.iter();
+    if target.is_some_and(is_own) || actions.any(|it| function.permissions.may_somewhere(it)) {
+        return None;
+    }
+    let name = variable.known().map_or("NAME", String::as_str);
+    let arn = format!(
+        "arn:${{AWS::Partition}}:dynamodb:${{AWS::Region}}:${{AWS::AccountId}}:table/{name}"
+    );
+    let need = Need {
+        resource: format!("the table {name}"),
+        actions: [TABLE, BATCHES].concat(),
+        purpose: "The function claims each message's key there.",
+    };
+    let hcl = format!("\"arn:aws:dynamodb:REGION:ACCOUNT:table/{name}\"");
+    let problem = problem(function, &need, json!({ "Fn::Sub": arn }), &hcl);
+    Some(problem.automatic_if(variable.known().is_some()))
+}
+
 /// The resources that a consumer uses, and the actions that it needs on them.
-fn needed(
-    deployment: &Deployment,
-    consumer: &Consumer<'_>,
-    function: &Function,
-) -> Vec<(String, Vec<&'static str>)> {
+fn needed(deployment: &Deployment, consumer: &Consumer<'_>, function: &Function) -> Vec<Need> {
     let mut needed = Vec::new();
+    let mut add = |resource: &str, actions, purpose| {
+        needed.push(Need {
+            resource: resource.to_owned(),
+            actions,
+            purpose,
+        });
+    };
     let dead_letters = deployment.queue(function.reference("SQS_ONCE_DLQ_URL"));
     if let Some(queue) = consumer.queue {
-        let mut actions = POLLER.to_vec();
+        let purpose = "Lambda polls the queue with the role.";
+        add(&queue.site.id, POLLER.to_vec(), purpose);
         if function.environment.contains_key("SQS_ONCE_DLQ_URL") {
-            // The feature `sqs` is on: it changes the visibility of records that another worker holds.
-            actions.push("sqs:ChangeMessageVisibility");
+            // The feature `sqs` is on.
+            let purpose = "The function delays the messages that another worker holds.";
+            add(&queue.site.id, vec!["sqs:ChangeMessageVisibility"], purpose);
         }
-        needed.push((queue.site.id.clone(), actions));
     }
     if let Some(queue) = dead_letters {
-        needed.push((queue.site.id.clone(), vec!["sqs:SendMessage"]));
+        let purpose = "The function sends terminal records there.";
+        add(&queue.site.id, vec!["sqs:SendMessage"], purpose);
     }
     let table = function.reference("SQS_ONCE_TABLE").known();
     let table = table.and_then(|it| deployment.tables.iter().find(|table| it.is(&table.site.id)));
@@ -63,30 +105,29 @@ fn needed(
         if !is_transactional {
             actions.extend(BATCHES);
         }
-        needed.push((table.site.id.clone(), actions));
+        let purpose = "The function claims each message's key there.";
+        add(&table.site.id, actions, purpose);
     }
     needed
 }
 
-fn problem(function: &Function, resource: &str, missing: &[&str]) -> Problem {
-    let statement = json!({
-        "Effect": "Allow",
-        "Action": missing,
-        "Resource": { "Fn::GetAtt": [resource, "Arn"] },
-    });
+fn problem(function: &Function, need: &Need, arn: Value, hcl: &str) -> Problem {
+    let missing = &need.actions;
+    let statement = json!({ "Effect": "Allow", "Action": missing, "Resource": arn });
     let policy = json!({ "Version": "2012-10-17", "Statement": [statement] });
     let change = match &function.permissions.extend {
         Some(Extend::Statements(path)) => Change::Append(path.clone(), statement),
         Some(Extend::SamPolicies(path)) => Change::Append(path.clone(), policy),
         None => Change::Append(below(&function.site.properties, &["Policies"]), policy),
     };
-    let hcl =
-        format!("statement {{\n  actions   = {missing:?}\n  resources = [{resource}.arn]\n}}");
+    let hcl = format!("statement {{\n  actions   = {missing:?}\n  resources = [{hcl}]\n}}");
     let can_extend = function.permissions.extend.is_some();
     let message = format!(
-        "The role of the function {} does not allow {} on {resource}.",
+        "The role of the function {} does not allow {} on {}. {}",
         function.site.id,
-        missing.join(", ")
+        missing.join(", "),
+        need.resource,
+        need.purpose
     );
     let remedy = Remedy::changes(vec![change], hcl).automatic_if(can_extend);
     Problem::at(&function.site.place, message, remedy)

@@ -358,6 +358,53 @@ fn a_resource_that_is_all_queues_or_all_tables_is_a_wildcard() {
 }
 
 #[test]
+fn a_role_without_any_action_on_tables_is_found_though_the_table_is_elsewhere() {
+    for (table, arn) in [
+        ("orders-keys", "table/orders-keys"),
+        ("!Ref Seconds", "table/${Seconds}"),
+    ] {
+        let variables = format!(
+            "      Timeout: 30
+      Environment: {{ Variables: {{ SQS_ONCE_TABLE: {table} }} }}
+      Policies:
+        - {{ Effect: Allow, Action: s3:GetObject, Resource: '*' }}"
+        );
+        let template =
+            consumer("      VisibilityTimeout: 180").replace("      Timeout: 30", &variables);
+        assert_eq!(rules(&template), ["permission-missing"], "{table}");
+        let fixed = fixed(&template);
+        assert!(fixed.contains(arn), "{fixed}");
+        assert_eq!(rules(&fixed), [""; 0], "{table}");
+        // A policy for some table may be for this one.
+        let other = template.replace("s3:GetObject", "dynamodb:UpdateItem");
+        assert_ne!(rules(&other), ["permission-missing"], "{table}");
+        let elsewhere = template.replace("- { Effect: Allow", "- !ImportValue Policy # ");
+        assert_eq!(rules(&elsewhere), [""; 0], "{table}");
+    }
+}
+
+#[test]
+fn a_missing_permission_is_explained_by_what_needs_it() {
+    let template = consumer("      VisibilityTimeout: 180").replace(
+        "      Timeout: 30",
+        "      Timeout: 30
+      Environment: { Variables: { SQS_ONCE_DLQ_URL: !Ref Terminal } }",
+    ) + "
+  Terminal:
+    Type: AWS::SQS::Queue
+    Properties: { MessageRetentionPeriod: 1209600 }
+";
+    let findings = source(&template).examine().unwrap();
+    let messages: Vec<_> = findings.iter().map(|it| it.message.as_str()).collect();
+    let delayed = "The role of the function Charge does not allow sqs:ChangeMessageVisibility on Orders. The \
+                   function delays the messages that another worker holds.";
+    let sent = "The role of the function Charge does not allow sqs:SendMessage on Terminal. The function sends \
+                terminal records there.";
+    assert!(messages.contains(&delayed), "{messages:?}");
+    assert!(messages.contains(&sent), "{messages:?}");
+}
+
+#[test]
 fn a_byte_order_mark_stays_in_front() {
     let template = format!("\u{feff}{}", consumer("      VisibilityTimeout: 60"));
     let expected = template.replace("Timeout: 60", "Timeout: 180");
