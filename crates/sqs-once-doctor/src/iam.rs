@@ -10,7 +10,7 @@ fn actions(service: &str, names: &str) -> Vec<String> {
     names.map(|name| format!("{service}:{name}")).collect()
 }
 
-/// The actions that an AWS managed policy allows on queues and tables. `name` is the policy's name or ARN; `None` if
+/// The actions that an AWS managed policy allows on queues, tables and keys. `name` is the policy's name or ARN; `None` if
 /// this table does not list it.
 fn managed_policy(name: &str) -> Option<Vec<String>> {
     Some(match name.rsplit('/').next().unwrap_or(name) {
@@ -20,7 +20,9 @@ fn managed_policy(name: &str) -> Option<Vec<String>> {
         "AmazonSQSFullAccess" => actions("sqs", "*"),
         "AmazonDynamoDBFullAccess" | "AmazonDynamoDBFullAccess_v2" => actions("dynamodb", "*"),
         "AdministratorAccess" => vec!["*".to_owned()],
-        "PowerUserAccess" => [actions("sqs", "*"), actions("dynamodb", "*")].concat(),
+        "PowerUserAccess" => ["sqs", "dynamodb", "kms"]
+            .map(|it| format!("{it}:*"))
+            .to_vec(),
         "AmazonSQSReadOnlyAccess" => actions("sqs", "GetQueueAttributes GetQueueUrl ListQueues"),
         "AmazonDynamoDBReadOnlyAccess" => actions("dynamodb", "GetItem BatchGetItem Query"),
         "AWSLambdaBasicExecutionRole"
@@ -37,7 +39,7 @@ fn managed_policy(name: &str) -> Option<Vec<String>> {
     })
 }
 
-/// The actions that a SAM policy template allows, and the parameter that names the queue or table.
+/// The actions that a SAM policy template allows, and the parameter that names the queue, table or key.
 pub(crate) fn sam_policy_template(name: &str) -> Option<(Vec<String>, &'static str)> {
     let names = match name {
         "SQSPollerPolicy" => {
@@ -49,12 +51,16 @@ pub(crate) fn sam_policy_template(name: &str) -> Option<(Vec<String>, &'static s
              ConditionCheckItem"
         }
         "DynamoDBWritePolicy" => "PutItem UpdateItem BatchWriteItem",
+        "KMSDecryptPolicy" => "Decrypt",
+        "KMSEncryptPolicy" => "Encrypt",
+        "KMSEncryptPolicy_v2" => "Encrypt GenerateDataKey GenerateDataKeyWithoutPlaintext",
         "DynamoDBReadPolicy" => "GetItem Scan Query BatchGetItem DescribeTable",
         _ => return None,
     };
-    Some(match name.starts_with("SQS") {
-        true => (actions("sqs", names), "QueueName"),
-        false => (actions("dynamodb", names), "TableName"),
+    Some(match &name[..3] {
+        "SQS" => (actions("sqs", names), "QueueName"),
+        "KMS" => (actions("kms", names), "KeyId"),
+        _ => (actions("dynamodb", names), "TableName"),
     })
 }
 
@@ -174,6 +180,30 @@ pub(crate) fn denies_plain_http(policy: &Value, is_queue: impl Fn(&str) -> bool)
             && is_without_tls(&statement["Condition"])
     };
     one_or_many(&policy["Statement"]).iter().any(denies)
+}
+
+/// Whether a key's policy leaves it to the account's IAM policies who uses the key: it admits the account, and by itself
+/// no user and no role.
+///
+/// A value that is unknown before the deployment is null in `policy`, and may admit a role.
+pub(crate) fn delegates(policy: &Value) -> bool {
+    let may_use = |statement: &&Value| {
+        let may = |action: &Value| action.as_str().is_none_or(|it| matches(it, "kms:Decrypt"));
+        statement["Effect"] != "Deny" && one_or_many(&statement["Action"]).iter().any(may)
+    };
+    let statements = one_or_many(&policy["Statement"]).iter().filter(may_use);
+    let principals: Vec<&Value> = statements
+        .filter(|statement| statement["Principal"]["Service"].is_null())
+        .flat_map(|statement| match &statement["Principal"] {
+            Value::Object(principal) => one_or_many(principal.get("AWS").unwrap_or(&Value::Null)),
+            other => one_or_many(other),
+        })
+        .collect();
+    let is_account = |principal: &&Value| {
+        let text = principal.as_str().unwrap_or_default();
+        text.starts_with("arn:") && text.ends_with(":root")
+    };
+    !principals.is_empty() && principals.iter().all(is_account)
 }
 
 /// The values of a list. Any other value counts as a list of one.

@@ -43,7 +43,7 @@ pub use field::{Field, Place};
 pub use finding::{Finding, Severity};
 pub use manifest::{Aborting, Manifest};
 pub use model::{
-    Alarm, Deployment, Format, Function, Mapping, Metric, Permissions, Pollers, Queue, Scope,
+    Alarm, Deployment, Format, Function, Key, Mapping, Metric, Permissions, Pollers, Queue, Scope,
     Sender, Site, Statement, Table, Target, Unread,
 };
 pub use rules::{RULES, Rule};

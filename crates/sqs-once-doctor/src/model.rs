@@ -18,6 +18,8 @@ pub struct Deployment {
     pub queues: Vec<Queue>,
     /// DynamoDB tables.
     pub tables: Vec<Table>,
+    /// KMS keys.
+    pub keys: Vec<Key>,
     /// CloudWatch alarms.
     pub alarms: Vec<Alarm>,
     /// AWS services that send to queues.
@@ -270,6 +272,8 @@ pub struct Queue {
     pub is_encrypted_by_sqs: Field<bool>,
     /// `KmsMasterKeyId`.
     pub kms_key: Field<String>,
+    /// The key that `KmsMasterKeyId` refers to.
+    pub key: Field<Target>,
     /// Whether its policy denies requests without TLS, with the place of the policy's statements.
     pub denies_plain_http: Field<bool>,
 }
@@ -316,6 +320,17 @@ pub struct Table {
     pub ttl_is_enabled: Field<bool>,
     /// `DeletionProtectionEnabled`.
     pub is_protected: Field<bool>,
+    /// The KMS key that encrypts it.
+    pub key: Field<Target>,
+}
+
+/// A KMS key.
+#[derive(Debug, Clone)]
+pub struct Key {
+    /// Its name and position.
+    pub site: Site,
+    /// Whether its policy leaves it to the account's IAM policies who uses the key.
+    pub delegates: bool,
 }
 
 /// A CloudWatch alarm.

@@ -4,6 +4,7 @@ mod alarms;
 mod concurrency;
 mod dead_letters;
 mod delivery;
+mod keys;
 mod permissions;
 mod settings;
 mod table;
@@ -45,6 +46,7 @@ const LAMBDA_SCALING: &str =
     "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html";
 const SQS_DLQ: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html";
 const SQS_METRICS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html";
+const SQS_KEYS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html";
 const DYNAMODB_TTL: &str =
     "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html";
 const IAM: &str = "https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html";
@@ -360,6 +362,30 @@ pub static RULES: &[Rule] = &[
         check: permissions::missing,
     },
     Rule {
+        id: "key-permission-missing",
+        severity: Severity::Error,
+        title: "The function's role may not use the key of a queue or the table",
+        why: "KMS refuses it. Then Lambda can't receive messages, or every request to the dead-letter queue or the table fails.",
+        url: SQS_KEYS,
+        check: |all| {
+            all.consumers()
+                .flat_map(|it| keys::permission_missing(all, it))
+                .collect()
+        },
+    },
+    Rule {
+        id: "key-policy-decides",
+        severity: Severity::Note,
+        title: "Only the policy of a key elsewhere can allow its use",
+        why: "The doctor can't read that policy. If it does not admit the role, KMS refuses the key's use.",
+        url: SQS_KEYS,
+        check: |all| {
+            all.consumers()
+                .flat_map(|it| keys::elsewhere(all, it))
+                .collect()
+        },
+    },
+    Rule {
         id: "permission-wildcard",
         severity: Severity::Warning,
         title: "The function's role allows more than it needs",
@@ -392,7 +418,7 @@ pub static RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "A service can't send to a queue that is encrypted with the key alias/aws/sqs",
         why: "You can't change that key's policy to admit SNS or EventBridge, and messages that these can't deliver are lost.",
-        url: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html",
+        url: SQS_KEYS,
         check: |all| found(all.senders.iter(), |it| delivery::senders_shut_out(all, it)),
     },
     Rule {

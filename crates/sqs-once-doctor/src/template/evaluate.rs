@@ -35,7 +35,13 @@ impl<'a> Evaluator<'a> {
         };
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, resource) in &evaluator.resources {
-            for property in ["QueueName", "TableName", "FunctionName", "RoleName"] {
+            for property in [
+                "QueueName",
+                "TableName",
+                "FunctionName",
+                "RoleName",
+                "AliasName",
+            ] {
                 let name = resource.get("Properties").and_then(|it| it.get(property));
                 if let Some(name) = name.and_then(|name| evaluator.text(name)) {
                     names.entry(name).or_default().push((*id).to_owned());

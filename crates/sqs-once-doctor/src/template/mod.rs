@@ -10,7 +10,7 @@ use crate::error::ReadError;
 use crate::field::{Field, Path};
 use crate::iam;
 use crate::model::{
-    Alarm, Deployment, Function, Mapping, Metric, Pollers, Queue, Sender, Site, Table, Target,
+    Alarm, Deployment, Function, Key, Mapping, Metric, Pollers, Queue, Sender, Site, Table, Target,
     Unread,
 };
 pub(crate) use edit::{Change, apply};
@@ -83,6 +83,7 @@ impl<'a> Template<'a> {
                 "AWS::SQS::Queue" => deployment.queues.push(self.queue(resource)),
                 "AWS::SQS::QueuePolicy" | "AWS::SQS::QueueInlinePolicy" => policies.push(resource),
                 "AWS::DynamoDB::Table" => deployment.tables.push(self.table(resource)),
+                "AWS::KMS::Key" => deployment.keys.push(self.kms_key(resource)),
                 "AWS::CloudWatch::Alarm" => deployment.alarms.push(self.alarm(resource)),
                 "AWS::SNS::Subscription" => {
                     let protocol = self.text(&resource, &["Protocol"]);
@@ -200,15 +201,36 @@ impl<'a> Template<'a> {
 
     /// Resolves an alias or a version to its function.
     fn behind_alias(&self, function: Field<Target>) -> Field<Target> {
-        for kind in ["AWS::Lambda::Alias", "AWS::Lambda::Version"] {
-            if let Some(id) = self.evaluator.of_type(&function, kind) {
-                let path: Path = vec!["Resources".into(), id.into()];
-                let alias = View::Node(self.evaluator.resources[id], path);
-                let names = ["Properties", "FunctionName"];
-                return self.evaluator.target(&self.evaluator.dig(&alias, &names));
-            }
+        let version = self.behind(function, "AWS::Lambda::Alias", "FunctionName");
+        self.behind(version, "AWS::Lambda::Version", "FunctionName")
+    }
+
+    /// The key that a property refers to, also by its alias.
+    fn key(&self, resource: &Resource<'a>, names: &[&str]) -> Field<Target> {
+        let key = self.evaluator.target(&self.at(resource, names));
+        self.behind(key, "AWS::KMS::Alias", "TargetKeyId")
+    }
+
+    /// The target of this property of a resource of this kind, instead of the resource.
+    fn behind(&self, target: Field<Target>, kind: &str, property: &str) -> Field<Target> {
+        let Some(id) = self.evaluator.of_type(&target, kind) else {
+            return target;
+        };
+        let path: Path = vec!["Resources".into(), id.into()];
+        let resource = View::Node(self.evaluator.resources[id], path);
+        let names = ["Properties", property];
+        self.evaluator
+            .target(&self.evaluator.dig(&resource, &names))
+    }
+
+    fn kms_key(&self, resource: Resource<'a>) -> Key {
+        let policy = self.at(&resource, &["KeyPolicy"]);
+        Key {
+            // KMS's default policy leaves it to IAM.
+            delegates: matches!(policy, View::Missing)
+                || iam::delegates(&self.evaluator.json(&policy)),
+            site: resource.site,
         }
-        function
     }
 
     /// A function's property, or its default in SAM's `Globals`.
@@ -361,6 +383,7 @@ impl<'a> Template<'a> {
             max_receive_count: self.number(&resource, &["RedrivePolicy", "maxReceiveCount"]),
             is_encrypted_by_sqs: self.flag(&resource, &["SqsManagedSseEnabled"]),
             kms_key: self.text(&resource, &["KmsMasterKeyId"]),
+            key: self.key(&resource, &["KmsMasterKeyId"]),
             denies_plain_http: Field::Missing,
             site: resource.site,
         }
@@ -391,6 +414,7 @@ impl<'a> Template<'a> {
             ttl_attribute: self.text(&resource, &["TimeToLiveSpecification", "AttributeName"]),
             ttl_is_enabled: self.flag(&resource, &["TimeToLiveSpecification", "Enabled"]),
             is_protected: self.flag(&resource, &["DeletionProtectionEnabled"]),
+            key: self.key(&resource, &["SSESpecification", "KMSMasterKeyId"]),
             site: resource.site,
         }
     }

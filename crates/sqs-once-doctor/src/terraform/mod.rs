@@ -14,7 +14,7 @@ use crate::error::ReadError;
 use crate::field::{Field, Place};
 use crate::iam;
 use crate::model::{
-    Alarm, Deployment, Format, Function, Mapping, Metric, Pollers, Queue, Sender, Site, Table,
+    Alarm, Deployment, Format, Function, Key, Mapping, Metric, Pollers, Queue, Sender, Site, Table,
     Target, Unread,
 };
 pub(crate) use configuration::{Spot, is_configuration};
@@ -78,6 +78,7 @@ fn deployment(plan: &Value) -> Deployment {
             "aws_lambda_event_source_mapping" => deployment.mappings.extend(of.mapping()),
             "aws_sqs_queue" => deployment.queues.push(of.queue()),
             "aws_dynamodb_table" => deployment.tables.push(of.table()),
+            "aws_kms_key" => deployment.keys.push(of.kms_key()),
             "aws_cloudwatch_metric_alarm" => deployment.alarms.push(of.alarm()),
             "aws_sns_topic_subscription" => deployment.senders.extend(of.sender()),
             _ => {}
@@ -364,6 +365,7 @@ impl<'a> Reader<'a> {
             max_receive_count,
             is_encrypted_by_sqs: self.flag(&["sqs_managed_sse_enabled"]),
             kms_key: self.text(&["kms_master_key_id"]),
+            key: self.key(&["kms_master_key_id"]),
             denies_plain_http: self.denies_plain_http(self.resource.address),
         }
     }
@@ -387,6 +389,32 @@ impl<'a> Reader<'a> {
             },
             ttl_is_enabled: self.flag(&["ttl", "enabled"]),
             is_protected: self.flag(&["deletion_protection_enabled"]),
+            key: self.key(&["server_side_encryption", "kms_key_arn"]),
+        }
+    }
+
+    /// The key that an attribute refers to, also by its alias.
+    fn key(&self, path: &[&str]) -> Field<Target> {
+        let key = self.target(path);
+        let alias = key.known();
+        match alias.and_then(|it| self.resources.of_kind(it, "aws_kms_alias")) {
+            Some(alias) => self.other(alias).target(&["target_key_id"]),
+            None => key,
+        }
+    }
+
+    fn kms_key(&self) -> Key {
+        let policy = self.text(&["policy"]);
+        let parsed = policy.known().and_then(|it| serde_json::from_str(it).ok());
+        // A resource of its own may set the policy.
+        let mut others = self.resources.all.iter();
+        let is_elsewhere =
+            others.any(|it| matches!(it.kind, "aws_kms_key_policy" | "aws_kms_grant"));
+        Key {
+            site: self.site(),
+            // KMS's default policy leaves it to IAM.
+            delegates: !is_elsewhere
+                && (policy.is_missing() || parsed.is_some_and(|it| iam::delegates(&it))),
         }
     }
 

@@ -132,6 +132,8 @@ impl<'a> Resources<'a> {
                     | "aws_dynamodb_table"
                     | "aws_iam_role"
                     | "aws_iam_policy"
+                    | "aws_kms_key"
+                    | "aws_kms_alias"
             )
         };
         let named = self.all.iter().filter(is_relevant).filter(is_named);
