@@ -320,6 +320,8 @@ pub struct Table {
     pub ttl_is_enabled: Field<bool>,
     /// `DeletionProtectionEnabled`.
     pub is_protected: Field<bool>,
+    /// Whether it is a global table with multi-Region strong consistency.
+    pub is_strongly_consistent: Field<bool>,
     /// The KMS key that encrypts it.
     pub key: Field<Target>,
 }

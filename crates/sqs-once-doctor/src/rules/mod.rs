@@ -49,6 +49,7 @@ const SQS_METRICS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/lat
 const SQS_KEYS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html";
 const DYNAMODB_TTL: &str =
     "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html";
+const GLOBAL_TABLES: &str = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html";
 const IAM: &str = "https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html";
 const LAMBDA_TIMEOUT: &str =
     "https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html";
@@ -344,6 +345,22 @@ pub static RULES: &[Rule] = &[
         why: "The library writes the time at which an item expires into `expiration`. With another attribute, DynamoDB deletes no items, or deletes them at a wrong time.",
         url: DYNAMODB_TTL,
         check: |all| found(all.key_tables(), table::ttl_attribute),
+    },
+    Rule {
+        id: "global-table-with-ttl",
+        severity: Severity::Error,
+        title: "A global table with multi-Region strong consistency has TTL",
+        why: "DynamoDB supports no TTL on such a table.",
+        url: GLOBAL_TABLES,
+        check: |all| found(all.key_tables(), |it| table::strongly_consistent(it, true)),
+    },
+    Rule {
+        id: "global-table-strongly-consistent",
+        severity: Severity::Note,
+        title: "The idempotency table is a global table with multi-Region strong consistency",
+        why: "DynamoDB supports neither TTL nor transactions on it. Expired keys cost storage, and handlers that return writes fail.",
+        url: GLOBAL_TABLES,
+        check: |all| found(all.key_tables(), |it| table::strongly_consistent(it, false)),
     },
     Rule {
         id: "table-not-protected",

@@ -18,7 +18,10 @@ fn is_usual(table: &Table) -> bool {
 
 pub(super) fn ttl_missing(table: &Table) -> Option<Problem> {
     let has_attribute = !table.ttl_attribute.is_missing();
-    if !is_usual(table) || table.ttl_is_enabled.or(has_attribute)? {
+    if !is_usual(table)
+        || table.is_strongly_consistent.or(false)?
+        || table.ttl_is_enabled.or(has_attribute)?
+    {
         return None;
     }
     let path = |name: &str| below(&table.site.properties, &["TimeToLiveSpecification", name]);
@@ -55,6 +58,36 @@ pub(super) fn ttl_attribute(table: &Table) -> Option<Problem> {
             ),
         )
     })
+}
+
+/// Finds a global table with multi-Region strong consistency and TTL, or else without TTL.
+pub(super) fn strongly_consistent(table: &Table, has_ttl: bool) -> Option<Problem> {
+    let is_strong = *table.is_strongly_consistent.known()?;
+    let attribute = table.ttl_attribute.place();
+    let is_on = attribute.is_some() && table.ttl_is_enabled.or(true)?;
+    if !is_strong || is_on != has_ttl {
+        return None;
+    }
+    let id = &table.site.id;
+    let (place, message) = match attribute.filter(|_| is_on) {
+        Some(place) => (
+            place,
+            format!(
+                "The global table {id} has multi-Region strong consistency, and no TTL beside it."
+            ),
+        ),
+        None => (
+            table.is_strongly_consistent.place()?,
+            format!(
+                "The global table {id} has multi-Region strong consistency: expired keys stay, and DynamoDB refuses transactions."
+            ),
+        ),
+    };
+    let remedy = Remedy::Advice(
+        "Leave out MultiRegionConsistency, and send each queue's messages to the consumer of one Region.\n\
+         Or keep it without TTL: delete expired items yourself, and use no handler that returns writes.",
+    );
+    Some(Problem::at(place, message, remedy))
 }
 
 /// Applies to any layout: without the table's items, the function processes old messages again.

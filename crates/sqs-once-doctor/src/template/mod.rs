@@ -7,7 +7,7 @@ mod permissions;
 mod write;
 
 use crate::error::ReadError;
-use crate::field::{Field, Path};
+use crate::field::{Field, Path, below};
 use crate::iam;
 use crate::model::{
     Alarm, Deployment, Function, Key, Mapping, Metric, Pollers, Queue, Sender, Site, Table, Target,
@@ -82,7 +82,9 @@ impl<'a> Template<'a> {
                 }
                 "AWS::SQS::Queue" => deployment.queues.push(self.queue(resource)),
                 "AWS::SQS::QueuePolicy" | "AWS::SQS::QueueInlinePolicy" => policies.push(resource),
-                "AWS::DynamoDB::Table" => deployment.tables.push(self.table(resource)),
+                "AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable" => {
+                    deployment.tables.push(self.table(resource))
+                }
                 "AWS::KMS::Key" => deployment.keys.push(self.kms_key(resource)),
                 "AWS::CloudWatch::Alarm" => deployment.alarms.push(self.alarm(resource)),
                 "AWS::SNS::Subscription" => {
@@ -413,10 +415,37 @@ impl<'a> Template<'a> {
             attribute_types: types.filter_map(attribute_type).collect(),
             ttl_attribute: self.text(&resource, &["TimeToLiveSpecification", "AttributeName"]),
             ttl_is_enabled: self.flag(&resource, &["TimeToLiveSpecification", "Enabled"]),
-            is_protected: self.flag(&resource, &["DeletionProtectionEnabled"]),
+            is_protected: match resource.kind {
+                "AWS::DynamoDB::GlobalTable" => self.protected_replicas(&resource),
+                _ => self.flag(&resource, &["DeletionProtectionEnabled"]),
+            },
+            is_strongly_consistent: self
+                .text(&resource, &["MultiRegionConsistency"])
+                .and_then(|mode| Some(mode == "STRONG")),
             key: self.key(&resource, &["SSESpecification", "KMSMasterKeyId"]),
             site: resource.site,
         }
+    }
+
+    /// Whether every replica of a global table is protected, at the place of the first that is not.
+    fn protected_replicas(&self, table: &Resource<'a>) -> Field<bool> {
+        const NAME: &str = "DeletionProtectionEnabled";
+        let replicas = self.evaluator.list(&self.at(table, &["Replicas"]));
+        let mut all = Field::Unknown;
+        for replica in replicas.known().into_iter().flatten() {
+            let own = self
+                .evaluator
+                .field(&self.evaluator.get(replica, NAME), flag);
+            match (own, replica) {
+                (Field::Known(true, place), _) => all = Field::Known(true, place),
+                (Field::Missing, View::Node(node, path)) => {
+                    let path = below(path, &[NAME]);
+                    return Field::Known(false, place_at(&path, node.line, node.column));
+                }
+                (unprotected, _) => return unprotected,
+            }
+        }
+        all
     }
 
     fn alarm(&self, resource: Resource<'a>) -> Alarm {

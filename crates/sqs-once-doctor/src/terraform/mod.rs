@@ -389,6 +389,9 @@ impl<'a> Reader<'a> {
             },
             ttl_is_enabled: self.flag(&["ttl", "enabled"]),
             is_protected: self.flag(&["deletion_protection_enabled"]),
+            is_strongly_consistent: self
+                .text(&["replica", "consistency_mode"])
+                .and_then(|mode| Some(mode == "STRONG")),
             key: self.key(&["server_side_encryption", "kms_key_arn"]),
         }
     }

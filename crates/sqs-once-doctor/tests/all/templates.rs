@@ -405,6 +405,35 @@ fn a_missing_permission_is_explained_by_what_needs_it() {
 }
 
 #[test]
+fn each_replica_of_a_global_table_is_protected() {
+    let template = consumer("      VisibilityTimeout: 180\n").replace(
+        "      Timeout: 30",
+        "      Timeout: 30
+      Role: !ImportValue Role
+      Environment: { Variables: { SQS_ONCE_TABLE: !Ref Keys } }",
+    ) + "  Keys:
+    Type: AWS::DynamoDB::GlobalTable
+    Properties:
+      KeySchema: [{ AttributeName: id, KeyType: HASH }]
+      TimeToLiveSpecification: { AttributeName: expiration, Enabled: true }
+      Replicas:
+        - Region: eu-west-1
+          DeletionProtectionEnabled: true
+        - Region: eu-west-2
+        - Region: eu-central-1
+          DeletionProtectionEnabled: false
+";
+    assert_eq!(rules(&template), ["table-not-protected"]);
+    let fixed = fixed(&template);
+    assert_eq!(
+        fixed.matches("DeletionProtectionEnabled: true").count(),
+        3,
+        "{fixed}"
+    );
+    assert_eq!(rules(&fixed), [""; 0]);
+}
+
+#[test]
 fn a_byte_order_mark_stays_in_front() {
     let template = format!("\u{feff}{}", consumer("      VisibilityTimeout: 60"));
     let expected = template.replace("Timeout: 60", "Timeout: 180");

@@ -65,6 +65,8 @@ fn a_plan_has_its_findings_and_no_others() {
         "fifo-throughput-without-scope aws_sqs_queue.fast",
         "filter-deletes-messages aws_lambda_event_source_mapping.many",
         "function-timeout-too-long aws_lambda_function.slow",
+        "global-table-strongly-consistent aws_dynamodb_table.europe",
+        "global-table-with-ttl aws_dynamodb_table.world",
         "key-permission-missing aws_lambda_function.secret",
         "poller-minimum-above-maximum aws_lambda_event_source_mapping.crossed",
         "pollers-above-reserved aws_lambda_event_source_mapping.many",
