@@ -18,6 +18,22 @@ pub enum ReadError {
     /// The text is neither YAML nor JSON.
     #[error("the template is not valid YAML")]
     Yaml(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A mapping has a key twice.
+    #[error("`{key}` is on line {first} and again on line {second}: remove one of the two")]
+    DuplicateKey {
+        /// The key.
+        key: String,
+        /// The line of the first.
+        first: usize,
+        /// The line of the second.
+        second: usize,
+    },
+    /// The document is a configuration of the Serverless Framework.
+    #[error(
+        "the file is a configuration of the Serverless Framework: run `serverless package`, then \
+         `cargo sqs-once doctor .serverless/cloudformation-template-update-stack.json`"
+    )]
+    Serverless,
     /// The document has no resources.
     #[error(
         "there are no `Resources`: is it a SAM or CloudFormation template, or a plan from `terraform show -json`?"

@@ -3,7 +3,7 @@
 use super::delivery::tls_policy;
 use super::{Problem, words};
 use crate::field::{Field, below};
-use crate::model::{Consumer, Deployment, Queue, Site};
+use crate::model::{Consumer, Deployment, Queue, Site, literal};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::json;
@@ -183,14 +183,18 @@ pub(super) fn url(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Pro
     let target = reference.known()?;
     let is_source = consumer.queue.is_some_and(|it| target.is(&it.site.id));
     let text = function.variable(NAME).known();
-    // The last one is of Terraform.
-    let is_arn = |text: &String| {
-        text.starts_with("arn:") || text.ends_with(".Arn}") || text.ends_with(".arn}")
-    };
-    let is_arn = text.is_some_and(is_arn);
-    let problem = match (is_source, is_arn) {
-        (true, _) => "is the queue that it consumes",
-        (_, true) => "is an ARN, not a URL",
+    let is = |test: fn(&str) -> bool| text.is_some_and(|text| test(text));
+    // Terraform's attribute is `arn`.
+    let is_arn =
+        is(|text| text.starts_with("arn:") || text.ends_with(".Arn}") || text.ends_with(".arn}"));
+    let is_name = is(|text| {
+        let is_literal = literal(text).is_some_and(|it| !it.is_empty() && !it.starts_with("http"));
+        is_literal || text.ends_with(".QueueName}")
+    });
+    let problem = match (is_source, is_arn, is_name) {
+        (true, _, _) => "is the queue that it consumes",
+        (_, true, _) => "is an ARN, not a URL",
+        (_, _, true) => "is a name, not a URL",
         _ => return None,
     };
     let dead_letters = consumer.queue.map(|queue| &queue.dead_letter_queue);

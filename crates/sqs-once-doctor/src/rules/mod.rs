@@ -218,7 +218,7 @@ pub static RULES: &[Rule] = &[
         id: "dead-letter-url-wrong",
         severity: Severity::Error,
         title: "SQS_ONCE_DLQ_URL is not the URL of a dead-letter queue",
-        why: "The function sends terminal records there. If it is their source queue, they return forever. An ARN is not a URL.",
+        why: "The function sends terminal records there. If it is their source queue, they return forever. An ARN or a name is not a URL.",
         url: SQS_DLQ,
         check: |all| found(all.consumers(), |it| dead_letters::url(all, it)),
     },

@@ -23,6 +23,13 @@ pub(crate) use write::{Style, snippet};
 pub(crate) fn read(text: &str) -> Result<Deployment, ReadError> {
     let root = Node::parse(text)?;
     let resources = root.get("Resources").map_or(&[][..], Node::entries);
+    if resources.is_empty()
+        && ["service", "provider"]
+            .iter()
+            .all(|it| root.get(it).is_some())
+    {
+        return Err(ReadError::Serverless);
+    }
     if resources.is_empty() {
         return Err(ReadError::NoResources);
     }

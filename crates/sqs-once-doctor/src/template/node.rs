@@ -169,11 +169,20 @@ impl<'a> Reader<'a> {
             }
             Event::MappingStart(anchor, tag) => {
                 let mut entries = Vec::new();
+                let mut lines = HashMap::new();
                 let end = loop {
                     let (key, key_span) = match self.next()? {
                         (Event::MappingEnd, end) => break self.range(end).end,
                         (event, span) => (self.node(event, span, depth + 1)?, span),
                     };
+                    // A mapping may merge several others.
+                    if let Some(key) = key.scalar().filter(|key| *key != "<<") {
+                        let second = key_span.start.line();
+                        if let Some(first) = lines.insert(key.to_owned(), second) {
+                            let key = key.to_owned();
+                            return Err(ReadError::DuplicateKey { key, first, second });
+                        }
+                    }
                     let (event, span) = self.next()?;
                     let value = self.node(event, span, depth + 1)?;
                     entries.push(Entry {

@@ -260,6 +260,89 @@ fn a_text_that_is_not_a_deployment_is_an_error() {
 }
 
 #[test]
+fn a_key_that_is_twice_in_a_mapping_is_an_error_with_both_lines() {
+    let text = "Resources:
+  Orders:
+    Type: AWS::SQS::Queue
+    Properties:
+      VisibilityTimeout: 30
+      DelaySeconds: 0
+      VisibilityTimeout: 180
+";
+    let refused = source(text).examine().unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "`VisibilityTimeout` is on line 5 and again on line 7: remove one of the two"
+    );
+    let json = "{\"Resources\": {\"A\": {},\n \"A\": {}}}";
+    let refused = source(json).examine();
+    assert!(matches!(
+        refused,
+        Err(ReadError::DuplicateKey {
+            first: 1,
+            second: 2,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn a_serverless_configuration_names_the_template_to_examine_instead() {
+    let text = "service: orders
+provider: { name: aws, runtime: provided.al2023 }
+functions:
+  charge: { handler: charge, events: [{ sqs: arn:aws:sqs:eu-central-1:123456789012:orders }] }
+resources:
+  Resources:
+    Orders: { Type: AWS::SQS::Queue }
+";
+    let refused = source(text).examine().unwrap_err().to_string();
+    let template = "cargo sqs-once doctor .serverless/cloudformation-template-update-stack.json";
+    assert!(refused.contains(template), "{refused}");
+}
+
+#[test]
+fn a_dead_letter_queues_url_is_recognised_in_every_form() {
+    let text = consumer("      VisibilityTimeout: 180").replace(
+        "      Timeout: 30",
+        "      Timeout: 30
+      Role: !ImportValue Role
+      Environment: { Variables: { SQS_ONCE_DLQ_URL: URL } }",
+    ) + "
+  Dead:
+    Type: AWS::SQS::Queue
+    Properties: { QueueName: orders-dead, MessageRetentionPeriod: 1209600 }
+";
+    for right in [
+        "!Ref Dead",
+        "!GetAtt Dead.QueueUrl",
+        "{ 'Fn::GetAtt': [Dead, QueueUrl] }",
+        "{ 'Fn::GetAtt': Dead.QueueUrl }",
+        "!Sub 'https://sqs.${AWS::Region}.amazonaws.com/${AWS::AccountId}/orders-dead'",
+        "!Ref Seconds",
+    ] {
+        assert_eq!(
+            rules(&text.replace("URL }", &format!("{right} }}"))),
+            [""; 0],
+            "{right}"
+        );
+    }
+    for wrong in [
+        "!GetAtt Dead.Arn",
+        "{ 'Fn::GetAtt': [Dead, Arn] }",
+        "{ 'Fn::GetAtt': Dead.Arn }",
+        "!GetAtt Dead.QueueName",
+        "{ 'Fn::GetAtt': [Dead, QueueName] }",
+        "orders-dead",
+        "!GetAtt [Orders, QueueUrl]",
+        "{ 'Fn::GetAtt': Orders.QueueUrl }",
+    ] {
+        let text = text.replace("URL }", &format!("{wrong} }}"));
+        assert_eq!(rules(&text), ["dead-letter-url-wrong"], "{wrong}");
+    }
+}
+
+#[test]
 fn a_queue_and_a_table_and_a_function_may_have_one_name() {
     let template = consumer("      VisibilityTimeout: 180")
         .replace(
