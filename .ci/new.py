@@ -116,7 +116,7 @@ def check(name, template):
     queue, source, effect = VARIANTS[name]
     function = only(template, "Lambda::Function")[1]
     mapping = only(template, "Lambda::EventSourceMapping")[1]
-    expected = {"Duplicates", "RecordsReceived", "PayloadMismatch", "StoreErrors"}
+    expected = {"Processed", "Failed", "Terminal", "Duplicates", "RecordsReceived", "PayloadMismatch", "StoreErrors"}
     # Without leases, none can be lost.
     assert check_own_metrics(template) == expected | ({"LeaseLost"} if effect == "elsewhere" else set())
     queues = of_type(template, "SQS::Queue")

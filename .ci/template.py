@@ -186,7 +186,8 @@ def check_orders(template):
     assert (dead["ComparisonOperator"], dead["Threshold"]) == ("GreaterThanThreshold", 0)
     assert ("AWS/SQS", "ApproximateAgeOfOldestMessage", arn(queue_name, "QueueName")) in alarms
     assert ("AWS/Lambda", "Throttles", json.dumps({"Ref": function_name})) in alarms
-    assert {"LeaseLost", "PayloadMismatch", "StoreErrors", "Duplicates"} <= check_own_metrics(template)
+    expected = {"Processed", "Failed", "Terminal", "LeaseLost", "PayloadMismatch", "StoreErrors", "Duplicates"}
+    assert expected <= check_own_metrics(template)
 
 
 def check_own_metrics(template):
@@ -206,6 +207,7 @@ def check_own_metrics(template):
     # A single message causes one request to the table per delivery.
     assert needed <= queue["RedrivePolicy"]["maxReceiveCount"], "one message alone would be dead before the alarm"
     assert (needed - 1) * queue["VisibilityTimeout"] < seen, "its deliveries are too far apart for the alarm"
+    check_failures_alarm(of_type(template, "CloudWatch::Alarm")["EverythingFailsAlarm"], queue)
     _, dashboard = only(template, "CloudWatch::Dashboard")
     text, names = dashboard["DashboardBody"]["Fn::Sub"]
     assert names["Service"] == service
@@ -222,6 +224,26 @@ def check_own_metrics(template):
     used = set(re.findall(r"\$\{(\w+)\}", text))
     assert used == set(names), f"the dashboard uses {used}, and is given {set(names)}"
     return alarmed
+
+
+def check_failures_alarm(alarm, queue):
+    """Checks that the alarm fires while every record fails or every process dies, before the first record is dead."""
+    result, *metrics = alarm["Metrics"]
+    (period,) = {metric["MetricStat"]["Period"] for metric in metrics}
+    seconds = period * alarm["EvaluationPeriods"]
+    assert queue["VisibilityTimeout"] <= period, "a period can be without a delivery"
+    assert seconds < queue["RedrivePolicy"]["maxReceiveCount"] * queue["VisibilityTimeout"]
+    assert (alarm["ComparisonOperator"], alarm["TreatMissingData"]) == ("GreaterThanThreshold", "notBreaching")
+
+    def fires(**values):
+        # CloudWatch counts a missing metric as 0, and drops a division by zero.
+        try:
+            return eval(result["Expression"], {metric["Id"]: 0 for metric in metrics} | values) > alarm["Threshold"]
+        except ZeroDivisionError:
+            return False
+
+    assert fires(failed=1) and fires(terminal=1) and fires(errors=1) and fires(failed=7, terminal=2, errors=1)
+    assert not fires() and not fires(processed=1) and not fires(processed=1, failed=9, terminal=9, errors=9)
 
 
 def documented_metrics():
