@@ -136,7 +136,8 @@ fn a_configuration_has_its_findings_at_their_lines() {
         "27 ttl-missing aws_dynamodb_table.keys",
         "36 permission-wildcard aws_iam_role_policy.charge",
         "47 dead-letter-url-wrong aws_lambda_function.charge",
-        // For the queue, and for the dead-letter queue.
+        // To poll the queue, to delay its messages, and to send to the dead-letter queue.
+        "47 permission-missing aws_lambda_function.charge",
         "47 permission-missing aws_lambda_function.charge",
         "47 permission-missing aws_lambda_function.charge",
         "47 reserved-concurrency-without-maximum aws_lambda_function.charge",
