@@ -1,5 +1,10 @@
-//! The store's first request at the start: its benefits, and that its failure does not prevent the start.
+//! The store's first request at the start: its benefits, and that its failure does not prevent the start. The start draws
+//! no owner, which a snapshot could repeat.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::support::stores::Altered;
@@ -8,9 +13,11 @@ use crate::support::{SECOND, Tested, dynamodb, invoke, noting, one, values};
 use lambda_runtime::Context;
 use serde_json::Value;
 use sqs_once::policy::Mode;
+use sqs_once::random::Random;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, NoCredentials, Other, TableNotFound, Throttled, Unanswered,
 };
+use sqs_once::testing::TestSettings;
 use sqs_once_local::TableDescription;
 
 /// The consumer handles a batch normally.
@@ -106,4 +113,29 @@ async fn the_first_batch_uses_the_connection_that_the_start_has_opened() {
     let answer = invoke(&consumer, &one("o-1"), Context::default()).await;
     assert!(answer.batch_item_failures.is_empty());
     assert_eq!(wire.connections(), 1);
+}
+
+/// The operating system's generator. Its numbers depend on the environment, not on the memory that a snapshot restores.
+#[derive(Clone, Default)]
+struct Environment(Arc<AtomicU64>);
+
+impl Random for Environment {
+    fn bits(&self) -> u128 {
+        self.0.load(SeqCst).into()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn consumers_restored_from_one_snapshot_claim_with_different_owners() {
+    let mut owners = HashSet::new();
+    for environment in [1, 2] {
+        let random = Environment::default();
+        let bench = noting().0.with(|it| it.random(random.clone()));
+        // Lambda takes a snapshot after the start, so both consumers have the same memory here.
+        bench.consumer.init().await.unwrap();
+        random.0.store(environment, SeqCst);
+        assert_works(&bench).await;
+        owners.insert(bench.store.item("a").unwrap().owner.unwrap());
+    }
+    assert_eq!(owners.len(), 2, "{owners:?}");
 }
