@@ -60,6 +60,14 @@ impl Remedy {
         self
     }
 
+    /// The manifest that it changes, instead of the deployment.
+    pub(crate) fn manifest(&self) -> Option<&PathBuf> {
+        match self {
+            Remedy::Manifest { path, .. } => Some(path),
+            Remedy::Deployment { .. } | Remedy::Advice(_) => None,
+        }
+    }
+
     /// The remedy as text to copy.
     pub(crate) fn snippet(&self, format: Format, style: Style) -> String {
         match (self, format) {

@@ -8,7 +8,7 @@ use crate::remedy::Remedy;
 use crate::rules::{Problem, RULES, Rule};
 use crate::template::{Style, apply};
 use crate::{template, terraform};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -91,31 +91,38 @@ impl Source {
     /// # Errors
     /// [`ReadError`] if the text is neither a template nor a plan, or a file of the configuration is not valid.
     pub fn deployment(&self) -> Result<Deployment, ReadError> {
-        Ok(self.parsed()?.0)
+        Ok(self.parsed()?.0.swap_remove(0))
     }
 
-    /// The deployment, and the position of each part of a Terraform configuration.
-    fn parsed(&self) -> Result<(Deployment, HashMap<String, terraform::Spot>), ReadError> {
+    /// The deployment, and then as it is if a condition holds, and if it does not, for each condition. With it, the
+    /// position of each part of a Terraform configuration.
+    fn parsed(&self) -> Result<(Vec<Deployment>, HashMap<String, terraform::Spot>), ReadError> {
         let (_, text) = self.marked();
-        let (mut deployment, spots) = match terraform::read(text) {
-            _ if self.text.is_none() => terraform::read_configuration(&self.path)?,
-            Some(deployment) => (deployment, HashMap::new()),
+        let (mut deployments, spots) = match terraform::read(text) {
+            _ if self.text.is_none() => {
+                let (deployment, spots) = terraform::read_configuration(&self.path)?;
+                (vec![deployment], spots)
+            }
+            Some(deployment) => (vec![deployment], HashMap::new()),
             None => (template::read(text)?, HashMap::new()),
         };
         let folder = match self.text {
             Some(_) => self.path.parent().unwrap_or(Path::new("")),
             None => &self.path,
         };
-        let code = deployment.functions.iter().filter_map(|it| it.code.known());
-        let code: Vec<PathBuf> = code.map(|code| folder.join(code)).collect();
+        let functions = deployments.iter().flat_map(|it| &it.functions);
+        let code = functions.filter_map(|it| it.code.known());
+        let code: BTreeSet<PathBuf> = code.map(|code| folder.join(code)).collect();
+        let mut manifests: Vec<Manifest> = Vec::new();
         for folder in [folder.to_owned()].into_iter().chain(code) {
             let manifest = Manifest::find(&folder)?;
-            let is_new = |it: &Manifest| !deployment.manifests.iter().any(|of| of.path == it.path);
-            if let Some(manifest) = manifest.filter(is_new) {
-                deployment.manifests.push(manifest);
-            }
+            let is_new = |it: &Manifest| !manifests.iter().any(|of| of.path == it.path);
+            manifests.extend(manifest.filter(is_new));
         }
-        Ok((deployment, spots))
+        for deployment in &mut deployments {
+            deployment.manifests.clone_from(&manifests);
+        }
+        Ok((deployments, spots))
     }
 
     /// All findings, ordered by position in the file.
@@ -123,12 +130,13 @@ impl Source {
     /// # Errors
     /// The errors of [`Source::deployment`].
     pub fn examine(&self) -> Result<Vec<Finding>, ReadError> {
-        let (deployment, spots) = self.parsed()?;
+        let (deployments, spots) = self.parsed()?;
+        let format = deployments[0].format;
         let style = Style::of(self.marked().1);
         let finding = |rule: &'static Rule, mut problem: Problem| {
             let spot = spots.get(&problem.place.resource);
-            let file = match (&problem.remedy, spot) {
-                (Remedy::Manifest { path, .. }, _) => path.clone(),
+            let file = match (problem.remedy.manifest(), spot) {
+                (Some(path), _) => path.clone(),
                 (_, Some((file, position))) => {
                     problem.place.position = Some(*position);
                     file.clone()
@@ -140,22 +148,26 @@ impl Source {
                 file,
                 place: problem.place,
                 message: problem.message,
-                snippet: problem.remedy.snippet(deployment.format, style),
-                is_fixable: self.try_fix(deployment.format, &problem.remedy).is_some(),
+                snippet: problem.remedy.snippet(format, style),
+                is_fixable: self.try_fix(format, &problem.remedy).is_some(),
                 remedy: problem.remedy,
             }
         };
-        let mut findings = Vec::new();
+        let mut findings: Vec<Finding> = Vec::new();
         for rule in RULES.iter().filter(|rule| !self.allowed.contains(&rule.id)) {
-            let problems = (rule.check)(&deployment).into_iter();
-            findings.extend(problems.map(|problem| finding(rule, problem)));
+            let mut found = BTreeSet::new();
+            let mut is_new = |it: &Problem| {
+                let manifest = it.remedy.manifest().cloned();
+                found.insert((manifest, it.place.position, it.message.clone()))
+            };
+            let problems = deployments.iter().flat_map(|it| (rule.check)(it));
+            let new = problems.filter(|it| is_new(it));
+            findings.extend(new.map(|problem| finding(rule, problem)));
         }
-        let is_manifest = |it: &Finding| matches!(it.remedy, Remedy::Manifest { .. });
         findings.sort_by_key(|it| {
-            let file = it.file.clone();
-            (is_manifest(it), file, it.place.position, it.rule.id)
+            let (is_manifest, file) = (it.remedy.manifest().is_some(), it.file.clone());
+            (is_manifest, file, it.place.position, it.rule.id)
         });
-        findings.dedup_by(|a, b| a.rule.id == b.rule.id && a.message == b.message);
         Ok(findings)
     }
 

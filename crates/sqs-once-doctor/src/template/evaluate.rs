@@ -16,6 +16,8 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) resources: BTreeMap<&'a str, &'a Node>,
     /// Physical names as canonical texts, with the logical IDs of the resources that have them.
     names: BTreeMap<String, Vec<String>>,
+    /// A condition that is taken to hold, or not to hold.
+    assumed: Option<(&'a str, bool)>,
 }
 
 /// A value in the template, which may be absent.
@@ -27,11 +29,12 @@ pub(crate) enum View<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    pub(crate) fn new(resources: &'a [Entry]) -> Self {
+    pub(crate) fn new(resources: &'a [Entry], assumed: Option<(&'a str, bool)>) -> Self {
         let resources = resources.iter();
         let mut evaluator = Self {
             resources: resources.map(|entry| (&*entry.key, &entry.value)).collect(),
             names: BTreeMap::new(),
+            assumed,
         };
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, resource) in &evaluator.resources {
@@ -105,7 +108,20 @@ impl<'a> Evaluator<'a> {
         Field::Known(items.collect(), place(node, path))
     }
 
-    /// The value after its conditions. A condition with two equal branches has that value; any other is unknown.
+    /// Whether the condition of this name holds, if that is assumed.
+    fn holds(&self, condition: &Node) -> Option<bool> {
+        let (name, holds) = self.assumed?;
+        (condition.scalar() == Some(name)).then_some(holds)
+    }
+
+    /// Whether a resource does not exist because of its condition.
+    pub(crate) fn is_absent(&self, resource: &Node) -> bool {
+        let condition = resource.get("Condition");
+        condition.is_some_and(|condition| self.holds(condition) == Some(false))
+    }
+
+    /// The value after its conditions: that of two equal branches, or of the branch that is assumed. A branch that leaves
+    /// the property out, and any other condition, is unknown.
     pub(crate) fn resolve(&self, node: &'a Node, path: Path) -> View<'a> {
         if node.is_null() {
             return View::Missing;
@@ -117,10 +133,19 @@ impl<'a> Evaluator<'a> {
         match node.intrinsic() {
             Some(("Ref", to)) if to.scalar() == Some("AWS::NoValue") => View::Missing,
             Some(("Fn::If", arguments)) => match branches(arguments) {
-                Some([_, yes, no]) if yes.to_json() == no.to_json() => {
+                Some([condition, yes, no]) => {
+                    let is_same = (yes.to_json() == no.to_json()).then_some(true);
+                    let (index, branch) = match is_same.or_else(|| self.holds(condition)) {
+                        Some(true) => (1, yes),
+                        Some(false) => (2, no),
+                        None => return View::Unknown,
+                    };
                     let mut path = path;
-                    path.extend(["Fn::If".into(), Step::Index(1)]);
-                    self.resolve(yes, path)
+                    path.extend(["Fn::If".into(), Step::Index(index)]);
+                    match self.resolve(branch, path) {
+                        View::Missing => View::Unknown,
+                        view => view,
+                    }
                 }
                 _ => View::Unknown,
             },

@@ -16,11 +16,13 @@ use crate::model::{
 pub(crate) use edit::{Change, apply};
 use evaluate::{Evaluator, View, place_at};
 use node::{Entry, Kind, Node};
+use std::collections::BTreeSet;
 use std::time::Duration;
 pub(crate) use write::{Style, snippet};
 
-/// Reads a template.
-pub(crate) fn read(text: &str) -> Result<Deployment, ReadError> {
+/// Reads a template: first without its conditions, and then once more for each that chooses a value, if it holds and if
+/// it does not.
+pub(crate) fn read(text: &str) -> Result<Vec<Deployment>, ReadError> {
     let root = Node::parse(text)?;
     let resources = root.get("Resources").map_or(&[][..], Node::entries);
     if resources.is_empty()
@@ -33,12 +35,23 @@ pub(crate) fn read(text: &str) -> Result<Deployment, ReadError> {
     if resources.is_empty() {
         return Err(ReadError::NoResources);
     }
-    let template = Template {
-        evaluator: Evaluator::new(resources),
-        root: &root,
-        resources,
+    let mut conditions = BTreeSet::new();
+    root.conditions(&mut conditions);
+    let assumed = conditions
+        .into_iter()
+        .flat_map(|name| [(name, true), (name, false)]);
+    let assumed = [None].into_iter().chain(assumed.map(Some));
+    let deployment = |assumed| {
+        let evaluator = Evaluator::new(resources, assumed);
+        let root = &root;
+        let template = Template {
+            evaluator,
+            root,
+            resources,
+        };
+        template.deployment()
     };
-    Ok(template.deployment())
+    Ok(assumed.map(deployment).collect())
 }
 
 fn unread(entry: &Entry, path: &Path) -> Unread {
@@ -73,6 +86,10 @@ impl<'a> Template<'a> {
                 deployment.unread.push(unread(entry, &path));
                 continue;
             };
+            // An alarm, a policy or a stack that exists in the other case is not missing in this one.
+            if self.evaluator.is_absent(&entry.value) && has_settings(resource.kind) {
+                continue;
+            }
             match resource.kind {
                 "AWS::Lambda::Function" => deployment.functions.push(self.function(&resource)),
                 "AWS::Serverless::Function" => {
@@ -507,6 +524,19 @@ fn sender(site: Site, service: &'static str, queue: Field<Target>) -> Sender {
         service,
         queue,
     }
+}
+
+/// Whether rules judge a resource of this kind by its own settings.
+fn has_settings(kind: &str) -> bool {
+    let kinds = [
+        "AWS::Lambda::Function",
+        "AWS::Serverless::Function",
+        "AWS::Lambda::EventSourceMapping",
+        "AWS::SQS::Queue",
+        "AWS::DynamoDB::Table",
+        "AWS::DynamoDB::GlobalTable",
+    ];
+    kinds.contains(&kind)
 }
 
 /// Whether the source may be a queue. Kinesis and other services have event source mappings too.

@@ -4,7 +4,7 @@ use crate::error::ReadError;
 use crate::field::Step;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 /// Deeper than any template. Limits recursion.
@@ -99,6 +99,22 @@ impl Node {
         let key = &*only.key;
         let is_intrinsic = key == "Ref" || key == "Condition" || key.starts_with("Fn::");
         is_intrinsic.then_some((key, &only.value))
+    }
+
+    /// Adds the names of the conditions that choose a value.
+    pub(crate) fn conditions<'a>(&'a self, names: &mut BTreeSet<&'a str>) {
+        if let Some(("Fn::If", arguments)) = self.intrinsic()
+            && let Kind::Sequence { items, .. } = &arguments.kind
+        {
+            names.extend(items.first().and_then(Node::scalar));
+        }
+        match &self.kind {
+            Kind::Scalar { .. } => {}
+            Kind::Sequence { items, .. } => items.iter().for_each(|it| it.conditions(names)),
+            Kind::Mapping { entries, .. } => {
+                entries.iter().for_each(|it| it.value.conditions(names));
+            }
+        }
     }
 
     /// The value as JSON with every scalar as a string, for comparing documents.

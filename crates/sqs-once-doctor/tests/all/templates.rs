@@ -70,8 +70,8 @@ fn only_what_is_known_before_the_deployment_is_a_finding() {
     for unknown in [
         "!Ref Seconds",
         "!FindInMap [Timeouts, !Ref AWS::Region, Orders]",
-        "!If [Fast, 10, 20]",
-        "!If [Fast, 10, !Ref AWS::NoValue]",
+        "!If [Fast, 200, !Ref AWS::NoValue]",
+        "!If [Fast, !Ref Seconds, 200]",
         "'{{resolve:ssm:/orders/seconds}}'",
         "!Sub '${Seconds}'",
         "!Select [0, [10]]",
@@ -343,6 +343,31 @@ fn a_dead_letter_queues_url_is_recognised_in_every_form() {
 }
 
 #[test]
+fn a_value_of_a_condition_is_judged_in_each_of_its_two_cases() {
+    for (value, found) in [
+        ("!If [Fast, 10, 20]", vec![BELOW, BELOW]),
+        ("!If [Fast, 10, !Ref AWS::NoValue]", vec![BELOW]),
+        ("!If [Fast, 180, 10]", vec![BELOW]),
+        ("!If [Fast, !If [Other, 180, 10], 200]", vec![]),
+        ("{ 'Fn::If': [Fast, 200, 180] }", vec![]),
+    ] {
+        let text = consumer(&format!("      VisibilityTimeout: {value}\n"));
+        assert_eq!(rules(&text), found, "{value}");
+        assert_eq!(fixed(&text), text, "{value}");
+    }
+    // The queue's value and the function's belong to the same case.
+    let both = consumer("      VisibilityTimeout: !If [Fast, 180, 60]\n")
+        .replace("Timeout: 30", "Timeout: !If [Fast, 30, 10]");
+    assert_eq!(rules(&both), [""; 0]);
+    // The queue exists only if the condition holds.
+    let conditional = consumer("      VisibilityTimeout: !If [Fast, 180, 10]\n").replace(
+        "  Orders:\n    Type",
+        "  Orders:\n    Condition: Fast\n    Type",
+    );
+    assert_eq!(rules(&conditional), [""; 0]);
+}
+
+#[test]
 fn a_queue_and_a_table_and_a_function_may_have_one_name() {
     let template = consumer("      VisibilityTimeout: 180")
         .replace(
@@ -555,7 +580,7 @@ fn only_a_statement_that_denies_every_request_without_tls_does() {
         "Effect: Deny => Effect: !Ref Seconds",
         "Principal: '*' => Principal: !ImportValue Everybody",
         "Condition:  => Condition: !If [Fast, { Bool: {} }, !Ref AWS::NoValue] #",
-        "- Effect: Deny => - !If [Fast, { Effect: Allow }, { Effect: Deny }]\n          - Effect: Allow",
+        "- Effect: Deny => - !If [Fast, { Effect: Deny }, !Ref AWS::NoValue]\n          - Effect: Allow",
         "[!Ref Orders, !Ref Dead] => [!Ref Seconds]",
     ] {
         assert_eq!(rules(&changed(change)), [""; 0], "{change}");
