@@ -11,7 +11,8 @@ pub fn sarif(findings: &[Finding]) -> Value {
             "id": rule.id,
             "shortDescription": { "text": rule.title },
             "fullDescription": { "text": rule.why },
-            "helpUri": rule.url,
+            "helpUri": rule.guide(),
+            "help": { "text": format!("{} {}", rule.why, rule.url) },
             "defaultConfiguration": { "level": rule.severity.as_str() },
         })
     });

@@ -103,7 +103,7 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
         None => report::text(&fixed, &findings),
     })?;
     let is_note = |finding: &Finding| finding.rule.severity == Severity::Note;
-    let is_unread = |finding: &Finding| finding.rule.id == "part-not-examined";
+    let is_unread = |finding: &Finding| finding.rule.is_unread_part();
     Ok(match findings.iter().all(is_note) {
         false => ExitCode::FAILURE,
         true if arguments.strict && findings.iter().any(is_unread) => ExitCode::from(2),

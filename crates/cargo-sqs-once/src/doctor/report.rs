@@ -23,7 +23,8 @@ pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
         lines.push(format!("  fix: {how}"));
         let snippet = finding.snippet.lines();
         lines.extend(snippet.map(|line| format!("    {}", one_line(line)).trim_end().to_owned()));
-        lines.push(format!("  see: {}", finding.rule.url));
+        lines.push(format!("  see: {}", finding.rule.guide()));
+        lines.push(format!("  source: {}", finding.rule.url));
     }
     lines.push(summary(fixed, findings));
     lines.join("\n")
@@ -79,6 +80,7 @@ pub(super) fn json(finding: &Finding) -> Value {
         "why": finding.rule.why,
         "fix": finding.snippet,
         "is_fixable": finding.is_fixable,
+        "guide": finding.rule.guide(),
         "url": finding.rule.url,
     })
 }

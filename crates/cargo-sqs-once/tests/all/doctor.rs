@@ -54,7 +54,8 @@ template.yaml:16:3: warning: The queue Orders's visibility timeout is 30 s (the 
     Orders:
       Properties:
         VisibilityTimeout: 180
-  see: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+  see: https://docs.rs/sqs-once/latest/sqs_once/guide/doctor/index.html#visibility-timeout-too-short
+  source: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
 1 finding: 0 errors, 1 warning, 0 notes
 ";
     assert_eq!(run.stdout, expected);

@@ -27,10 +27,26 @@ pub struct Rule {
     pub title: &'static str,
     /// The reason in one sentence.
     pub why: &'static str,
-    /// A page with details.
+    /// The page of AWS, or of Cargo, that it follows from.
     pub url: &'static str,
     pub(crate) check: fn(&Deployment) -> Vec<Problem>,
 }
+
+impl Rule {
+    /// The rule in this project's guide.
+    pub fn guide(&self) -> String {
+        let page = "https://docs.rs/sqs-once/latest/sqs_once/guide/doctor/index.html";
+        format!("{page}#{}", self.id)
+    }
+
+    /// Whether a finding is a part of the deployment that the doctor can't read, and not a mistake in it.
+    pub fn is_unread_part(&self) -> bool {
+        self.id == UNREAD
+    }
+}
+
+/// The rule that reports what the doctor can't read.
+const UNREAD: &str = "part-not-examined";
 
 /// One violation of a rule.
 pub(crate) struct Problem {
@@ -439,7 +455,7 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.senders.iter(), |it| delivery::senders_shut_out(all, it)),
     },
     Rule {
-        id: "part-not-examined",
+        id: UNREAD,
         severity: Severity::Note,
         title: "The doctor can't read a part of the deployment",
         why: "Only the deployment knows this part, so mistakes in it are not found.",

@@ -146,6 +146,11 @@ fn every_finding_has_a_snippet_and_every_rule_its_words() {
     for rule in RULES {
         assert!(rule.why.ends_with('.'), "{}", rule.why);
         assert!(rule.url.starts_with("https://"), "{}", rule.url);
+        assert!(
+            rule.guide().ends_with(&format!("#{}", rule.id)),
+            "{}",
+            rule.guide()
+        );
         for finding in Case::new(rule.id, "bad").source().examine().unwrap() {
             assert!(!finding.snippet.is_empty(), "{}", finding.message);
             assert!(finding.message.ends_with('.'), "{}", finding.message);
@@ -156,10 +161,13 @@ fn every_finding_has_a_snippet_and_every_rule_its_words() {
 #[test]
 fn the_page_lists_every_rule() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
-    // Format of an entry: `id` (level, whether it is fixed): title. Why it matters.
+    // Format of an entry: an anchor, `id` (level, whether it is fixed): title. Why it matters.
     let page = fs::read_to_string(page).unwrap().replace("\n  ", " ");
     let entries = page.lines();
-    let entries = entries.filter_map(|line| line.strip_prefix("- `")?.split_once("` ("));
+    let entries = entries.filter_map(|line| {
+        let (anchor, entry) = line.strip_prefix("- <a id=\"")?.split_once("\"></a>`")?;
+        entry.split_once("` (").filter(|(id, _)| *id == anchor)
+    });
     let entries = entries.filter(|(id, _)| RULES.iter().any(|rule| rule.id == *id));
     let listed = entries.map(|(_, rest)| {
         let (level, words) = rest.split_once("): ").unwrap();
