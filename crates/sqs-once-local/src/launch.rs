@@ -19,6 +19,10 @@ pub(crate) type OnRecord = Arc<dyn Fn(RecordLine) + Send + Sync>;
 /// The endpoint of AWS services that are not emulated. Port 9 ("discard") is normally closed.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
+/// The flag of Windows that makes a process ignore Ctrl-C in its console.
+#[cfg(windows)]
+const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+
 const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 
 /// A function to start.
@@ -101,7 +105,7 @@ impl Launch {
         self
     }
 
-    /// Shields the process from Ctrl-C in the terminal, so that the caller decides when it ends. No effect on Windows.
+    /// Shields the process from Ctrl-C in the terminal, so that the caller decides when it ends.
     pub fn own_group(mut self) -> Self {
         self.own_group = true;
         self
@@ -118,9 +122,11 @@ impl Launch {
     /// Builds the command that runs the binary against a Runtime API at `runtime_api`.
     pub(crate) fn command(&self, runtime_api: &str) -> Command {
         let mut command = Command::new(&self.binary);
-        #[cfg(unix)]
         if self.own_group {
+            #[cfg(unix)]
             command.process_group(0);
+            #[cfg(windows)]
+            command.creation_flags(CREATE_NEW_PROCESS_GROUP);
         }
         for (name, _) in std::env::vars_os() {
             let is_aws = name.to_string_lossy().starts_with("AWS_");

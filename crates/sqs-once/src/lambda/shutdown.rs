@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -45,19 +44,39 @@ impl Shutdown {
     }
 }
 
-/// Returns the signals that ask the process to end. Keep them until shutdown: new values miss earlier signals.
-fn stop_requests() -> std::io::Result<[Signal; 2]> {
+/// The signals that ask the process to end. Keep them until shutdown: new values miss earlier signals.
+#[cfg(unix)]
+type StopRequests = [tokio::signal::unix::Signal; 2];
+
+#[cfg(unix)]
+fn stop_requests() -> std::io::Result<StopRequests> {
+    use tokio::signal::unix::{SignalKind, signal};
     Ok([
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     ])
 }
 
-async fn next([terminate, interrupt]: &mut [Signal; 2]) {
+#[cfg(unix)]
+async fn next([terminate, interrupt]: &mut StopRequests) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+}
+
+/// Functions run on Windows only in tests and local runs. Ctrl-C is the only request there.
+#[cfg(windows)]
+type StopRequests = tokio::signal::windows::CtrlC;
+
+#[cfg(windows)]
+fn stop_requests() -> std::io::Result<StopRequests> {
+    tokio::signal::windows::ctrl_c()
+}
+
+#[cfg(windows)]
+async fn next(ctrl_c: &mut StopRequests) {
+    ctrl_c.recv().await;
 }
 
 pub(super) struct InFlight(watch::Sender<usize>);
