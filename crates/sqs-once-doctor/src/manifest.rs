@@ -36,9 +36,9 @@ impl Manifest {
         let here = std::env::current_dir().unwrap_or_default();
         let folder = match folder.is_absolute() {
             true => folder.to_owned(),
-            // Canonicalize, so that the search also visits the parents of the current directory. A folder that does not
-            // exist may be an S3 bucket.
-            false => match fs::canonicalize(here.join(folder)) {
+            // Canonicalize, so that the search also visits the parents of the current directory. On Windows, the standard
+            // library returns another form of path than `current_dir`. A folder that does not exist may be an S3 bucket.
+            false => match dunce::canonicalize(here.join(folder)) {
                 Ok(folder) => folder,
                 Err(_) => return Ok(None),
             },

@@ -122,7 +122,7 @@ fn source(given: Option<&Path>) -> Result<Option<String>> {
             let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
             let own = checkout(&own).ok();
             // Cargo deletes its own checkouts, which `cargo install --git` makes.
-            Ok(own.filter(|own| !own.contains("/git/checkouts/")))
+            Ok(own.filter(|own| !own.replace('\\', "/").contains("/git/checkouts/")))
         }
     }
 }
@@ -133,7 +133,7 @@ fn checkout(folder: &Path) -> Result<String> {
         let folder = print::one_line(&folder.display().to_string());
         anyhow!("{folder} is not a checkout of sqs-once: it has no crates/sqs-once/Cargo.toml")
     };
-    let folder = folder.canonicalize().map_err(|_| no_checkout())?;
+    let folder = dunce::canonicalize(folder).map_err(|_| no_checkout())?;
     if !folder.join("crates/sqs-once/Cargo.toml").is_file() {
         return Err(no_checkout());
     }

@@ -6,9 +6,9 @@ const LONGEST: usize = 60;
 /// Names that cargo or Windows refuses as a package, a binary or a folder. Also the name that cargo-lambda gives to every
 /// binary, and the names of the project's dependencies.
 const TAKEN: &str = "
-    alloc aux aws-lambda-events bootstrap build con core deps examples incremental lambda-runtime nul prn proc-macro
-    serde serde-json sqs-once sqs-once-macros sqs-once-postgres std test thiserror tokio tokio-postgres tower-service
-    tracing
+    alloc aux aws-lambda-events bootstrap build com1 com2 com3 com4 com5 com6 com7 com8 com9 con core deps examples
+    incremental lambda-runtime lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9 nul prn proc-macro serde serde-json sqs-once
+    sqs-once-macros sqs-once-postgres std test thiserror tokio tokio-postgres tower-service tracing
 ";
 
 /// Words that can't name a crate.

@@ -237,7 +237,7 @@ fn no_password_of_a_database_is_in_the_functions_environment() {
 fn a_name_that_fits_nowhere_or_two_effects_are_wrong_usage() {
     let folder = Folder::new();
     let names = "Payments pay_ments 7payments pay--ments payments- ../payments /payments fn serde
-        zahlungen-für-alle pay\u{1b}[31mments sqs-once test con";
+        zahlungen-für-alle pay\u{1b}[31mments sqs-once test con com1 lpt9";
     let too_long = "a".repeat(61);
     for name in names.split_whitespace().chain(["", "pay ments", &too_long]) {
         folder.run(&[name]).assert_refused_with("expected");
