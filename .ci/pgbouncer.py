@@ -5,14 +5,13 @@ one). It runs from target/ci/pgbouncer with the libraries of its own release. No
 """
 
 import os
-import shutil
 import stat
 import subprocess
 
+from debian import Mirror, NotFetched, run
 from local import OUT, ROOT
 
 SUITE = "trixie"
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = [
     "pgbouncer",
     # Its direct and indirect shared libraries.
@@ -32,42 +31,9 @@ FOLDER = OUT / "pgbouncer"
 PROGRAM = FOLDER / "run"
 
 
-class NotFetched(Exception):
-    """PgBouncer could not be downloaded, or does not run."""
-
-
-def run(command, **options):
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, **options)
-    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
-        raise NotFetched(error) from error
-    if done.returncode:
-        raise NotFetched(f"{' '.join(map(str, command))}: {done.stdout.strip()[-500:]}")
-
-
 def fetch():
-    """Downloads PgBouncer into the folder, and checks that it runs. apt checks the signatures."""
-    if not os.path.exists(KEYRING):
-        raise NotFetched(f"{KEYRING} is missing")
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    packages, files = FOLDER / "packages", FOLDER / "files"
-    for folder in (packages, files, FOLDER / "lists" / "partial", FOLDER / "cache" / "archives" / "partial"):
-        folder.mkdir(parents=True)
-    sources = FOLDER / "sources.list"
-    sources.write_text(f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE} main\n")
-    options = {
-        "Dir::Etc::SourceList": sources,
-        "Dir::Etc::SourceParts": "/dev/null",
-        "Dir::State::Lists": FOLDER / "lists",
-        "Dir::Cache": FOLDER / "cache",
-        # apt's sandbox user may have no access to these folders.
-        "APT::Sandbox::User": "root",
-    }
-    apt = ["apt-get", *(f"--option={name}={value}" for name, value in options.items())]
-    run([*apt, "update"])
-    run([*apt, "download", *(f"{name}/{SUITE}" for name in PACKAGES)], cwd=packages)
-    for package in packages.iterdir():
-        run(["dpkg", "--extract", package, files])
+    """Downloads PgBouncer into the folder, and checks that it runs."""
+    files = Mirror(FOLDER, [SUITE]).unpack(f"{name}/{SUITE}" for name in PACKAGES)
     ((loader,), program) = list(files.glob("usr/lib/*/ld-linux-*.so.*")), files / "usr/sbin/pgbouncer"
     PROGRAM.write_text(f'#!/bin/sh\nexec {loader} --library-path {loader.parent} {program} "$@"\n')
     PROGRAM.chmod(PROGRAM.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
