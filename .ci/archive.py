@@ -1,0 +1,127 @@
+"""Packs the command line for a release, and checks the archive.
+
+By default, packs the debug build. `--release` packs the optimised build for this machine, in target/archive. The names
+are the defaults of cargo-binstall, which therefore needs no settings, but the repository's URL in Cargo.toml.
+"""
+
+import argparse
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from local import OUT, ROOT, TARGET, built
+
+NAME = "cargo-sqs-once"
+TEXTS = ("README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE")
+# Each shell with the name under which it finds the script. PowerShell and elvish read a file of any name.
+COMPLETIONS = {
+    "bash": NAME,
+    "zsh": f"_{NAME}",
+    "fish": f"{NAME}.fish",
+    "powershell": f"_{NAME}.ps1",
+    "elvish": f"{NAME}.elv",
+}
+# Commands that parse a script without running it.
+PARSE = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no-execute"]}
+
+
+def output(*command):
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def version():
+    metadata = json.loads(output("cargo", "metadata", "--no-deps", "--format-version=1"))
+    return next(one["version"] for one in metadata["packages"] if one["name"] == NAME)
+
+
+def lay_out(binary, folder):
+    """Writes the files of the archive."""
+    folder.mkdir(parents=True)
+    shutil.copy(binary, folder)
+    for text in TEXTS:
+        shutil.copy(ROOT / text, folder)
+    (folder / "completions").mkdir()
+    for shell, name in COMPLETIONS.items():
+        (folder / "completions" / name).write_text(output(binary, "completions", shell), newline="\n")
+    output(binary, "man", "--dir", folder / "man")
+
+
+def pack(folder, level):
+    """Packs the folder. The archive contains no times and no owners: the same files give the same archive."""
+
+    def plain(file):
+        file.uid = file.gid = file.mtime = 0
+        file.uname = file.gname = ""
+        file.mode = 0o755 if file.mode & 0o100 else 0o644
+        return file
+
+    archive = folder.with_name(f"{folder.name}.tgz")
+    with archive.open("wb") as raw, gzip.GzipFile("", "wb", level, raw, mtime=0) as packed:
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+                tar.add(file, file.relative_to(folder.parent).as_posix(), filter=plain)
+    return archive
+
+
+def check(archive, top, binary):
+    """Unpacks the archive, as cargo-binstall does, and tries what is in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+        # Without such a folder, unpacking could overwrite other files.
+        assert [path.name for path in Path(folder).iterdir()] == [top]
+        inside = Path(folder) / top
+        assert output(inside / binary, "--version") == f"{NAME} {version()}\n"
+        for text in TEXTS:
+            assert (inside / text).read_bytes() == (ROOT / text).read_bytes(), text
+        for shell, name in COMPLETIONS.items():
+            script = inside / "completions" / name
+            assert "delete-expired" in script.read_text(), f"{name} does not complete subcommands"
+            if shell in PARSE and shutil.which(shell):
+                subprocess.run([*PARSE[shell], script], check=True)
+            else:
+                print(f"NOT CHECKED: no {shell} has parsed completions/{name}")
+        check_pages(inside / binary, inside / "man")
+        files = sum(path.is_file() for path in inside.rglob("*"))
+    print(f"{archive.name}: {files} files, {archive.stat().st_size} bytes")
+
+
+def check_pages(binary, folder):
+    """Checks that each command has its page, and that man can show it."""
+    commands = re.findall(r"^  ([a-z][a-z-]+)", output(binary, "--help").partition("Commands:")[2], re.MULTILINE)
+    expected = {f"{NAME}.1", *(f"{NAME}-{command}.1" for command in commands if command != "help")}
+    pages = {path.name for path in folder.iterdir()}
+    assert len(expected) > 5 and expected <= pages, expected - pages
+    if not shutil.which("man"):
+        print("NOT CHECKED: the pages were shown by no man")
+        return
+    for page in sorted(pages):
+        shown = subprocess.run(["man", "--warnings", "-l", folder / page], check=True, capture_output=True, text=True)
+        assert not shown.stderr and "NAME" in shown.stdout, f"{page}: {shown.stderr}"
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--release", action="store_true")
+    host = re.search(r"^host: (\S+)", output("rustc", "-vV"), re.MULTILINE)[1]
+    binary = f"{NAME}.exe" if "windows" in host else NAME
+    is_release = arguments.parse_args().release
+    if is_release:
+        subprocess.run(["cargo", "build", "--release", "--locked", "--package", NAME], cwd=ROOT, check=True)
+        source, out = TARGET / "release" / binary, ROOT / "target" / "archive"
+    else:
+        source, out = built(binary), OUT / "archive"
+    shutil.rmtree(out, ignore_errors=True)
+    top = f"{NAME}-{host}-v{version()}"
+    lay_out(source, out / top)
+    # The debug build has ten times the bytes, and nobody downloads it.
+    check(pack(out / top, 9 if is_release else 1), top, binary)
+
+
+if __name__ == "__main__":
+    main()
