@@ -9,7 +9,7 @@ import json
 import re
 
 REGION, ACCOUNT, PARTITION = "us-east-1", "123456789012", "aws"
-# What `Ref` returns for each type.
+# The attribute that `Ref` returns, and that Terraform calls `id`.
 REF = {
     "AWS::DynamoDB::Table": "Name",
     "AWS::IAM::Role": "Name",
@@ -19,10 +19,78 @@ REF = {
     "AWS::SNS::Topic": "Arn",
     "AWS::SQS::Queue": "Url",
 }
-# What CloudFormation's attributes are called here, where that differs.
+# Other names of attributes.
 ATTRIBUTES = {"QueueName": "Name", "QueueUrl": "Url", "TopicArn": "Arn", "TopicName": "Name"}
+# The property that names a resource. AWS or the tool chooses a name where it is missing.
+NAMES = {
+    "AWS::CloudWatch::Alarm": "AlarmName",
+    "AWS::DynamoDB::Table": "TableName",
+    "AWS::Lambda::Function": "FunctionName",
+    "AWS::Lambda::LayerVersion": "LayerName",
+    "AWS::Logs::LogGroup": "LogGroupName",
+    "AWS::SNS::Topic": "TopicName",
+    "AWS::SQS::Queue": "QueueName",
+}
 TABLES = {"id": "IdempotencyTable", "order_id": "OrdersTable", "article": "StockTable"}
 NO_VALUE = object()
+# Properties that mean the same as their absence.
+DEFAULTS = [("FifoQueue", False), ("FifoTopic", False), ("ReturnData", True)]
+
+# Terraform's resource types.
+TYPES = {
+    "aws_cloudwatch_dashboard": "AWS::CloudWatch::Dashboard",
+    "aws_cloudwatch_log_group": "AWS::Logs::LogGroup",
+    "aws_cloudwatch_metric_alarm": "AWS::CloudWatch::Alarm",
+    "aws_dynamodb_table": "AWS::DynamoDB::Table",
+    "aws_iam_role": "AWS::IAM::Role",
+    "aws_iam_role_policy": "AWS::IAM::Policy",
+    "aws_lambda_event_source_mapping": "AWS::Lambda::EventSourceMapping",
+    "aws_lambda_function": "AWS::Lambda::Function",
+    "aws_lambda_layer_version": "AWS::Lambda::LayerVersion",
+    "aws_sns_topic": "AWS::SNS::Topic",
+    "aws_sns_topic_subscription": "AWS::SNS::Subscription",
+    "aws_sqs_queue": "AWS::SQS::Queue",
+    "aws_sqs_queue_policy": "AWS::SQS::QueuePolicy",
+    "aws_sqs_queue_redrive_allow_policy": "AWS::SQS::QueuePolicy",
+}
+# The properties of Terraform's arguments and blocks. Others have the same words: `memory_size` is `MemorySize`.
+PROPERTIES = {
+    "aws_cloudwatch_log_group": {"name": "LogGroupName"},
+    "aws_cloudwatch_metric_alarm": {"metric_query": "Metrics"},
+    "aws_dynamodb_table": {
+        "name": "TableName",
+        "hash_key": "KeySchema",
+        "attribute": "AttributeDefinitions",
+        "ttl": "TimeToLiveSpecification",
+        "point_in_time_recovery": "PointInTimeRecoverySpecification",
+    },
+    "aws_iam_role": {"assume_role_policy": "AssumeRolePolicyDocument"},
+    "aws_iam_role_policy": {"policy": "PolicyDocument", "role": "Roles"},
+    "aws_lambda_layer_version": {"skip_destroy": "Retain"},
+    "aws_sns_topic": {"name": "TopicName"},
+    "aws_sqs_queue": {
+        "name": "QueueName",
+        "visibility_timeout_seconds": "VisibilityTimeout",
+        "message_retention_seconds": "MessageRetentionPeriod",
+    },
+    "aws_sqs_queue_policy": {"policy": "PolicyDocument", "queue_url": "Queues"},
+    "aws_sqs_queue_redrive_allow_policy": {"queue_url": "Queues"},
+}
+# The properties that CloudFormation writes in another form, with the function that makes it from an argument's value.
+FORMS = {
+    "AssumeRolePolicyDocument": json.loads,
+    "AttributeDefinitions": lambda blocks: [{"AttributeName": it["name"], "AttributeType": it["type"]} for it in blocks],
+    "Dimensions": lambda values: [{"Name": name, "Value": value} for name, value in values.items()],
+    "Environment": lambda blocks: {"Variables": blocks[0]["variables"]},
+    "KeySchema": lambda key: [{"AttributeName": key, "KeyType": "HASH"}],
+    "Metrics": lambda blocks: [_query(it) for it in blocks],
+    "PointInTimeRecoverySpecification": lambda blocks: {"PointInTimeRecoveryEnabled": blocks[0]["enabled"]},
+    "PolicyDocument": json.loads,
+    "Queues": lambda url: [url],
+    "RedriveAllowPolicy": json.loads,
+    "RedrivePolicy": json.loads,
+    "Roles": lambda name: [name],
+}
 
 
 def role_of(kind, properties):
@@ -126,10 +194,66 @@ def _resolver(given, conditions, roles, kinds):
     return resolve
 
 
+def of_terraform(plan, retained):
+    """The form of an evaluated Terraform configuration. `retained` names the resources with `prevent_destroy`, which a plan
+    does not have, as `TYPE.NAME`. A value that only AWS knows, such as a queue's ARN, must be the text `${ADDRESS.arn}`."""
+    found, roles = [], {}
+    for resource in _resources(plan["planned_values"]["root_module"]):
+        address, kind = resource["address"], TYPES[resource["type"]]
+        # A plan also has the attributes that are not arguments.
+        computed = {name: f"${{{address}.{name}}}" for name in ("arn", "id", "url", "invoke_arn")}
+        given = {name: value for name, value in resource["values"].items() if value not in (None, [], computed.get(name))}
+        renamed = PROPERTIES.get(resource["type"], {})
+        properties = {"Retain": f"{resource['type']}.{resource['name']}" in retained}
+        properties |= _properties(given, renamed)
+        found.append((kind, properties))
+        if kind not in ("AWS::SQS::QueuePolicy", "AWS::IAM::Policy"):
+            roles[address] = (role_of(kind, properties), REF.get(kind))
+
+    def reference(found):
+        address, _, name = found[1].rpartition(".")
+        if address in roles:
+            role, identity = roles[address]
+            return f"${{{role}.{identity if name == 'id' else name.title()}}}"
+        return {"region": REGION, "account_id": ACCOUNT, "partition": PARTITION}.get(name, found[0])
+
+    text = re.sub(r"\$\{((?:[\w.]|\[[^\]]*\])+)\}", reference, json.dumps(found))
+    return _form(json.loads(text), {})
+
+
+def _resources(module):
+    """The resources of a module in a plan, and of the modules that it calls."""
+    yield from module.get("resources", [])
+    for child in module.get("child_modules", []):
+        yield from _resources(child)
+
+
+def _properties(arguments, renamed):
+    """The properties that arguments and blocks are in CloudFormation."""
+    properties = {}
+    for name, value in arguments.items():
+        name = renamed.get(name) or "".join(map(str.capitalize, name.split("_")))
+        match value:
+            case _ if name in FORMS:
+                value = FORMS[name](value)
+            case [dict(block)]:
+                value = _properties(block, {})
+        properties[name] = value
+    return properties
+
+
+def _query(block):
+    """One of an alarm's `Metrics`."""
+    query = _properties({"return_data": False, **block}, {})
+    if metric := query.pop("Metric", None):
+        query["MetricStat"] = {"Period": metric.pop("Period"), "Stat": metric.pop("Stat"), "Metric": metric}
+    return query
+
+
 def _form(found, outputs):
     """The form of resources, each with its type and its properties in CloudFormation's names."""
-    form = {"Outputs": outputs}
-    policies = []
+    form, policies = {"Outputs": outputs}, []
+    names = {}
     for kind, properties in found:
         if kind in ("AWS::SQS::QueuePolicy", "AWS::IAM::Policy"):
             policies.append(properties)
@@ -137,34 +261,46 @@ def _form(found, outputs):
         role = role_of(kind, properties)
         assert role not in form, f"two resources are {role}"
         form[role] = properties
+        names[f"${{{role}.Name}}"] = properties.get(NAMES.get(kind))
     role = form["Role"]
     role["Statements"] = [it for policy in role.pop("Policies", []) for it in statements_of(policy)]
     for policy in policies:
-        statements = statements_of(policy)
+        statements = statements_of(policy) if "PolicyDocument" in policy else []
         for name in policy.get("Queues", []):
             queue = re.fullmatch(r"\$\{(\w+)\.Url\}", name)[1]
             # A queue's policy can only apply to this queue.
             own = f"${{{queue}.Arn}}"
             of_it = [{**it, "Resource": [own]} for it in statements if own in it["Resource"]]
             form[queue].setdefault("Statements", []).extend(of_it)
+            if "RedriveAllowPolicy" in policy:
+                form[queue]["RedriveAllowPolicy"] = policy["RedriveAllowPolicy"]
         for name in policy.get("Roles", []):
             assert name == "${Role.Name}", name
             role["Statements"] += statements
-    # The dead-letter queue may only be able to name its source queue before that exists.
-    name = form["Queue"].get("QueueName")
-    arn = f"arn:{PARTITION}:sqs:{REGION}:{ACCOUNT}:{name}"
-    return {role: _canonical(properties, {arn: "${Queue.Arn}"}) for role, properties in form.items()}
+    form = renamed(form, {name: value for name, value in names.items() if value})
+    # A template may write this ARN, because the dead-letter queue refers to the queue before it exists.
+    arn = f"arn:{PARTITION}:sqs:{REGION}:{ACCOUNT}:{form['Queue'].get('QueueName')}"
+    return {role: _canonical(properties, arn) for role, properties in form.items()}
 
 
-def _canonical(value, texts, name=None):
-    """The value without order and notations that mean nothing to AWS."""
+def renamed(form, names):
+    """The form with each reference to a name replaced by the name."""
+    text = json.dumps(form)
+    for reference, name in names.items():
+        text = text.replace(reference, name)
+    return json.loads(text)
+
+
+def _canonical(value, queue_arn, name=None):
+    """The value without an order, a notation or a default that means nothing to AWS."""
     match value:
         case {"Version": _, "Statement": _}:
             return statements_of({"PolicyDocument": value})
         case dict():
-            return {key: _canonical(it, texts, key) for key, it in value.items()}
+            values = {key: _canonical(it, queue_arn, key) for key, it in value.items()}
+            return {key: it for key, it in values.items() if (key, it) not in DEFAULTS}
         case list():
-            values = [_canonical(it, texts) for it in value]
+            values = [_canonical(it, queue_arn) for it in value]
             match name:
                 case "Dimensions":
                     return {it["Name"]: it["Value"] for it in values}
@@ -176,18 +312,22 @@ def _canonical(value, texts, name=None):
         case str() if name == "DashboardBody":
             # Its order is the layout.
             return json.loads(value)
-        case str():
-            return texts.get(value, value)
+        case str() if value == queue_arn:
+            return "${Queue.Arn}"
     return value
 
 
 def statements_of(policy):
-    """The statements of a policy's document, each with lists of actions and resources."""
+    """The statements of a policy's document, with lists of actions, resources and values in conditions."""
     document = policy["PolicyDocument"]
     assert document["Version"] == "2012-10-17", document
-    many = ("Action", "Resource")
-    statements = as_list(document["Statement"])
-    return [{**it, **{key: sorted(as_list(it[key])) for key in many if key in it}} for it in statements]
+    statements = []
+    for statement in as_list(document["Statement"]):
+        lists = {key: sorted(as_list(statement[key])) for key in ("Action", "Resource") if key in statement}
+        conditions = statement.get("Condition", {}).items()
+        conditions = {test: {key: as_list(it) for key, it in values.items()} for test, values in conditions}
+        statements.append({**statement, **lists, **({"Condition": conditions} if conditions else {})})
+    return statements
 
 
 def as_list(value):
@@ -196,7 +336,14 @@ def as_list(value):
 
 
 def differences(expected, found):
-    """One line for each property that differs between two forms."""
+    """One line for each property that differs between two forms. A resource without a name in the expected one may have any
+    name in the other."""
+    names = {}
+    for role, properties in found.items():
+        for name in set(NAMES.values()) & set(properties):
+            if role in expected and name not in expected[role]:
+                names[f"${{{role}.Name}}"] = properties[name]
+                expected = {**expected, role: {**expected[role], name: properties[name]}}
     lines = []
 
     def compare(path, one, other):
@@ -205,7 +352,7 @@ def differences(expected, found):
                 compare([*path, key], one.get(key), other.get(key))
         elif one != other:
             shown = (json.dumps(it, sort_keys=True) for it in (one, other))
-            lines.append(f"{'.'.join(path)}: {' is '.join(shown)}")
+            lines.append(f"{'.'.join(path)}: expected {', found '.join(shown)}")
 
-    compare([], expected, found)
+    compare([], renamed(expected, names), found)
     return lines

@@ -15,6 +15,7 @@ Examples:
   cargo sqs-once new payments
   cargo sqs-once new payments --fifo --transactional
   cargo sqs-once new payments --sns --postgres
+  cargo sqs-once new payments --iac terraform
 
 The same by cargo-lambda, in a checkout of sqs-once:
   cargo lambda new payments --template crates/cargo-sqs-once/template";
@@ -67,6 +68,8 @@ pub(crate) struct NewArgs {
 enum Iac {
     /// AWS SAM
     Sam,
+    /// Terraform or OpenTofu
+    Terraform,
 }
 
 impl Iac {
@@ -74,6 +77,7 @@ impl Iac {
     fn variable(self) -> &'static str {
         match self {
             Iac::Sam => "sam",
+            Iac::Terraform => "terraform",
         }
     }
 
@@ -81,6 +85,10 @@ impl Iac {
     fn deploy(self) -> &'static str {
         match self {
             Iac::Sam => "sam build && sam deploy --guided",
+            Iac::Terraform => {
+                "cargo lambda build --release --arm64 --output-format zip\n  \
+                 terraform -chdir=terraform init && terraform -chdir=terraform apply"
+            }
         }
     }
 }

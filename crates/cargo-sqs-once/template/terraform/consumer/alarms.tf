@@ -1,0 +1,140 @@
+resource "aws_cloudwatch_metric_alarm" "dead_letters" {
+  alarm_name        = "${var.name}-dead-letters"
+  alarm_description = "Messages are in the dead-letter queue. Find the reason in the logs, fix it, and redrive the queue."
+  namespace         = "AWS/SQS"
+  metric_name       = "ApproximateNumberOfMessagesVisible"
+  dimensions        = { QueueName = aws_sqs_queue.dead_letters.name }
+  # A single message in the dead-letter queue raises the alarm.
+  statistic           = "Maximum"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  period              = 60
+  evaluation_periods  = 1
+  # An idle queue reports no metrics after six hours.
+  treat_missing_data = "notBreaching"
+  alarm_actions      = var.alarm_topic_arns
+}
+
+resource "aws_cloudwatch_metric_alarm" "oldest_message" {
+  alarm_name          = "${var.name}-oldest-message"
+  alarm_description   = "Messages wait too long. The function fails, is throttled or is too slow."
+  namespace           = "AWS/SQS"
+  metric_name         = "ApproximateAgeOfOldestMessage"
+  dimensions          = { QueueName = aws_sqs_queue.queue.name }
+  statistic           = "Maximum"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = var.oldest_message_alarm_seconds
+  period              = 60
+  evaluation_periods  = 5
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+}
+
+resource "aws_cloudwatch_metric_alarm" "throttles" {
+  alarm_name          = "${var.name}-throttles"
+  alarm_description   = "The account has no concurrency left. Throttled deliveries count towards the dead-letter queue."
+  namespace           = "AWS/Lambda"
+  metric_name         = "Throttles"
+  dimensions          = { FunctionName = aws_lambda_function.function.function_name }
+  statistic           = "Sum"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  # Five minutes in a row, because SQS redelivers a short burst after the visibility timeout.
+  period             = 60
+  evaluation_periods = 5
+  treat_missing_data = "notBreaching"
+  alarm_actions      = var.alarm_topic_arns
+}
+
+# ---- The metrics that sqs-once reports ------------------------------------------------------
+
+resource "aws_cloudwatch_metric_alarm" "duplicates" {
+  alarm_name          = "${var.name}-duplicates"
+  alarm_description   = "More than a tenth of the records are duplicates. They had no effect, but a producer sends events twice, or messages become visible again while they are processed."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 10
+  # Ignores a producer that sends everything twice for a short time, for example after a deployment.
+  evaluation_periods = 3
+  treat_missing_data = "notBreaching"
+  alarm_actions      = var.alarm_topic_arns
+
+  metric_query {
+    id = "percent"
+    # A few records in a quiet hour give no meaningful rate.
+    expression  = "IF(received >= 10, 100 * duplicates / received, 0)"
+    label       = "Duplicates in percent"
+    return_data = true
+  }
+
+  metric_query {
+    id = "duplicates"
+    metric {
+      namespace   = "sqs-once"
+      metric_name = "Duplicates"
+      dimensions  = { service = var.name }
+      period      = 300
+      stat        = "Sum"
+    }
+  }
+
+  metric_query {
+    id = "received"
+    metric {
+      namespace   = "sqs-once"
+      metric_name = "RecordsReceived"
+      dimensions  = { service = var.name }
+      period      = 300
+      stat        = "Sum"
+    }
+  }
+}
+
+resource "aws_cloudwatch_metric_alarm" "lease_lost" {
+  # Without leases, none can be lost.
+  count               = var.effect == "elsewhere" ? 1 : 0
+  alarm_name          = "${var.name}-lease-lost"
+  alarm_description   = "Processing a message took longer than its lease, and another function instance took over. The effect may have happened twice."
+  namespace           = "sqs-once"
+  metric_name         = "LeaseLost"
+  dimensions          = { service = var.name }
+  statistic           = "Sum"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  period              = 60
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+}
+
+resource "aws_cloudwatch_metric_alarm" "payload_mismatch" {
+  alarm_name          = "${var.name}-payload-mismatch"
+  alarm_description   = "Two different messages had the same business key, and the second had no effect. Their log lines name the key. Either the key identifies too little, or a producer reuses it."
+  namespace           = "sqs-once"
+  metric_name         = "PayloadMismatch"
+  dimensions          = { service = var.name }
+  statistic           = "Sum"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  period              = 60
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+}
+
+resource "aws_cloudwatch_metric_alarm" "store_errors" {
+  alarm_name          = "${var.name}-store-errors"
+  alarm_description   = "The ${local.has_table ? "idempotency table" : "database"} does not answer. Messages wait in the queue, and become dead letters after ${var.max_receive_count} deliveries."
+  namespace           = "sqs-once"
+  metric_name         = "StoreErrors"
+  dimensions          = { service = var.name }
+  statistic           = "Sum"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  # The next delivery makes up for a minute of throttling. Three minutes of fifteen need not be in a row: on a quiet queue,
+  # the function uses the table only when a message returns, every three minutes.
+  period              = 60
+  evaluation_periods  = 15
+  datapoints_to_alarm = 3
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+}

@@ -1,0 +1,28 @@
+output "function_name" {
+  description = "The function."
+  value       = module.consumer.function_name
+}
+{%- if source == "sns" %}
+
+output "topic_arn" {
+  description = "The topic to publish orders to."
+  value       = aws_sns_topic.orders.arn
+}
+{%- endif %}
+
+output "queue_url" {
+  description = "The queue of orders."
+  value       = module.consumer.queue_url
+}
+
+output "dead_letter_queue_url" {
+  description = "The dead-letter queue."
+  value       = module.consumer.dead_letter_queue_url
+}
+{%- if effect != "postgres" %}
+
+output "table_name" {
+  description = "The table that records processed orders."
+  value       = module.consumer.table_name
+}
+{%- endif %}
