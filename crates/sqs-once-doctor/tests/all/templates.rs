@@ -368,6 +368,64 @@ fn a_value_of_a_condition_is_judged_in_each_of_its_two_cases() {
 }
 
 #[test]
+fn a_function_inherits_what_sams_globals_set() {
+    let globals = "Globals:
+  Function:
+    Timeout: 60
+    ReservedConcurrentExecutions: 5
+    CapacityProviderConfig: { Arn: !ImportValue CapacityProvider }
+    Environment: { Variables: { SQS_ONCE_DISABLED: 'true', SQS_ONCE_TABLE: keys } }
+    VpcConfig: { SubnetIds: !Ref Seconds }
+";
+    let text = consumer("      VisibilityTimeout: 180\n").replace("      Timeout: 30\n", "");
+    let inherited = [
+        "deduplication-disabled",
+        "permission-missing",
+        "reserved-concurrency-without-maximum",
+        "visibility-timeout-too-short",
+    ];
+    let mut found = rules(&(globals.to_owned() + &text));
+    found.sort_unstable();
+    assert_eq!(found, inherited);
+    // A longer timeout is refused, if no capacity provider is inherited.
+    let slow = globals.replace("Timeout: 60", "Timeout: 901") + &text.replace("180", "5406");
+    assert!(!rules(&slow).contains(&"function-timeout-too-long"));
+    let own = slow.replace("    CapacityProviderConfig", "    # ");
+    assert!(rules(&own).contains(&"function-timeout-too-long"));
+    // The function's own values come first.
+    let own = "    Properties:
+      Timeout: 30
+      ReservedConcurrentExecutions: !Ref Seconds
+      Environment: { Variables: { SQS_ONCE_DISABLED: 'false' } }
+      Role: !ImportValue Role
+      Events:";
+    let own = text.replacen("    Properties:\n      Events:", own, 1);
+    assert_eq!(rules(&(globals.to_owned() + &own)), [""; 0]);
+}
+
+#[test]
+fn what_language_extensions_compute_is_unknown() {
+    let queue = "      VisibilityTimeout: { 'Fn::Length': !Ref Names }
+      DelaySeconds: !FindInMap [Delays, !Ref AWS::Region, Orders, { DefaultValue: 5 }]
+";
+    let policy = "{ deadLetterTargetArn: !ImportValue Dead, maxReceiveCount: 5 }";
+    let text = consumer(queue).replace(policy, "{ 'Fn::ToJsonString': { maxReceiveCount: 1 } }");
+    assert_ne!(text, consumer(queue));
+    let text = format!("Transform: [AWS::LanguageExtensions, AWS::Serverless-2016-10-31]\n{text}");
+    assert_eq!(rules(&text), [""; 0]);
+    let variables = "      Timeout: 30
+      Policies: { 'Fn::ToJsonString': [{ Effect: Allow, Action: s3:GetObject, Resource: '*' }] }
+      Environment:
+        Variables:
+          SQS_ONCE_TABLE: { 'Fn::Select': [{ 'Fn::Length': !Ref Names }, [keys]] }
+";
+    assert_eq!(
+        rules(&text.replace("      Timeout: 30\n", variables)),
+        [""; 0]
+    );
+}
+
+#[test]
 fn a_queue_and_a_table_and_a_function_may_have_one_name() {
     let template = consumer("      VisibilityTimeout: 180")
         .replace(
