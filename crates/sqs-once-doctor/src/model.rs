@@ -100,6 +100,8 @@ impl Target {
 pub struct Function {
     /// Its name and position.
     pub site: Site,
+    /// The ARN of its role, or what else names it.
+    pub role: Field<String>,
     /// `Timeout`.
     pub timeout: Field<Duration>,
     /// `Runtime`.
@@ -248,6 +250,8 @@ impl Pollers {
 pub struct Queue {
     /// Its name and position.
     pub site: Site,
+    /// Its ARN, if the source has it. A template never has.
+    pub arn: Field<String>,
     /// `QueueName`.
     pub name: Field<String>,
     /// `FifoQueue`.

@@ -1,5 +1,6 @@
 //! Rules that find lost or duplicated messages.
 
+mod accounts;
 mod alarms;
 mod concurrency;
 mod dead_letters;
@@ -231,6 +232,14 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.redrives(), |it| dead_letters::other_type(it, false)),
     },
     Rule {
+        id: "dead-letter-queue-elsewhere",
+        severity: Severity::Error,
+        title: "The dead-letter queue is in another account or Region",
+        why: "A dead-letter queue must be in the account and the Region of its source.",
+        url: "https://docs.aws.amazon.com/sdk-for-java/v1/developer-guide/examples-sqs-dead-letter-queues.html",
+        check: |all| found(all.sources(), |it| accounts::dead_letters(all, it)),
+    },
+    Rule {
         id: "dead-letter-url-wrong",
         severity: Severity::Error,
         title: "SQS_ONCE_DLQ_URL is not the URL of a dead-letter queue",
@@ -417,6 +426,14 @@ pub static RULES: &[Rule] = &[
                 .flat_map(|it| keys::elsewhere(all, it))
                 .collect()
         },
+    },
+    Rule {
+        id: "queue-in-other-account",
+        severity: Severity::Note,
+        title: "The function consumes a queue of another account",
+        why: "Lambda polls such a queue only if the queue's own policy allows the function's role too.",
+        url: "https://docs.aws.amazon.com/lambda/latest/dg/with-sqs-cross-account-example.html",
+        check: |all| found(all.consumers(), accounts::other_account),
     },
     Rule {
         id: "permission-wildcard",

@@ -284,6 +284,7 @@ impl<'a> Template<'a> {
         let shared_policies = self.globals(&["Function", "Policies"]);
         let mut function = Function {
             site: resource.site.clone(),
+            role: evaluator.literal(&property("Role")),
             timeout: number("Timeout").and_then(|seconds| Some(Duration::from_secs(seconds))),
             runtime: evaluator.literal(&property("Runtime")),
             code: evaluator.literal(&property("CodeUri")),
@@ -395,6 +396,7 @@ impl<'a> Template<'a> {
 
     fn queue(&self, resource: Resource<'a>) -> Queue {
         Queue {
+            arn: Field::Unknown,
             name: self.text(&resource, &["QueueName"]),
             is_fifo: self.flag(&resource, &["FifoQueue"]),
             visibility_timeout: self.seconds(&resource, &["VisibilityTimeout"]),

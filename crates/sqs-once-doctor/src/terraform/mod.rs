@@ -233,6 +233,7 @@ impl<'a> Reader<'a> {
         let variables = ["environment", "variables"];
         let mut function = Function {
             site: self.site(),
+            role: self.text(&["role"]),
             timeout: self.seconds(&["timeout"]),
             runtime: self.text(&["runtime"]),
             // A plan does not contain the folder of the function's source.
@@ -353,6 +354,7 @@ impl<'a> Reader<'a> {
         let (dead_letter_queue, max_receive_count) = self.redrive();
         Queue {
             site: self.site(),
+            arn: self.text(&["arn"]),
             name: self.text(&["name"]),
             is_fifo: self.flag(&["fifo_queue"]),
             visibility_timeout: self.seconds(&["visibility_timeout_seconds"]),

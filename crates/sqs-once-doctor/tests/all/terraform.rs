@@ -62,6 +62,7 @@ fn a_plan_has_its_findings_and_no_others() {
     assert_finds("modules", &[&of_module]);
     // AWS refuses these, or deletes messages.
     let limits = [
+        "dead-letter-queue-elsewhere aws_sqs_queue.far",
         "fifo-throughput-without-scope aws_sqs_queue.fast",
         "filter-deletes-messages aws_lambda_event_source_mapping.many",
         "function-timeout-too-long aws_lambda_function.slow",
@@ -71,6 +72,7 @@ fn a_plan_has_its_findings_and_no_others() {
         "poller-minimum-above-maximum aws_lambda_event_source_mapping.crossed",
         "pollers-above-reserved aws_lambda_event_source_mapping.many",
         "provisioned-with-maximum-concurrency aws_lambda_event_source_mapping.both",
+        "queue-in-other-account aws_lambda_event_source_mapping.theirs",
     ];
     assert_finds("limits", &limits);
 }
