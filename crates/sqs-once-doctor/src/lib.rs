@@ -25,6 +25,7 @@
 //! # Ok::<(), sqs_once_doctor::ReadError>(())
 //! ```
 
+mod consumers;
 mod error;
 mod field;
 mod finding;

@@ -1,8 +1,9 @@
 //! Queues in other accounts and Regions.
 
 use super::Problem;
+use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Consumer, Deployment, Function, Queue, Target};
+use crate::model::{Deployment, Function, Queue, Target};
 use crate::remedy::Remedy;
 
 /// The Region and the account of an ARN without references, as far as it names them.

@@ -1,8 +1,9 @@
 //! Limits on the number of function instances.
 
 use super::Problem;
+use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Consumer, Deployment, Function, Mapping, Pollers};
+use crate::model::{Deployment, Function, Mapping, Pollers};
 use crate::remedy::Remedy;
 
 /// The bounds of `MaximumConcurrency`.

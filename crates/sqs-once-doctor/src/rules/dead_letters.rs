@@ -2,8 +2,9 @@
 
 use super::delivery::tls_policy;
 use super::{Problem, words};
+use crate::consumers::Consumer;
 use crate::field::{Field, below};
-use crate::model::{Consumer, Deployment, Queue, Site, literal};
+use crate::model::{Deployment, Queue, Site, literal};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::json;

@@ -1,8 +1,9 @@
 //! Delivery of messages to the function.
 
 use super::{Problem, words};
+use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Consumer, Deployment, Function, Queue, Sender};
+use crate::model::{Deployment, Function, Queue, Sender};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::{Value, json};

@@ -2,8 +2,9 @@
 
 use super::Problem;
 use super::permissions::{Need, lacking};
+use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Consumer, Deployment, Function, Target};
+use crate::model::{Deployment, Function, Target};
 use crate::remedy::Remedy;
 
 const DECRYPT: &str = "kms:Decrypt";

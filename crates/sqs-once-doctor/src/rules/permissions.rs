@@ -1,8 +1,9 @@
 //! Permissions of the function's role.
 
 use super::Problem;
+use crate::consumers::Consumer;
 use crate::field::below;
-use crate::model::{Consumer, Deployment, Extend, Function, Scope, Statement, Target};
+use crate::model::{Deployment, Extend, Function, Scope, Statement, Target};
 use crate::remedy::Remedy;
 use crate::template::Change;
 use serde_json::{Value, json};

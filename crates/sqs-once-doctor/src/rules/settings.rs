@@ -1,9 +1,10 @@
 //! Settings of the consumer and its build.
 
 use super::{Problem, words};
+use crate::consumers::Consumer;
 use crate::field::Field;
 use crate::manifest::Aborting;
-use crate::model::{Consumer, Deployment, Format, Function, Unread};
+use crate::model::{Deployment, Format, Function, Unread};
 use crate::remedy::Remedy;
 use std::time::Duration;
 

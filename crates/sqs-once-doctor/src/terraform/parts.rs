@@ -1,0 +1,236 @@
+//! The parts of a deployment that resources of a plan are.
+
+use super::{Reader, number, policies};
+use crate::field::Field;
+use crate::iam;
+use crate::model::{Alarm, Function, Key, Mapping, Metric, Pollers, Queue, Sender, Table, Target};
+use serde_json::Value;
+
+impl Reader<'_> {
+    pub(super) fn function(&self) -> Function {
+        let variables = ["environment", "variables"];
+        let mut function = Function {
+            site: self.site(),
+            role: self.text(&["role"]),
+            timeout: self.seconds(&["timeout"]),
+            runtime: self.text(&["runtime"]),
+            // A plan does not contain the folder of the function's source.
+            code: Field::Unknown,
+            binary: self.text(&["filename"]).and_then(|it| binary(&it)),
+            memory_mb: self
+                .number(&["memory_size"])
+                .and_then(|size| u32::try_from(size).ok()),
+            capacity_provider: self.block("capacity_provider_config"),
+            // -1 means no reservation.
+            reserved_concurrency: match self
+                .field(&["reserved_concurrent_executions"], Value::as_i64)
+            {
+                Field::Known(number, _) if number < 0 => Field::Missing,
+                other => other.and_then(|number| u64::try_from(number).ok()),
+            },
+            environment: Default::default(),
+            references: Default::default(),
+            has_async_dead_letters: !self
+                .text(&["dead_letter_config", "target_arn"])
+                .is_missing(),
+            permissions: policies::of_function(self),
+        };
+        let known = self.field(&variables, |value| value.as_object().cloned());
+        for (name, _) in known.known().into_iter().flatten() {
+            let path = [variables[0], variables[1], name];
+            let target = self.target(&path);
+            let value = match target {
+                Field::Known(Target::Own(_), _) => self.reference(&path),
+                _ => self.text(&path),
+            };
+            function.environment.insert(name.clone(), value);
+            if target.known().is_some() {
+                function.references.insert(name.clone(), target);
+            }
+        }
+        // Unknown variables appear only in the plan's `after_unknown`. The configuration does not map references to
+        // variables, so a target is certain only if one resource of the kind is referenced.
+        for name in self.resource.unknown_keys(&variables) {
+            function.environment.insert(name.clone(), Field::Unknown);
+            let kind = match &*name {
+                "SQS_ONCE_TABLE" => "aws_dynamodb_table",
+                "SQS_ONCE_DLQ_URL" => "aws_sqs_queue",
+                _ => continue,
+            };
+            let target = self.referred(&["environment"], Some(kind));
+            function.references.insert(name, target);
+        }
+        function
+    }
+
+    pub(super) fn mapping(&self) -> Option<Mapping> {
+        let queue = self.target(&["event_source_arn"]);
+        let is_sqs = match queue.known()? {
+            Target::Other(arn) => arn.contains(":sqs:"),
+            own => self.resources.of_kind(own, "aws_sqs_queue").is_some(),
+        };
+        is_sqs.then(|| Mapping {
+            site: self.site(),
+            function: self.target(&["function_name"]),
+            queue,
+            filter: self.block("filter_criteria"),
+            reports_failures: self.field(&["function_response_types"], |value| {
+                let types = value.as_array()?;
+                Some(types.iter().any(|name| name == "ReportBatchItemFailures"))
+            }),
+            batch_size: self.number(&["batch_size"]),
+            window: self.seconds(&["maximum_batching_window_in_seconds"]),
+            maximum_concurrency: self.number(&["scaling_config", "maximum_concurrency"]),
+            pollers: self.block("provisioned_poller_config").and_then(|()| {
+                let count = |name| self.number(&["provisioned_poller_config", name]);
+                Some(Pollers {
+                    minimum: count("minimum_pollers"),
+                    maximum: count("maximum_pollers"),
+                })
+            }),
+            is_enabled: self.flag(&["enabled"]),
+        })
+    }
+
+    /// The queue's redrive policy, a JSON string.
+    pub(super) fn redrive(&self) -> (Field<Target>, Field<u64>) {
+        match self.reference(&["redrive_policy"]) {
+            Field::Missing => (Field::Missing, Field::Missing),
+            Field::Unknown => (self.target(&["redrive_policy"]), Field::Unknown),
+            Field::Known(text, place) => {
+                let Ok(policy) = serde_json::from_str::<Value>(&text) else {
+                    // For example an empty string, which means no policy.
+                    return (Field::Missing, Field::Missing);
+                };
+                let known = Field::Known((), place);
+                let target = policy.get("deadLetterTargetArn").and_then(Value::as_str);
+                let target = target.filter(|arn| !self.resources.is_unknown(arn));
+                let target = target.map(|arn| self.resources.named(arn));
+                let count = policy.get("maxReceiveCount").and_then(number);
+                (
+                    known.clone().and_then(|()| target),
+                    known.and_then(|()| count),
+                )
+            }
+        }
+    }
+
+    /// Whether the policy, a JSON string, denies requests without TLS to the queue at `address`.
+    pub(super) fn denies_plain_http(&self, address: &str) -> Field<bool> {
+        let text = self.reference(&["policy"]);
+        if text.known().is_some_and(String::is_empty) {
+            return Field::Missing;
+        }
+        text.and_then(|text| {
+            let policy: Value = serde_json::from_str(&text).ok()?;
+            let is_queue = |text: &str| self.resources.named(text).is(address);
+            Some(iam::denies_plain_http(&policy, is_queue))
+        })
+    }
+
+    pub(super) fn queue(&self) -> Queue {
+        let (dead_letter_queue, max_receive_count) = self.redrive();
+        Queue {
+            site: self.site(),
+            arn: self.text(&["arn"]),
+            name: self.text(&["name"]),
+            is_fifo: self.flag(&["fifo_queue"]),
+            visibility_timeout: self.seconds(&["visibility_timeout_seconds"]),
+            retention: self.seconds(&["message_retention_seconds"]),
+            delay: self.seconds(&["delay_seconds"]),
+            content_based_deduplication: self.flag(&["content_based_deduplication"]),
+            throughput_limit: self.text(&["fifo_throughput_limit"]),
+            deduplication_scope: self.text(&["deduplication_scope"]),
+            dead_letter_queue,
+            max_receive_count,
+            is_encrypted_by_sqs: self.flag(&["sqs_managed_sse_enabled"]),
+            kms_key: self.text(&["kms_master_key_id"]),
+            key: self.key(&["kms_master_key_id"]),
+            denies_plain_http: self.denies_plain_http(self.resource.address),
+        }
+    }
+
+    pub(super) fn table(&self) -> Table {
+        Table {
+            site: self.site(),
+            name: self.text(&["name"]),
+            partition_key: self.text(&["hash_key"]),
+            sort_key: self.text(&["range_key"]),
+            attribute_types: {
+                let blocks = self.list("attribute");
+                let text = |block: &Value, name| Some(block.get(name)?.as_str()?.to_owned());
+                let pair = |block| text(block, "name").zip(text(block, "type"));
+                let blocks = blocks.known().into_iter().flatten();
+                blocks.filter_map(pair).collect()
+            },
+            ttl_attribute: match self.text(&["ttl", "attribute_name"]) {
+                Field::Known(name, _) if name.is_empty() => Field::Missing,
+                other => other,
+            },
+            ttl_is_enabled: self.flag(&["ttl", "enabled"]),
+            is_protected: self.flag(&["deletion_protection_enabled"]),
+            is_strongly_consistent: self
+                .text(&["replica", "consistency_mode"])
+                .and_then(|mode| Some(mode == "STRONG")),
+            key: self.key(&["server_side_encryption", "kms_key_arn"]),
+        }
+    }
+
+    /// The key that an attribute refers to, also by its alias.
+    fn key(&self, path: &[&str]) -> Field<Target> {
+        let key = self.target(path);
+        let alias = key.known();
+        match alias.and_then(|it| self.resources.of_kind(it, "aws_kms_alias")) {
+            Some(alias) => self.other(alias).target(&["target_key_id"]),
+            None => key,
+        }
+    }
+
+    pub(super) fn kms_key(&self) -> Key {
+        let policy = self.text(&["policy"]);
+        let parsed = policy.known().and_then(|it| serde_json::from_str(it).ok());
+        // A resource of its own may set the policy.
+        let mut others = self.resources.all.iter();
+        let is_elsewhere =
+            others.any(|it| matches!(it.kind, "aws_kms_key_policy" | "aws_kms_grant"));
+        Key {
+            site: self.site(),
+            // KMS's default policy leaves it to IAM.
+            delegates: !is_elsewhere
+                && (policy.is_missing() || parsed.is_some_and(|it| iam::delegates(&it))),
+        }
+    }
+
+    pub(super) fn alarm(&self) -> Alarm {
+        let queries = self.list("metric_query");
+        let metric = match queries.known().is_none_or(Vec::is_empty) {
+            true => Metric {
+                namespace: self.text(&["namespace"]),
+                name: self.text(&["metric_name"]),
+                queue: self.target(&["dimensions", "QueueName"]),
+            },
+            // Expressions over several metrics are treated as unknown.
+            false => Metric::UNKNOWN,
+        };
+        Alarm {
+            site: self.site(),
+            metrics: vec![metric],
+        }
+    }
+
+    pub(super) fn sender(&self) -> Option<Sender> {
+        let protocol = self.text(&["protocol"]);
+        (protocol.known()? == "sqs").then(|| Sender {
+            site: self.site(),
+            service: "SNS",
+            queue: self.target(&["endpoint"]),
+        })
+    }
+}
+
+/// The binary in a zip of cargo-lambda, `target/lambda/BINARY/bootstrap.zip`.
+fn binary(zip: &str) -> Option<String> {
+    let folder = zip.strip_suffix("/bootstrap.zip")?;
+    let (_, binary) = folder.rsplit_once("/lambda/")?;
+    Some(binary.to_owned())
+}
