@@ -115,6 +115,8 @@ async fn main() -> Result<(), Error> {
     if std::env::var("AT_START").is_ok_and(|step| step == "exit") {
         std::process::exit(7);
     }
+    // The crate handles signals on Unix only.
+    #[cfg(unix)]
     lambda_runtime::spawn_graceful_shutdown_handler(|| async {}).await;
     let lingering = MapFutureLayer::new(linger);
     Runtime::new(service_fn(handle))
