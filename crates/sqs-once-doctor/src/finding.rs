@@ -14,6 +14,8 @@ pub struct Finding {
     pub file: PathBuf,
     /// The position in the file.
     pub place: Place,
+    /// The path of the CDK construct that makes the resource, if CDK wrote the file.
+    pub construct: Option<String>,
     /// The problem in one sentence.
     pub message: String,
     /// The text to write at that place.

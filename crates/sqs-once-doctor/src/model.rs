@@ -30,6 +30,8 @@ pub struct Deployment {
     pub has_more: bool,
     /// The parts of the source that the doctor can't read.
     pub unread: Vec<Unread>,
+    /// The paths of the CDK constructs that make the resources, by `Site::id`.
+    pub constructs: BTreeMap<String, String>,
 }
 
 /// A part of the source that the doctor can't read, because AWS computes it.
@@ -48,6 +50,8 @@ pub enum Format {
     /// A SAM or CloudFormation template.
     #[default]
     Template,
+    /// A CloudFormation template that CDK synthesised.
+    CdkTemplate,
     /// A Terraform configuration, or a plan in the JSON of `terraform show -json`.
     Terraform,
 }

@@ -76,7 +76,7 @@ impl Remedy {
             }
             (Remedy::Advice(text), _) => (*text).to_owned(),
             (Remedy::Deployment { hcl, .. }, Format::Terraform) => hcl.clone(),
-            (Remedy::Deployment { changes, .. }, Format::Template) => {
+            (Remedy::Deployment { changes, .. }, Format::Template | Format::CdkTemplate) => {
                 let snippets = changes.iter().map(|change| match change {
                     Change::Set(path, value) => snippet(path, value, style),
                     Change::Append(path, value) => snippet(path, &json!([value]), style),

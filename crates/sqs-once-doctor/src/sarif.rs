@@ -36,9 +36,11 @@ pub fn sarif(findings: &[Finding]) -> Value {
 }
 
 fn result(finding: &Finding) -> Value {
+    let resource = finding.construct.as_ref();
+    let resource = resource.unwrap_or(&finding.place.resource);
     let mut location = json!({
         "physicalLocation": { "artifactLocation": { "uri": uri(finding) } },
-        "logicalLocations": [{ "fullyQualifiedName": finding.place.resource }],
+        "logicalLocations": [{ "fullyQualifiedName": resource }],
     });
     if let Some((line, column)) = finding.place.position {
         location["physicalLocation"]["region"] =

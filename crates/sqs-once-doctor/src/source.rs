@@ -143,8 +143,10 @@ impl Source {
                 }
                 (_, None) => self.path.clone(),
             };
+            let construct = deployment.constructs.get(&problem.place.resource);
             Finding {
                 rule,
+                construct: construct.filter(|_| file == self.path).cloned(),
                 file,
                 place: problem.place,
                 message: problem.message,

@@ -19,8 +19,14 @@ pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
         };
         lines.push(headline(finding, finding.rule.severity.as_str(), colour));
         lines.push(format!("  why: {}", finding.rule.why));
-        let how = ["by hand", "--fix writes it"][usize::from(finding.is_fixable)];
-        lines.push(format!("  fix: {how}"));
+        lines.push(match &finding.construct {
+            Some(construct) => {
+                let construct = one_line(construct);
+                format!("  fix: in the CDK app, so that the construct {construct} makes this")
+            }
+            None if finding.is_fixable => "  fix: --fix writes it".to_owned(),
+            None => "  fix: by hand".to_owned(),
+        });
         let snippet = finding.snippet.lines();
         lines.extend(snippet.map(|line| format!("    {}", one_line(line)).trim_end().to_owned()));
         lines.push(format!("  see: {}", finding.rule.guide()));
@@ -74,6 +80,7 @@ pub(super) fn json(finding: &Finding) -> Value {
         "level": finding.rule.severity.as_str(),
         "file": finding.file.to_string_lossy(),
         "resource": finding.place.resource,
+        "construct": finding.construct,
         "line": finding.place.position.map(|(line, _)| line.get()),
         "column": finding.place.position.map(|(_, column)| column.get()),
         "message": finding.message,

@@ -10,11 +10,11 @@ mod write;
 use crate::error::ReadError;
 use crate::field::{Field, Path};
 use crate::iam;
-use crate::model::{Deployment, Queue, Sender, Site, Target, Unread};
+use crate::model::{Deployment, Format, Queue, Sender, Site, Target, Unread};
 pub(crate) use edit::{Change, apply};
 use evaluate::{Evaluator, View, place_at};
 use node::{Entry, Kind, Node};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 pub(crate) use write::{Style, snippet};
 
@@ -135,7 +135,20 @@ impl<'a> Template<'a> {
             self.queue_policy(policy, &mut deployment.queues);
         }
         deployment.has_more |= self.has_macros();
+        deployment.constructs = self.constructs();
+        if !deployment.constructs.is_empty() {
+            deployment.format = Format::CdkTemplate;
+        }
         deployment
+    }
+
+    /// The paths that `cdk synth` writes into the metadata of the resources.
+    fn constructs(&self) -> BTreeMap<String, String> {
+        let construct = |entry: &Entry| {
+            let path = entry.value.get("Metadata")?.get("aws:cdk:path")?.scalar()?;
+            Some((entry.key.clone(), path.to_owned()))
+        };
+        self.resources.iter().filter_map(construct).collect()
     }
 
     fn queue_policy(&self, policy: &Resource<'a>, queues: &mut [Queue]) {
