@@ -38,13 +38,16 @@ pub struct Fixes {
 
 impl Source {
     /// Finds the deployment of the project in `folder`: `template.yaml`, `template.yml` or `template.json`, or else a
-    /// Terraform configuration in this folder or in its folder `terraform`.
+    /// Terraform configuration in this folder or in its folder `terraform`, or else the only stack that CDK wrote to
+    /// `cdk.out` or `cdk/cdk.out`.
     pub fn find(folder: &Path) -> Option<PathBuf> {
         let templates = ["template.yaml", "template.yml", "template.json"];
         let mut templates = templates.iter().map(|name| folder.join(name));
         let mut configurations = ["", "terraform"].iter().map(|name| folder.join(name));
         let template = templates.find(|path| path.exists());
-        template.or_else(|| configurations.find(|it| terraform::is_configuration(it)))
+        template
+            .or_else(|| configurations.find(|it| terraform::is_configuration(it)))
+            .or_else(|| synthesised(folder))
     }
 
     /// Reads a file, or a folder with a Terraform configuration. Reads the whole folder of a `.tf` file.
@@ -251,6 +254,19 @@ impl Fixes {
         }
         Ok(())
     }
+}
+
+/// The only template in CDK's output. CDK writes nested stacks beside the stacks that they belong to.
+fn synthesised(folder: &Path) -> Option<PathBuf> {
+    let is_stack = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".template.json") && !name.ends_with(".nested.template.json")
+    };
+    ["cdk.out", "cdk/cdk.out"].iter().find_map(|output| {
+        let files = fs::read_dir(folder.join(output)).ok()?.flatten();
+        let mut stacks = files.map(|file| file.path()).filter(is_stack);
+        stacks.next().filter(|_| stacks.next().is_none())
+    })
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 
 /// Find mistakes in a deployment that lose or duplicate messages
 ///
-/// Reads a SAM or CloudFormation template, a Terraform configuration, or a plan from `terraform show -json`, and the
-/// Cargo.toml above it. Each finding states where it is, why it matters and what to write instead. Values that only the
-/// deployment knows, such as parameters, are never findings. docs/doctor.md lists the rules.
+/// Reads a SAM or CloudFormation template, CDK's output, a Terraform configuration, or a plan from
+/// `terraform show -json`, and the Cargo.toml above it. Each finding states where it is, why it matters and what to write
+/// instead. Values that only the deployment knows, such as parameters, are never findings. docs/doctor.md lists the rules.
 ///
 /// Exits with 1 if it finds an error or a warning. Notes do not count. With --strict, exits with 2 if it can't examine a
 /// part of the template.
@@ -38,7 +38,7 @@ Examples:
     cargo sqs-once doctor --sarif --allow dead-letter-alarm-missing > doctor.sarif")]
 pub(crate) struct DoctorArgs {
     /// The template, the plan, or the folder of a Terraform configuration [default: template.yaml, template.yml,
-    /// template.json, or the .tf files here or in terraform/]
+    /// template.json, the .tf files here or in terraform/, or the only stack in cdk.out or cdk/cdk.out]
     file: Option<PathBuf>,
 
     /// Apply the fixes that need no decision to the template and Cargo.toml
@@ -76,8 +76,8 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
     let path = arguments.file.clone();
     let path = path.or_else(|| Source::find(Path::new("")));
     let path = path.context(
-        "there is no template.yaml, no template.yml, no template.json and no Terraform configuration here: name the \
-         template, the plan or the folder",
+        "there is no template.yaml, no template.yml, no template.json, no Terraform configuration and no single stack of \
+         CDK here: name the template, the plan or the folder",
     )?;
     let unread = || format!("{} was not examined", path.display());
     let source = Source::read(&path).with_context(unread)?;

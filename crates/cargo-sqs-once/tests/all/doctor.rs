@@ -151,6 +151,49 @@ fn a_part_that_was_not_examined_is_named_and_fails_only_a_strict_run() {
     doctor(&folder, &allowed).assert_done();
 }
 
+/// CDK writes the template again, so its app needs the change.
+#[test]
+fn a_finding_in_the_output_of_cdk_names_the_construct_and_writes_no_fix() {
+    let folder = project("");
+    let fixable = "{\n\"Resources\": {
+        \"OrdersQueue1A2B\": {
+            \"Type\": \"AWS::SQS::Queue\",
+            \"Properties\": { \"RedrivePolicy\": { \"maxReceiveCount\": 5, \"deadLetterTargetArn\": { \"Fn::ImportValue\": \"Dead\" } } },
+            \"Metadata\": { \"aws:cdk:path\": \"payments/Orders/Queue/Resource\" }
+        },
+        \"Charge\": { \"Type\": \"AWS::Lambda::Function\", \"Properties\": { \"Timeout\": 30 } },
+        \"Mapping\": { \"Type\": \"AWS::Lambda::EventSourceMapping\", \"Properties\": {
+            \"FunctionName\": { \"Ref\": \"Charge\" },
+            \"EventSourceArn\": { \"Fn::GetAtt\": [\"OrdersQueue1A2B\", \"Arn\"] },
+            \"FunctionResponseTypes\": [\"ReportBatchItemFailures\"]
+        } }\n    }\n}\n";
+    let output = folder.path().join("cdk/cdk.out/payments.template.json");
+    fs::create_dir_all(output.parent().unwrap()).unwrap();
+    fs::write(&output, fixable).unwrap();
+    fs::remove_file(folder.path().join("template.yaml")).unwrap();
+    // Without a name, it is the template to examine.
+    let run = doctor(&folder, &["--fix"]);
+    run.assert_failed_with("");
+    run.shows("[visibility-timeout-too-short]");
+    run.shows(
+        "  fix: in the CDK app, so that the construct payments/Orders/Queue/Resource makes this\n",
+    );
+    assert!(!run.stdout.contains("--fix writes it"), "{}", run.stdout);
+    assert_eq!(fs::read_to_string(&output).unwrap(), fixable);
+
+    let sarif = doctor(&folder, &["--sarif"]).stdout;
+    let sarif: Value = serde_json::from_str(&sarif).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let names = results
+        .iter()
+        .map(|result| &result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]);
+    assert!(
+        names
+            .into_iter()
+            .any(|name| name == "payments/Orders/Queue/Resource")
+    );
+}
+
 #[test]
 fn programs_get_json_and_code_scanning_gets_sarif() {
     let folder = project(TEMPLATE);

@@ -195,6 +195,31 @@ fn a_variable_of_the_shell_wins_over_the_templates_but_its_credentials_do_not_re
 }
 
 #[test]
+fn without_a_template_the_only_stack_in_cdks_output_is_read() {
+    let project = Project::new();
+    let stack = |namespace: &str| {
+        let variables = json!({ "SQS_ONCE_NAMESPACE": namespace });
+        let function = json!({
+            "Type": "AWS::Lambda::Function",
+            "Properties": { "Environment": { "Variables": variables } },
+        });
+        json!({ "Resources": { "Function": function } }).to_string()
+    };
+    let read = |namespace: &str| {
+        let run = project.send(&event(&[("m-1", "good")]), &[]);
+        run.stderr.contains(&format!("namespace: {namespace}\n"))
+    };
+    project.write("cdk/cdk.out/payments.template.json", &stack("from-cdk"));
+    project.write("cdk/cdk.out/more.nested.template.json", "{}");
+    assert!(read("from-the-template"));
+    fs::remove_file(project.folder.path().join("template.yaml")).unwrap();
+    assert!(read("from-cdk"));
+    // Which of two stacks has the function is unknown.
+    project.write("cdk/cdk.out/other.template.json", "{}");
+    assert!(!read("from-cdk"));
+}
+
+#[test]
 fn the_template_of_the_current_folder_comes_before_that_of_the_workspace() {
     let project = Project::new();
     project.event(&[]);
