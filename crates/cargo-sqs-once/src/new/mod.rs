@@ -70,6 +70,8 @@ enum Iac {
     Sam,
     /// Terraform or OpenTofu
     Terraform,
+    /// AWS CDK, in TypeScript
+    Cdk,
 }
 
 impl Iac {
@@ -78,6 +80,7 @@ impl Iac {
         match self {
             Iac::Sam => "sam",
             Iac::Terraform => "terraform",
+            Iac::Cdk => "cdk",
         }
     }
 
@@ -89,6 +92,16 @@ impl Iac {
                 "cargo lambda build --release --arm64 --output-format zip\n  \
                  terraform -chdir=terraform init && terraform -chdir=terraform apply"
             }
+            Iac::Cdk => "(cd cdk && npm ci && npx cdk deploy)",
+        }
+    }
+
+    /// The command that writes the template that `invoke` reads, if it is not in the project. With PostgreSQL, CDK first
+    /// needs the database, and `invoke` needs no template.
+    fn synthesise(self) -> Option<&'static str> {
+        match self {
+            Iac::Sam | Iac::Terraform => None,
+            Iac::Cdk => Some("(cd cdk && npm ci && npx cdk ls)"),
         }
     }
 }
@@ -169,7 +182,11 @@ fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
     if args.postgres {
         text.push_str("  start PostgreSQL as README.md says, and then\n");
     }
-    text.push_str("  cargo test\n  cargo sqs-once invoke events/orders.json\n");
+    text.push_str("  cargo test\n");
+    if let Some(synthesise) = args.iac.synthesise().filter(|_| !args.postgres) {
+        text.push_str(&format!("  {synthesise}\n"));
+    }
+    text.push_str("  cargo sqs-once invoke events/orders.json\n");
     text.push_str(&format!("  {}", args.iac.deploy()));
     text
 }

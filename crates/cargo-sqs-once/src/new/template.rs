@@ -16,7 +16,7 @@ pub(super) struct Choices {
     pub(super) sns: bool,
     /// Where a message takes effect: `elsewhere`, `dynamodb` or `postgres`.
     pub(super) effect: &'static str,
-    /// The tool that deploys the project: `sam`, `terraform`.
+    /// The tool that deploys the project: `sam`, `terraform` or `cdk`.
     pub(super) iac: &'static str,
     /// The checkout or git URL to depend on.
     pub(super) sqs_once: Option<String>,

@@ -137,6 +137,73 @@ fn every_variant_is_a_whole_project() {
     }
 }
 
+/// `.ci/cdk.py` checks what the projects for CDK deploy.
+#[test]
+fn a_project_for_cdk_has_another_deployment_and_the_same_function() {
+    let folder = Folder::new();
+    let deployment = [
+        "cdk/bin/app.ts",
+        "cdk/cdk.json",
+        "cdk/lib/sqs-once-consumer.ts",
+        "cdk/package-lock.json",
+        "cdk/package.json",
+        "cdk/tsconfig.json",
+    ];
+    let about_it = [".github/workflows/ci.yml", ".gitignore", "README.md"];
+    for (name, options) in variants() {
+        let mut sam = folder.make(&[&[&*name], &options[..]].concat());
+        fs::remove_dir_all(folder.path().join(&name)).unwrap();
+        let mut cdk = folder.make(&[&[&*name, "--iac", "cdk"], &options[..]].concat());
+        for file in deployment {
+            let content = cdk
+                .remove(file)
+                .unwrap_or_else(|| panic!("{name} has no {file}"));
+            assert!(!content.contains("{%"), "{name}: {file} is not rendered");
+            assert!(
+                content.ends_with('\n') && !content.contains("\n\n\n"),
+                "{name}: {file}"
+            );
+        }
+        assert_pinned(&cdk[".github/workflows/ci.yml"]);
+        for file in about_it {
+            let (sam, cdk) = (sam.remove(file).unwrap(), cdk.remove(file).unwrap());
+            assert_ne!(sam, cdk, "{name}: {file}");
+            assert!(
+                !cdk.contains("template.yaml") && !cdk.contains("sam build"),
+                "{name}: {file}"
+            );
+        }
+        for file in ["template.yaml", "samconfig.toml"] {
+            assert!(sam.remove(file).is_some(), "{name}: {file}");
+        }
+        assert_eq!(sam, cdk, "{name}");
+    }
+}
+
+#[test]
+fn the_packages_of_cdk_are_pinned_by_version_and_content() {
+    let files = Folder::new().make(&["payments", "--iac", "cdk"]);
+    let json = |file: &str| serde_json::from_str::<Value>(&files[file]).unwrap();
+    let (package, lock) = (json("cdk/package.json"), json("cdk/package-lock.json"));
+    for kind in ["dependencies", "devDependencies"] {
+        assert_eq!(package[kind], lock["packages"][""][kind]);
+        for (name, version) in package[kind].as_object().unwrap() {
+            let version = version.as_str().unwrap();
+            let is_exact = version.split('.').all(|part| part.parse::<u32>().is_ok());
+            assert!(is_exact, "{name} {version}");
+            let locked = &lock["packages"][format!("node_modules/{name}")];
+            assert_eq!(locked["version"], version, "{name}");
+        }
+    }
+    for (name, locked) in lock["packages"].as_object().unwrap() {
+        let is_bundled = locked["inBundle"] == true;
+        assert!(
+            name.is_empty() || is_bundled || locked["integrity"].is_string(),
+            "{name}"
+        );
+    }
+}
+
 fn manifest(files: &BTreeMap<String, String>) -> toml::Table {
     files["Cargo.toml"].parse().unwrap()
 }
@@ -307,6 +374,10 @@ fn it_says_what_it_made_and_what_to_do_next() {
     run.shows("src/main.rs");
     run.shows("cd payments\n  cargo test\n  cargo sqs-once invoke events/orders.json");
     assert_eq!(run.stderr, "");
+
+    let run = folder.run(&["refunds", "--iac", "cdk"]);
+    run.shows("  (cd cdk && npm ci && npx cdk ls)\n  cargo sqs-once invoke events/orders.json");
+    run.shows("  (cd cdk && npm ci && npx cdk deploy)");
 
     let run = folder.run(&["shipping", "--fifo", "--json"]);
     let [made] = run.json().try_into().unwrap();

@@ -1,0 +1,181 @@
+import { App, {% if effect == "postgres" %}ArnFormat, {% endif %}CfnOutput{% if effect != "elsewhere" %}, RemovalPolicy{% endif %}, Stack } from 'aws-cdk-lib';
+{%- if effect == "dynamodb" %}
+import * as dynamodb from 'aws-cdk-lib/aws-dynamodb';
+{%- endif %}
+{%- if effect == "postgres" %}
+import * as ec2 from 'aws-cdk-lib/aws-ec2';
+{%- endif %}
+{%- if effect != "elsewhere" %}
+import * as iam from 'aws-cdk-lib/aws-iam';
+{%- endif %}
+{%- if effect == "postgres" %}
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+{%- endif %}
+import * as sns from 'aws-cdk-lib/aws-sns';
+{%- if source == "sns" %}
+import { SqsSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
+{%- endif %}
+import { {% if effect != "elsewhere" %}Keys, {% endif %}SqsOnceConsumer } from '../lib/sqs-once-consumer';
+
+const app = new App();
+{%- if effect == "elsewhere" %}
+const description = 'The function {{ project_name }} and its queue. Ships every order once.';
+{%- else %}
+const description = 'The function {{ project_name }} and its queue. Reserves ordered pieces once.';
+{%- endif %}
+const stack = new Stack(app, '{{ project_name }}', { description });
+
+/** A setting: `"context"` in cdk.json, or `--context NAME=VALUE`. */
+function setting(name: string): string | undefined {
+  return app.node.tryGetContext(name);
+}
+
+// The SNS topic that the alarms notify. Without it, only the console shows the alarms.
+const alarmTopicArn = setting('alarmTopicArn');
+{%- if effect == "postgres" %}
+
+// ---- The database -----------------------------------------------------------------------------
+
+function required(name: string, what: string): string {
+  const value = setting(name);
+  if (!value) {
+    throw new Error(`set ${name} in "context" of cdk.json, or with --context ${name}=…: ${what}`);
+  }
+  return value;
+}
+
+const host = required('databaseHost', 'the endpoint in Amazon RDS or Aurora, where IAM authentication is enabled');
+const database = required('databaseName', 'the database');
+const user = required('databaseUser', 'the user, to whom rds_iam is granted; it has no password');
+const resourceId = required('databaseResourceId', 'db-… of an instance, cluster-… of Aurora, or prx-… of an RDS Proxy');
+
+// The database's network, if the function needs a VPC to reach it. If a stack of yours creates it, pass that `Vpc`.
+const vpcId = setting('vpcId');
+const list = (name: string, what: string) => required(name, `the function's ${what}, separated by commas`).split(',');
+const network = vpcId
+  ? {
+      vpc: ec2.Vpc.fromVpcAttributes(stack, 'Network', {
+        vpcId,
+        privateSubnetIds: list('subnetIds', 'subnets'),
+        // The function needs no names of zones.
+        availabilityZones: list('subnetIds', 'subnets'),
+      }),
+      securityGroups: list('securityGroupIds', 'security groups').map((id) =>
+        ec2.SecurityGroup.fromSecurityGroupId(stack, id, id),
+      ),
+    }
+  : {};
+
+const certificates = new lambda.LayerVersion(stack, 'DatabaseCertificates', {
+  description: 'The certificate authorities of Amazon RDS, which operating systems do not trust.',
+  // Lambda mounts its files in /opt. README.md shows how to fetch the certificates.
+  code: lambda.Code.fromAsset('../certificates'),
+  removalPolicy: RemovalPolicy.RETAIN,
+});
+{%- endif %}
+
+// ---- The function, its queues{% if effect != "postgres" %}, its table{% endif %} and its alarms ----
+
+const consumer = new SqsOnceConsumer(stack, 'Consumer', {
+  binaryName: '{{ project_name }}',
+{%- if effect == "elsewhere" %}
+  description: 'Ships every order of the queue once.',
+{%- else %}
+  description: 'Reserves ordered pieces once.',
+{%- endif %}
+{%- if queue == "fifo" %}
+  fifo: true,
+{%- endif %}
+{%- if effect == "dynamodb" %}
+  keys: Keys.TRANSACTION,
+{%- elsif effect == "postgres" %}
+  keys: Keys.DATABASE,
+  // Each instance opens up to 10 connections to the database.
+  maxConcurrency: 5,
+  layers: [certificates],
+  ...network,
+  environment: {
+    // No password: each new connection uses a token of the function's role and verifies the certificate.
+    DATABASE_URL: `postgresql://${user}@${host}/${database}?auth=iam&sslrootcert=/opt/global-bundle.pem`,
+  },
+{%- endif %}
+  alarmTopic: alarmTopicArn ? sns.Topic.fromTopicArn(stack, 'AlarmTopic', alarmTopicArn) : undefined,
+});
+{%- if effect == "postgres" %}
+consumer.function.addToRolePolicy(
+  new iam.PolicyStatement({
+    sid: 'ConnectToTheDatabase',
+    // Connects with a token instead of a password, as this user only.
+    actions: ['rds-db:connect'],
+    resources: [
+      stack.formatArn({
+        service: 'rds-db',
+        resource: 'dbuser',
+        resourceName: `${resourceId}/${user}`,
+        arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+      }),
+    ],
+  }),
+);
+{%- endif %}
+{%- if effect == "dynamodb" %}
+
+// ---- The tables of the effect -----------------------------------------------------------------
+
+function table(id: string, key: string, variable: string, sid: string, action: string): void {
+  const table = new dynamodb.Table(stack, id, {
+    billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,
+    partitionKey: { name: key, type: dynamodb.AttributeType.STRING },
+    pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
+    deletionProtection: true,
+    removalPolicy: RemovalPolicy.RETAIN,
+  });
+  consumer.function.addEnvironment(variable, table.tableName);
+  const statement = new iam.PolicyStatement({ sid, actions: [action], resources: [table.tableArn] });
+  consumer.function.addToRolePolicy(statement);
+}
+table('OrdersTable', 'order_id', 'ORDERS_TABLE', 'KeepOrders', 'dynamodb:PutItem');
+table('StockTable', 'article', 'STOCK_TABLE', 'ReservePieces', 'dynamodb:UpdateItem');
+{%- endif %}
+{%- if source == "sns" %}
+
+// ---- The topic --------------------------------------------------------------------------------
+
+const topic = new sns.Topic(stack, 'Topic', {
+{%- if queue == "fifo" %}
+  fifo: true,
+  // A FIFO topic's name must end in `.fifo`. Publishers set the message group and the deduplication id.
+  topicName: `${stack.stackName}.fifo`,
+{%- endif %}
+});
+// SNS's own key, which is free. If an AWS service such as S3 or EventBridge publishes, use your own key.
+(topic.node.defaultChild as sns.CfnTopic).kmsMasterKeyId = 'alias/aws/sns';
+topic.addSubscription(
+  new SqsSubscription(consumer.queue, {
+    // The function unwraps SNS's envelope, which contains the publication's id and time.
+    rawMessageDelivery: false,
+    // Keeps messages that SNS can't deliver to the queue.
+    deadLetterQueue: consumer.deadLetterQueue,
+  }),
+);
+{%- endif %}
+
+// ---- The outputs ------------------------------------------------------------------------------
+
+new CfnOutput(stack, 'FunctionName', { description: 'The function.', value: consumer.function.functionName });
+{%- if source == "sns" %}
+new CfnOutput(stack, 'TopicArn', { description: 'The topic to publish orders to.', value: topic.topicArn });
+{%- endif %}
+new CfnOutput(stack, 'QueueUrl', { description: 'The queue of orders.', value: consumer.queue.queueUrl });
+new CfnOutput(stack, 'DeadLetterQueueUrl', {
+  description: 'The dead-letter queue.',
+  value: consumer.deadLetterQueue.queueUrl,
+});
+{%- if effect != "postgres" %}
+if (consumer.table) {
+  new CfnOutput(stack, 'TableName', {
+    description: 'The table that records processed orders.',
+    value: consumer.table.tableName,
+  });
+}
+{%- endif %}

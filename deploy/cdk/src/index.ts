@@ -1,0 +1,1 @@
+../../../crates/cargo-sqs-once/template/cdk/lib/sqs-once-consumer.ts
