@@ -1,0 +1,276 @@
+"""Creates a project of every variant with `cargo sqs-once new --iac cdk`, synthesises its template, and compares that with
+SAM's, property by property. Deploys one project with the CDK CLI, and tests it through its topic and queue."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+from deployments import differences, of_cloudformation
+from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, aws, built, wait_until
+from new import EFFECTS, QUEUES, SOURCES, TEMPLATE, VARIANTS, contents
+from sam_deploy import Queue
+from template import transform
+
+FOLDER = OUT / "cdk"
+# All projects below use these packages, as Node.js looks for them in parent folders.
+MODULES = FOLDER / "node_modules"
+DEPLOYED = "new-fifo-sns-dynamodb"
+ENV = {**os.environ, **AWS_ENV, **LOOPBACK_ONLY_ENV, "CDK_DISABLE_CLI_TELEMETRY": "true"}
+
+# Differences from the SAM template that are intended, by a pattern for their lines.
+BY_DESIGN = {
+    r"Alarm of [\w ]+\.AlarmDescription: .*[Oo]rder": "the construct is for messages of any kind, not only orders",
+    r"(Function\.Code|LayerVersion\.Content)\.S3(Bucket|Key): ": "each tool uploads the files itself",
+    r"Function\.Tags: .*SAM.*, found null$": "SAM marks its functions",
+    r"LayerVersion\.LayerName: .*, found null$": "without a name, CloudFormation chooses one",
+}
+# The statements that CDK adds itself, without an id, by their first action.
+STATEMENTS = {
+    "sqs:SendMessage": "OnlyThisTopicDelivers",
+    "xray:PutTraceSegments": "WriteTraces",
+}
+# Runs apps. Each writes its output when the process ends.
+SYNTHESISE = """
+process.setMaxListeners(0);
+for (const { folder, app, context } of JSON.parse(process.argv[1])) {
+  process.chdir(folder);
+  process.env.CDK_OUTDIR = `${folder}/cdk.out`;
+  process.env.CDK_CONTEXT_JSON = JSON.stringify(context);
+  require(app);
+}
+"""
+# A substitute for `cargo lambda build`. It copies the executable that `.ci/new.py` built, and records the arguments.
+CARGO = """#!/bin/sh
+echo "$*" >>"$0.log"
+while [ $# -gt 1 ]; do
+    if [ "$1" = --lambda-dir ]; then cp "$FUNCTION" "$2/bootstrap"; fi
+    shift
+done
+"""
+
+
+def run(command, cwd=FOLDER, env=None, **options):
+    print("$", *(str(it)[:200] for it in command), flush=True)
+    return subprocess.run(command, cwd=cwd, env=env or ENV, stdin=subprocess.DEVNULL, check=True, **options)
+
+
+def install():
+    """Installs the packages that a new project pins."""
+    lock, done = (TEMPLATE / "cdk" / "package-lock.json").read_bytes(), MODULES / "done"
+    if done.exists() and done.read_bytes() == lock:
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(TEMPLATE / "cdk" / name, FOLDER)
+    npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    run(npm, env=dict(os.environ))
+    done.write_bytes(lock)
+
+
+def generate(new):
+    """Creates all variants for CDK and for SAM. cargo-lambda must create the same files for CDK."""
+    for tool in ("sam", "cdk", "by-cargo-lambda"):
+        shutil.rmtree(FOLDER / tool, ignore_errors=True)
+        (FOLDER / tool).mkdir()
+    for name, (queue, source, effect) in VARIANTS.items():
+        options = [*QUEUES[queue], *SOURCES[source], *EFFECTS[effect], "--sqs-once", str(ROOT)]
+        for tool in ("sam", "cdk"):
+            run([new, "new", name, "--iac", tool, *options], cwd=FOLDER / tool, stdout=subprocess.DEVNULL)
+        variables = {"queue": queue, "source": source, "effect": effect, "iac": "cdk", "sqs_once": str(ROOT)}
+        render = [f"--render-var={name}={value}" for name, value in variables.items()]
+        lambda_new = ["cargo", "lambda", "new", name, "--template", str(TEMPLATE), "--no-interactive", *render]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        run(lambda_new, cwd=FOLDER / "by-cargo-lambda", **quiet)
+        same = contents(FOLDER / "cdk" / name) == contents(FOLDER / "by-cargo-lambda" / name)
+        assert same, f"{name}: cargo-lambda makes other files"
+
+
+def check_package():
+    """Compiles the package of the construct."""
+    folder = FOLDER / "package"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "deploy" / "cdk", folder, ignore=shutil.ignore_patterns("lib", "node_modules"))
+    run([MODULES / ".bin" / "tsc", "--project", folder])
+    assert (folder / "lib" / "index.d.ts").is_file()
+    package, pinned = (json.loads((it / "package.json").read_text()) for it in (folder, TEMPLATE / "cdk"))
+    versions = {**pinned["dependencies"], **pinned["devDependencies"]}
+    assert package["devDependencies"].items() <= versions.items(), "the package is built with other versions"
+
+
+def settings(name):
+    """The settings of a variant: CDK's context, and the same as SAM's parameters. Half of the variants have the optional
+    ones."""
+    _, source, effect = VARIANTS[name]
+    context = {}
+    if source == "sns":
+        context["alarmTopicArn"] = "arn:aws:sns:us-east-1:123456789012:alarms"
+    if effect == "postgres":
+        context |= {
+            "databaseHost": "orders.cluster-abc.us-east-1.rds.amazonaws.com",
+            "databaseName": "orders",
+            "databaseUser": "shop",
+            "databaseResourceId": "cluster-ABC",
+        }
+        if source == "sns":
+            context["subnetIds"] = "subnet-0123456789abcdef0,subnet-0123456789abcdef1"
+            context["securityGroupIds"] = "sg-0123456789abcdef0"
+    parameters = {key[0].upper() + key[1:]: value for key, value in context.items()}
+    return {**context, **({"vpcId": "vpc-0123456789abcdef0"} if "subnetIds" in context else {})}, parameters
+
+
+def synthesise():
+    """Type-checks all projects, and writes their templates like `cdk ls`, which builds no functions."""
+    # One compilation and one process for all, because loading the AWS library takes seconds.
+    projects, compiled = FOLDER / "cdk", FOLDER / "build"
+    shutil.rmtree(compiled, ignore_errors=True)
+    config = {
+        "extends": f"./cdk/{DEPLOYED}/cdk/tsconfig.json",
+        "include": ["cdk/*/cdk/bin", "cdk/*/cdk/lib"],
+        "compilerOptions": {"rootDir": str(projects), "outDir": str(compiled)},
+    }
+    (FOLDER / "tsconfig.json").write_text(json.dumps(config))
+    run([MODULES / ".bin" / "tsc"])
+    apps = []
+    for name in VARIANTS:
+        certificates = projects / name / "certificates"
+        certificates.mkdir()
+        (certificates / "global-bundle.pem").touch()
+        context = {"aws:cdk:bundling-stacks": [], "aws:cdk:enable-path-metadata": True, **settings(name)[0]}
+        app = compiled / name / "cdk" / "bin" / "app.js"
+        apps.append({"folder": str(projects / name / "cdk"), "app": str(app), "context": context})
+    run(["node", "-e", SYNTHESISE, json.dumps(apps)])
+
+
+def output(name):
+    return FOLDER / "cdk" / name / "cdk" / "cdk.out" / f"{name}.template.json"
+
+
+def examine(new):
+    """Runs the doctor and cfn-lint on every template."""
+    for name in VARIANTS:
+        examined = run([new, "doctor", "--strict"], cwd=FOLDER / "cdk" / name, stdout=subprocess.PIPE, text=True)
+        assert examined.stdout == "nothing found\n", examined.stdout
+    # W3005: CDK writes dependencies that references imply already.
+    options = ["--regions", AWS_ENV["AWS_REGION"], "--ignore-checks", "W3005", "--"]
+    run(["cfn-lint", *options, *map(output, VARIANTS)])
+
+
+def named(template):
+    """The template with SAM's names for what CDK names itself."""
+    for resource in template["Resources"].values():
+        properties = resource.get("Properties", {})
+        for statement in properties.get("PolicyDocument", {}).get("Statement", []):
+            if "Sid" not in statement:
+                action = statement["Action"]
+                statement["Sid"] = STATEMENTS[action if isinstance(action, str) else action[0]]
+        for metric in properties.get("Metrics", []):
+            if metric["Id"] == "expr_1":
+                metric["Id"] = "percent"
+                # The default.
+                assert metric.pop("ReturnData")
+    return template
+
+
+def compare():
+    """Compares the resources and properties with those of the SAM template."""
+    seen, unexpected = set(), []
+    for name in VARIANTS:
+        parameters = settings(name)[1]
+        sam = of_cloudformation(transform(FOLDER / "sam" / name / "template.yaml"), name, parameters)
+        cdk = of_cloudformation(named(json.loads(output(name).read_text())), name)
+        for line in differences(sam, cdk):
+            reasons = {pattern for pattern in BY_DESIGN if re.match(pattern, line)}
+            seen |= reasons
+            if not reasons:
+                unexpected.append(f"{name}: {line}")
+    assert not unexpected, "\n".join(["SAM and CDK make different resources:", *unexpected])
+    assert seen == BY_DESIGN.keys(), f"no longer different: {BY_DESIGN.keys() - seen}"
+    print(f"{len(VARIANTS)} stacks are those of SAM, except: {'; '.join(BY_DESIGN.values())}")
+
+
+def order(order_id, pieces=2):
+    return json.dumps({"order_id": order_id, "customer_id": "c-7", "article": "mug-blue", "pieces": pieces})
+
+
+def deploy(cloud):
+    """Runs `cdk bootstrap`, `cdk synth` and `cdk deploy`. Returns the outputs of the stack."""
+    function = OUT / "new" / "target" / "debug" / DEPLOYED
+    assert function.is_file(), f"{function} is missing: run .ci/new.py first"
+    stand_in = FOLDER / "bin" / "cargo"
+    stand_in.parent.mkdir(exist_ok=True)
+    stand_in.write_text(CARGO)
+    stand_in.chmod(0o755)
+    log = stand_in.with_name("cargo.log")
+    log.unlink(missing_ok=True)
+    path = os.pathsep.join(map(str, (stand_in.parent, MODULES / ".bin", os.environ["PATH"])))
+    env = {**ENV, **cloud.env, "PATH": path, "FUNCTION": str(function)}
+    folder = FOLDER / "cdk" / DEPLOYED / "cdk"
+
+    def cdk(*arguments):
+        command = [MODULES / ".bin" / "cdk", "--no-notices", *arguments]
+        try:
+            # It reports every resource.
+            run(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        except subprocess.CalledProcessError as error:
+            raise SystemExit(f"{error}\n{error.stdout}") from None
+
+    cdk("synth", "--quiet")
+    (build,) = (line for line in log.read_text().splitlines() if line.startswith("lambda build"))
+    assert build.endswith(f" --release --arm64 --bin {DEPLOYED} --flatten {DEPLOYED}"), build
+    # The stand-in for CloudFormation cannot create alarms with metric math.
+    template = json.loads(output(DEPLOYED).read_text())
+    computed = [name for name, it in template["Resources"].items() if "Metrics" in it.get("Properties", {})]
+    assert len(computed) == 1 and "DuplicatesAlarm" in computed[0], computed
+    del template["Resources"][computed[0]]
+    output(DEPLOYED).write_text(json.dumps(template))
+    cdk("bootstrap", f"aws://000000000000/{AWS_ENV['AWS_REGION']}", "--app", "cdk.out")
+    cdk("deploy", "--app", "cdk.out", "--require-approval", "never")
+    (stack,) = cloud.client("cloudformation").describe_stacks(StackName=DEPLOYED)["Stacks"]
+    return {it["OutputKey"]: it["OutputValue"] for it in stack["Outputs"]}
+
+
+def messages(cloud, outputs):
+    """Orders are reserved once, also if they come twice. Poison messages reach the dead-letter queue."""
+    sns, sqs, dynamodb = (cloud.client(service) for service in ("sns", "sqs", "dynamodb"))
+    queue, dlq = Queue(sqs, outputs["QueueUrl"]), Queue(sqs, outputs["DeadLetterQueueUrl"])
+    (stock,) = (it for it in dynamodb.list_tables()["TableNames"] if "StockTable" in it)
+
+    def publish(sending, bodies):
+        for number, body in enumerate(bodies):
+            ids = {"MessageGroupId": f"c-{number % 3}", "MessageDeduplicationId": f"{sending}-{number}"}
+            sns.publish(TopicArn=outputs["TopicArn"], Message=body, **ids)
+
+    def reserved():
+        item = dynamodb.get_item(TableName=stock, Key={"article": {"S": "mug-blue"}}, ConsistentRead=True)
+        return int(item.get("Item", {}).get("reserved", {"N": "0"})["N"])
+
+    good = [order(f"o-{number}") for number in range(30)]
+    poison = ['{"order_id": "o-poison", "pie', order("o-empty", pieces=0)]
+    publish("first", good + poison)
+    wait_until("every good order reserved", lambda: reserved() == 60, 120)
+    wait_until("the queue empty", lambda: queue.count() == 0, 120)
+    dead = [json.loads(body)["Message"] for body in dlq.take()]
+    assert sorted(dead) == sorted(poison), f"in the dead-letter queue: {dead}"
+    publish("second", good)
+    wait_until("the resent orders handled", lambda: queue.count() == 0, 120)
+    assert reserved() == 60, f"{reserved()} pieces are reserved, not 60"
+    assert dlq.count() == 0
+    print(f"{len(good)} orders published twice and reserved once; {len(poison)} poison messages set aside")
+
+
+def main():
+    new = built("cargo-sqs-once")
+    install()
+    generate(new)
+    check_package()
+    synthesise()
+    examine(new)
+    compare()
+    with aws(OUT / "cdk-aws.log") as cloud:
+        messages(cloud, deploy(cloud))
+
+
+if __name__ == "__main__":
+    main()
