@@ -146,7 +146,7 @@ impl Source {
                 }
                 (_, None) => self.path.clone(),
             };
-            let construct = deployment.constructs.get(&problem.place.resource);
+            let construct = deployments[0].constructs.get(&problem.place.resource);
             Finding {
                 rule,
                 construct: construct.filter(|_| file == self.path).cloned(),

@@ -143,7 +143,7 @@ fn has_password(text: &str) -> bool {
 pub(super) fn unread(deployment: &Deployment, part: &Unread) -> Option<Problem> {
     let message = format!("{} was not examined.", part.name);
     let remedy = Remedy::Advice(match deployment.format {
-        Format::Template => {
+        Format::Template | Format::CdkTemplate => {
             "Examine what AWS makes of it:\n\
              aws cloudformation get-template --template-stage Processed --query TemplateBody --output json \\\n  \
              --stack-name … > processed.json\n\
