@@ -6,12 +6,24 @@ use crate::field::Field;
 use crate::model::{Deployment, Function, Queue, Target};
 use crate::remedy::Remedy;
 
-/// The Region and the account of an ARN without references, as far as it names them.
+/// The Region and the account of an ARN, as far as it names them. Either may be a reference, such as `${AWS::Region}`.
 fn home(arn: &str) -> Option<(Option<&str>, &str)> {
-    let mut parts = arn.strip_prefix("arn:")?.split(':').skip(2);
-    let (region, account) = (parts.next()?, parts.next()?);
+    let mut depth = 0usize;
+    let is_separator = |char| {
+        match char {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        char == ':' && depth == 0
+    };
+    let parts: Vec<&str> = arn.split(is_separator).collect();
+    let ["arn", _, _, region, account, ..] = parts[..] else {
+        return None;
+    };
     let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
-    is_account.then_some(((!region.is_empty()).then_some(region), account))
+    let has_region = !region.is_empty() && !region.contains("${");
+    is_account.then_some((has_region.then_some(region), account))
 }
 
 /// The account of a function, which is the account of its role.

@@ -36,7 +36,7 @@ impl<'a> Template<'a> {
         let shared_policies = self.globals(&["Function", "Policies"]);
         let mut function = Function {
             site: resource.site.clone(),
-            role: evaluator.literal(&property("Role")),
+            role: evaluator.field(&property("Role"), |text| Some(text.to_owned())),
             timeout: number("Timeout").and_then(|seconds| Some(Duration::from_secs(seconds))),
             runtime: evaluator.literal(&property("Runtime")),
             code: evaluator.literal(&property("CodeUri")),
