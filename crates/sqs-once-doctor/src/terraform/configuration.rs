@@ -20,12 +20,13 @@ const DEEPEST: usize = 6;
 const ROUNDS: usize = 25;
 
 /// Attributes that the provider computes.
-const COMPUTED: [&str; 13] = [
+const COMPUTED: [&str; 14] = [
     "arn",
     "id",
     "url",
     "name",
     "function_name",
+    "key_id",
     "invoke_arn",
     "qualified_arn",
     "stream_arn",
@@ -280,9 +281,9 @@ fn referred(body: &Body, context: &Context<'_>, address: &str, computed: &[&str]
         let address = format!("{address}{}", instance.index);
         let (known, unknown) = arguments(body, &context);
         let text = |name: &&str| {
-            // The name of a resource identifies it as its ID does.
+            // The name of a resource identifies it as its ID does. A key's ID is its `key_id`.
             let attribute = match *name {
-                "name" | "function_name" if computed == COMPUTED => "id",
+                "name" | "function_name" | "key_id" if computed == COMPUTED => "id",
                 name => name,
             };
             (
