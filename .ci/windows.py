@@ -32,9 +32,9 @@ PACKAGES = ("cargo-sqs-once", "orders")
 UNIX_CRATES = {"nix", "signal-hook-registry"}
 UNIX_CODE = re.compile(r"\bos::(unix|fd)\b|\bsignal::unix\b|\bnix::|\bprocess_group\(")
 UNIX_ONLY = re.compile(r"#\[cfg\((all\()?(unix|target_os = )")
-# Links need a setting of Git for Windows. Without it, the build needs none of these: cargo packages the licences, and
-# rustdoc reads the guides.
-LINKS = re.compile(r"crates/[\w-]+/LICENSE-(MIT|APACHE)|crates/sqs-once/docs")
+# Links need a setting of Git for Windows. Without it, cargo still builds: it packages the licences, rustdoc reads the
+# guides, and `deploy` shows parts of the project template.
+LINKS = re.compile(r"crates/[\w-]+/LICENSE-(MIT|APACHE)|crates/sqs-once/docs|deploy/.+")
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
@@ -100,7 +100,7 @@ def check_names():
     links = [name for mode, name in files if mode.startswith("120000")]
     others = [name for name in links if not LINKS.fullmatch(name)]
     assert not others, f"symbolic links that a build on Windows may need: {others}"
-    print(f"{len(names)} file names for Windows and macOS, {len(links)} links that no build needs")
+    print(f"{len(names)} file names for Windows and macOS, {len(links)} links that cargo needs for no build")
 
 
 def fetch():
