@@ -288,7 +288,7 @@ export class SqsOnceConsumer extends Construct {
 
     // ---- The alarms and the dashboard ---------------------------------------------------------
 
-    this.alarms(service, keys, Math.floor((visibilityTimeout * maxReceiveCount + 300) / 60) * 60, props.alarmTopic);
+    this.alarms(service, keys, visibilityTimeout, maxReceiveCount, props.alarmTopic);
     new cloudwatch.CfnDashboard(this, 'Dashboard', {
       dashboardName: service,
       dashboardBody: this.dashboard(service, logGroup.logGroupName),
@@ -343,8 +343,11 @@ export class SqsOnceConsumer extends Construct {
     return statements;
   }
 
-  private alarms(service: string, keys: Keys, oldest: number, topic?: sns.ITopic): void {
+  private alarms(service: string, keys: Keys, visibility: number, maxReceiveCount: number, topic?: sns.ITopic): void {
     const minute = Duration.minutes(1);
+    const fiveMinutes = Duration.minutes(5);
+    // In seconds, with five minutes to spare.
+    const deliveries = visibility * maxReceiveCount + 300;
     const metric = (metricName: string, period = minute) =>
       new cloudwatch.Metric({
         namespace: 'sqs-once',
@@ -373,10 +376,11 @@ export class SqsOnceConsumer extends Construct {
       metric: this.deadLetterQueue.metricApproximateNumberOfMessagesVisible({ period: minute, statistic: 'Maximum' }),
     });
     alarm('OldestMessageAlarm', {
-      alarmDescription: 'Messages wait too long. The function fails, is throttled or is too slow.',
+      alarmDescription: 'Messages wait too long. The function is throttled or too slow.',
       metric: this.queue.metricApproximateAgeOfOldestMessage({ period: minute, statistic: 'Maximum' }),
-      // Longer than all five deliveries of one message, so that a single failing message raises no alarm.
-      threshold: oldest,
+      // In a FIFO queue, longer than all five deliveries of one message, so that a single failing message raises no alarm.
+      // A standard queue does not count a message that it has delivered three times. EverythingFailsAlarm watches those.
+      threshold: deliveries - (deliveries % 60),
       evaluationPeriods: 5,
     });
     alarm('ThrottlesAlarm', {
@@ -388,7 +392,30 @@ export class SqsOnceConsumer extends Construct {
     });
 
     // The metrics that sqs-once reports.
-    const fiveMinutes = Duration.minutes(5);
+
+    // A period is longer than the visibility timeout, so every failing message is delivered in it. With the default
+    // timeout, two periods are shorter than the five deliveries of a message.
+    const period = Duration.minutes(5 * Math.floor(visibility / 300 + 1));
+    alarm('EverythingFailsAlarm', {
+      alarmDescription:
+        'Every message fails. Read the reasons in the logs. After five deliveries, SQS moves a message to the ' +
+        'dead-letter queue.',
+      metric: new cloudwatch.MathExpression({
+        // In an idle queue this has no value, because CloudWatch omits a division by zero. It counts a missing metric as 0.
+        expression: '100 * (failed + terminal + errors) / (processed + failed + terminal + errors)',
+        label: 'Failures in percent',
+        usingMetrics: {
+          processed: metric('Processed', period),
+          failed: metric('Failed', period),
+          terminal: metric('Terminal', period),
+          // A process that crashes or times out writes none of the metrics above.
+          errors: this.function.metricErrors({ period, statistic: 'Sum' }),
+        },
+        period,
+      }),
+      threshold: 99,
+      evaluationPeriods: 2,
+    });
     alarm('DuplicatesAlarm', {
       alarmDescription:
         'More than a tenth of the records are duplicates. They had no effect, but a producer sends events twice, or ' +
