@@ -6,6 +6,8 @@ use crate::doctor::DoctorArgs;
 use crate::key::KeyArgs;
 use crate::new::NewArgs;
 use crate::shell::{CompletionsArgs, ManArgs};
+#[cfg(feature = "aws")]
+use crate::verify_aws::VerifyAwsArgs;
 use clap::{Args, Parser, Subcommand};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -28,6 +30,8 @@ pub(crate) enum Command {
     Key(KeyArgs),
     Dlq(DlqArgs),
     DeleteExpired(DeleteExpiredArgs),
+    #[cfg(feature = "aws")]
+    VerifyAws(Box<VerifyAwsArgs>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

@@ -1,5 +1,7 @@
 //! Asks for confirmation before a change that can't be undone.
 
+use crate::error::INTERRUPTED;
+use crate::interrupt::Interrupt;
 use crate::print;
 use anyhow::{Context, Result, bail};
 use std::io::{self, IsTerminal};
@@ -29,5 +31,13 @@ pub(crate) async fn confirm(question: &str, yes: bool) -> Result<()> {
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
         _ => bail!(DECLINED),
+    }
+}
+
+/// Asks, unless `yes` is set or Ctrl-C comes first.
+pub(crate) async fn ask(question: &str, yes: bool, interrupt: &Interrupt) -> Result<()> {
+    tokio::select! {
+        answer = confirm(question, yes) => answer,
+        () = interrupt.wait() => bail!(INTERRUPTED),
     }
 }

@@ -1,9 +1,6 @@
 //! Opens the queue and its table, and selects messages, from the arguments.
 
-use super::interrupt::Interrupt;
 use super::{ATTRIBUTE, QueueArgs, SelectionArgs, StateArg};
-use crate::confirm::confirm;
-use crate::error::INTERRUPTED;
 use crate::operate::{config, keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
@@ -57,14 +54,6 @@ pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<St
         StateArg::Unreadable => Standing::Unreadable,
     });
     Ok(standings.collect())
-}
-
-/// Asks, unless `yes` is set or Ctrl-C comes first.
-pub(super) async fn ask(question: &str, yes: bool, interrupt: &Interrupt) -> Result<()> {
-    tokio::select! {
-        answer = confirm(question, yes) => answer,
-        () = interrupt.wait() => bail!(INTERRUPTED),
-    }
 }
 
 /// Notes the messages of a FIFO queue that SQS returns only after others are gone.

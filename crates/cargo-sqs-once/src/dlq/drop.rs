@@ -1,8 +1,9 @@
 //! `cargo sqs-once dlq drop`.
 
-use super::interrupt::Interrupt;
 use super::{DropArgs, connect, missing, shown};
+use crate::confirm::ask;
 use crate::error::INTERRUPTED;
+use crate::interrupt::Interrupt;
 use crate::print;
 use crate::private;
 use anyhow::{Context, Result, bail, ensure};
@@ -64,7 +65,7 @@ async fn sure(
         print::note(&shown::line(letter, now));
     }
     connect::note_behind(queue, seen).await?;
-    connect::ask(&question(letters, queue.url()), args.yes, interrupt).await?;
+    ask(&question(letters, queue.url()), args.yes, interrupt).await?;
     // The first of them may be visible again by then, and held by another consumer.
     if since.elapsed() > DeadLetters::HOLD / 2 {
         bail!(

@@ -1,8 +1,8 @@
 //! `cargo sqs-once dlq list` and `dlq show`.
 
-use super::interrupt::Interrupt;
 use super::{ListArgs, ShowArgs, connect, missing, shown};
 use crate::error::INTERRUPTED;
+use crate::interrupt::Interrupt;
 use crate::print;
 use anyhow::{Result, ensure};
 use sqs_once::time::{Clock, SystemClock};

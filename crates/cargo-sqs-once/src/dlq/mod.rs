@@ -5,14 +5,14 @@ mod connect;
 #[cfg(feature = "aws")]
 mod drop;
 #[cfg(feature = "aws")]
-mod interrupt;
-#[cfg(feature = "aws")]
 mod list;
 #[cfg(feature = "aws")]
 mod redrive;
 #[cfg(feature = "aws")]
 mod shown;
 
+#[cfg(feature = "aws")]
+use crate::interrupt::Interrupt;
 use crate::operate::TableArgs;
 use clap::{Args, Subcommand, ValueEnum};
 #[cfg(feature = "aws")]
@@ -253,7 +253,9 @@ fn missing(ids: &BTreeSet<String>) -> anyhow::Error {
 
 #[cfg(feature = "aws")]
 pub(crate) async fn dlq(args: DlqArgs) -> anyhow::Result<()> {
-    let interrupt = interrupt::Interrupt::listen();
+    let interrupt = Interrupt::listen(
+        "stopping and releasing the messages; press Ctrl-C again to stop at once",
+    );
     match args.command {
         DlqCommand::List(args) => list::list(args, &interrupt).await,
         DlqCommand::Show(args) => list::show(args, &interrupt).await,

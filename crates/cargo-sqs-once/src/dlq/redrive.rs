@@ -1,8 +1,9 @@
 //! `cargo sqs-once dlq redrive`.
 
-use super::interrupt::Interrupt;
 use super::{RedriveArgs, connect, missing};
+use crate::confirm::ask;
 use crate::error::INTERRUPTED;
+use crate::interrupt::Interrupt;
 use crate::operate::table;
 use crate::print;
 use anyhow::{Result, ensure};
@@ -24,7 +25,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     let (messages, _) = queue.count().await?;
     if args.selection.all {
         let question = format!("Send about {messages} messages of {} to {to}?", queue.url());
-        connect::ask(&question, args.yes, interrupt).await?;
+        ask(&question, args.yes, interrupt).await?;
     }
     let bar = bar(messages);
     let (mut printed, mut unchecked) = (Ok(()), 0_usize);

@@ -133,6 +133,19 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
     print::result(summary(&args, &paths, choices.sqs_once.as_deref()))
 }
 
+/// Creates a project of the transactional variant in `parent`, deployed by other means.
+#[cfg(feature = "aws")]
+pub(crate) fn transactional(parent: &Path, name: &str, sqs_once: Option<&Path>) -> Result<()> {
+    let choices = Choices {
+        fifo: false,
+        sns: false,
+        effect: "dynamodb",
+        iac: Iac::Sam.variable(),
+        sqs_once: source(sqs_once)?,
+    };
+    write::project(parent, name, &template::render(name, &choices)?)
+}
+
 /// The checkout or git URL that the project depends on. `None` is the released version.
 fn source(given: Option<&Path>) -> Result<Option<String>> {
     match given.map(|given| (given, given.to_str())) {

@@ -6,6 +6,8 @@ mod connect;
 #[cfg(feature = "aws")]
 mod words;
 
+#[cfg(feature = "aws")]
+pub(crate) use args::AccountArgs;
 pub(crate) use args::TableArgs;
 #[cfg(feature = "aws")]
 pub(crate) use connect::{config, keys, keys_in, namespace, table};

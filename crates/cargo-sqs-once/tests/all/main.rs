@@ -18,3 +18,5 @@ mod project;
 mod shell;
 #[cfg(all(unix, feature = "aws"))]
 mod support;
+#[cfg(feature = "aws")]
+mod verify_aws;

@@ -1,13 +1,13 @@
-//! Ctrl-C: the command finishes its current step and releases the messages that it holds.
+//! Ctrl-C: the command finishes its current step and gives back what it holds.
 
 use crate::print;
 use tokio::sync::watch;
 
-pub(super) struct Interrupt(watch::Receiver<bool>);
+pub(crate) struct Interrupt(watch::Receiver<bool>);
 
 impl Interrupt {
-    /// Starts listening. The second Ctrl-C ends the process at once.
-    pub(super) fn listen() -> Self {
+    /// Starts listening. The first Ctrl-C shows the note, and the second one ends the process at once.
+    pub(crate) fn listen(note: &'static str) -> Self {
         let (sender, receiver) = watch::channel(false);
         tokio::spawn(async move {
             if tokio::signal::ctrl_c().await.is_err() {
@@ -19,9 +19,7 @@ impl Interrupt {
                 }
             };
             let stop = async {
-                print::note(
-                    "stopping and releasing the messages; press Ctrl-C again to stop at once",
-                );
+                print::note(note);
                 sender.send_replace(true);
             };
             // Listen for the second one before reporting the first, so that none is lost in between.
@@ -30,12 +28,17 @@ impl Interrupt {
         Self(receiver)
     }
 
-    pub(super) fn is_here(&self) -> bool {
+    /// Listens to nothing, for steps that must complete.
+    pub(crate) fn never() -> Self {
+        Self(watch::channel(false).1)
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
         *self.0.borrow()
     }
 
     /// Waits for the first Ctrl-C.
-    pub(super) async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         if self.0.clone().wait_for(|is_here| *is_here).await.is_err() {
             // The listener has ended without a Ctrl-C.
             std::future::pending().await
