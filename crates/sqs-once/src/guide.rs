@@ -41,6 +41,7 @@ guides! {
     timeouts = "timeouts.md",
     traces = "traces.md",
     troubleshooting = "troubleshooting.md",
+    verify_aws = "verify-aws.md",
 }
 
 // The examples are tested in sqs-once-postgres, which has their dependencies.

@@ -35,6 +35,16 @@ impl Report<'_> {
         self.stopped.is_none() && holds && self.left.is_empty()
     }
 
+    /// Says in a sentence how the run ended.
+    pub(super) fn verdict(&self) -> &'static str {
+        match &self.stopped {
+            _ if self.is_good() => "Every promise was kept.",
+            Some(_) => "The run stopped early.",
+            None if self.checks.iter().all(Check::holds) => "Something could not be deleted.",
+            None => "Not every promise was kept.",
+        }
+    }
+
     /// Formats the report as Markdown, without account ids.
     pub(super) fn markdown(&self) -> String {
         let mut text = String::new();
@@ -45,11 +55,7 @@ impl Report<'_> {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         let version = env!("CARGO_PKG_VERSION");
-        let verdict = match self.is_good() {
-            true => "Every promise was kept.",
-            false if self.stopped.is_some() => "The run stopped early.",
-            false => "Something is wrong: see below.",
-        };
+        let verdict = self.verdict();
         let started = humantime::format_rfc3339_seconds(self.started);
         let took = humantime::format_duration(Duration::from_secs(self.took.as_secs()));
         let (region, architecture) = (self.region, self.architecture.name());
@@ -256,6 +262,9 @@ mod tests {
         ));
         assert!(!is_good(|it| it.checks.clear()));
         assert!(!is_good(|it| it.left.push("table orders".to_owned())));
+        let mut report = report(&messages);
+        report.stopped = Some("interrupted".to_owned());
+        assert_eq!(report.verdict(), "The run stopped early.");
     }
 
     #[test]

@@ -159,31 +159,34 @@ async fn delete_all(account: &Account, prefix: &Prefix, mut created: Vec<Resourc
     let interrupt = &Interrupt::never();
     let waits = &Waits { interrupt };
     created.sort();
-    let left = RefCell::new(Vec::new());
+    // What the next look may find gone, and what no look can delete.
+    let (left, denied) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let nothing = async || {
         left.take();
+        denied.take();
         for resource in &created {
             match delete(account, waits, prefix, resource).await {
                 Ok(Deletion::NotThere) => {}
-                // The next look must confirm it.
                 Ok(Deletion::Deleted) => left.borrow_mut().push(resource.to_string()),
-                Ok(Deletion::NotOurs) => left
-                    .borrow_mut()
-                    .push(format!("{resource} (without its tag)")),
-                Err(error) => left
-                    .borrow_mut()
-                    .push(format!("{resource} ({})", chain(&error))),
+                Ok(Deletion::NotOurs) => {
+                    let text = format!("{resource} (without its tag)");
+                    left.borrow_mut().push(text);
+                }
+                Err(error) => {
+                    let text = format!("{resource} ({})", chain(&error));
+                    match error {
+                        VerifyError::Denied { .. } => denied.borrow_mut().push(text),
+                        _ => left.borrow_mut().push(text),
+                    }
+                }
             }
         }
         Ok(left.borrow().is_empty().then_some(()))
     };
-    match waits
-        .until("everything is deleted", DELETION, PAUSE, nothing)
-        .await
-    {
-        Ok(()) => Vec::new(),
-        Err(_) => left.take(),
-    }
+    let deleted = waits.until("everything is deleted", DELETION, PAUSE, nothing);
+    // Past the limit, `left` has what the last look found.
+    let _ = deleted.await;
+    [denied.take(), left.take()].concat()
 }
 
 /// An error and its causes, in one line.
