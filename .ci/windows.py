@@ -1,7 +1,7 @@
 """Checks that the published crates can be built for Windows and macOS.
 
 By default, reads manifests, code and file names. `--build` also compiles and links the command line and a function for
-x86_64-pc-windows-gnu, which takes eight minutes on two cores. Linker and headers are Debian's MinGW. The standard
+x86_64-pc-windows-gnu, which takes six minutes. Linker and headers are Debian's MinGW. The standard
 library is compiled from Debian's sources of the same version of Rust. Nothing is installed, and nothing runs on Windows.
 """
 
