@@ -86,6 +86,34 @@ async fn a_hook_gets_the_token_of_its_events_handler() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_gets_the_reason_of_the_log_and_shows_no_recorded_value() {
+    let (reasons, notes) = Notes::pair();
+    let noted = |end: RecordEnd, notes: &Notes<_>| {
+        notes.add((end.reason().map(str::to_owned), format!("{end:?}")));
+        std::future::ready(Ok(()))
+    };
+    let failures = notes.clone();
+    let bench = receipts().with(|it| {
+        it.on_failure(move |end| noted(end, &failures))
+            .on_success(move |end| noted(end, &notes))
+    });
+    bench.run(["o-1", "bad-1"]).await;
+    let said = bench
+        .lines()
+        .into_iter()
+        .find(|line| line["outcome"] == "failed");
+    let said = said.unwrap()["reason"].clone();
+    let mut noted = reasons.take();
+    noted.sort();
+    let [(None, shown), (Some(reason), _)] = &noted[..] else {
+        panic!("{noted:?}");
+    };
+    assert_eq!(*reason, said);
+    assert_contains!(shown, "RecordEnd");
+    assert_lacks!(shown, "r-o-1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_success_hook_is_called_when_the_completion_is_on_record_and_never_before() {
     let statuses = Notes::default();
     let bench = receipts();
