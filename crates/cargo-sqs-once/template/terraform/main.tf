@@ -118,6 +118,7 @@ resource "aws_dynamodb_table" "stock" {
     enabled = true
   }
 
+  # To delete the deployment, remove this block first, and switch the deletion protection off.
   lifecycle {
     prevent_destroy = true
   }

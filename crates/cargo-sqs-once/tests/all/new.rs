@@ -137,26 +137,17 @@ fn every_variant_is_a_whole_project() {
     }
 }
 
-/// `.ci/cdk.py` checks what the projects for CDK deploy.
-#[test]
-fn a_project_for_cdk_has_another_deployment_and_the_same_function() {
+/// Checks that each variant for a tool has exactly these files for its deployment, and otherwise SAM's.
+fn assert_only_the_deployment_differs(iac: &str, deployment: &[&str]) {
     let folder = Folder::new();
-    let deployment = [
-        "cdk/bin/app.ts",
-        "cdk/cdk.json",
-        "cdk/lib/sqs-once-consumer.ts",
-        "cdk/package-lock.json",
-        "cdk/package.json",
-        "cdk/tsconfig.json",
-    ];
     let about_it = [".github/workflows/ci.yml", ".gitignore", "README.md"];
     for (name, options) in variants() {
         let mut sam = folder.make(&[&[&*name], &options[..]].concat());
         fs::remove_dir_all(folder.path().join(&name)).unwrap();
-        let mut cdk = folder.make(&[&[&*name, "--iac", "cdk"], &options[..]].concat());
+        let mut other = folder.make(&[&[&*name, "--iac", iac], &options[..]].concat());
         for file in deployment {
-            let content = cdk
-                .remove(file)
+            let content = other
+                .remove(*file)
                 .unwrap_or_else(|| panic!("{name} has no {file}"));
             assert!(!content.contains("{%"), "{name}: {file} is not rendered");
             assert!(
@@ -164,19 +155,72 @@ fn a_project_for_cdk_has_another_deployment_and_the_same_function() {
                 "{name}: {file}"
             );
         }
-        assert_pinned(&cdk[".github/workflows/ci.yml"]);
+        assert_pinned(&other[".github/workflows/ci.yml"]);
         for file in about_it {
-            let (sam, cdk) = (sam.remove(file).unwrap(), cdk.remove(file).unwrap());
-            assert_ne!(sam, cdk, "{name}: {file}");
+            let (sam, other) = (sam.remove(file).unwrap(), other.remove(file).unwrap());
+            assert_ne!(sam, other, "{name}: {file}");
             assert!(
-                !cdk.contains("template.yaml") && !cdk.contains("sam build"),
+                !other.contains("template.yaml") && !other.contains("sam build"),
                 "{name}: {file}"
             );
+            assert!(!other.contains("\n\n\n"), "{name}: {file} has holes");
         }
         for file in ["template.yaml", "samconfig.toml"] {
             assert!(sam.remove(file).is_some(), "{name}: {file}");
         }
-        assert_eq!(sam, cdk, "{name}");
+        assert_eq!(sam, other, "{name}");
+    }
+}
+
+/// `.ci/cdk.py` checks what the projects for CDK deploy.
+#[test]
+fn a_project_for_cdk_has_another_deployment_and_the_same_function() {
+    assert_only_the_deployment_differs(
+        "cdk",
+        &[
+            "cdk/bin/app.ts",
+            "cdk/cdk.json",
+            "cdk/lib/sqs-once-consumer.ts",
+            "cdk/package-lock.json",
+            "cdk/package.json",
+            "cdk/tsconfig.json",
+        ],
+    );
+}
+
+/// `.ci/terraform.py` checks what the projects for Terraform deploy.
+#[test]
+fn a_project_for_terraform_has_another_deployment_and_the_same_function() {
+    assert_only_the_deployment_differs(
+        "terraform",
+        &[
+            "terraform/consumer/alarms.tf",
+            "terraform/consumer/dashboard.tf",
+            "terraform/consumer/main.tf",
+            "terraform/consumer/outputs.tf",
+            "terraform/consumer/queues.tf",
+            "terraform/consumer/table.tf",
+            "terraform/consumer/variables.tf",
+            "terraform/consumer/versions.tf",
+            "terraform/main.tf",
+            "terraform/outputs.tf",
+            "terraform/variables.tf",
+            "terraform/versions.tf",
+        ],
+    );
+}
+
+/// The module in `deploy` is a link to it, which Windows may check out as a file.
+#[cfg(unix)]
+#[test]
+fn the_module_of_a_project_is_the_published_one() {
+    let files = Folder::new().make(&["payments", "--iac", "terraform"]);
+    let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/terraform");
+    for entry in fs::read_dir(published).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let made = &files[&format!("terraform/consumer/{name}")];
+        assert_eq!(made, &fs::read_to_string(&path).unwrap(), "{name}");
     }
 }
 
@@ -378,6 +422,10 @@ fn it_says_what_it_made_and_what_to_do_next() {
     let run = folder.run(&["refunds", "--iac", "cdk"]);
     run.shows("  (cd cdk && npm ci && npx cdk ls)\n  cargo sqs-once invoke events/orders.json");
     run.shows("  (cd cdk && npm ci && npx cdk deploy)");
+
+    let run = folder.run(&["returns", "--iac", "terraform"]);
+    run.shows("  cargo lambda build --release --arm64 --output-format zip\n");
+    run.shows("  terraform -chdir=terraform init && terraform -chdir=terraform apply");
 
     let run = folder.run(&["shipping", "--fifo", "--json"]);
     let [made] = run.json().try_into().unwrap();

@@ -16,11 +16,13 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
 }
 
 resource "aws_cloudwatch_metric_alarm" "oldest_message" {
-  alarm_name          = "${var.name}-oldest-message"
-  alarm_description   = "Messages wait too long. The function fails, is throttled or is too slow."
-  namespace           = "AWS/SQS"
-  metric_name         = "ApproximateAgeOfOldestMessage"
-  dimensions          = { QueueName = aws_sqs_queue.queue.name }
+  alarm_name        = "${var.name}-oldest-message"
+  alarm_description = "Messages wait too long. The function is throttled or too slow."
+  namespace         = "AWS/SQS"
+  metric_name       = "ApproximateAgeOfOldestMessage"
+  dimensions        = { QueueName = aws_sqs_queue.queue.name }
+  # A standard queue does not count a message that it has delivered three times. The alarm `everything_fails` watches
+  # failing messages.
   statistic           = "Maximum"
   comparison_operator = "GreaterThanThreshold"
   threshold           = var.oldest_message_alarm_seconds
@@ -47,6 +49,52 @@ resource "aws_cloudwatch_metric_alarm" "throttles" {
 }
 
 # ---- The metrics that sqs-once reports ------------------------------------------------------
+
+resource "aws_cloudwatch_metric_alarm" "everything_fails" {
+  alarm_name          = "${var.name}-everything-fails"
+  alarm_description   = "Every message fails. Read the reasons in the logs. After ${var.max_receive_count} deliveries, SQS moves a message to the dead-letter queue."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 99
+  # A period is longer than the visibility timeout, so every failing message is delivered in it. Two periods are shorter than
+  # the five deliveries of a message.
+  evaluation_periods = 2
+  treat_missing_data = "notBreaching"
+  alarm_actions      = var.alarm_topic_arns
+
+  metric_query {
+    id = "percent"
+    # In an idle queue this has no value, because CloudWatch omits a division by zero. It counts a missing metric as 0.
+    expression  = "100 * (failed + terminal + errors) / (processed + failed + terminal + errors)"
+    label       = "Failures in percent"
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = { processed = "Processed", failed = "Failed", terminal = "Terminal" }
+    content {
+      id = metric_query.key
+      metric {
+        namespace   = "sqs-once"
+        metric_name = metric_query.value
+        dimensions  = { service = var.name }
+        period      = 300
+        stat        = "Sum"
+      }
+    }
+  }
+
+  # A process that crashes or times out writes none of the metrics above.
+  metric_query {
+    id = "errors"
+    metric {
+      namespace   = "AWS/Lambda"
+      metric_name = "Errors"
+      dimensions  = { FunctionName = aws_lambda_function.function.function_name }
+      period      = 300
+      stat        = "Sum"
+    }
+  }
+}
 
 resource "aws_cloudwatch_metric_alarm" "duplicates" {
   alarm_name          = "${var.name}-duplicates"

@@ -58,9 +58,9 @@ resource "aws_lambda_function" "function" {
 
   # A function in a VPC sends its dead letters through a NAT gateway or a VPC endpoint for SQS.
   dynamic "vpc_config" {
-    for_each = local.has_vpc ? [var.subnet_ids] : []
+    for_each = local.has_vpc ? ["vpc"] : []
     content {
-      subnet_ids         = vpc_config.value
+      subnet_ids         = var.subnet_ids
       security_group_ids = var.security_group_ids
     }
   }
