@@ -200,9 +200,10 @@ def of_terraform(plan, retained):
     found, roles = [], {}
     for resource in _resources(plan["planned_values"]["root_module"]):
         address, kind = resource["address"], TYPES[resource["type"]]
-        # A plan also has the attributes that are not arguments.
+        # A plan also has attributes that are not arguments. A prefix only helps AWS to choose a name.
         computed = {name: f"${{{address}.{name}}}" for name in ("arn", "id", "url", "invoke_arn")}
-        given = {name: value for name, value in resource["values"].items() if value not in (None, [], computed.get(name))}
+        given = {name: it for name, it in resource["values"].items() if it not in (None, [], computed.get(name))}
+        given.pop("name_prefix", None)
         renamed = PROPERTIES.get(resource["type"], {})
         properties = {"Retain": f"{resource['type']}.{resource['name']}" in retained}
         properties |= _properties(given, renamed)

@@ -1,7 +1,5 @@
 """Compares the doctor with cfn-lint, its output with SARIF's schema, and its findings in public templates with a list."""
 
-import base64
-import hashlib
 import json
 import re
 import shutil
@@ -14,6 +12,7 @@ import jsonschema
 
 from local import OUT as CI
 from local import ROOT, built
+from npm import packed
 
 OUT = CI / "doctor"
 PROGRAM = built("cargo-sqs-once")
@@ -57,12 +56,7 @@ def doctor(*arguments):
 def npm(package, integrity):
     """Downloads an npm package, and returns the folder of its files."""
     folder = OUT / package.replace("/", "-")
-    folder.mkdir()
-    command = ["npm", "pack", "--silent", "--pack-destination", folder, package]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    (archive,) = folder.iterdir()
-    found = "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-    assert found == integrity, f"{package} is {found}"
+    packed(package, integrity, folder)
     return unpack(folder)
 
 
