@@ -99,13 +99,11 @@ def test(database):
         assert all(int(result.split()[3]) >= 4 for result in results), f"{effect}: a project has hardly any tests"
 
 
-def invoke(new, name, outcomes, *options, env=None):
+def invoke(new, name, outcomes, deployment):
     """Invokes the real binary with the sample event twice, and checks the outcomes of its three records each time."""
-    event = [str(FOLDER / name / "events" / "orders.json"), "--template", str(FOLDER / name / "template.yaml")]
+    event = [str(FOLDER / name / "events" / "orders.json"), "--template", str(deployment)]
     for run_outcomes, reset in (outcomes[0], ["--reset"]), (outcomes[1], []):
-        invoked = run(
-            [new, "invoke", *event, *reset, "--json", *options], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        invoked = run([new, "invoke", *event, *reset, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert json.loads(invoked.stdout) == {"batchItemFailures": []}, invoked.stdout
         records = json.loads(invoked.stderr.decode().splitlines()[-1])["records"]
         assert [record["outcome"] for record in records] == run_outcomes, records
@@ -258,7 +256,11 @@ def main():
         test(database)
     twice = [["processed", "processed", "duplicate"], ["duplicate"] * 3]
     for name in "new-standard-sqs-elsewhere", "new-fifo-sns-dynamodb":
-        invoke(new, name, twice)
+        invoke(new, name, twice, FOLDER / name / "template.yaml")
+    # The same function with the tables and queues of another deployment.
+    (FOLDER / "other").mkdir()
+    run([new, "new", name, "--fifo", "--sns", "--transactional", "--iac", "terraform", "--json"], cwd=FOLDER / "other", stdout=subprocess.DEVNULL)
+    invoke(new, name, twice, FOLDER / "other" / name / "terraform")
     templates(new)
     first_consumer(new)
     print(f"{len(VARIANTS)} projects: formatted, linted, tested, examined by the doctor, their templates transformed; the same by cargo-lambda")

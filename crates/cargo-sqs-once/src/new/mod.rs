@@ -199,10 +199,7 @@ fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
     if let Some(synthesise) = args.iac.synthesise().filter(|_| !args.postgres) {
         text.push_str(&format!("  {synthesise}\n"));
     }
-    // `invoke` does not read Terraform's configuration, and so has no tables for the writes.
-    if !(args.transactional && matches!(args.iac, Iac::Terraform)) {
-        text.push_str("  cargo sqs-once invoke events/orders.json\n");
-    }
+    text.push_str("  cargo sqs-once invoke events/orders.json\n");
     text.push_str(&format!("  {}", args.iac.deploy()));
     text
 }

@@ -2,7 +2,7 @@
 
 use super::expression::resolve;
 use hcl::eval::{Context, Evaluate};
-use hcl::{Body, Expression, Map, Value};
+use hcl::{Block, Body, Expression, Map, Value};
 use serde_json::Value as Json;
 
 /// More instances than a real module has.
@@ -59,8 +59,14 @@ pub(super) fn instances(body: &Body, context: &Context<'_>) -> Option<Vec<Instan
             variables: Vec::new(),
         }]);
     };
+    // Terraform takes lists in dynamic blocks only, and their keys are numbers.
+    let is_dynamic = attribute(body, "iterator").is_some() || body.blocks().any(is_content);
     let entries: Vec<(String, Value)> = match value(each, context)? {
         Value::Object(entries) => entries.into_iter().collect(),
+        Value::Array(values) if is_dynamic => {
+            let values = values.into_iter().enumerate();
+            values.map(|(at, value)| (at.to_string(), value)).collect()
+        }
         Value::Array(keys) => {
             let keys = keys.into_iter();
             let entry = |key: Value| Some((key.as_str()?.to_owned(), key));
@@ -77,6 +83,10 @@ pub(super) fn instances(body: &Body, context: &Context<'_>) -> Option<Vec<Instan
         key: Some(key.into()),
     };
     Some(entries.into_iter().map(instance).collect())
+}
+
+fn is_content(block: &Block) -> bool {
+    block.identifier() == "content"
 }
 
 pub(super) fn attribute<'a>(body: &'a Body, name: &str) -> Option<&'a Expression> {

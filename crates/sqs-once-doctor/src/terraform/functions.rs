@@ -102,6 +102,21 @@ const FUNCTIONS: &[(&str, Func)] = &[
         let all = text(argument(&args, 1)?)?;
         Ok(all.split(&*separator).map(Value::from).collect())
     }),
+    ("substr", |args| {
+        let all = text(argument(&args, 0)?)?;
+        let [start, length] = [1, 2].map(|at| {
+            argument(&args, at)?
+                .as_u64()
+                .ok_or_else(|| "expected a length".to_owned())
+        });
+        let [start, length] = [start?, length?].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+        Ok(all
+            .chars()
+            .skip(start)
+            .take(length)
+            .collect::<String>()
+            .into())
+    }),
     ("tobool", |args| match argument(&args, 0)? {
         Value::String(text) => text
             .parse::<bool>()

@@ -142,7 +142,7 @@ fn a_configuration_has_its_findings_at_their_lines() {
         "47 permission-missing aws_lambda_function.charge",
         "47 permission-missing aws_lambda_function.charge",
         "47 permission-missing aws_lambda_function.charge",
-        "47 reserved-concurrency-without-maximum aws_lambda_function.charge",
+        "64 maximum-concurrency-above-reserved aws_lambda_event_source_mapping.orders",
         "64 partial-batch-response-missing aws_lambda_event_source_mapping.orders",
     ];
     assert_finds_in_configuration("bad", &bad);

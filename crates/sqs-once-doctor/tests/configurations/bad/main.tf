@@ -64,4 +64,11 @@ resource "aws_lambda_function" "charge" {
 resource "aws_lambda_event_source_mapping" "orders" {
   event_source_arn = aws_sqs_queue.orders.arn
   function_name    = aws_lambda_function.charge.function_name
+
+  dynamic "scaling_config" {
+    for_each = [20]
+    content {
+      maximum_concurrency = scaling_config.value
+    }
+  }
 }
