@@ -109,8 +109,8 @@ NEXT_TO = {
     "report.rs": "invalid_settings logs metrics",
     "store/dynamodb/errors.rs": "store_suite store_trouble",
     "store/dynamodb/layout.rs": "start store_suite",
-    "store/dynamodb/mod.rs": "start store_suite",
-    "store/dynamodb/operate.rs": "store_suite",
+    "store/data.rs": "idempotency_run recorded",
+    "store/dynamodb/mod.rs": "namesakes no_secrets start store_suite",
     "store/dynamodb/statements.rs": "store_suite",
     "store/dynamodb/table.rs": "store_suite",
     "store/dynamodb/table_client.rs": "store_suite",
@@ -118,12 +118,15 @@ NEXT_TO = {
     "store/dynamodb/updates.rs": "store_suite",
     "store/dynamodb/writes/check.rs": "store_suite writes",
     "store/dynamodb/writes/error.rs": "writes",
-    "store/dynamodb/writes/mod.rs": "testing_writes writes",
-    "store/dynamodb/writes/write.rs": "testing_writes writes",
-    "store/error.rs": "store_suite store_trouble",
-    "store/item.rs": "protocol_decisions store_suite",
+    "store/dynamodb/writes/mod.rs": "no_secrets testing_writes writes",
+    "store/dynamodb/writes/write.rs": "no_secrets testing_writes writes",
+    "store/error.rs": "no_secrets store_suite store_trouble",
+    "store/item.rs": "protocol_decisions store_suite stored_values",
     "store/memory.rs": "store_suite",
+    "store/mod.rs": "namesakes start",
 }
+# The files that the tests of another package exercise.
+TESTED_BY = {"store/dynamodb/operate.rs": "sqs-once-operate"}
 # The remaining mutants run under all tests except these, which are slow or do not test the library's decisions.
 SLOW = ["guides", "hostile_code", "no_secrets", "without_sqs"]
 # The slowest of the closest tests. It runs only for mutants that survive the others.
@@ -168,6 +171,8 @@ class Mutation(Run):
         [sources] = self.units[unit].covers
         path = f"{sources.partition('/src')[0]}/src/{file}"
         shard = ["--shard", f"{number}/{count}", "--sharding", "slice"]
+        if file in TESTED_BY:
+            return self.judged(unit, path, [*shard, f"--test-package={TESTED_BY[file]}"], target, [])
         return self.judged(unit, path, shard, target, SLOWEST_NEXT_TO, NEXT_TO.get(file) or NEXT_TO.get(unit))
 
     def judged_again(self, unit, files, left, target):
