@@ -129,6 +129,7 @@ NEXT_TO = {
 TESTED_BY = {"store/dynamodb/operate.rs": "sqs-once-operate"}
 # The remaining mutants run under all tests except these, which are slow or do not test the library's decisions.
 SLOW = ["guides", "hostile_code", "no_secrets", "without_sqs"]
+WITHOUT_SLOW = [word for name in SLOW for word in ("--skip", f"{name}::")]
 # The slowest of the closest tests. It runs only for mutants that survive the others.
 SLOWEST_NEXT_TO = ["--skip", "store_suite::conformance::"]
 # The default features leave it out: no test could catch its mutants.
@@ -172,18 +173,18 @@ class Mutation(Run):
         path = f"{sources.partition('/src')[0]}/src/{file}"
         shard = ["--shard", f"{number}/{count}", "--sharding", "slice"]
         if file in TESTED_BY:
-            return self.judged(unit, path, [*shard, f"--test-package={TESTED_BY[file]}"], target, [])
+            # The run without a mutant has the tests of both packages.
+            return self.judged(unit, path, [*shard, f"--test-package={TESTED_BY[file]}"], target, WITHOUT_SLOW)
         return self.judged(unit, path, shard, target, SLOWEST_NEXT_TO, NEXT_TO.get(file) or NEXT_TO.get(unit))
 
     def judged_again(self, unit, files, left, target):
         """Runs the remaining mutants under the module's own tests, then under all fast tests."""
-        skipped = [word for name in SLOW for word in ("--skip", f"{name}::")]
         found = {"seconds": 0}
         everything = target if unit == "postgres" else f"{target} --lib"
         for near, target in {NEXT_TO.get(unit): target, None: everything}.items():
             if left:
                 chosen = [word for name in left for word in ("--re", f"^{re.escape(name)}$")]
-                judged = self.judged(unit, files, chosen, target, skipped, near)
+                judged = self.judged(unit, files, chosen, target, WITHOUT_SLOW, near)
                 found["seconds"] += judged.pop("seconds")
                 # The tool also runs mutants that delete a field, even if they were not chosen.
                 judged = {summary: [name for name in names if name in left] for summary, names in judged.items()}
