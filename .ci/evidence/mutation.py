@@ -128,10 +128,10 @@ NEXT_TO = {
 # The files that the tests of another package exercise.
 TESTED_BY = {"store/dynamodb/operate.rs": "sqs-once-operate"}
 # The remaining mutants run under all tests except these, which are slow or do not test the library's decisions.
-SLOW = ["guides", "hostile_code", "no_secrets", "without_sqs"]
+SLOW = ["exactly_once::killed", "guides", "hostile_code", "no_secrets", "without_sqs"]
 WITHOUT_SLOW = [word for name in SLOW for word in ("--skip", f"{name}::")]
 # The slowest of the closest tests. It runs only for mutants that survive the others.
-SLOWEST_NEXT_TO = ["--skip", "store_suite::conformance::"]
+SLOWEST_NEXT_TO = ["--skip", "exactly_once::killed::", "--skip", "store_suite::conformance::"]
 # The default features leave it out: no test could catch its mutants.
 NOT_COMPILED = "**/store/no_dynamodb.rs"
 

@@ -116,6 +116,11 @@ async fn a_duplicate_in_a_batch_ends_as_the_record_it_repeats_did_however_far_be
         let others = (1..MANY - 1).map(|other| format!("o-{other}"));
         let ids = std::iter::once(id.to_owned()).chain(others);
         assert_eq!(bench.run(ids.chain([id.to_owned()])).await, failed);
+        let lines = bench.lines();
+        let copy = lines.iter().find(|line| line["message_id"] == "m-299");
+        let reason = copy.unwrap().get("reason").map(String::as_str);
+        let because = "the record with the same key in this batch failed";
+        assert_eq!(reason, (id != "a").then_some(because));
         assert_eq!(seen.take().iter().filter(|one| *one == id).count(), 1);
     }
 }

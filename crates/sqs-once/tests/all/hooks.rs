@@ -156,6 +156,9 @@ async fn a_failing_duplicate_hook_fails_its_record() {
     let bench = receipts().with(|it| it.on_duplicate(refuse));
     assert_eq!(bench.run(["o-1", "o-1"]).await, ["m-1"]);
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
+    let lines = bench.lines();
+    let said = "a duplicate, but its hook failed: the mail server is away";
+    assert_eq!(lines.last().unwrap()["reason"], said);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Fixed, SECOND, Tested, grouped, noting, order, set, with};
 use serde_json::{Value, json};
-use sqs_once::policy::Backoff;
+use sqs_once::policy::{Backoff, Mode};
 use sqs_once::testing::TestSettings;
 use tokio::time::sleep;
 
@@ -149,6 +149,18 @@ async fn a_record_in_progress_elsewhere_stays_away_until_that_lease_has_lapsed()
         let (_, ()) = tokio::join!(bench.run([slow]), second);
         // The handler was cancelled a second before its deadline, and its claim expires.
         assert_eq!(asked(&sqs).get("first"), with_backoff.then_some(&5));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_handler_was_cancelled_stays_away_until_its_own_lease_has_lapsed() {
+    // The lease ends 3 s after the deadline, 30 s after the start. A record without a claim has no lease.
+    for (mode, wait) in [(Mode::ClaimFirst, 32), (Mode::RecordAfter, 5)] {
+        let sqs = Sqs::default();
+        let bench = backing_off(&sqs).with(|it| it.mode(mode).record_timeout(SECOND));
+        let slow = delivered(order("slow"), "h", 1);
+        assert_eq!(bench.run([slow]).await, ["m-0"]);
+        assert_eq!(asked(&sqs), expected([("h", wait)]));
     }
 }
 
