@@ -21,7 +21,7 @@ use tokio::time::timeout;
 const AGES: Duration = Duration::from_secs(20);
 
 /// The time of an invocation. A loaded machine must start a handler in it.
-const LIMIT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// Blocking work that ends when it is told to.
 fn gate() -> (
