@@ -72,7 +72,4 @@ pub enum WriteError {
         /// Why.
         source: io::Error,
     },
-    /// The doctor writes no Terraform.
-    #[error("--fix writes no Terraform: change the configuration as the findings say")]
-    Terraform,
 }

@@ -49,5 +49,5 @@ pub use model::{
 };
 pub use rules::{RULES, Rule};
 pub use sarif::sarif;
-pub use source::{FixError, Fixes, Source};
+pub use source::{Fixes, Source};
 pub use terraform::evaluate_terraform;

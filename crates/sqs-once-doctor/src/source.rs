@@ -203,11 +203,8 @@ impl Source {
     /// Applies automatic remedies until none is left.
     ///
     /// # Errors
-    /// The errors of [`Source::deployment`], and [`WriteError::Terraform`] for Terraform.
-    pub fn fix(&self) -> Result<Fixes, FixError> {
-        if self.deployment()?.format == Format::Terraform {
-            return Err(FixError::Write(WriteError::Terraform));
-        }
+    /// The errors of [`Source::deployment`].
+    pub fn fix(&self) -> Result<Fixes, ReadError> {
         let mut now = self.clone();
         let mut fixes = Fixes {
             fixed: Vec::new(),
@@ -279,16 +276,4 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(&path)?;
     Ok(())
-}
-
-/// A deployment that the doctor cannot fix.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FixError {
-    /// The deployment cannot be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The fixes cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
 }

@@ -3,10 +3,10 @@
 mod report;
 
 use crate::print;
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
-use sqs_once_doctor::{Finding, FixError, RULES, Rule, Severity, Source, sarif};
+use sqs_once_doctor::{Finding, RULES, Rule, Severity, Source, sarif};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -83,10 +83,7 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
     let source = Source::read(&path).with_context(unread)?;
     let source = source.allowing(arguments.allow.iter().copied());
     let (fixed, findings) = if arguments.fix {
-        let fixes = source.fix().map_err(|error| match error {
-            FixError::Write(error) => error.into(),
-            error => Error::new(error).context(unread()),
-        })?;
+        let fixes = source.fix().with_context(unread)?;
         fixes.write()?;
         (fixes.fixed, fixes.left)
     } else {

@@ -6,7 +6,8 @@ use sqs_once::aws_sdk_dynamodb::Client;
 use sqs_once::key::ItemId;
 use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::{
-    Claim, DynamoDbStore, Owner, Recording, Settlement, Settling, Store, StoreError, Writes,
+    Claim, DynamoDbStore, Owner, Recording, Settlement, Settling, Store, StoreError,
+    StoreErrorKind, Writes,
 };
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use std::time::{Duration, Instant};
@@ -122,9 +123,12 @@ async fn commit(store: &DynamoDbStore) -> Result<Duration, StoreError> {
     let settling = Settling::Commit(Recording::new(now, expiration));
     let settlement = Settlement::new(id, owner, settling);
     let started = Instant::now();
-    if let Some(atomic) = store.atomic_writes() {
-        atomic.commit(&settlement, &Writes::new()).await?;
-    }
+    let atomic = store.atomic_writes();
+    let none = || StoreError::new(StoreErrorKind::Other, "the store has no transactions");
+    atomic
+        .ok_or_else(none)?
+        .commit(&settlement, &Writes::new())
+        .await?;
     Ok(started.elapsed())
 }
 

@@ -30,7 +30,8 @@ pub(super) async fn run(client: &Client, table: &str) -> Result<(), String> {
     let mut task = JoinSet::new();
     task.spawn(async move { conformance::run(&table).await });
     match task.join_next().await {
-        Some(Ok(())) | None => Ok(()),
+        Some(Ok(())) => Ok(()),
+        None => Err("the suite did not run".to_owned()),
         Some(Err(error)) => Err(match error.try_into_panic() {
             Ok(panic) => message(&*panic),
             Err(error) => error.to_string(),

@@ -234,11 +234,6 @@ fn what_can_not_be_examined_says_what_to_do() {
     let run = doctor(&folder, &[]);
     run.assert_failed_with("template.yaml was not examined");
     run.says("not valid YAML");
-
-    let plan = r#"{"planned_values": {}, "configuration": {}}"#;
-    fs::write(folder.path().join("plan.json"), plan).unwrap();
-    let run = doctor(&folder, &["plan.json", "--fix"]);
-    run.assert_failed_with("--fix writes no Terraform");
 }
 
 #[test]
@@ -252,6 +247,7 @@ resource "aws_sqs_queue" "orders" {
 }
 
 resource "aws_lambda_function" "ship" {
+  runtime = "provided.al2023"
   timeout = 30
 }
 
@@ -268,6 +264,26 @@ resource "aws_lambda_event_source_mapping" "orders" {
         "terraform/main.tf:2:1: error: The queue aws_sqs_queue.orders has no dead-letter queue.",
     );
     run.shows("visibility_timeout_seconds = 180");
+
+    // `--fix` leaves Terraform alone, but not the manifest.
+    let manifest = folder.path().join("Cargo.toml");
+    fs::write(
+        &manifest,
+        "[workspace]\n[profile.release]\npanic = \"abort\"\n",
+    )
+    .unwrap();
+    let fixed = doctor(&folder, &["--fix"]);
+    fixed.assert_failed_with("");
+    fixed.shows("1 fixed, ");
+    assert!(
+        fs::read_to_string(&manifest)
+            .unwrap()
+            .contains("panic = \"unwind\"")
+    );
+    assert_eq!(
+        fs::read_to_string(folder.path().join("terraform/main.tf")).unwrap(),
+        main
+    );
 }
 
 #[test]

@@ -157,8 +157,8 @@ export class SqsOnceConsumer extends Construct {
     const timeout = props.timeout ?? Duration.seconds(30);
     // A batch of more than 10 records needs a window. A FIFO queue has none.
     const window = props.fifo ? undefined : Duration.seconds(1);
-    // Leaves time for Lambda's own retries when it is throttled.
-    const visibilityTimeout = timeout.toSeconds() * 6 + (window?.toSeconds() ?? 0);
+    // Leaves time for Lambda's own retries when it is throttled. SQS's maximum is 12 hours.
+    const visibilityTimeout = Math.min(timeout.toSeconds() * 6 + (window?.toSeconds() ?? 0), 43_200);
     // With fewer, a few throttled deliveries could move a valid message to the dead-letter queue.
     const maxReceiveCount = 5;
 

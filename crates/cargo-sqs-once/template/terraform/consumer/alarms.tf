@@ -1,3 +1,12 @@
+locals {
+  # All deliveries of one message, with five minutes to spare, in whole minutes. A single failing message of a FIFO queue
+  # raises no alarm.
+  oldest_message_seconds = 60 * floor((local.visibility_timeout_seconds * var.max_receive_count + 300) / 60)
+  # Longer than the visibility timeout, so every failing message is delivered in each period. With the defaults, two periods
+  # are shorter than all deliveries of a message.
+  failures_period_seconds = 300 * floor(local.visibility_timeout_seconds / 300 + 1)
+}
+
 resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   alarm_name        = "${var.name}-dead-letters"
   alarm_description = "Messages are in the dead-letter queue. Find the reason in the logs, fix it, and redrive the queue."
@@ -25,7 +34,7 @@ resource "aws_cloudwatch_metric_alarm" "oldest_message" {
   # failing messages.
   statistic           = "Maximum"
   comparison_operator = "GreaterThanThreshold"
-  threshold           = var.oldest_message_alarm_seconds
+  threshold           = coalesce(var.oldest_message_alarm_seconds, local.oldest_message_seconds)
   period              = 60
   evaluation_periods  = 5
   treat_missing_data  = "notBreaching"
@@ -55,8 +64,6 @@ resource "aws_cloudwatch_metric_alarm" "everything_fails" {
   alarm_description   = "Every message fails. Read the reasons in the logs. After ${var.max_receive_count} deliveries, SQS moves a message to the dead-letter queue."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 99
-  # A period is longer than the visibility timeout, so every failing message is delivered in it. Two periods are shorter than
-  # the five deliveries of a message.
   evaluation_periods = 2
   treat_missing_data = "notBreaching"
   alarm_actions      = var.alarm_topic_arns
@@ -77,7 +84,7 @@ resource "aws_cloudwatch_metric_alarm" "everything_fails" {
         namespace   = "sqs-once"
         metric_name = metric_query.value
         dimensions  = { service = var.name }
-        period      = 300
+        period      = local.failures_period_seconds
         stat        = "Sum"
       }
     }
@@ -90,7 +97,7 @@ resource "aws_cloudwatch_metric_alarm" "everything_fails" {
       namespace   = "AWS/Lambda"
       metric_name = "Errors"
       dimensions  = { FunctionName = aws_lambda_function.function.function_name }
-      period      = 300
+      period      = local.failures_period_seconds
       stat        = "Sum"
     }
   }

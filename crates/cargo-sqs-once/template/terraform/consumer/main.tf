@@ -7,8 +7,8 @@ locals {
   batch_size = coalesce(var.batch_size, var.fifo ? 10 : 25)
   # A batch of more than 10 records needs a window. A message may wait one second.
   window_seconds = var.fifo ? 0 : coalesce(var.batching_window_seconds, 1)
-  # Leaves time for Lambda's own retries when it is throttled.
-  visibility_timeout_seconds = 6 * var.timeout_seconds + local.window_seconds
+  # Leaves time for Lambda's own retries when it is throttled. SQS's maximum is 12 hours.
+  visibility_timeout_seconds = min(6 * var.timeout_seconds + local.window_seconds, 43200)
   has_table                  = var.effect != "postgres"
   has_vpc                    = length(var.subnet_ids) > 0
 }

@@ -196,10 +196,9 @@ variable "log_retention_days" {
 }
 
 variable "oldest_message_alarm_seconds" {
-  type = number
-  # Longer than all five deliveries of one message, so that a single failing message raises no alarm.
-  default     = 1200
-  description = "Age of the oldest message, in seconds, above which an alarm rings."
+  type        = number
+  default     = null
+  description = "Age of the oldest message, in seconds, above which an alarm rings. By default, the time of all deliveries and five minutes."
 }
 
 variable "alarm_topic_arns" {
