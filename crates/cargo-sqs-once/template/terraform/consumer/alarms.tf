@@ -64,9 +64,9 @@ resource "aws_cloudwatch_metric_alarm" "everything_fails" {
   alarm_description   = "Every message fails. Read the reasons in the logs. After ${var.max_receive_count} deliveries, SQS moves a message to the dead-letter queue."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 99
-  evaluation_periods = 2
-  treat_missing_data = "notBreaching"
-  alarm_actions      = var.alarm_topic_arns
+  evaluation_periods  = 2
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
 
   metric_query {
     id = "percent"
