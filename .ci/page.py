@@ -277,6 +277,7 @@ def faults_are_switched(page, run):
     page.wait(f"!window.isOld && document.readyState === 'complete' && {now} === 'duplicate 20%, kill 0.5%'")
     page.click("#faults summary")
     page.click("#fault-duplicate")
+    page.wait(f"{now} === 'kill 0.5%'")
     page.click("#fault-kill")
     page.wait(f"{now} === 'none'")
     page.click("#faults summary")
