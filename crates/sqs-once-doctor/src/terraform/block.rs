@@ -24,15 +24,22 @@ pub(super) struct Instance {
     /// Empty for a block without `count` and `for_each`.
     pub(super) index: String,
     pub(super) key: Option<Value>,
-    variables: Vec<(&'static str, Value)>,
+    /// `count` or `each`, and its value.
+    variable: Option<(&'static str, Value)>,
 }
 
 impl Instance {
     /// The context of the instance's expressions, which can refer to `count` or `each`.
     pub(super) fn context<'a>(&self, context: &Context<'a>) -> Context<'a> {
+        let name = self.variable.as_ref().map_or("", |(name, _)| name);
+        self.context_with(context, name)
+    }
+
+    /// The context in a dynamic block, which names its iterator.
+    fn context_with<'a>(&self, context: &Context<'a>, iterator: &str) -> Context<'a> {
         let mut context = context.clone();
-        for (name, value) in &self.variables {
-            context.declare_var(hcl::Identifier::sanitized(name), value.clone());
+        if let Some((_, value)) = &self.variable {
+            context.declare_var(hcl::Identifier::sanitized(iterator), value.clone());
         }
         context
     }
@@ -48,7 +55,7 @@ pub(super) fn instances(body: &Body, context: &Context<'_>) -> Option<Vec<Instan
         let instance = |number: usize| Instance {
             index: format!("[{number}]"),
             key: Some(number.into()),
-            variables: vec![("count", Value::from_iter([("index", number)]))],
+            variable: Some(("count", Value::from_iter([("index", number)]))),
         };
         return Some((0..count).map(instance).collect());
     }
@@ -56,11 +63,11 @@ pub(super) fn instances(body: &Body, context: &Context<'_>) -> Option<Vec<Instan
         return Some(vec![Instance {
             index: String::new(),
             key: None,
-            variables: Vec::new(),
+            variable: None,
         }]);
     };
     // Terraform takes lists in dynamic blocks only, and their keys are numbers.
-    let is_dynamic = attribute(body, "iterator").is_some() || body.blocks().any(is_content);
+    let is_dynamic = content(body).is_some();
     let entries: Vec<(String, Value)> = match value(each, context)? {
         Value::Object(entries) => entries.into_iter().collect(),
         Value::Array(values) if is_dynamic => {
@@ -76,17 +83,20 @@ pub(super) fn instances(body: &Body, context: &Context<'_>) -> Option<Vec<Instan
     };
     let instance = |(key, value): (String, Value)| Instance {
         index: format!("[{}]", Json::from(&*key)),
-        variables: vec![(
+        variable: Some((
             "each",
             Value::from_iter([("key", key.clone().into()), ("value", value)]),
-        )],
+        )),
         key: Some(key.into()),
     };
     Some(entries.into_iter().map(instance).collect())
 }
 
-fn is_content(block: &Block) -> bool {
-    block.identifier() == "content"
+/// What a dynamic block repeats.
+fn content(body: &Body) -> Option<&Body> {
+    let mut blocks = body.blocks();
+    let content = blocks.find(|it| it.identifier() == "content");
+    content.map(Block::body)
 }
 
 pub(super) fn attribute<'a>(body: &'a Body, name: &str) -> Option<&'a Expression> {
@@ -162,24 +172,19 @@ pub(super) fn arguments(
         let Some(name) = block.labels().first().map(|it| it.as_str()) else {
             continue;
         };
-        let content = block
-            .body()
-            .blocks()
-            .find(|it| it.identifier() == "content");
         let iterator = match attribute(block.body(), "iterator") {
             Some(Expression::Variable(iterator)) => iterator.to_string(),
             _ => name.to_owned(),
         };
-        let Some((content, instances)) = content.zip(instances(block.body(), context)) else {
+        let Some((content, instances)) =
+            content(block.body()).zip(instances(block.body(), context))
+        else {
             unknown_blocks.push(name.to_owned());
             continue;
         };
         for instance in instances {
-            let mut context = context.clone();
-            for (_, each) in instance.variables {
-                context.declare_var(hcl::Identifier::sanitized(&iterator), each);
-            }
-            add(name, arguments(content.body(), &context));
+            let context = instance.context_with(context, &iterator);
+            add(name, arguments(content, &context));
         }
     }
     unknown.extend(unknown_blocks.into_iter().map(|name| (name, true.into())));

@@ -7,19 +7,21 @@ use super::block::{Values, arguments, attribute, instances, value};
 use super::expression::{complete, context, policy_document};
 use crate::error::ReadError;
 use hcl::eval::Context;
-use hcl::{Block, Body, Expression, Map, Value};
+use hcl::{Block, Body, Expression, Map, Structure, Value};
 use serde_json::{Value as Json, json};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Deeper than real modules are nested.
 const DEEPEST: usize = 6;
 /// A reference to a reference to a reference needs three rounds.
 const ROUNDS: usize = 25;
 
-/// Attributes that the provider computes.
+/// The attributes that the provider computes.
 const COMPUTED: [&str; 14] = [
     "arn",
     "id",
@@ -36,9 +38,9 @@ const COMPUTED: [&str; 14] = [
     "dns_name",
     "hosted_zone_id",
 ];
-/// Those of them that a plan has under these names in every resource.
+/// The computed attributes that a plan has in every resource.
 const IN_PLAN: [&str; 4] = ["arn", "id", "url", "invoke_arn"];
-/// Attributes of data sources.
+/// The attributes of data sources.
 const OF_DATA: [&str; 10] = [
     "arn",
     "id",
@@ -78,10 +80,13 @@ pub(crate) fn evaluate(folder: &Path) -> Result<Configuration, ReadError> {
             inputs.extend(values);
         }
     }
-    let (root, _) = module(folder, "", &inputs, 0, &mut all)?;
-    // A round of evaluation visits a module again.
-    all.unread.sort();
-    all.unread.dedup();
+    let root = Module {
+        folder: folder.to_owned(),
+        prefix: String::new(),
+        depth: 0,
+        sources: &Sources::default(),
+    };
+    let (root, _) = root.evaluate(&inputs, &mut all)?;
     all.plan = json!({
         "planned_values": { "root_module": root },
         "resource_changes": all.changes,
@@ -130,12 +135,15 @@ fn parse(path: &Path) -> Result<(hcl::edit::structure::Body, String), ReadError>
     }
 }
 
-/// The blocks of a folder's files, each with its position.
+/// The blocks of a folder's files, each with its position. Blocks of override files are merged into those that they name.
 fn blocks(folder: &Path) -> Result<Vec<(Block, Spot)>, ReadError> {
     use hcl::edit::Span;
-    let mut blocks = Vec::new();
-    for path in files(folder, &["tf"])? {
-        let (body, text) = parse(&path)?;
+    let (overrides, others): (Vec<_>, Vec<_>) = files(folder, &["tf"])?
+        .into_iter()
+        .partition(|it| is_override(it));
+    let mut blocks: Vec<(Block, Spot)> = Vec::new();
+    for path in others.iter().chain(&overrides) {
+        let (body, text) = parse(path)?;
         for block in body.into_blocks() {
             let start = block.span().map_or(0, |span| span.start);
             let before = text.get(..start).unwrap_or_default();
@@ -143,10 +151,62 @@ fn blocks(folder: &Path) -> Result<Vec<(Block, Spot)>, ReadError> {
             let column = before.chars().rev().take_while(|&it| it != '\n').count() + 1;
             let one = NonZeroUsize::MIN;
             let place = [line, column].map(|it| NonZeroUsize::new(it).unwrap_or(one));
-            blocks.push((Block::from(block), (path.clone(), (place[0], place[1]))));
+            let block = Block::from(block);
+            let mut same = blocks
+                .iter_mut()
+                .filter(|(it, _)| it.identifier == block.identifier && it.labels == block.labels);
+            match same.next().filter(|_| is_override(path)) {
+                Some((named, _)) => merge(&mut named.body, block.body),
+                None => blocks.push((block, (path.clone(), (place[0], place[1])))),
+            }
         }
     }
     Ok(blocks)
+}
+
+/// Whether Terraform merges the file's blocks into those of other files.
+fn is_override(path: &Path) -> bool {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    stem == "override" || stem.ends_with("_override")
+}
+
+/// Arguments replace those of the same name, and nested blocks replace all of their type.
+fn merge(body: &mut Body, overriding: Body) {
+    let is_replaced = |it: &Structure| {
+        overriding.iter().any(|by| match (it, by) {
+            (Structure::Attribute(it), Structure::Attribute(by)) => it.key == by.key,
+            (Structure::Block(it), Structure::Block(by)) => nested(it) == nested(by),
+            _ => false,
+        })
+    };
+    body.0.retain(|it| !is_replaced(it));
+    body.0.extend(overriding);
+}
+
+/// The type of the nested blocks that a block is or makes.
+fn nested(block: &Block) -> &str {
+    let label = block.labels().first().map(|it| it.as_str());
+    label
+        .filter(|_| block.identifier() == "dynamic")
+        .unwrap_or(block.identifier())
+}
+
+type Blocks = Rc<[(Block, Spot)]>;
+
+/// The blocks of each folder that was read. Several modules, or several rounds of one, can have the same folder.
+#[derive(Default)]
+struct Sources(RefCell<HashMap<PathBuf, Blocks>>);
+
+impl Sources {
+    fn blocks(&self, folder: &Path) -> Result<Blocks, ReadError> {
+        if let Some(blocks) = self.0.borrow().get(folder) {
+            return Ok(Rc::clone(blocks));
+        }
+        let blocks: Blocks = blocks(folder)?.into();
+        let mut known = self.0.borrow_mut();
+        known.insert(folder.to_owned(), Rc::clone(&blocks));
+        Ok(blocks)
+    }
 }
 
 /// What the expressions of a module refer to, by the start of the reference.
@@ -165,83 +225,190 @@ fn insert(scope: &mut Scope, path: &[&str], value: Value) {
     at.insert((*last).to_owned(), value);
 }
 
-/// Evaluates a module: its JSON as in a plan's `planned_values`, and its outputs.
-fn module(
-    folder: &Path,
-    prefix: &str,
-    inputs: &Map<String, Value>,
+/// A module that is evaluated.
+struct Module<'a> {
+    folder: PathBuf,
+    /// The start of its resources' addresses.
+    prefix: String,
+    /// The number of modules around it.
     depth: usize,
-    all: &mut Configuration,
-) -> Result<(Json, Value), ReadError> {
-    let blocks = blocks(folder)?;
-    let mut scope = Scope::new();
-    let path = folder.to_string_lossy();
-    insert(&mut scope, &["path", "module"], (&*path).into());
-    insert(&mut scope, &["path", "root"], (&*path).into());
-    insert(&mut scope, &["path", "cwd"], ".".into());
-    insert(&mut scope, &["terraform", "workspace"], "default".into());
-    for group in ["var", "local", "module", "data"] {
-        scope.insert(group.to_owned(), Map::new().into());
-    }
-    for (block, _) in &blocks {
-        if let ("variable", [name]) = (block.identifier(), block.labels()) {
-            let variable = variable(name.as_str(), block.body(), inputs);
-            if let Some(value) = variable {
-                insert(&mut scope, &["var", name.as_str()], value);
+    sources: &'a Sources,
+}
+
+impl Module<'_> {
+    /// Evaluates a module: its JSON as in a plan's `planned_values`, and its outputs.
+    fn evaluate(
+        &self,
+        inputs: &Map<String, Value>,
+        all: &mut Configuration,
+    ) -> Result<(Json, Value), ReadError> {
+        let Self { folder, prefix, .. } = self;
+        let blocks = self.sources.blocks(folder)?;
+        let mut scope = Scope::new();
+        let path = folder.to_string_lossy();
+        insert(&mut scope, &["path", "module"], (&*path).into());
+        insert(&mut scope, &["path", "root"], (&*path).into());
+        insert(&mut scope, &["path", "cwd"], ".".into());
+        insert(&mut scope, &["terraform", "workspace"], "default".into());
+        for group in ["var", "local", "module", "data"] {
+            scope.insert(group.to_owned(), Map::new().into());
+        }
+        for (block, _) in blocks.iter() {
+            if let ("variable", [name]) = (block.identifier(), block.labels()) {
+                let variable = variable(name.as_str(), block.body(), inputs);
+                if let Some(value) = variable {
+                    insert(&mut scope, &["var", name.as_str()], value);
+                }
             }
         }
+        for _ in 0..ROUNDS {
+            let before = scope.clone();
+            let context = context(&before);
+            for (block, _) in blocks.iter() {
+                let labels: Vec<&str> = block.labels().iter().map(|it| it.as_str()).collect();
+                match (block.identifier(), labels.as_slice()) {
+                    ("locals", []) => {
+                        for local in block.body().attributes() {
+                            if let Some(value) = value(&local.expr, &context) {
+                                insert(&mut scope, &["local", local.key.as_str()], value);
+                            }
+                        }
+                    }
+                    ("resource", [kind, name]) => {
+                        let address = format!("{prefix}{kind}.{name}");
+                        let value = referred(block.body(), &context, &address, &COMPUTED);
+                        insert(&mut scope, &[kind, name], value);
+                    }
+                    ("data", [kind, name]) => {
+                        let address = format!("{prefix}data.{kind}.{name}");
+                        let mut value = referred(block.body(), &context, &address, &OF_DATA);
+                        if *kind == "aws_iam_policy_document" {
+                            let (known, unknown) = arguments(block.body(), &context);
+                            let json = policy_document(&known).filter(|_| is_known(&unknown));
+                            match (json, &mut value) {
+                                (Some(json), Value::Object(value)) => {
+                                    value.insert("json".to_owned(), json.into());
+                                }
+                                (None, Value::Object(value)) => {
+                                    value.swap_remove("json");
+                                }
+                                _ => {}
+                            }
+                        }
+                        insert(&mut scope, &["data", kind, name], value);
+                    }
+                    ("module", [name]) => {
+                        let mut ignored = Configuration::default();
+                        let found = self.call(block, &context, &mut ignored)?;
+                        if let Some((_, outputs)) = found {
+                            insert(&mut scope, &["module", name], outputs);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if scope == before {
+                break;
+            }
+        }
+        self.written(&blocks, &scope, all)
     }
-    for _ in 0..ROUNDS {
-        let before = scope.clone();
-        let context = context(&before);
-        for (block, _) in &blocks {
+
+    /// Evaluates the instances of a called module. `None` if the module can't be read here.
+    fn call(
+        &self,
+        block: &Block,
+        context: &Context<'_>,
+        all: &mut Configuration,
+    ) -> Result<Option<(Vec<Json>, Value)>, ReadError> {
+        let name = block.labels().first().map_or("", |it| it.as_str());
+        let source = attribute(block.body(), "source").and_then(|it| value(it, context));
+        let source = source.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let is_local = ["./", "../", "/"]
+            .iter()
+            .any(|start| source.starts_with(start));
+        let instances = instances(block.body(), context);
+        let Some(instances) = instances.filter(|_| is_local && self.depth < DEEPEST) else {
+            return Ok(None);
+        };
+        let mut modules = Vec::new();
+        let mut outputs = Values::default();
+        for instance in instances {
+            let context = instance.context(context);
+            let (inputs, _) = arguments(block.body(), &context);
+            let address = format!("{}module.{name}{}", self.prefix, instance.index);
+            let called = Module {
+                folder: self.folder.join(source),
+                prefix: format!("{address}."),
+                depth: self.depth + 1,
+                sources: self.sources,
+            };
+            let (mut module, output) = called.evaluate(&inputs, all)?;
+            module["address"] = address.into();
+            modules.push(module);
+            outputs.add(instance.key.as_ref(), output);
+        }
+        Ok(Some((modules, outputs.done())))
+    }
+
+    /// Writes an evaluated module as a plan has it.
+    fn written(
+        &self,
+        blocks: &[(Block, Spot)],
+        scope: &Scope,
+        all: &mut Configuration,
+    ) -> Result<(Json, Value), ReadError> {
+        let prefix = &self.prefix;
+        let context = context(scope);
+        let (mut resources, mut modules) = (Vec::new(), Vec::new());
+        let mut outputs = Map::new();
+        for (block, spot) in blocks {
             let labels: Vec<&str> = block.labels().iter().map(|it| it.as_str()).collect();
             match (block.identifier(), labels.as_slice()) {
-                ("locals", []) => {
-                    for local in block.body().attributes() {
-                        if let Some(value) = value(&local.expr, &context) {
-                            insert(&mut scope, &["local", local.key.as_str()], value);
-                        }
-                    }
-                }
                 ("resource", [kind, name]) => {
-                    let address = format!("{prefix}{kind}.{name}");
-                    let value = referred(block.body(), &context, &address, &COMPUTED);
-                    insert(&mut scope, &[kind, name], value);
-                }
-                ("data", [kind, name]) => {
-                    let address = format!("{prefix}data.{kind}.{name}");
-                    let mut value = referred(block.body(), &context, &address, &OF_DATA);
-                    if *kind == "aws_iam_policy_document" {
-                        let (known, unknown) = arguments(block.body(), &context);
-                        let json = policy_document(&known).filter(|_| is_known(&unknown));
-                        match (json, &mut value) {
-                            (Some(json), Value::Object(value)) => {
-                                value.insert("json".to_owned(), json.into());
-                            }
-                            (None, Value::Object(value)) => {
-                                value.swap_remove("json");
-                            }
-                            _ => {}
+                    let base = format!("{prefix}{kind}.{name}");
+                    let Some(instances) = instances(block.body(), &context) else {
+                        all.spots.insert(base.clone(), spot.clone());
+                        all.unread.push(base);
+                        continue;
+                    };
+                    for instance in instances {
+                        let context = instance.context(&context);
+                        let address = format!("{base}{}", instance.index);
+                        let (mut known, unknown) = arguments(block.body(), &context);
+                        for name in IN_PLAN {
+                            let text = || format!("${{{address}.{name}}}").into();
+                            known.entry(name.to_owned()).or_insert_with(text);
                         }
+                        all.spots.insert(address.clone(), spot.clone());
+                        resources.push(json!({
+                            "address": address, "mode": "managed", "type": kind, "name": name,
+                            "index": instance.key, "values": known,
+                        }));
+                        let change = json!({ "after_unknown": unknown });
+                        all.changes
+                            .push(json!({ "address": address, "change": change }));
                     }
-                    insert(&mut scope, &["data", kind, name], value);
                 }
-                ("module", [name]) => {
-                    let mut ignored = Configuration::default();
-                    let found = call(folder, prefix, block, &context, depth, &mut ignored)?;
-                    if let Some((_, outputs)) = found {
-                        insert(&mut scope, &["module", name], outputs);
+                ("module", [name]) => match self.call(block, &context, all)? {
+                    Some((called, _)) => modules.extend(called),
+                    None => {
+                        let address = format!("{prefix}module.{name}");
+                        all.spots.insert(address.clone(), spot.clone());
+                        all.unread.push(address);
                     }
+                },
+                ("output", [name]) => {
+                    let output = attribute(block.body(), "value");
+                    let output = output.and_then(|it| value(it, &context));
+                    outputs.extend(output.map(|value| ((*name).to_owned(), value)));
                 }
                 _ => {}
             }
         }
-        if scope == before {
-            break;
-        }
+        let module = json!({ "resources": resources, "child_modules": modules });
+        Ok((module, outputs.into()))
     }
-    written(folder, prefix, &blocks, &scope, depth, all)
 }
 
 /// Whether nothing is unknown.
@@ -297,103 +464,4 @@ fn referred(body: &Body, context: &Context<'_>, address: &str, computed: &[&str]
         values.add(instance.key.as_ref(), attributes.into());
     }
     values.done()
-}
-
-/// Evaluates the instances of a called module. `None` if the module can't be read here.
-fn call(
-    folder: &Path,
-    prefix: &str,
-    block: &Block,
-    context: &Context<'_>,
-    depth: usize,
-    all: &mut Configuration,
-) -> Result<Option<(Vec<Json>, Value)>, ReadError> {
-    let name = block.labels().first().map_or("", |it| it.as_str());
-    let source = attribute(block.body(), "source").and_then(|it| value(it, context));
-    let source = source.as_ref().and_then(Value::as_str).unwrap_or_default();
-    let is_local = ["./", "../", "/"]
-        .iter()
-        .any(|start| source.starts_with(start));
-    let instances = instances(block.body(), context);
-    let Some(instances) = instances.filter(|_| is_local && depth < DEEPEST) else {
-        return Ok(None);
-    };
-    let mut modules = Vec::new();
-    let mut outputs = Values::default();
-    for instance in instances {
-        let context = instance.context(context);
-        let (inputs, _) = arguments(block.body(), &context);
-        let address = format!("{prefix}module.{name}{}", instance.index);
-        let (mut module, output) = module(
-            &folder.join(source),
-            &format!("{address}."),
-            &inputs,
-            depth + 1,
-            all,
-        )?;
-        module["address"] = address.into();
-        modules.push(module);
-        outputs.add(instance.key.as_ref(), output);
-    }
-    Ok(Some((modules, outputs.done())))
-}
-
-/// Writes an evaluated module as a plan has it.
-fn written(
-    folder: &Path,
-    prefix: &str,
-    blocks: &[(Block, Spot)],
-    scope: &Scope,
-    depth: usize,
-    all: &mut Configuration,
-) -> Result<(Json, Value), ReadError> {
-    let context = context(scope);
-    let (mut resources, mut modules) = (Vec::new(), Vec::new());
-    let mut outputs = Map::new();
-    for (block, spot) in blocks {
-        let labels: Vec<&str> = block.labels().iter().map(|it| it.as_str()).collect();
-        match (block.identifier(), labels.as_slice()) {
-            ("resource", [kind, name]) => {
-                let base = format!("{prefix}{kind}.{name}");
-                let Some(instances) = instances(block.body(), &context) else {
-                    all.spots.insert(base.clone(), spot.clone());
-                    all.unread.push(base);
-                    continue;
-                };
-                for instance in instances {
-                    let context = instance.context(&context);
-                    let address = format!("{base}{}", instance.index);
-                    let (mut known, unknown) = arguments(block.body(), &context);
-                    for name in IN_PLAN {
-                        let text = || format!("${{{address}.{name}}}").into();
-                        known.entry(name.to_owned()).or_insert_with(text);
-                    }
-                    all.spots.insert(address.clone(), spot.clone());
-                    resources.push(json!({
-                        "address": address, "mode": "managed", "type": kind, "name": name,
-                        "index": instance.key, "values": known,
-                    }));
-                    let change = json!({ "after_unknown": unknown });
-                    all.changes
-                        .push(json!({ "address": address, "change": change }));
-                }
-            }
-            ("module", [name]) => match call(folder, prefix, block, &context, depth, all)? {
-                Some((called, _)) => modules.extend(called),
-                None => {
-                    let address = format!("{prefix}module.{name}");
-                    all.spots.insert(address.clone(), spot.clone());
-                    all.unread.push(address);
-                }
-            },
-            ("output", [name]) => {
-                let output = attribute(block.body(), "value");
-                let output = output.and_then(|it| value(it, &context));
-                outputs.extend(output.map(|value| ((*name).to_owned(), value)));
-            }
-            _ => {}
-        }
-    }
-    let module = json!({ "resources": resources, "child_modules": modules });
-    Ok((module, outputs.into()))
 }

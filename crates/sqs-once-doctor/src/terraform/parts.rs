@@ -99,8 +99,11 @@ impl Reader<'_> {
             Field::Unknown => (self.target(&["redrive_policy"]), Field::Unknown),
             Field::Known(text, place) => {
                 let Ok(policy) = serde_json::from_str::<Value>(&text) else {
-                    // For example an empty string, which means no policy.
-                    return (Field::Missing, Field::Missing);
+                    return match text.is_empty() {
+                        true => (Field::Missing, Field::Missing),
+                        // Only the deployment knows the variable that the text is.
+                        false => (Field::Unknown, Field::Unknown),
+                    };
                 };
                 let known = Field::Known((), place);
                 let target = policy.get("deadLetterTargetArn").and_then(Value::as_str);

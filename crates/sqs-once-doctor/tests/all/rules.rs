@@ -1,8 +1,14 @@
-//! Each rule against a template that breaks it and one that satisfies it: `tests/rules/ID/bad.yaml` and `good.yaml`.
+//! Each rule against a deployment that breaks it and a near miss that satisfies it.
 //!
-//! In `bad.yaml`, `# finding: ID` marks every line with a finding. `good.yaml` is a near miss without findings.
+//! `tests/rules/ID/bad.yaml` and `good.yaml` are templates. In `bad.yaml`, `# finding: ID` marks every line with a finding.
+//! The same templates are also examined as JSON, which is what CDK writes.
+//!
+//! `tests/rules/ID/bad.tf` and `good.tf` override parts of the Terraform configuration in `tests/terraform`. In `bad.tf`,
+//! a line `# finding: ID ADDRESS` names each finding. The same configurations are also examined as a plan's JSON.
 
-use sqs_once_doctor::{Finding, RULES, Source};
+use saphyr::{LoadableYamlNode, ScalarOwned, YamlOwned};
+use serde_json::{Value, json};
+use sqs_once_doctor::{Finding, RULES, Source, evaluate_terraform};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +97,90 @@ fn every_rule_finds_what_breaks_it_where_it_is_and_nothing_else() {
         assert!(is_found, "{} has no finding in its own template", rule.id);
         let case = Case::new(rule.id, "good");
         assert_eq!(case.findings(), [], "{}", rule.id);
+    }
+}
+
+/// The rules of the findings in a source.
+fn rules(source: &Source) -> Vec<&'static str> {
+    let findings = source.examine().unwrap();
+    let mut rules: Vec<_> = findings.iter().map(|it| it.rule.id).collect();
+    rules.sort_unstable();
+    rules
+}
+
+/// A template's YAML as JSON, with the long forms of functions.
+fn as_json(node: &saphyr::YamlOwned) -> Value {
+    match node {
+        YamlOwned::Value(ScalarOwned::String(text)) => json!(text),
+        YamlOwned::Value(ScalarOwned::Integer(number)) => json!(number),
+        YamlOwned::Value(ScalarOwned::FloatingPoint(number)) => json!(number.into_inner()),
+        YamlOwned::Value(ScalarOwned::Boolean(flag)) => json!(flag),
+        YamlOwned::Sequence(items) => items.iter().map(as_json).collect(),
+        YamlOwned::Mapping(entries) => {
+            let entry =
+                |(name, value)| (as_json(name).as_str().unwrap().to_owned(), as_json(value));
+            Value::Object(entries.iter().map(entry).collect())
+        }
+        YamlOwned::Tagged(tag, inner) => {
+            let argument = as_json(inner);
+            match &*tag.suffix {
+                "Ref" => json!({ "Ref": argument }),
+                "GetAtt" => {
+                    let (resource, attribute) = argument.as_str().unwrap().split_once('.').unwrap();
+                    json!({ "Fn::GetAtt": [resource, attribute] })
+                }
+                function => json!({ format!("Fn::{function}"): argument }),
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_rule_finds_the_same_in_a_template_of_json() {
+    for rule in RULES {
+        for name in ["bad", "good"] {
+            let case = Case::new(rule.id, name);
+            let text = fs::read_to_string(case.template()).unwrap();
+            let yaml = YamlOwned::load_from_str(&text).unwrap().remove(0);
+            let path = case.folder.path().join("Orders.template.json");
+            let source = Source::new(&path, format!("{:#}", as_json(&yaml)));
+            assert_eq!(rules(&source), rules(&case.source()), "{} {name}", rule.id);
+        }
+    }
+}
+
+#[test]
+fn every_rule_finds_what_breaks_it_in_terraforms_language_and_in_a_plan() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for rule in RULES {
+        for name in ["bad", "good"] {
+            let case = Case::new(rule.id, name);
+            let folder = case.folder.path();
+            fs::remove_file(case.template()).unwrap();
+            fs::copy(root.join("terraform/main.tf"), folder.join("main.tf")).unwrap();
+            let overriding = root.join(format!("rules/{}/{name}.tf", rule.id));
+            let text = fs::read_to_string(&overriding).unwrap();
+            fs::write(folder.join("override.tf"), &text).unwrap();
+            let marks = text.lines().filter_map(|it| it.strip_prefix("# finding: "));
+            let mut marked: Vec<_> = marks.collect();
+            marked.sort_unstable();
+            assert_eq!(marked.is_empty(), name == "good", "{}", rule.id);
+            let found = |source: &Source| {
+                let findings = source.examine().unwrap();
+                let row = |it: &Finding| format!("{} {}", it.rule.id, it.place.resource);
+                let mut rows: Vec<_> = findings.iter().map(row).collect();
+                rows.sort();
+                rows
+            };
+            let source = Source::read(folder).unwrap();
+            assert_eq!(found(&source), marked, "{} {name}", rule.id);
+            let plan = evaluate_terraform(folder).unwrap();
+            let plan = Source::new(&folder.join("plan.json"), plan.to_string());
+            // A plan has every part.
+            marked.retain(|it| !it.starts_with("part-not-examined "));
+            assert_eq!(found(&plan), marked, "{} {name} as a plan", rule.id);
+        }
     }
 }
 

@@ -60,21 +60,6 @@ fn a_plan_has_its_findings_and_no_others() {
     let below = "visibility-timeout-below-function-timeout";
     let of_module = format!("{below} module.consumer.aws_sqs_queue.orders[\"us\"]");
     assert_finds("modules", &[&of_module]);
-    // AWS refuses these, or deletes messages.
-    let limits = [
-        "dead-letter-queue-elsewhere aws_sqs_queue.far",
-        "fifo-throughput-without-scope aws_sqs_queue.fast",
-        "filter-deletes-messages aws_lambda_event_source_mapping.many",
-        "function-timeout-too-long aws_lambda_function.slow",
-        "global-table-strongly-consistent aws_dynamodb_table.europe",
-        "global-table-with-ttl aws_dynamodb_table.world",
-        "key-permission-missing aws_lambda_function.secret",
-        "poller-minimum-above-maximum aws_lambda_event_source_mapping.crossed",
-        "pollers-above-reserved aws_lambda_event_source_mapping.many",
-        "provisioned-with-maximum-concurrency aws_lambda_event_source_mapping.both",
-        "queue-in-other-account aws_lambda_event_source_mapping.theirs",
-    ];
-    assert_finds("limits", &limits);
 }
 
 #[test]
@@ -146,20 +131,6 @@ fn a_configuration_has_its_findings_at_their_lines() {
         "64 partial-batch-response-missing aws_lambda_event_source_mapping.orders",
     ];
     assert_finds_in_configuration("bad", &bad);
-    // AWS refuses these, or deletes messages.
-    let limits = [
-        "17 fifo-throughput-without-scope aws_sqs_queue.orders",
-        "52 function-timeout-too-long aws_lambda_function.charge",
-        "52 key-permission-missing aws_lambda_function.charge",
-        "64 filter-deletes-messages aws_lambda_event_source_mapping.orders",
-        "64 pollers-above-reserved aws_lambda_event_source_mapping.orders",
-        "76 global-table-with-ttl aws_dynamodb_table.keys",
-        "102 dead-letter-queue-elsewhere aws_sqs_queue.parcels",
-        "111 poller-minimum-above-maximum aws_lambda_event_source_mapping.parcels",
-        "111 provisioned-with-maximum-concurrency aws_lambda_event_source_mapping.parcels",
-        "119 queue-in-other-account aws_lambda_event_source_mapping.theirs",
-    ];
-    assert_finds_in_configuration("limits", &limits);
 }
 
 #[test]

@@ -1,0 +1,4 @@
+# finding: dead-letter-queue-missing aws_sqs_queue.orders
+resource "aws_sqs_queue" "orders" {
+  redrive_policy = null
+}

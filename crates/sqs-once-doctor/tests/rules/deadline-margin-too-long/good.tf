@@ -1,0 +1,3 @@
+locals {
+  environment = { SQS_ONCE_DEADLINE_MARGIN = "29s" }
+}

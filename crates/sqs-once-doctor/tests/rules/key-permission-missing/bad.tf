@@ -1,0 +1,13 @@
+# finding: key-permission-missing aws_lambda_function.charge
+resource "aws_kms_key" "orders" {
+  description = "orders"
+}
+
+resource "aws_kms_alias" "orders" {
+  name          = "alias/orders"
+  target_key_id = aws_kms_key.orders.key_id
+}
+
+resource "aws_sqs_queue" "orders" {
+  kms_master_key_id = aws_kms_alias.orders.name
+}

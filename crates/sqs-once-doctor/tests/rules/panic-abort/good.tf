@@ -1,0 +1,1 @@
+# The manifest beside it has no such profile.

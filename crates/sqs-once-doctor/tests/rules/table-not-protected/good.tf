@@ -1,0 +1,7 @@
+variable "protected" {
+  type = bool
+}
+
+resource "aws_dynamodb_table" "keys" {
+  deletion_protection_enabled = var.protected
+}

@@ -1,0 +1,7 @@
+variable "visibility" {
+  type = number
+}
+
+resource "aws_sqs_queue" "orders" {
+  visibility_timeout_seconds = var.visibility
+}
