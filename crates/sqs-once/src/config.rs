@@ -1,6 +1,6 @@
 //! The settings of the environment: read once and checked.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use crate::env::{Env, duration_from, first, read};
@@ -45,6 +45,7 @@ pub(crate) struct EnvSettings {
     pub(crate) dlq_url: Option<String>,
     pub(crate) queue_url: Option<String>,
     pub(crate) visibility_timeout: Option<Duration>,
+    pub(crate) max_receive_count: Option<NonZeroU32>,
     pub(crate) disabled: bool,
     pub(crate) service: Option<String>,
     pub(crate) record_levels: RecordLevels,
@@ -93,6 +94,12 @@ impl EnvSettings {
             dlq_url: url("SQS_ONCE_DLQ_URL")?,
             queue_url: url("SQS_ONCE_QUEUE_URL")?,
             visibility_timeout: duration("SQS_ONCE_VISIBILITY_TIMEOUT")?,
+            max_receive_count: read(
+                env,
+                "SQS_ONCE_MAX_RECEIVE_COUNT",
+                "a whole number from 1",
+                |text| text.parse().ok(),
+            )?,
             disabled: read(
                 env,
                 "SQS_ONCE_DISABLED",

@@ -86,7 +86,7 @@ pub enum Disposition {
 }
 
 /// The limit on the number of causes, because an error may return itself as its cause.
-const MAX_CAUSES: usize = 32;
+pub(crate) const MAX_CAUSES: usize = 32;
 
 /// Formats an error and its causes in one line: `charge refused: connection reset`.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {

@@ -96,6 +96,7 @@ pub use aws_sdk_sqs;
 mod aws;
 mod batch;
 pub mod body;
+mod breaker;
 mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;

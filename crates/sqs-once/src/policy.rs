@@ -1,6 +1,7 @@
 //! Policies: values that choose a consumer's behaviour.
 
 pub use crate::batch::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
+pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
 pub use crate::failed::AfterDeadLetter;
 #[cfg(feature = "sqs")]

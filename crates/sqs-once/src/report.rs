@@ -1,6 +1,7 @@
 //! Outcomes, counts and log levels: the data that `batch` collects and `telemetry` formats.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -68,6 +69,8 @@ pub(crate) struct Report {
     /// Whether the message may leave the queue.
     pub(crate) acknowledged: bool,
     pub(crate) untried: bool,
+    /// The dependency that was unavailable, if that is why the record returns.
+    pub(crate) unavailable: Option<Arc<str>>,
     /// How long a message that returns to the queue should stay hidden, counted from the record's end.
     pub(crate) wait: Option<Duration>,
     pub(crate) entered: Option<Instant>,
@@ -85,6 +88,7 @@ impl Report {
                 Outcome::Processed | Outcome::Duplicate | Outcome::Ignored
             ),
             untried: false,
+            unavailable: None,
             wait: None,
             entered: None,
             duration: None,
@@ -102,6 +106,11 @@ impl Report {
     /// Whether the record was tried and failed. A record that another worker has claimed was not tried.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.outcome, Outcome::Failed | Outcome::Terminal) && !self.untried
+    }
+
+    pub(crate) fn unavailable(mut self, dependency: Arc<str>) -> Self {
+        self.unavailable = Some(dependency);
+        self
     }
 
     pub(crate) fn wait(mut self, wait: Option<Duration>) -> Self {
@@ -182,6 +191,12 @@ pub(crate) struct Tally {
     pub(crate) store_errors: u64,
     /// Records that had no outcome when the deadline came.
     pub(crate) deadline_hits: u64,
+    /// Whether the consumer depends on anything.
+    pub(crate) has_dependencies: bool,
+    /// Records that were returned without a call, because a dependency was unavailable.
+    pub(crate) deferred: u64,
+    /// Breakers that this batch opened, and probes of it that failed.
+    pub(crate) breakers_opened: u64,
     /// Calls of the handler, and blocking code that it started, that still ran when the batch was answered.
     pub(crate) still_running: u64,
     pub(crate) handler_durations: Vec<Duration>,

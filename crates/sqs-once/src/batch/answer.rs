@@ -87,7 +87,8 @@ pub(crate) async fn answer(
     }
     ledger.tally().still_running = still_running as u64;
     hide_returned(&engine, &ledger.messages, &reports, deadline).await;
-    let tally = std::mem::take(&mut *ledger.tally());
+    let mut tally = std::mem::take(&mut *ledger.tally());
+    tally.has_dependencies = !engine.breakers.is_empty();
     (reports, tally)
 }
 

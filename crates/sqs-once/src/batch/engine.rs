@@ -3,12 +3,14 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use crate::breaker::Breakers;
 use crate::failed::FailedRecords;
 use crate::handler::WithEnvelope;
 use crate::idempotency::Driver;
 use crate::report::RecordLevels;
 use crate::telemetry::{Identity, Meter};
 
+use super::earlier::TokenValidity;
 use super::hooks::Hooks;
 
 /// Chooses what happens to a message whose key was completed for another payload.
@@ -118,6 +120,8 @@ pub(crate) struct Engine {
     pub(crate) requests: Requests,
     pub(crate) missing_key: MissingKey,
     pub(crate) failed: FailedRecords,
+    pub(crate) breakers: Breakers,
+    pub(crate) token_validity: TokenValidity,
     /// From the code or the environment.
     pub(crate) visibility_timeout: Option<Duration>,
     pub(crate) hooks: Hooks,

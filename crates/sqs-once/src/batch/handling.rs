@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::breaker::Dependency;
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{CallFuture, HandlerError, Running};
@@ -24,6 +26,11 @@ pub(super) enum Failure {
         /// The delay that the handler asked for, if any.
         delay: Option<Duration>,
     },
+    /// A dependency of the consumer is unavailable.
+    Unavailable {
+        dependency: Arc<str>,
+        reason: String,
+    },
     Terminal(Cause),
     Panic(String),
 }
@@ -32,12 +39,24 @@ impl Failure {
     pub(super) const NOT_STARTED: &str = "the deadline came before it was started";
 
     /// Converts a handler's error. Formatting it runs user code, which may panic.
-    pub(super) fn of(error: &HandlerError) -> Self {
+    pub(super) fn of(error: &HandlerError, dependencies: &[Dependency]) -> Self {
         if error.is_terminal() {
             return Self::Terminal(Cause::from(error));
         }
+        if let Some(dependency) = dependencies.iter().find(|it| it.is_meant_by(error)) {
+            return Self::Unavailable {
+                dependency: Arc::clone(dependency.name()),
+                reason: error.chain(),
+            };
+        }
+        let mut reason = error.chain();
+        if let Some(unknown) = error.unavailable_dependency() {
+            reason = format!(
+                "{reason} (unavailable: {unknown:?}, on which the consumer does not depend)"
+            );
+        }
         Self::Retry {
-            reason: error.chain(),
+            reason,
             delay: error.retry_delay(),
         }
     }
@@ -52,6 +71,9 @@ impl fmt::Display for Failure {
                 write!(f, "cancelled: its handler took longer than {limit:?}")
             }
             Self::Retry { reason, .. } | Self::Panic(reason) => f.write_str(reason),
+            Self::Unavailable { dependency, reason } => {
+                write!(f, "unavailable: {dependency}: {reason}")
+            }
             Self::Terminal(cause) => f.write_str(&cause.chain),
         }
     }
@@ -61,7 +83,9 @@ impl fmt::Display for Failure {
 ///
 /// It also ends after a panic, and at the deadline. After the deadline the handler is not polled again, even if other tasks
 /// delayed this poll.
-pub(super) struct Handling<C, T> {
+pub(super) struct Handling<'a, C, T> {
+    /// Decide what an error means.
+    dependencies: &'a [Dependency],
     call: Guarded<C>,
     future: Guarded<CallFuture<T>>,
     /// The result of the future, while blocking work still runs.
@@ -72,15 +96,17 @@ pub(super) struct Handling<C, T> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<C: FnOnce(Instant) -> CallFuture<T>, T> Handling<C, T> {
+impl<'a, C: FnOnce(Instant) -> CallFuture<T>, T> Handling<'a, C, T> {
     /// `call` receives the time at which its future is cancelled; `running` counts the blocking work of this call.
     pub(super) fn new(
         call: C,
         running: Running,
         cancel_at: Instant,
         limit: Option<Duration>,
+        dependencies: &'a [Dependency],
     ) -> Self {
         Self {
+            dependencies,
             call: Guarded::new(call),
             future: Guarded::empty(),
             result: None,
@@ -106,11 +132,11 @@ impl<C: FnOnce(Instant) -> CallFuture<T>, T> Handling<C, T> {
             return Poll::Pending;
         };
         let result = ready!(future.as_mut().poll(context));
-        Poll::Ready(result.map_err(|error| Failure::of(&error)))
+        Poll::Ready(result.map_err(|error| Failure::of(&error, self.dependencies)))
     }
 }
 
-impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T: Unpin> Future for Handling<C, T> {
+impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T: Unpin> Future for Handling<'_, C, T> {
     type Output = Result<T, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

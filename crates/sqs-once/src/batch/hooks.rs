@@ -52,7 +52,13 @@ impl HookCall<'_> {
     pub(super) async fn run(self, running: Running, until: Instant) -> Hooked {
         let (record, hook, end) = (self.record, self.hook, self.end);
         let report = end.report.clone();
-        let handling = Handling::new(move |_: Instant| hook(end), running.clone(), until, None);
+        let handling = Handling::new(
+            move |_: Instant| hook(end),
+            running.clone(),
+            until,
+            None,
+            &[],
+        );
         let hooked = async move {
             let ended = timeout_at(until, running.scope(handling)).await;
             let result = ended.unwrap_or(Err(Failure::Deadline));

@@ -3,7 +3,9 @@
 mod alarm;
 mod answer;
 mod claiming;
+mod earlier;
 mod engine;
+mod gate;
 mod handling;
 mod hooks;
 mod lanes;
@@ -15,6 +17,8 @@ mod settling;
 mod visibility_warning;
 
 pub(crate) use answer::answer;
+pub use earlier::{EarlierAttempt, Reconciled};
+pub(crate) use earlier::{TokenValidity, reconcile};
 pub(crate) use engine::Engine;
 pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub(crate) use hooks::{Hooks, hook};

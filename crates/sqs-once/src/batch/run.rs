@@ -13,9 +13,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, debug_span};
 
+use crate::breaker::{Pass, Queue};
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
-use crate::handler::{Done, PrepareError, RecordParts, Running, Work};
+use crate::handler::{Done, IdempotencyToken, PrepareError, RecordParts, Running, Work};
 use crate::idempotency::{Admission, Deadline, Owners};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::report::{Outcome, Report};
@@ -23,6 +24,7 @@ use crate::store::{Claim, Fence, OpenTransaction};
 
 use super::claiming::{AHEAD, Admissions, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
+use super::gate::{Gate, Passed};
 use super::handling::{Failure, Handling};
 use super::hooks::{HookCall, Hooked};
 use super::lanes::Lanes;
@@ -32,6 +34,7 @@ use super::moving::DeadLetterMove;
 use super::settling::{Concluded, Settler};
 use whole_batch::Together;
 
+const IS_OPEN: &str = "its breaker is open";
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
 #[derive(Clone, Default)]
@@ -99,6 +102,7 @@ enum Event {
     Admitted(Admissions),
     Settled(Vec<Concluded>),
     Hooked(Hooked),
+    Passed(Passed),
 }
 
 pub(super) struct Run<'a> {
@@ -120,6 +124,7 @@ pub(super) struct Run<'a> {
     moving: Limited<'a, DeadLetterMove<'a>, (usize, Report)>,
     settler: Settler<'a>,
     hooks: Limited<'a, HookCall<'a>, Hooked>,
+    gate: Gate<'a>,
     cancel: Pin<Box<Sleep>>,
     stopped: bool,
     /// Why no further record may start, or `None` while records may start.
@@ -158,6 +163,7 @@ impl<'a> Run<'a> {
                 let running = running.clone();
                 move |call: HookCall<'a>| call.run(running.part(), deadline.hooks_by)
             }),
+            gate: Gate::new(engine, ledger),
             running,
             cancel: Box::pin(sleep_until(deadline.cancel_at)),
             stopped: false,
@@ -181,7 +187,8 @@ impl<'a> Run<'a> {
                     let more_may_come =
                         !self.stopped && (!self.calls.is_empty() || !self.claimer.is_idle());
                     self.settler.flush(more_may_come);
-                    let is_idle = self.settler.is_idle() && self.hooks.is_idle();
+                    let is_idle =
+                        self.settler.is_idle() && self.hooks.is_idle() && self.gate.is_idle();
                     if is_idle && self.ledger.open() == 0 {
                         return;
                     }
@@ -195,6 +202,7 @@ impl<'a> Run<'a> {
                 Event::Admitted(admitted) => self.admitted(admitted),
                 Event::Settled(answered) => self.settled(answered),
                 Event::Hooked(hooked) => self.hooked(hooked),
+                Event::Passed(passed) => self.passed(passed),
             }
         }
     }
@@ -208,6 +216,7 @@ impl<'a> Run<'a> {
             answered = self.settler.next() => Event::Settled(answered),
             Some(finished) = ended(&mut self.calls) => Event::Finished(finished),
             hooked = self.hooks.next() => Event::Hooked(hooked),
+            passed = self.gate.next() => Event::Passed(passed),
             (record, report) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
             () = sleep_until(claims_until.unwrap_or(self.deadline.cancel_at)), if claims_until.is_some() => Event::Deadline,
@@ -232,6 +241,19 @@ impl<'a> Run<'a> {
         }
         while self.returning.is_none() && self.claimer.has_room() && in_time() {
             let mut ahead = self.claimer.undecided + self.startable.len();
+            let (mut keys, mut is_probe) = (keys, false);
+            if !self.lanes.is_empty() {
+                match self.gate.pass() {
+                    Pass::Free => {}
+                    // A probe, or the records after it: nothing is claimed ahead of them.
+                    Pass::Limited(room) if ahead < room => {
+                        keys = keys.min(room - ahead);
+                        is_probe = room == 1;
+                    }
+                    Pass::Limited(_) | Pass::Wait => return,
+                    Pass::Shut => return self.return_rest(IS_OPEN),
+                }
+            }
             if is_open {
                 // Each settlement of a transaction is a request of its own: `Settings::resolve` sees to that.
                 ahead += self.calls.len() + self.settler.unanswered();
@@ -251,6 +273,12 @@ impl<'a> Run<'a> {
                 return;
             }
             self.claimer.ask(candidates);
+            if is_probe && self.together.is_some() {
+                // The only call of this batch is the probe.
+                for record in self.lanes.drain() {
+                    self.end_untried(record, IS_OPEN);
+                }
+            }
         }
     }
 
@@ -397,7 +425,15 @@ impl<'a> Run<'a> {
         if self.together.is_some() {
             return self.start_together();
         }
-        while self.calls.len() < self.engine.concurrency.get() {
+        while self.calls.len() < self.engine.concurrency.get() && !self.startable.is_empty() {
+            let permit = match self.gate.begin() {
+                Ok(permit) => permit,
+                Err(Pass::Shut) => return self.return_rest(IS_OPEN),
+                Err(_) => {
+                    self.gate.pass();
+                    return;
+                }
+            };
             let Some(mut startable) = self.startable.pop_front() else {
                 return;
             };
@@ -406,20 +442,30 @@ impl<'a> Run<'a> {
             };
             let record = startable.record;
             let span = self.ledger.span(record);
+            let validity = &self.engine.token_validity;
+            let now = self.engine.idempotency.clock.now();
+            let expired = validity.expired(startable.fence, now);
             let (owned, mut parts) = self.hand_over(startable);
             let call = move |cancel_at| {
                 parts.cancel_at = cancel_at;
-                start(parts)
+                let Some(first) = expired else {
+                    return start(parts);
+                };
+                let message = Arc::clone(&parts.message);
+                let token = IdempotencyToken::of(&parts.namespace, &parts.key);
+                validity.before(first, now, message, token, move || start(parts))
             };
             let cancel_at = self.deadline.cancel_at;
             let running = self.running.part();
             let limit = self.engine.record_timeout;
-            let handling = Handling::new(call, running.clone(), cancel_at, limit);
+            let dependencies = self.engine.breakers.dependencies();
+            let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
             let ledger = self.ledger;
             let call_span = debug_span!(parent: &span, "handler");
             let handling = async move {
                 let handling = running.clone().scope(handling);
                 let result = timed(ledger, handling).instrument(call_span).await;
+                drop(permit);
                 vec![Finished {
                     record,
                     owned: owned.map(|owned| owned.held_while(running)),
@@ -458,6 +504,9 @@ impl<'a> Run<'a> {
             if let Poll::Ready(finished) = handling.as_mut().poll(&mut context) {
                 self.finished_together(finished);
             }
+        }
+        for postponed in self.gate.learned(Queue::UNKNOWN) {
+            self.end_postponed(postponed);
         }
         for terminal in self.moving.take_waiting() {
             self.end_terminal(terminal.record, terminal.cause);

@@ -255,7 +255,10 @@ impl Consumer {
     pub async fn init(&self) -> Result<(), ConfigError> {
         let init = async {
             let engine = self.engine().instrument(debug_span!("configure")).await?;
-            engine.idempotency.connect().await;
+            let items = engine.idempotency.connect(engine.breakers.ids()).await;
+            engine
+                .breakers
+                .learn(&items, engine.idempotency.clock.now());
             Ok(())
         };
         init.instrument(debug_span!("init")).await

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{
-    self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests,
+    self, EarlierAttempt, FifoFailure, InProgress, MissingKey, PayloadMismatch, Reconciled,
+    RecordEnd, Requests,
 };
+use crate::breaker::Dependency;
 #[cfg(feature = "sqs")]
 use crate::failed::{AfterDeadLetter, Backoff};
 use crate::handler::HandlerError;
@@ -88,6 +90,46 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn visibility_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.visibility_timeout = Some(timeout))
+    }
+
+    /// Says that the handler calls a service. Several calls add up. Default: none.
+    ///
+    /// A handler's error can say that the service is [`unavailable`](crate::ResultExt::unavailable), and
+    /// [`Dependency::unavailable_if`] recognises errors by their type. After three such errors in a row the consumer opens
+    /// a breaker: it returns records to the queue without claiming their keys or calling the handler. Every 30 s one
+    /// record is tried, by one of all environments that share the table. After a success the consumer calls the handler
+    /// again, with one record at first and one more for each success.
+    ///
+    /// Messages that return stay hidden for so long that their remaining deliveries outlast an outage of 24 h, as far as
+    /// SQS allows. The consumer needs the queue's `maxReceiveCount` for that: see
+    /// [`max_receive_count`](Self::max_receive_count). A message on its last delivery moves to the dead-letter queue with
+    /// a reason that begins with `unavailable`. [The guide](crate::guide::outages) has the details.
+    ///
+    /// Needs the feature `sqs`. Fails at [`init`](Consumer::init) without it, and if a name is invalid.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # async fn charge(_: &OrderPlaced) -> std::io::Result<()> { Ok(()) }
+    /// use sqs_once::ResultExt;
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .depends_on("payments")
+    ///     .handler(async |order: OrderPlaced| charge(&order).await.unavailable("payments"));
+    /// ```
+    #[must_use]
+    pub fn depends_on(self, dependency: impl Into<Dependency>) -> Self {
+        let dependency = dependency.into();
+        self.set(|settings| settings.dependencies.push(dependency))
+    }
+
+    /// Sets the `maxReceiveCount` of the queue's redrive policy. Default: `SQS_ONCE_MAX_RECEIVE_COUNT`; else, with the
+    /// feature `sqs`, the consumer asks the queue when a dependency is unavailable for the first time. That needs
+    /// `sqs:GetQueueAttributes`. If the queue can't be asked, the consumer assumes 3. Zero fails at
+    /// [`init`](Consumer::init).
+    #[must_use]
+    pub fn max_receive_count(self, count: u32) -> Self {
+        self.set(|settings| settings.max_receive_count = Some(count))
     }
 
     /// Sets what else of a FIFO queue's batch returns to the queue when a record fails. Default:
@@ -211,6 +253,55 @@ impl<Phase> Consumer<Phase> {
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.set(|settings| settings.hooks.success = Some(batch::hook(hook)))
+    }
+
+    /// Sets how long the service that the handler calls remembers an [`IdempotencyToken`](crate::IdempotencyToken). Default:
+    /// for ever. Many payment providers forget tokens after 24 hours.
+    ///
+    /// An attempt can end without a known outcome: the process dies, or the service's answer is lost. A later attempt with
+    /// the same token does not repeat the effect, as long as the service remembers the token. An attempt that begins later
+    /// than this time after the first one does not call the handler. It ends terminal, with a reason that begins with
+    /// `needs reconciliation`, unless [`reconcile`](Self::reconcile) finds out more.
+    ///
+    /// The time counts from the key's first claim that the table has an item of, also if that attempt failed. A consumer
+    /// fails at [`init`](Consumer::init) with this setting if it has a batch handler, does not claim keys before the
+    /// handler, or commits effects with their record.
+    #[must_use]
+    pub fn token_valid_for(self, time: Duration) -> Self {
+        self.set(|settings| settings.token_validity.valid_for = Some(time))
+    }
+
+    /// Calls `hook` before the handler if an earlier attempt is longer ago than
+    /// [`token_valid_for`](Self::token_valid_for). Default: none, and such records are terminal. A hook that fails fails
+    /// the record as a handler would.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # mod payments { pub async fn find(_: &str) -> std::io::Result<bool> { Ok(true) } }
+    /// use std::time::Duration;
+    /// use sqs_once::HandlerError;
+    /// use sqs_once::hook::{EarlierAttempt, Reconciled};
+    ///
+    /// async fn look_up(attempt: EarlierAttempt) -> Result<Reconciled, HandlerError> {
+    ///     Ok(match payments::find(attempt.token().as_str()).await? {
+    ///         true => Reconciled::Done,
+    ///         false => Reconciled::NotDone,
+    ///     })
+    /// }
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .token_valid_for(Duration::from_secs(24 * 60 * 60))
+    ///     .reconcile(look_up)
+    ///     .handler(async |order: OrderPlaced| {});
+    /// ```
+    #[must_use]
+    pub fn reconcile<F, Fut>(self, hook: F) -> Self
+    where
+        F: Fn(EarlierAttempt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reconciled, HandlerError>> + Send + 'static,
+    {
+        self.set(|settings| settings.token_validity.reconcile = Some(batch::reconcile(hook)))
     }
 
     /// Calls `hook` for a record whose event was handled before, with the value that the handler recorded then. Default:

@@ -4,7 +4,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests};
+use crate::batch::{
+    Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests, TokenValidity,
+};
+use crate::breaker::{Breakers, Dependency, checked};
 use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
@@ -36,10 +39,13 @@ pub(super) struct Settings {
     pub(super) requests: Requests,
     pub(super) failed: FailedSettings,
     pub(super) visibility_timeout: Option<Duration>,
+    pub(super) dependencies: Vec<Dependency>,
+    pub(super) max_receive_count: Option<u32>,
     pub(super) missing_key: MissingKey,
     pub(super) envelope: Option<Arc<dyn Envelope>>,
     pub(super) correlate: Option<Correlate>,
     pub(super) hooks: Hooks,
+    pub(super) token_validity: TokenValidity,
     pub(super) raise_on_total_failure: bool,
     pub(super) service: Option<Arc<str>>,
     pub(super) metrics: Option<Metrics>,
@@ -72,6 +78,16 @@ impl Settings {
             requests = Requests::Single;
         }
         let idempotency = self.idempotency.resolve(&env, effect).await?;
+        if self.token_validity.valid_for.is_some()
+            && (!idempotency.claims_before() || handler.batch_call().is_some())
+        {
+            return Err(ConfigError::new(
+                "the setting `token_valid_for`",
+                "is set, but only a handler that is called for each record, after its key was claimed, can be kept from \
+                 repeating an effect",
+                "no such setting for batch handlers, `RecordAfter` and effects that commit with their record",
+            ));
+        }
         namesakes::check(&idempotency, handler.handler_type())?;
         let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
             (true, mismatch) => mismatch,
@@ -84,6 +100,7 @@ impl Settings {
             }
             (false, _) => PayloadMismatch::Ignore,
         };
+        self.check_dependencies()?;
         let (clock, random) = (&idempotency.clock, &idempotency.random);
         let failed = self.failed.resolve(&env, clock, random).await?;
         let handler = WithEnvelope {
@@ -114,6 +131,15 @@ impl Settings {
         let service = self.service.clone();
         let service = service.or_else(|| env.service.as_deref().map(Arc::from));
         let service = service.unwrap_or_else(|| idempotency.namespace.as_str().into());
+        let concurrency = concurrency.unwrap_or(DEFAULT_CONCURRENCY);
+        // The single call of a batch handler is the whole ramp.
+        let most = match handler.inner.batch_call() {
+            Some(_) => 1,
+            None => concurrency.get(),
+        };
+        let max_receive_count = self
+            .max_receive_count
+            .or(env.max_receive_count.map(u32::from));
         Ok(Arc::new(Engine {
             meter: Meter::new(
                 self.metrics.or(env.metrics),
@@ -123,7 +149,7 @@ impl Settings {
             identity: Identity::new(service, env.sample_rate, Arc::clone(random)),
             handler,
             idempotency,
-            concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
+            concurrency,
             record_timeout: self.record_timeout,
             mismatch,
             fifo_failure: self.fifo_failure,
@@ -131,9 +157,28 @@ impl Settings {
             requests,
             missing_key: self.missing_key,
             failed,
+            breakers: Breakers::new(&self.dependencies, most, max_receive_count),
             visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
             hooks: self.hooks.clone(),
+            token_validity: self.token_validity.clone(),
             record_levels: self.record_levels.clone().unwrap_or(env.record_levels),
         }))
+    }
+
+    fn check_dependencies(&self) -> Result<(), ConfigError> {
+        checked(&self.dependencies)?;
+        if self.max_receive_count == Some(0) {
+            return Err(ConfigError::new(
+                "the setting `max_receive_count`",
+                "is 0",
+                "1 or more",
+            ));
+        }
+        // Without the client of SQS, an outage would bury messages all the same.
+        #[cfg(not(feature = "sqs"))]
+        if !self.dependencies.is_empty() {
+            return Err(crate::config::needs_sqs("the setting `depends_on`"));
+        }
+        Ok(())
     }
 }

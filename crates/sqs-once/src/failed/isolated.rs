@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{self, BoxFuture};
 
+use crate::breaker::Queue;
 use crate::random::Random;
 use crate::record::Message;
 
@@ -34,5 +35,9 @@ impl Visibility for Queues {
 
     fn timeout<'a>(&'a self, _: &'a Message) -> BoxFuture<'a, Option<Duration>> {
         Box::pin(future::ready(None))
+    }
+
+    fn limits<'a>(&'a self, _: &'a Message) -> BoxFuture<'a, Queue> {
+        Box::pin(future::ready(Queue::UNKNOWN))
     }
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use crate::breaker::Queue;
 use crate::handler::HandlerError;
 use crate::key::ItemId;
 use crate::record::Message;
@@ -98,4 +99,7 @@ pub(crate) trait Visibility: Send + Sync {
 
     /// Returns the visibility timeout of the message's queue, if the queue can be asked.
     fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>>;
+
+    /// Returns how often the message's queue delivers a message, and how long it keeps it.
+    fn limits<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Queue>;
 }

@@ -1,6 +1,7 @@
 //! The source queue, which hides returned messages for a while.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use tracing::{debug, warn};
 
+use crate::breaker::{Deliveries, Queue};
 use crate::env::process_env;
 use crate::random::Random;
 use crate::record::Message;
@@ -83,6 +85,31 @@ impl SourceQueue {
     }
 }
 
+impl SourceQueue {
+    /// Asks the message's queue for attributes.
+    async fn attributes(
+        &self,
+        message: &Message,
+        names: &[QueueAttributeName],
+    ) -> Result<HashMap<QueueAttributeName, String>, String> {
+        let url = self
+            .url_of(message)
+            .ok_or("the event has no ARN of a queue")?;
+        let asked = self.client.get_queue_attributes().queue_url(url);
+        let answer = asked.set_attribute_names(Some(names.to_vec())).send().await;
+        let answer = answer.map_err(|error| said(&error, "sqs:GetQueueAttributes"))?;
+        Ok(answer.attributes.unwrap_or_default())
+    }
+}
+
+/// Reads a redrive policy. SQS writes the count as a number, and accepts it as text.
+fn max_receive_count(policy: &str) -> Option<u32> {
+    let policy: serde_json::Value = serde_json::from_str(policy).ok()?;
+    let count = policy.get("maxReceiveCount")?;
+    let number = count.as_u64().or_else(|| count.as_str()?.parse().ok())?;
+    u32::try_from(number).ok()
+}
+
 impl Visibility for SourceQueue {
     fn backoff(&self, message: &Message) -> Option<Duration> {
         let receive_count = message.receive_count().unwrap_or(1);
@@ -121,25 +148,45 @@ impl Visibility for SourceQueue {
 
     fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>> {
         Box::pin(async move {
-            let asked = self.client.get_queue_attributes();
-            let answer = asked
-                .queue_url(self.url_of(message)?)
-                .attribute_names(QueueAttributeName::VisibilityTimeout)
-                .send()
-                .await;
-            match answer {
-                Ok(answer) => {
-                    let attributes = answer.attributes()?;
-                    let seconds = attributes.get(&QueueAttributeName::VisibilityTimeout)?;
+            let name = QueueAttributeName::VisibilityTimeout;
+            match self.attributes(message, slice::from_ref(&name)).await {
+                Ok(attributes) => {
+                    let seconds = attributes.get(&name)?;
                     seconds.parse().ok().map(Duration::from_secs)
                 }
                 Err(error) => {
-                    debug!(
-                        error = said(&error, "sqs:GetQueueAttributes"),
-                        "the queue does not say its visibility timeout"
-                    );
+                    debug!(error, "the queue does not say its visibility timeout");
                     None
                 }
+            }
+        })
+    }
+
+    fn limits<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Queue> {
+        Box::pin(async move {
+            use QueueAttributeName::{MessageRetentionPeriod, RedrivePolicy};
+            let names = [RedrivePolicy, MessageRetentionPeriod];
+            let attributes = match self.attributes(message, &names).await {
+                Ok(attributes) => attributes,
+                Err(error) => {
+                    warn!(
+                        error,
+                        "the queue does not say its maxReceiveCount, so that messages may come back late after an \
+                         outage: allow it, or set SQS_ONCE_MAX_RECEIVE_COUNT"
+                    );
+                    return Queue::UNKNOWN;
+                }
+            };
+            let seconds = attributes.get(&MessageRetentionPeriod);
+            let seconds = seconds.and_then(|seconds| seconds.parse().ok());
+            Queue {
+                deliveries: match attributes.get(&RedrivePolicy) {
+                    None => Deliveries::Unlimited,
+                    Some(policy) => {
+                        max_receive_count(policy).map_or(Deliveries::Unknown, Deliveries::AtMost)
+                    }
+                },
+                retention: seconds.map(Duration::from_secs),
             }
         })
     }

@@ -2,9 +2,10 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Disposition, chain};
+use crate::error::{Disposition, MAX_CAUSES, chain};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -25,6 +26,8 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 /// ```
 pub struct HandlerError {
     disposition: Disposition,
+    /// The dependency that the handler called unavailable.
+    dependency: Option<Arc<str>>,
     source: BoxError,
 }
 
@@ -33,6 +36,7 @@ impl HandlerError {
     pub fn new(disposition: Disposition, error: impl Into<BoxError>) -> Self {
         Self {
             disposition,
+            dependency: None,
             source: error.into(),
         }
     }
@@ -52,6 +56,7 @@ impl HandlerError {
     #[must_use]
     pub fn into_terminal(mut self) -> Self {
         self.disposition = Disposition::Terminal;
+        self.dependency = None;
         self
     }
 
@@ -62,7 +67,32 @@ impl HandlerError {
     #[must_use]
     pub fn into_retry_after(mut self, delay: Duration) -> Self {
         self.disposition = Disposition::RetryAfter(delay);
+        self.dependency = None;
         self
+    }
+
+    /// Says that the error is an outage of a dependency, and not of this record. The name is one that the consumer
+    /// [depends on](crate::Consumer::depends_on); with another name the error is an ordinary retryable one.
+    ///
+    /// The message returns to the queue. The consumer chooses the time so that the message's remaining deliveries outlast
+    /// the outage. After several such errors in a row, the consumer stops calling the handler until the dependency is
+    /// available again.
+    #[must_use]
+    pub fn into_unavailable(mut self, dependency: &str) -> Self {
+        self.disposition = Disposition::Retry;
+        self.dependency = Some(dependency.into());
+        self
+    }
+
+    /// Returns the dependency that the handler called unavailable, if any.
+    pub fn unavailable_dependency(&self) -> Option<&str> {
+        self.dependency.as_deref()
+    }
+
+    /// Returns the error and its causes.
+    pub(crate) fn causes(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+        let first: &(dyn StdError + 'static) = &*self.source;
+        std::iter::successors(Some(first), |&error| error.source()).take(MAX_CAUSES)
     }
 
     /// Returns whether the error is terminal.
@@ -134,6 +164,12 @@ pub trait ResultExt<T> {
     /// # Errors
     /// The same error, with the delay.
     fn retry_after(self, delay: Duration) -> Result<T, HandlerError>;
+
+    /// Says that the error is an outage of a dependency: see [`HandlerError::into_unavailable`].
+    ///
+    /// # Errors
+    /// The same error, with the dependency.
+    fn unavailable(self, dependency: &str) -> Result<T, HandlerError>;
 }
 
 impl<T, E: Into<HandlerError>> ResultExt<T> for Result<T, E> {
@@ -143,5 +179,9 @@ impl<T, E: Into<HandlerError>> ResultExt<T> for Result<T, E> {
 
     fn retry_after(self, delay: Duration) -> Result<T, HandlerError> {
         self.map_err(|error| error.into().into_retry_after(delay))
+    }
+
+    fn unavailable(self, dependency: &str) -> Result<T, HandlerError> {
+        self.map_err(|error| error.into().into_unavailable(dependency))
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument, debug, debug_span, error, warn};
 
 use crate::key::ItemId;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Item, StoreError, StoreErrorKind};
 
 use super::Driver;
 
@@ -16,14 +16,18 @@ use super::Driver;
 const LONGEST: Duration = Duration::from_secs(3);
 
 impl Driver {
-    /// Reads an item that does not exist. This loads credentials and opens the connection before the first claim, and logs a
+    /// Reads items, or one that does not exist. This loads credentials and opens the connection before the first claim, and logs a
     /// missing table or permission at start.
     ///
     /// An error does not stop the start. It may be gone before the first claim; if it persists, each record reports it.
-    pub(crate) async fn connect(&self) {
-        // No key has this id: it is neither a hash nor a readable key, which contains a `:`.
-        let id = ItemId::from_stored(format!("{}#start", self.namespace.as_str()));
-        let ids = [id];
+    pub(crate) async fn connect(&self, mut ids: Vec<ItemId>) -> Vec<Option<Item>> {
+        if ids.is_empty() {
+            // No key has this id: it is neither a hash nor a readable key, which contains a `:`.
+            ids.push(ItemId::from_stored(format!(
+                "{}#start",
+                self.namespace.as_str()
+            )));
+        }
         let read = AssertUnwindSafe(async { self.store.read(&ids).await }).catch_unwind();
         let read = read.instrument(debug_span!("open_store"));
         let began = Instant::now();
@@ -37,12 +41,20 @@ impl Driver {
         };
         let duration_ms = began.elapsed().as_secs_f64() * 1000.0;
         debug!(duration_ms, "the store's first request has ended");
-        for error in answers.into_iter().filter_map(Result::err) {
+        for error in answers
+            .iter()
+            .filter_map(|answer| answer.as_ref().err())
+            .take(1)
+        {
             if error.is_transient() {
                 warn!(target: "sqs_once::store", error = error.to_string(), "the store did not answer at the start");
             } else {
                 error!(target: "sqs_once::store", error = error.to_string(), "the store can't be used as it is");
             }
         }
+        answers
+            .into_iter()
+            .map(|answer| answer.ok().flatten())
+            .collect()
     }
 }

@@ -93,7 +93,7 @@ impl Idempotency {
     /// # Errors
     /// [`ConfigError`] if a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.driver().await?.connect().await;
+        self.driver().await?.connect(Vec::new()).await;
         Ok(())
     }
 

@@ -86,6 +86,14 @@ impl Bench {
         &self.store
     }
 
+    /// Starts the consumer, as [`run`](crate::run) does before the first event.
+    ///
+    /// # Panics
+    /// If a setting is invalid.
+    pub async fn init(&self) {
+        self.consumer.init().await.unwrap_or_else(refused);
+    }
+
     /// Handles an event.
     ///
     /// # Panics

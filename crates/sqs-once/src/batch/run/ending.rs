@@ -11,11 +11,12 @@ use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::super::engine::{FifoFailure, PayloadMismatch};
+use super::super::gate::{Passed, Postponed};
 use super::super::handling::Failure;
 use super::super::hooks::{Hook, HookCall, Hooked, RecordEnd};
 use super::super::moving::DeadLetterMove;
 use super::super::settling::Concluded;
-use super::{Finished, Owned, Run};
+use super::{Finished, IS_OPEN, Owned, Run};
 
 /// Why the rest of a FIFO message group returns to the queue.
 pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
@@ -78,6 +79,7 @@ impl<'a> Run<'a> {
 
     pub(super) fn finished(&mut self, finished: Finished) {
         let (record, owned) = (finished.record, finished.owned);
+        self.gate.ended(&finished.result);
         let failure = match finished.result {
             Ok(done) => return self.succeeded(record, owned, done),
             Err(failure) => failure,
@@ -94,6 +96,9 @@ impl<'a> Run<'a> {
         let report = Report::new(Outcome::Failed).because(failure.to_string());
         let report = match failure {
             Failure::Terminal(cause) => return self.end_terminal(record, cause),
+            Failure::Unavailable { dependency, reason } => {
+                return self.end_unavailable(record, dependency, reason, true);
+            }
             Failure::Retry { delay, .. } => report.wait(delay),
             Failure::Panic(_) => report,
             Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
@@ -126,7 +131,10 @@ impl<'a> Run<'a> {
                 let error = HandlerError::terminal(
                     "its writes commit with the record of a business key, and it has none",
                 );
-                self.end_failed(record, Failure::of(&error));
+                self.end_failed(
+                    record,
+                    Failure::of(&error, self.engine.breakers.dependencies()),
+                );
             }
             None => self.end_done(record, Report::new(Outcome::Processed)),
         }
@@ -161,7 +169,10 @@ impl<'a> Run<'a> {
                         self.settler.push(None, release);
                     }
                     let error = HandlerError::new(disposition, reason);
-                    self.end_failed(record, Failure::of(&error));
+                    self.end_failed(
+                        record,
+                        Failure::of(&error, self.engine.breakers.dependencies()),
+                    );
                 }
                 Ok(Conclusion::Completed(Completion::RecordedByAnother)) => {
                     self.ledger.tally().leases_lost += 1;
@@ -191,7 +202,67 @@ impl<'a> Run<'a> {
 
     pub(super) fn return_unstarted(&mut self, record: usize, claim: Option<&Claim>, reason: &str) {
         self.release(claim);
-        self.end(record, Report::untried(reason));
+        self.end_untried(record, reason);
+    }
+
+    /// Returns a record whose handler was not called.
+    pub(super) fn end_untried(&mut self, record: usize, reason: &str) {
+        match self.engine.breakers.open() {
+            Some(dependency) if reason == IS_OPEN => {
+                self.end_unavailable(record, dependency, reason.to_owned(), false);
+            }
+            _ => self.end(record, Report::untried(reason)),
+        }
+    }
+
+    pub(super) fn passed(&mut self, passed: Passed) {
+        if let Passed::Learned(queue) = passed {
+            for postponed in self.gate.learned(queue) {
+                self.end_postponed(postponed);
+            }
+        }
+    }
+
+    pub(super) fn end_postponed(&mut self, postponed: Postponed) {
+        let Postponed {
+            record,
+            dependency,
+            reason,
+            is_tried,
+        } = postponed;
+        self.end_unavailable(record, dependency, reason, is_tried);
+    }
+
+    /// Ends a record because a dependency is unavailable. Its remaining deliveries are spread over the outage. On its
+    /// last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would move it without,
+    /// or delete it.
+    fn end_unavailable(
+        &mut self,
+        record: usize,
+        dependency: Arc<str>,
+        reason: String,
+        is_tried: bool,
+    ) {
+        let message = &self.ledger.messages[record];
+        let Some(queue) = self.gate.queue(message) else {
+            self.gate.postponed.push(Postponed {
+                record,
+                dependency,
+                reason,
+                is_tried,
+            });
+            return;
+        };
+        self.ledger.tally().deferred += u64::from(!is_tried);
+        let reason = format!("unavailable: {dependency}: {reason}");
+        let Some(wait) = self.gate.hidden_for(&dependency, queue, message) else {
+            return self.end_terminal(record, Cause::from(reason));
+        };
+        let report = match is_tried {
+            true => Report::new(Outcome::Failed).because(reason),
+            false => Report::untried(reason),
+        };
+        self.end(record, report.unavailable(dependency).wait(Some(wait)));
     }
 
     pub(super) fn release(&mut self, claim: Option<&Claim>) {
@@ -262,6 +333,7 @@ impl<'a> Run<'a> {
         };
         let (why, delay) = match failure {
             Failure::Terminal(cause) => return self.end_terminal(record, cause),
+            Failure::Unavailable { .. } => (failure.to_string(), None),
             Failure::Retry { reason, delay } => (reason, delay),
             Failure::Panic(reason) => (reason, None),
             Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) => {
@@ -297,6 +369,10 @@ impl<'a> Run<'a> {
         }
         let wait = report.wait;
         for rest in self.lanes.finish(record, group_goes_on) {
+            if let Some(dependency) = &report.unavailable {
+                self.end_unavailable(rest, Arc::clone(dependency), AFTER_FAILED.to_owned(), false);
+                continue;
+            }
             // The rest of the group gets the same delay, because SQS delivers none of it while one message is hidden.
             let report = Report::untried(AFTER_FAILED).wait(wait);
             self.ledger.enter(rest, report);
@@ -330,7 +406,7 @@ impl<'a> Run<'a> {
             self.return_unstarted(startable.record, claim, reason);
         }
         for record in self.lanes.drain() {
-            self.end(record, Report::untried(reason));
+            self.end_untried(record, reason);
         }
     }
 

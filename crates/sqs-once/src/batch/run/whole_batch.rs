@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tokio::time::Instant;
 use tracing::{Instrument, error_span};
 
+use crate::breaker::{Dependency, Pass};
 use crate::guarded::caught;
 use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Work};
 use crate::report::Report;
 
 use super::super::handling::{Failure, Handling};
 use super::ending::AFTER_FAILED;
-use super::{Finished, Run, Startable, timed};
+use super::{Finished, IS_OPEN, Run, Startable, timed};
 
 pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
 const AFTER_UNDECIDED: &str =
@@ -73,6 +74,17 @@ impl Run<'_> {
         if !is_decided && !claims_over {
             return;
         }
+        if self.startable.is_empty() {
+            return;
+        }
+        let permit = match self.gate.begin() {
+            Ok(permit) => permit,
+            Err(Pass::Shut) => return self.return_rest(IS_OPEN),
+            Err(_) => {
+                self.gate.pass();
+                return;
+            }
+        };
         let startables = self.take_startables();
         if startables.is_empty() {
             return;
@@ -99,7 +111,9 @@ impl Run<'_> {
         let call = move |cancel_at| batch_call(records, parts(cancel_at));
         let limit = self.engine.record_timeout;
         let running = self.running.part();
-        let handling = Handling::new(call, running.clone(), self.deadline.cancel_at, limit);
+        let (cancel_at, dependencies) =
+            (self.deadline.cancel_at, self.engine.breakers.dependencies());
+        let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
         let ledger = self.ledger;
         let finished = async move {
             let finished = |((record, owned), result)| Finished {
@@ -107,9 +121,11 @@ impl Run<'_> {
                 owned,
                 result,
             };
-            match timed(ledger, running.scope(handling)).await {
+            let results = timed(ledger, running.scope(handling)).await;
+            drop(permit);
+            match results {
                 Ok(results) => {
-                    let results = results.into_iter().map(handled);
+                    let results = results.into_iter().map(|it| handled(it, dependencies));
                     claims.into_iter().zip(results).map(finished).collect()
                 }
                 Err(failure) => {
@@ -175,6 +191,11 @@ impl Run<'_> {
 }
 
 /// Converts the handler's outcome for one record. Formatting its error runs user code, which may panic.
-fn handled(result: Result<Done, HandlerError>) -> Result<Done, Failure> {
-    result.map_err(|error| caught(move || Failure::of(&error)).unwrap_or_else(Failure::Panic))
+fn handled(
+    result: Result<Done, HandlerError>,
+    dependencies: &[Dependency],
+) -> Result<Done, Failure> {
+    result.map_err(|error| {
+        caught(move || Failure::of(&error, dependencies)).unwrap_or_else(Failure::Panic)
+    })
 }

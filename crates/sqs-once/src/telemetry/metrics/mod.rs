@@ -86,7 +86,15 @@ impl BatchMetrics {
             ("StillRunning", tally.still_running),
             ("ColdStart", u64::from(cold_start)),
         ];
-        let counts = outcomes.into_iter().chain(others);
+        let of_dependencies = [
+            ("Deferred", tally.deferred),
+            ("BreakerOpened", tally.breakers_opened),
+        ];
+        // Each metric costs money, so only consumers that have dependencies have these.
+        let of_dependencies = of_dependencies
+            .into_iter()
+            .filter(|_| tally.has_dependencies);
+        let counts = outcomes.into_iter().chain(others).chain(of_dependencies);
         let counts = counts.map(|(name, count)| (name, Value::Count(count)));
         let ages = messages.iter().filter_map(|seen| seen.age).map(millis);
         let handlers = tally.handler_durations.into_iter().map(millis);

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use sqs_once::policy::{Backoff, Cache, FifoFailure};
+use sqs_once::policy::{Backoff, Cache, Dependency, FifoFailure};
 use sqs_once::telemetry::Outcome;
 use sqs_once::{Batch, HandlerError, Recorded, Remaining, consumer};
 use tokio::time::sleep;
@@ -65,6 +65,7 @@ table! {
     store::store_at_the_start: "the store did not answer at the start",
     deadline: "cancelled at the deadline",
     record_timeout: "took longer than",
+    dependency_unavailable: "its breaker opens",
     hooks_fail: "a failure hook failed",
     fifo: "an earlier record of its message group failed",
     batch_handler: "no word of the handler",
@@ -258,6 +259,17 @@ async fn record_timeout() {
     let slow = async |_: Order| sleep(20 * SECOND).await;
     let consumer = world.handling(slow).record_timeout(SECOND);
     world.orders(&consumer, ["a"]).await;
+}
+
+async fn dependency_unavailable() {
+    let world = World::with(Sqs::always(Turn::Refuse("AccessDenied")));
+    let down = || own_words().into_unavailable("payments");
+    let payments = Dependency::new("payments").failures(1);
+    let consumer = world.failing(down).depends_on(payments);
+    for name in ["a", "b", "c"] {
+        world.orders(&consumer, [name, "d"]).await;
+        world.clock.advance(31 * SECOND);
+    }
 }
 
 async fn hooks_fail() {

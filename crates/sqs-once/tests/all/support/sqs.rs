@@ -26,6 +26,8 @@ pub(crate) enum Turn {
     Do,
     /// SQS executes the request, but the connection closes before the answer.
     LoseAnswer,
+    /// SQS answers with these attributes of a queue.
+    Attributes(Value),
     /// SQS rejects the request with an error code.
     Refuse(&'static str),
     /// SQS rejects the entries at these indexes and executes the others.
@@ -110,6 +112,9 @@ impl HttpConnector for Sqs {
             match turn {
                 Turn::Do => Ok(done(entries, &[])),
                 Turn::RefuseEntries(refused) => Ok(done(entries, refused)),
+                Turn::Attributes(attributes) => {
+                    Ok(answer(200, &json!({ "Attributes": attributes })))
+                }
                 Turn::LoseAnswer => Err(ConnectorError::io("the connection was closed".into())),
                 Turn::Refuse(code) => {
                     // SQS quotes the request in its error.

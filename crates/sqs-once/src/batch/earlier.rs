@@ -1,0 +1,124 @@
+//! Effects that are too old to repeat: a key whose first attempt was longer ago than its token is valid.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::handler::{CallFuture, Done, HandlerError, IdempotencyToken};
+use crate::record::Message;
+use crate::store::Fence;
+use crate::time::Timestamp;
+
+pub(crate) type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + Sync>;
+
+/// How long the service that a handler calls remembers a token, and what happens to a later attempt.
+#[derive(Clone, Default)]
+pub(crate) struct TokenValidity {
+    pub(crate) valid_for: Option<Duration>,
+    pub(crate) reconcile: Option<Reconcile>,
+}
+
+/// An earlier attempt at an event, whose outcome is not known: the argument of the hook
+/// [`reconcile`](crate::Consumer::reconcile).
+#[derive(Clone)]
+pub struct EarlierAttempt {
+    message: Arc<Message>,
+    token: IdempotencyToken,
+    first_attempted_at: Timestamp,
+}
+
+impl EarlierAttempt {
+    /// The message of this delivery.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The token that every attempt at this event receives.
+    pub fn token(&self) -> &IdempotencyToken {
+        &self.token
+    }
+
+    /// When the event was attempted for the first time, to within a millisecond for each attempt since.
+    pub fn first_attempted_at(&self) -> Timestamp {
+        self.first_attempted_at
+    }
+}
+
+impl fmt::Debug for EarlierAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EarlierAttempt")
+            .field("message", &self.message)
+            .field("token", &self.token)
+            .field("first_attempted_at", &self.first_attempted_at)
+            .finish()
+    }
+}
+
+/// What the hook [`reconcile`](crate::Consumer::reconcile) has found out about an earlier attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reconciled {
+    /// The effect has happened: the record is processed without calling the handler.
+    Done,
+    /// The effect has not happened: the handler runs.
+    NotDone,
+    /// It can't be found out: the record is terminal.
+    Unknown,
+}
+
+impl TokenValidity {
+    /// Returns when the key was first attempted, if its token is no longer valid. A key's first fence is the time of its
+    /// first claim, and each claim adds one.
+    pub(super) fn expired(&self, fence: Fence, now: Timestamp) -> Option<Timestamp> {
+        let first = Timestamp::from_millis(fence.get());
+        self.valid_for
+            .filter(|valid_for| now.since(first) > *valid_for)
+            .map(|_| first)
+    }
+
+    pub(super) fn reason(&self, first: Timestamp, now: Timestamp) -> String {
+        let hours = now.since(first).as_secs() / 3600;
+        format!(
+            "needs reconciliation: it was first attempted {hours} h ago, when its token was new, and the token is valid \
+             for {:?}",
+            self.valid_for.unwrap_or_default()
+        )
+    }
+
+    /// Asks the hook before the handler's call.
+    pub(super) fn before(
+        &self,
+        first: Timestamp,
+        now: Timestamp,
+        message: Arc<Message>,
+        token: IdempotencyToken,
+        call: impl FnOnce() -> CallFuture<Done> + Send + 'static,
+    ) -> CallFuture<Done> {
+        let reason = self.reason(first, now);
+        let attempt = EarlierAttempt {
+            message,
+            token,
+            first_attempted_at: first,
+        };
+        let asked = self.reconcile.as_ref().map(|hook| hook(attempt));
+        Box::pin(async move {
+            let reconciled = match asked {
+                Some(asked) => asked.await?,
+                None => Reconciled::Unknown,
+            };
+            match reconciled {
+                Reconciled::Done => Ok(Done::default()),
+                Reconciled::NotDone => call().await,
+                Reconciled::Unknown => Err(HandlerError::terminal(reason)),
+            }
+        })
+    }
+}
+
+pub(crate) fn reconcile<F, Fut>(hook: F) -> Reconcile
+where
+    F: Fn(EarlierAttempt) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Reconciled, HandlerError>> + Send + 'static,
+{
+    Arc::new(move |attempt| Box::pin(hook(attempt)))
+}

@@ -1,0 +1,409 @@
+//! The breakers of a consumer: their states in this environment, and the requests that change the shared ones.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OnceCell, watch};
+use tracing::{info, warn};
+
+use crate::idempotency::{Admission, Driver, TRIES, contended, on_claimed, on_refused};
+use crate::key::ItemId;
+use crate::store::{Claim, Claimed, Item, Owner, Seen, StoreError};
+use crate::time::Timestamp;
+
+use super::circuit::{Circuit, Next, Pass, Tried};
+use super::dependency::Dependency;
+use super::shared::{self, Shared, item_id};
+use super::{Deliveries, Queue, hidden_for};
+
+const LOG: &str = "sqs_once::breaker";
+
+/// All breakers of a consumer. Its batches share them.
+pub(crate) struct Breakers {
+    dependencies: Vec<Dependency>,
+    /// The consumer's concurrency.
+    most: usize,
+    states: Mutex<States>,
+    changed: watch::Sender<()>,
+    /// What the queue said.
+    queue: OnceCell<Queue>,
+    /// The setting, which precedes what the queue says.
+    max_receive_count: Option<u32>,
+}
+
+struct States {
+    circuits: Vec<Circuit>,
+    in_flight: usize,
+}
+
+/// The part of the handlers in flight that one call is.
+pub(crate) struct Permit<'a>(&'a Breakers);
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.0.states().in_flight -= 1;
+        self.0.notify();
+    }
+}
+
+/// What a handler's end asks of the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Opening {
+    Open,
+    StaysOpen,
+    Close(Owner),
+}
+
+impl Breakers {
+    /// Creates closed breakers. `most` is the consumer's concurrency; `max_receive_count` the setting for its queue.
+    pub(crate) fn new(
+        dependencies: &[Dependency],
+        most: usize,
+        max_receive_count: Option<u32>,
+    ) -> Self {
+        Self {
+            dependencies: dependencies.to_vec(),
+            most,
+            states: Mutex::new(States {
+                circuits: vec![Circuit::CLOSED; dependencies.len()],
+                in_flight: 0,
+            }),
+            changed: watch::Sender::new(()),
+            queue: OnceCell::new(),
+            max_receive_count,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dependencies.is_empty()
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ItemId> {
+        self.dependencies
+            .iter()
+            .map(|one| item_id(one.name()))
+            .collect()
+    }
+
+    /// Returns the queue's settings, once they are known.
+    pub(crate) fn queue(&self) -> Option<Queue> {
+        self.queue.get().copied()
+    }
+
+    /// Enters the queue's answer. Later batches ask again if there was none.
+    pub(crate) fn learn_queue(&self, mut queue: Queue) -> Queue {
+        if let Some(count) = self.max_receive_count {
+            queue.deliveries = Deliveries::AtMost(count);
+        }
+        if queue.deliveries != Deliveries::Unknown {
+            // Another batch may have asked too.
+            let _ = self.queue.set(queue);
+        }
+        queue
+    }
+
+    /// Returns a receiver that sees every change.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Enters what a starting environment has read.
+    pub(crate) fn learn(&self, items: &[Option<Item>], now: Timestamp) {
+        let mut states = self.states();
+        for ((circuit, item), dependency) in states
+            .circuits
+            .iter_mut()
+            .zip(items)
+            .zip(&self.dependencies)
+        {
+            // A half-open breaker is one whose time is over: the next record asks the store.
+            let (since, until) = match Shared::of(item.as_ref(), now) {
+                Shared::Closed => continue,
+                Shared::Open { since, until } => (since, until),
+                Shared::HalfOpen { since, .. } => (since, Timestamp::default()),
+            };
+            said(dependency.name(), "the dependency is unavailable");
+            *circuit = Circuit::Open { since, until };
+        }
+    }
+
+    /// Decides whether records may start. Also returns the breakers of which the store must be asked: the caller calls
+    /// [`ask`](Self::ask) for each.
+    pub(crate) fn pass(&self, now: Timestamp) -> (Pass, Vec<usize>) {
+        let mut states = self.states();
+        let in_flight = states.in_flight;
+        let pass = self.worst(&states, |circuit| circuit.pass(in_flight, now));
+        let mut lapsed = Vec::new();
+        if pass == Pass::Wait {
+            for (at, circuit) in states.circuits.iter_mut().enumerate() {
+                if let Some(asking) = circuit.lapsed(now) {
+                    *circuit = asking;
+                    lapsed.push(at);
+                }
+            }
+        }
+        (pass, lapsed)
+    }
+
+    fn worst(&self, states: &States, pass: impl Fn(Circuit) -> Pass) -> Pass {
+        let circuits = states.circuits.iter().map(|circuit| pass(*circuit));
+        circuits.fold(Pass::Free, |worst, one| match (worst, one) {
+            (Pass::Shut, _) | (_, Pass::Shut) => Pass::Shut,
+            (Pass::Wait, _) | (_, Pass::Wait) => Pass::Wait,
+            (Pass::Limited(one), Pass::Limited(other)) => Pass::Limited(one.min(other)),
+            (Pass::Free, other) | (other, Pass::Free) => other,
+        })
+    }
+
+    /// Counts a handler as in flight, if it may start.
+    pub(crate) fn begin(&self, now: Timestamp) -> Result<Permit<'_>, Pass> {
+        let mut states = self.states();
+        let in_flight = states.in_flight;
+        let is_full = |one: &Dependency| {
+            let most = one.max_in_flight;
+            most.is_some_and(|most| in_flight >= most)
+        };
+        match self.worst(&states, |circuit| circuit.pass(in_flight, now)) {
+            Pass::Free | Pass::Limited(_) if !self.dependencies.iter().any(is_full) => {
+                states.in_flight += 1;
+                Ok(Permit(self))
+            }
+            Pass::Shut => Err(Pass::Shut),
+            _ => Err(Pass::Wait),
+        }
+    }
+
+    /// Enters the end of a call. `unavailable` is the dependency that its error names. Returns the requests to make.
+    pub(crate) fn ended(&self, tried: Tried, unavailable: Option<&str>) -> Vec<(usize, Opening)> {
+        let mut states = self.states();
+        let mut requests = Vec::new();
+        for (at, circuit) in states.circuits.iter_mut().enumerate() {
+            let dependency = &self.dependencies[at];
+            let tried = match (tried, unavailable) {
+                // The call may not have come to the other dependencies.
+                (Tried::Unavailable, name) if name != Some(dependency.name()) => Tried::Unknown,
+                (tried, _) => tried,
+            };
+            let (next, request) = circuit.ended(tried, dependency.failures, self.most);
+            *circuit = next;
+            match request {
+                Next::Nothing => {}
+                Next::Open => requests.push((at, Opening::Open)),
+                Next::StaysOpen => requests.push((at, Opening::StaysOpen)),
+                Next::Close(owner) => requests.push((at, Opening::Close(owner))),
+            }
+        }
+        drop(states);
+        self.notify();
+        requests
+    }
+
+    /// Returns the name of an open dependency.
+    pub(crate) fn open(&self) -> Option<Arc<str>> {
+        let states = self.states();
+        let at = states.circuits.iter().position(|circuit| {
+            !matches!(circuit, Circuit::Closed { .. } | Circuit::Ramping { .. })
+        })?;
+        Some(Arc::clone(self.dependencies[at].name()))
+    }
+
+    pub(crate) fn dependencies(&self) -> &[Dependency] {
+        &self.dependencies
+    }
+
+    /// Returns how long a message with `left` deliveries stays hidden while the dependency with this name is unavailable.
+    /// Returns `None` if it must not stay hidden, because it has none left or expires.
+    pub(crate) fn hidden_for(
+        &self,
+        name: &str,
+        (left, keeps): (u32, Duration),
+        now: Timestamp,
+        bits: u128,
+    ) -> Option<Duration> {
+        let mut named = self.dependencies.iter().zip(self.states().circuits.clone());
+        let Some((one, circuit)) = named.find(|(one, _)| **one.name() == *name) else {
+            return Some(Duration::ZERO);
+        };
+        let since = match circuit {
+            Circuit::Open { since, .. }
+            | Circuit::Asking { since }
+            | Circuit::Probing { since, .. } => since,
+            Circuit::Closed { .. } | Circuit::Opening | Circuit::Ramping { .. } => now,
+        };
+        let Dependency {
+            outage,
+            probe_every,
+            ..
+        } = one;
+        let wait = hidden_for(left, now.since(since), *outage, *probe_every, bits);
+        (left > 0 && keeps >= *probe_every).then(|| wait.min(keeps))
+    }
+
+    /// Opens the breaker in the store. Returns whether this environment opened it.
+    pub(crate) async fn open_in_store(&self, at: usize, driver: &Driver) -> bool {
+        let dependency = &self.dependencies[at];
+        let now = driver.clock.now();
+        let until = now + dependency.probe_every;
+        // If the batch ends before the store answers, or the store does not know, only this environment waits.
+        let mut outcome = Outcome::new(self, at, Circuit::Open { since: now, until });
+        let (id, name) = (item_id(dependency.name()), &**dependency.name());
+        let owner = Owner::from_bits(driver.random.bits());
+        let mut claim = shared::claim(&id, owner, now, (now, until), Seen::Nothing);
+        for _ in 0..TRIES {
+            let item = match claimed(driver, &claim).await {
+                Ok(Claimed::Refused(item)) => item,
+                Ok(Claimed::Written { .. }) => {
+                    warned(
+                        name,
+                        "the dependency is unavailable: its breaker opens",
+                        None,
+                    );
+                    return true;
+                }
+                Err(error) => {
+                    warned(
+                        name,
+                        "the breaker opens in this environment only",
+                        Some(&error),
+                    );
+                    return false;
+                }
+            };
+            match (Shared::of(Some(&item), now), on_refused(&claim, &item)) {
+                (Shared::Open { since, until }, _) => {
+                    said(name, "the dependency is unavailable: its breaker is open");
+                    outcome.circuit = Circuit::Open { since, until };
+                    return false;
+                }
+                (Shared::HalfOpen { since, seen }, _) => {
+                    outcome.circuit = Circuit::Open { since, until };
+                    claim = shared::claim(&id, owner, now, (since, until), seen);
+                }
+                (Shared::Closed, Some(over)) => claim = over,
+                // Another worker has closed it a moment ago.
+                (Shared::Closed, None) => return false,
+            }
+        }
+        false
+    }
+
+    /// Asks the store about a breaker whose time is over, and takes part in the election of the probe.
+    pub(crate) async fn ask(&self, at: usize, driver: &Driver) {
+        let dependency = &self.dependencies[at];
+        let now = driver.clock.now();
+        let (id, name) = (item_id(dependency.name()), &**dependency.name());
+        // Without an answer, a record is tried: that delivers rather than withholds.
+        let mut outcome = Outcome::new(self, at, Circuit::ramping(1, self.most));
+        let ids = [id.clone()];
+        let read = driver.store.read(&ids).await.into_iter().next();
+        let item = match read {
+            Some(Ok(item)) => item,
+            Some(Err(error)) => {
+                warned(name, "the breaker's state could not be read", Some(&error));
+                return;
+            }
+            None => return,
+        };
+        let (since, seen) = match Shared::of(item.as_ref(), now) {
+            Shared::Closed => {
+                said(name, "the dependency is available: its breaker is closed");
+                return;
+            }
+            Shared::Open { since, until } => {
+                outcome.circuit = Circuit::Open { since, until };
+                return;
+            }
+            Shared::HalfOpen { since, seen } => (since, seen),
+        };
+        let until = now + dependency.probe_every;
+        let owner = Owner::from_bits(driver.random.bits());
+        let claim = shared::claim(&id, owner, now, (since, until), seen);
+        match claimed(driver, &claim).await {
+            Ok(answer) => match (on_claimed(&claim, &answer), &answer) {
+                (Admission::Run { .. }, _) => {
+                    said(name, "one record is tried");
+                    outcome.circuit = Circuit::Probing {
+                        owner,
+                        since,
+                        until,
+                    };
+                }
+                (_, Claimed::Refused(item)) => {
+                    if let Shared::Open { since, until } = Shared::of(Some(item), now) {
+                        outcome.circuit = Circuit::Open { since, until };
+                    }
+                }
+                (_, Claimed::Written { .. }) => {}
+            },
+            Err(error) => {
+                warned(name, "the probe could not be elected", Some(&error));
+            }
+        }
+    }
+
+    /// Closes the breaker in the store.
+    pub(crate) async fn close_in_store(&self, at: usize, owner: Owner, driver: &Driver) {
+        let dependency = &self.dependencies[at];
+        let (id, name) = (item_id(dependency.name()), &**dependency.name());
+        let closing = [shared::closing(&id, owner, driver.clock.now())];
+        said(
+            name,
+            "the dependency is available again: its breaker closes",
+        );
+        if let Some(Err(error)) = driver.store.settle(&closing).await.pop() {
+            warned(
+                name,
+                "the breaker closes in this environment only",
+                Some(&error),
+            );
+        }
+    }
+
+    fn states(&self) -> MutexGuard<'_, States> {
+        // A panic can't leave a state half written, because each is one assignment.
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notify(&self) {
+        self.changed.send_replace(());
+    }
+}
+
+fn said(dependency: &str, what: &'static str) {
+    info!(target: LOG, dependency, "{what}");
+}
+
+fn warned(dependency: &str, what: &'static str, error: Option<&StoreError>) {
+    let error = error.map(StoreError::to_string);
+    warn!(target: LOG, dependency, error, "{what}");
+}
+
+async fn claimed(driver: &Driver, claim: &Claim) -> Result<Claimed, StoreError> {
+    let claims = [claim.clone()];
+    let answer = driver.store.claim(&claims).await.pop();
+    answer.unwrap_or_else(|| Err(contended()))
+}
+
+/// The state that follows a request, even if the batch ends before the answer.
+struct Outcome<'a> {
+    breakers: &'a Breakers,
+    at: usize,
+    circuit: Circuit,
+}
+
+impl<'a> Outcome<'a> {
+    fn new(breakers: &'a Breakers, at: usize, circuit: Circuit) -> Self {
+        Self {
+            breakers,
+            at,
+            circuit,
+        }
+    }
+}
+
+impl Drop for Outcome<'_> {
+    fn drop(&mut self) {
+        self.breakers.states().circuits[self.at] = self.circuit;
+        self.breakers.notify();
+    }
+}

@@ -1,0 +1,137 @@
+//! What one environment knows of a breaker, and what it may start. Pure decisions.
+
+use crate::store::Owner;
+use crate::time::Timestamp;
+
+/// How a handler's call ended, for one dependency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    Succeeded,
+    /// It failed for another reason than this dependency, which may be up.
+    FailedOtherwise,
+    /// It was cancelled or panicked, which tells nothing.
+    Unknown,
+    Unavailable,
+}
+
+/// Whether a record may be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Yes, as many as the consumer's concurrency allows.
+    Free,
+    /// At most this many more.
+    Limited(usize),
+    /// Not before something changes.
+    Wait,
+    /// Not in this batch: the breaker is open.
+    Shut,
+}
+
+/// The state of a breaker in this environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Circuit {
+    /// The count of unavailable answers in a row.
+    Closed {
+        failures: u32,
+    },
+    /// The breaker is being opened in the store.
+    Opening,
+    Open {
+        since: Timestamp,
+        until: Timestamp,
+    },
+    /// The time of the open breaker is over, and the store is asked.
+    Asking {
+        since: Timestamp,
+    },
+    /// This environment sends the probe.
+    Probing {
+        owner: Owner,
+        since: Timestamp,
+        until: Timestamp,
+    },
+    /// The breaker has closed: more records at once with each success.
+    Ramping {
+        limit: usize,
+    },
+}
+
+/// What follows from the end of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Nothing,
+    /// Open the breaker in the store.
+    Open,
+    /// The probe failed: the breaker stays open.
+    StaysOpen,
+    /// Close the breaker in the store, as the owner of the probe.
+    Close(Owner),
+}
+
+impl Circuit {
+    pub(super) const CLOSED: Self = Self::Closed { failures: 0 };
+
+    /// Decides whether records may start while `in_flight` handlers run.
+    pub(super) fn pass(self, in_flight: usize, now: Timestamp) -> Pass {
+        let limited = |limit: usize| match limit.saturating_sub(in_flight) {
+            0 => Pass::Wait,
+            free => Pass::Limited(free),
+        };
+        match self {
+            Self::Closed { .. } => Pass::Free,
+            Self::Open { until, .. } if now <= until => Pass::Shut,
+            Self::Open { .. } | Self::Opening | Self::Asking { .. } => Pass::Wait,
+            Self::Probing { until, .. } if now > until => Pass::Wait,
+            Self::Probing { .. } => limited(1),
+            Self::Ramping { limit } => limited(limit),
+        }
+    }
+
+    /// Returns the state in which the store is asked, if the time of an open breaker, or of a probe, is over.
+    pub(super) fn lapsed(self, now: Timestamp) -> Option<Self> {
+        match self {
+            Self::Open { since, until } | Self::Probing { since, until, .. } if now > until => {
+                Some(Self::Asking { since })
+            }
+            _ => None,
+        }
+    }
+
+    /// Enters the end of a call. `most` is the number of records at which the ramp ends.
+    pub(super) fn ended(self, tried: Tried, threshold: u32, most: usize) -> (Self, Next) {
+        match (self, tried) {
+            (Self::Closed { failures }, Tried::Unavailable) if failures + 1 >= threshold => {
+                (Self::Opening, Next::Open)
+            }
+            (Self::Closed { failures }, Tried::Unavailable) => {
+                let failures = failures + 1;
+                (Self::Closed { failures }, Next::Nothing)
+            }
+            (Self::Closed { .. }, Tried::Succeeded) => (Self::CLOSED, Next::Nothing),
+            (Self::Probing { since, until, .. }, Tried::Unavailable) => {
+                (Self::Open { since, until }, Next::StaysOpen)
+            }
+            (Self::Probing { owner, .. }, Tried::Succeeded | Tried::FailedOtherwise) => {
+                // The probe was the first record.
+                (Self::ramping(2, most), Next::Close(owner))
+            }
+            (Self::Probing { since, until, .. }, Tried::Unknown) => {
+                (Self::Open { since, until }, Next::StaysOpen)
+            }
+            (Self::Ramping { .. }, Tried::Unavailable) => (Self::Opening, Next::Open),
+            // One more for each success doubles the number with each round.
+            (Self::Ramping { limit }, Tried::Succeeded) => {
+                (Self::ramping(limit + 1, most), Next::Nothing)
+            }
+            (same, _) => (same, Next::Nothing),
+        }
+    }
+
+    /// The state after the breaker has closed, up to the full number.
+    pub(super) fn ramping(limit: usize, most: usize) -> Self {
+        match limit < most {
+            true => Self::Ramping { limit },
+            false => Self::CLOSED,
+        }
+    }
+}

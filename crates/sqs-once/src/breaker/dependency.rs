@@ -1,0 +1,173 @@
+//! A service that handlers call, and the settings of its breaker.
+
+use std::error::Error;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::ConfigError;
+use crate::handler::HandlerError;
+
+const LONGEST_NAME: usize = 50;
+const FAILURES: u32 = 3;
+const PROBE_EVERY: Duration = Duration::from_secs(30);
+const OUTAGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+type IsUnavailable = Arc<dyn Fn(&(dyn Error + 'static)) -> bool + Send + Sync>;
+
+/// A service that a consumer's handler calls: see [`Consumer::depends_on`](crate::Consumer::depends_on).
+///
+/// ```
+/// use std::io;
+/// use sqs_once::policy::Dependency;
+///
+/// let payments = Dependency::new("payments")
+///     .unavailable_if(|error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused)
+///     .max_in_flight(8);
+/// ```
+#[derive(Clone)]
+pub struct Dependency {
+    name: Arc<str>,
+    pub(super) failures: u32,
+    pub(super) probe_every: Duration,
+    pub(super) outage: Duration,
+    pub(super) max_in_flight: Option<usize>,
+    is_unavailable: Vec<IsUnavailable>,
+}
+
+impl Dependency {
+    /// Creates a dependency. All consumers on one table that depend on the same name share its breaker.
+    ///
+    /// A name has 1 to 50 ASCII letters, digits, `-`, `_` and `.`. Other names fail at
+    /// [`init`](crate::Consumer::init).
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            failures: FAILURES,
+            probe_every: PROBE_EVERY,
+            outage: OUTAGE,
+            max_in_flight: None,
+            is_unavailable: Vec::new(),
+        }
+    }
+
+    /// Sets how many handler calls in a row must report the dependency as unavailable before this environment opens the
+    /// breaker. Default: 3. Zero fails at [`init`](crate::Consumer::init). Other errors neither count nor reset the count.
+    #[must_use]
+    pub fn failures(mut self, failures: u32) -> Self {
+        self.failures = failures;
+        self
+    }
+
+    /// Sets how long the breaker stays open before one record is tried. Default: 30 s. Zero fails at
+    /// [`init`](crate::Consumer::init).
+    #[must_use]
+    pub fn probe_every(mut self, pause: Duration) -> Self {
+        self.probe_every = pause;
+        self
+    }
+
+    /// Sets the length of the outage that messages should survive. Default: 24 h. The consumer spreads the deliveries
+    /// that a message has left over this time. A shorter time brings messages back sooner after an outage. Times below
+    /// the pause of [`probe_every`](Self::probe_every) fail at [`init`](crate::Consumer::init).
+    #[must_use]
+    pub fn outage(mut self, outage: Duration) -> Self {
+        self.outage = outage;
+        self
+    }
+
+    /// Sets how many handlers of this environment may call the dependency at once. Default: as many as the consumer's
+    /// concurrency allows. Zero fails at [`init`](crate::Consumer::init). The single call of a batch handler counts as
+    /// one.
+    #[must_use]
+    pub fn max_in_flight(mut self, handlers: usize) -> Self {
+        self.max_in_flight = Some(handlers);
+        self
+    }
+
+    /// Treats a handler's error as [`unavailable`](HandlerError::into_unavailable) if it, or one of its causes, is an `E`
+    /// for which `is_unavailable` returns `true`. Several calls add up. Errors that the handler made terminal, or that
+    /// have a delay, stay what they are.
+    #[must_use]
+    pub fn unavailable_if<E: Error + 'static>(
+        mut self,
+        is_unavailable: impl Fn(&E) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.is_unavailable.push(Arc::new(move |error| {
+            error.downcast_ref::<E>().is_some_and(&is_unavailable)
+        }));
+        self
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Returns whether the error says that this dependency is unavailable.
+    pub(crate) fn is_meant_by(&self, error: &HandlerError) -> bool {
+        if let Some(named) = error.unavailable_dependency() {
+            return *named == *self.name;
+        }
+        let is_open = !error.is_terminal() && error.retry_delay().is_none();
+        is_open
+            && error
+                .causes()
+                .any(|cause| self.is_unavailable.iter().any(|it| it(cause)))
+    }
+}
+
+/// Creates a dependency with the default settings.
+impl From<&str> for Dependency {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl fmt::Debug for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dependency")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks the dependencies of a consumer.
+pub(crate) fn checked(all: &[Dependency]) -> Result<(), ConfigError> {
+    let wrong = |problem: String, expected: &'static str| {
+        Err(ConfigError::new(
+            "the setting `depends_on`",
+            problem,
+            expected,
+        ))
+    };
+    for (at, one) in all.iter().enumerate() {
+        let name = &one.name;
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if !(1..=LONGEST_NAME).contains(&name.len()) || !name.bytes().all(is_allowed) {
+            return wrong(
+                format!("names the dependency {name:?}"),
+                "1 to 50 ASCII letters, digits, `-`, `_` and `.`",
+            );
+        }
+        if all[..at].iter().any(|other| other.name == *name) {
+            return wrong(format!("names {name:?} twice"), "each dependency once");
+        }
+        let is_zero = one.failures == 0
+            || one.probe_every.is_zero()
+            || one.max_in_flight.map(NonZeroUsize::new) == Some(None);
+        if is_zero {
+            return wrong(
+                format!("has a 0 for {name:?}"),
+                "1 or more for `failures` and `max_in_flight`, and more than zero for `probe_every`",
+            );
+        }
+        if one.outage < one.probe_every {
+            return wrong(
+                format!("has an outage of {:?} for {name:?}", one.outage),
+                "an outage that is no shorter than the pause between probes",
+            );
+        }
+    }
+    Ok(())
+}

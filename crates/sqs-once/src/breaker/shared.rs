@@ -1,0 +1,129 @@
+//! The item that environments share for one dependency: what it says, and the claims that open it.
+
+use std::time::Duration;
+
+use crate::key::ItemId;
+use crate::store::{Claim, Item, Owner, Seen, Settlement, Settling, Status};
+use crate::time::Timestamp;
+
+/// How long the table keeps the item of an open breaker, counted from its opening. So the item's expiry tells when the
+/// breaker opened.
+const KEPT: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+
+/// No key has this id: a key's id ends in 64 hexadecimal digits, or contains a `:`.
+pub(super) fn item_id(name: &str) -> ItemId {
+    ItemId::from_stored(format!("breaker#{name}"))
+}
+
+/// What the item says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shared {
+    Closed,
+    Open {
+        since: Timestamp,
+        until: Timestamp,
+    },
+    /// Whoever replaces exactly this item sends the probe.
+    HalfOpen {
+        since: Timestamp,
+        seen: Seen,
+    },
+}
+
+impl Shared {
+    pub(super) fn of(item: Option<&Item>, now: Timestamp) -> Self {
+        let Some(item) = item else {
+            return Self::Closed;
+        };
+        match (&item.status, item.lease_until) {
+            (Status::InProgress, Some(until)) => {
+                let since = since(item).unwrap_or(now);
+                match until < now {
+                    true => Self::HalfOpen {
+                        since,
+                        seen: Seen::Item(item.fence),
+                    },
+                    false => Self::Open { since, until },
+                }
+            }
+            // An item that no version writes must not hold messages back.
+            _ => Self::Closed,
+        }
+    }
+}
+
+fn since(item: &Item) -> Option<Timestamp> {
+    let kept = KEPT.as_millis() as u64;
+    let opened = item.expiration?.as_millis().checked_sub(kept)?;
+    Some(Timestamp::from_millis(opened))
+}
+
+/// Creates the claim that opens the breaker until `until`, or elects the probe.
+pub(super) fn claim(
+    id: &ItemId,
+    owner: Owner,
+    now: Timestamp,
+    (since, until): (Timestamp, Timestamp),
+    seen: Seen,
+) -> Claim {
+    let expiration = (since + KEPT).max(until);
+    let mut claim = Claim::new(id.clone(), owner, now, until, expiration);
+    claim.seen = seen;
+    claim
+}
+
+/// Creates the settlement with which the owner of the probe closes the breaker. The item expires at once, so that the
+/// breaker can open again.
+pub(super) fn closing(id: &ItemId, owner: Owner, now: Timestamp) -> Settlement {
+    Settlement::new(id.clone(), owner, Settling::complete(now, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Fence;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
+
+    fn owner(bits: u128) -> Owner {
+        Owner::from_bits(bits)
+    }
+
+    fn after(secs: u64) -> Timestamp {
+        NOW + Duration::from_secs(secs)
+    }
+
+    #[test]
+    fn an_open_breaker_tells_since_when_and_until_when() {
+        let id = item_id("payments");
+        let opened = claim(&id, owner(1), NOW, (NOW, after(30)), Seen::Nothing).write(None);
+        let (since, until) = (NOW, after(30));
+        assert_eq!(
+            Shared::of(Some(&opened), after(30)),
+            Shared::Open { since, until }
+        );
+        let seen = Seen::Item(Some(Fence::first(NOW)));
+        assert_eq!(
+            Shared::of(Some(&opened), after(31)),
+            Shared::HalfOpen { since, seen }
+        );
+        // A probe keeps the time of the opening.
+        let probe = claim(&id, owner(2), after(31), (since, after(61)), seen);
+        assert!(probe.admitted_by(Some(&opened)));
+        let probed = probe.write(Some(&opened));
+        let until = after(61);
+        assert_eq!(
+            Shared::of(Some(&probed), after(40)),
+            Shared::Open { since, until }
+        );
+        // The election is over for those who saw the same item.
+        assert!(
+            !claim(&id, owner(3), after(31), (since, after(61)), seen).admitted_by(Some(&probed))
+        );
+        let closing = closing(&id, owner(2), after(35));
+        assert!(closing.admitted_by(Some(&probed)));
+        let closed = closing.write(Some(&probed));
+        assert_eq!(Shared::of(Some(&closed), after(35)), Shared::Closed);
+        assert_eq!(Shared::of(None, NOW), Shared::Closed);
+    }
+}

@@ -1,0 +1,505 @@
+//! What a consumer does while a service that its handler calls is unavailable.
+
+mod world;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqs_once::policy::Dependency;
+use sqs_once::store::StoreErrorKind;
+use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
+use sqs_once::time::Clock;
+use sqs_once::{Consumer, HandlerError, ResultExt};
+use tokio::time::sleep;
+
+use crate::support::sqs::{Sqs, Turn};
+use crate::support::{AtOnce, SECOND, assert_contains, noting, order, values, with};
+
+/// A service that tests switch off and on, and that counts its calls.
+#[derive(Clone, Default)]
+struct Service {
+    is_down: Arc<AtomicBool>,
+    calls: Arc<AtomicUsize>,
+    at_once: AtOnce,
+}
+
+impl Service {
+    fn down() -> Self {
+        let service = Self::default();
+        service.set_down(true);
+        service
+    }
+
+    fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::SeqCst);
+    }
+
+    /// The calls since the last question.
+    fn calls(&self) -> usize {
+        self.calls.swap(0, Ordering::SeqCst)
+    }
+
+    async fn call(&self) -> io::Result<()> {
+        let _counted = self.at_once.enter();
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        sleep(Duration::from_millis(1)).await;
+        match self.is_down.load(Ordering::SeqCst) {
+            true => Err(io::ErrorKind::ConnectionRefused.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn consumer(&self) -> Consumer {
+        let service = self.clone();
+        let handler = async move |order: Value| -> Result<(), HandlerError> {
+            if order["id"].as_str().is_some_and(|id| id.starts_with("bad")) {
+                Err("no luck")?;
+            }
+            service.call().await.unavailable("payments")
+        };
+        let consumer = values().handler(move |order: Value| {
+            let handler = handler.clone();
+            async move { handler(order).await }
+        });
+        consumer.depends_on("payments").max_receive_count(5)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("not charged")]
+struct NotCharged(#[source] io::Error);
+
+/// An event with this many new orders, whose messages have been received this often.
+fn event(name: &str, count: usize, receive_count: u32) -> Event {
+    let record = |at| {
+        let id = format!("{name}-{at}");
+        Record::json(&json!({ "id": id }))
+            .message_id(id)
+            .receive_count(receive_count)
+    };
+    Event::new((0..count).map(record))
+}
+
+/// The delays of the records that return.
+fn delays(answer: &Answer) -> Vec<Duration> {
+    let retried = answer.retried().iter();
+    retried.filter_map(|id| answer.delay(id)).collect()
+}
+
+/// Lets the time of the open breaker pass.
+fn after_a_pause(bench: &Bench) {
+    bench.clock().advance(31 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_three_failures_nothing_is_claimed_or_called() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer().concurrency(1));
+    let answer = bench.run(event("a", 20, 1)).await;
+    assert_eq!((service.calls(), answer.retried().len()), (3, 20));
+    answer.assert_reason("a-0", "unavailable: payments: connection refused");
+    answer.assert_reason("a-19", "unavailable: payments: its breaker is open");
+    // Nothing is left claimed.
+    let requests = bench.store().requests();
+    let answer = bench.run(event("b", 20, 1)).await;
+    assert_eq!(
+        (service.calls(), bench.store().requests() - requests),
+        (0, 0)
+    );
+    assert_eq!(delays(&answer).len(), 20);
+    service.set_down(false);
+    after_a_pause(&bench);
+    bench.run(event("a", 20, 2)).await.assert_all_acknowledged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_errors_do_not_open_the_breaker() {
+    let service = Service::default();
+    let bench = Bench::new(service.consumer());
+    bench.run(event("bad", 100, 1)).await;
+    bench.run(event("a", 1, 1)).await.assert_processed("a-0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_starts_the_count_again() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer());
+    for round in 0..5 {
+        service.set_down(true);
+        bench.run(event(&format!("down-{round}"), 2, 1)).await;
+        service.set_down(false);
+        let up = format!("up-{round}");
+        bench.run(event(&up, 1, 1)).await.assert_all_acknowledged();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_are_recognised_by_their_type_and_among_causes() {
+    let service = Service::down();
+    let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    let payments = Dependency::new("payments")
+        .unavailable_if(refused)
+        .failures(1);
+    let calls = service.clone();
+    let consumer = values().handler(move |_: Value| {
+        let calls = calls.clone();
+        async move { calls.call().await.map_err(NotCharged) }
+    });
+    let bench = Bench::new(consumer.depends_on(payments));
+    let answer = bench.run(event("a", 1, 1)).await;
+    let reason = "unavailable: payments: not charged: connection refused";
+    answer.assert_reason("a-0", reason);
+    bench.run(event("b", 9, 1)).await;
+    assert_eq!(service.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_is_terminal_or_has_a_delay_stays_what_it_is() {
+    let any = Dependency::new("payments")
+        .failures(1)
+        .unavailable_if(|_: &io::Error| true);
+    let consumer = values().handler(async |order: Value| {
+        let failed = Err::<(), _>(io::Error::other("no"));
+        match order["id"].as_str() {
+            Some("a-0") => failed.terminal(),
+            _ => failed.retry_after(7 * SECOND),
+        }
+    });
+    let bench = Bench::new(consumer.depends_on(any));
+    let answer = bench.run(event("a", 2, 1)).await;
+    answer.assert_terminal("a-0");
+    assert_eq!(answer.delay("a-1"), Some(7 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependency_that_the_consumer_does_not_have_is_named_and_the_record_is_retried() {
+    let consumer = values().handler(async |_: Value| Err::<(), _>("down").unavailable("paymnets"));
+    let bench = Bench::new(consumer.depends_on("payments"));
+    for round in 0..5 {
+        let id = format!("{round}-0");
+        let answer = bench.run(event(&round.to_string(), 1, 1)).await;
+        answer
+            .assert_failed(&id)
+            .assert_reason(&id, "\"paymnets\", on which the consumer does not");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_environments_share_the_breaker_and_one_of_them_sends_the_probe() {
+    let service = Service::down();
+    let first = Bench::new(service.consumer());
+    let others = [(); 8].map(|()| first.beside(service.consumer()));
+    first.run(event("first", 3, 1)).await;
+    assert_eq!(service.calls(), 3);
+    // An environment that is new learns it at its start, another by its own failures.
+    let started = &others[0];
+    started.init().await;
+    started.run(event("started", 5, 1)).await;
+    assert_eq!(service.calls(), 0);
+    for (at, bench) in others.iter().enumerate().skip(1) {
+        bench.run(event(&format!("e{at}"), 20, 1)).await;
+        assert!(
+            (3..=10).contains(&service.calls()),
+            "at most the concurrency"
+        );
+    }
+    for round in 0..10 {
+        after_a_pause(&first);
+        for (at, bench) in others.iter().enumerate() {
+            bench.run(event(&format!("p{at}-{round}"), 5, 1)).await;
+        }
+        assert_eq!(service.calls(), 1, "one probe");
+    }
+    service.set_down(false);
+    after_a_pause(&first);
+    for (at, bench) in others.iter().enumerate() {
+        let up = event(&format!("up{at}"), 5, 1);
+        bench.run(up).await.assert_all_acknowledged();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_probe_the_number_of_records_grows_with_each_success() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer().concurrency(64));
+    bench.run(event("a", 3, 1)).await;
+    service.set_down(false);
+    after_a_pause(&bench);
+    let began = tokio::time::Instant::now();
+    bench.run(event("b", 63, 1)).await.assert_all_acknowledged();
+    // 1, 2, 4, 8, 16 and 32 at once, a millisecond each.
+    assert_eq!(service.at_once.most(), 32);
+    assert_eq!(began.elapsed().as_millis(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_while_the_number_grows_opens_the_breaker_at_once() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer());
+    bench.run(event("a", 3, 1)).await;
+    service.set_down(false);
+    after_a_pause(&bench);
+    bench.run(event("b", 1, 1)).await.assert_all_acknowledged();
+    service.set_down(true);
+    // The store keeps the closed breaker for up to two seconds.
+    bench.clock().advance(2 * SECOND);
+    service.calls();
+    bench.run(event("c", 20, 1)).await;
+    assert!(service.calls() <= 2);
+    bench.run(event("d", 20, 1)).await;
+    assert_eq!(service.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_delivery_moves_the_message_marked_to_the_dead_letter_queue() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer().dead_letter_queue(crate::support::DLQ));
+    let answer = bench.run(event("a", 3, 5)).await;
+    for at in 0..3 {
+        let id = format!("a-{at}");
+        answer
+            .assert_terminal(&id)
+            .assert_reason(&id, "unavailable: payments: connection refused");
+    }
+    assert_eq!(answer.retried(), [] as [&str; 0]);
+    let answer = bench.run(event("b", 1, 5)).await;
+    answer.assert_terminal("b-0");
+    answer.assert_reason("b-0", "unavailable: payments: its breaker is open");
+    // The others return.
+    bench.run(event("c", 1, 4)).await.assert_failed("c-0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_back_before_it_expires_or_moves_to_the_dead_letter_queue() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer().dead_letter_queue(crate::support::DLQ));
+    let now = Clock::now(bench.clock()).as_millis();
+    // SQS keeps a message for four days unless it is told otherwise.
+    let sent = |hours_left: u64| {
+        let sent_at = now - (96 - hours_left) * 3_600_000;
+        let record = Record::json(&json!({ "id": hours_left })).receive_count(3);
+        let record = record.message_id(hours_left.to_string());
+        record.system_attribute("SentTimestamp", sent_at.to_string())
+    };
+    let answer = bench.run(Event::new([sent(96), sent(1), sent(0)])).await;
+    assert!(answer.delay("96").unwrap() > Duration::from_secs(11 * 3600));
+    assert_eq!(answer.delay("1"), Some(Duration::from_secs(45 * 60)));
+    answer.assert_terminal("0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifo_order_holds_while_the_breaker_is_open_and_after_it() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer());
+    let groups = |count| {
+        let records = ["x-0", "y-0", "x-1", "y-1", "x-2"].map(|id| {
+            let record = Record::json(&json!({ "id": id })).message_id(id);
+            record.fifo(&id[..1]).receive_count(count)
+        });
+        Event::new(records)
+    };
+    let answer = bench.run(groups(1)).await;
+    assert_eq!(answer.retried().len(), 5);
+    bench.run(event("a", 1, 1)).await;
+    service.calls();
+    let answer = bench.run(groups(2)).await;
+    assert_eq!((service.calls(), delays(&answer).len()), (0, 5));
+    service.set_down(false);
+    after_a_pause(&bench);
+    bench.run(groups(3)).await.assert_all_acknowledged();
+    assert_eq!(service.at_once.most(), 2, "one of each group");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_probes_with_one_record() {
+    let service = Service::down();
+    let calls = service.clone();
+    let consumer = values().batch_handler(move |orders: sqs_once::Batch<Value>| {
+        let calls = calls.clone();
+        async move {
+            let mut outcome = orders.outcome();
+            for order in &orders {
+                match calls.call().await.unavailable("payments") {
+                    Ok(()) => outcome.succeeded(order),
+                    Err(error) => outcome.failed(order, error),
+                }
+            }
+            outcome
+        }
+    });
+    let bench = Bench::new(consumer.depends_on("payments").max_receive_count(5));
+    bench.run(event("a", 5, 1)).await;
+    assert_eq!(service.calls(), 5);
+    bench.run(event("b", 5, 1)).await;
+    assert_eq!(service.calls(), 0);
+    after_a_pause(&bench);
+    assert_eq!(delays(&bench.run(event("c", 5, 1)).await).len(), 5);
+    assert_eq!(service.calls(), 1);
+    service.set_down(false);
+    after_a_pause(&bench);
+    let answer = bench.run(event("d", 5, 1)).await;
+    assert_eq!((service.calls(), answer.retried().len()), (1, 4));
+    bench.run(event("e", 5, 1)).await.assert_all_acknowledged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_handlers_than_the_dependency_allows_run_at_once() {
+    let service = Service::default();
+    let payments = Dependency::new("payments").max_in_flight(3);
+    let calls = service.clone();
+    let consumer = values().handler(move |_: Value| {
+        let calls = calls.clone();
+        async move { calls.call().await }
+    });
+    let bench = Bench::new(consumer.depends_on(payments));
+    // Two batches of one environment, as on Managed Instances.
+    let (one, other) = (event("a", 20, 1), event("b", 20, 1));
+    let (one, other) = tokio::join!(bench.run(one), bench.run(other));
+    one.assert_all_acknowledged();
+    other.assert_all_acknowledged();
+    assert_eq!((service.calls(), service.at_once.most()), (40, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_leaves_the_breaker_to_this_environment() {
+    let service = Service::down();
+    let store = Arc::new(OnceLock::<TestStore>::new());
+    let (calls, fails) = (service.clone(), Arc::clone(&store));
+    let consumer = values().handler(move |_: Value| {
+        // The next claim is the breaker's.
+        let store = fails.get().unwrap();
+        store.fail(Operation::Claim, StoreErrorKind::Unanswered, 1);
+        let calls = calls.clone();
+        async move { calls.call().await.unavailable("payments") }
+    });
+    let bench = Bench::new(consumer.depends_on(Dependency::new("payments").failures(1)));
+    store.set(bench.store().clone()).unwrap();
+    bench.run(event("a", 1, 1)).await.assert_failed("a-0");
+    bench.run(event("b", 5, 1)).await;
+    assert_eq!(service.calls(), 1);
+    service.set_down(false);
+    after_a_pause(&bench);
+    // Without an answer, a record is tried.
+    bench
+        .store()
+        .fail(Operation::Read, StoreErrorKind::Unanswered, 1);
+    bench.run(event("d", 5, 1)).await.assert_all_acknowledged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opener_that_dies_leaves_a_breaker_whose_time_passes() {
+    let service = Service::down();
+    let dead = Bench::new(service.consumer());
+    dead.run(event("a", 3, 1)).await;
+    let bench = dead.beside(service.consumer());
+    bench.init().await;
+    service.set_down(false);
+    after_a_pause(&bench);
+    bench.run(event("b", 5, 1)).await.assert_all_acknowledged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_dependency_costs_no_request() {
+    let service = Service::default();
+    let without = Bench::new(noting().0.consumer.clone());
+    let with_it = Bench::new(service.consumer());
+    for bench in [&without, &with_it] {
+        bench.init().await;
+        bench.run(event("a", 10, 1)).await.assert_all_acknowledged();
+    }
+    assert_eq!(with_it.store().requests(), without.store().requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependency_that_can_not_work_fails_at_the_start() {
+    let new = || Dependency::new("payments");
+    for (dependencies, problem) in [
+        (vec![Dependency::new("")], "names the dependency \"\""),
+        (vec![Dependency::new("a b")], "names the dependency \"a b\""),
+        (
+            vec![Dependency::new(&"x".repeat(51))],
+            "names the dependency",
+        ),
+        (vec![new(), new()], "names \"payments\" twice"),
+        (vec![new().failures(0)], "has a 0"),
+        (vec![new().max_in_flight(0)], "has a 0"),
+        (vec![new().probe_every(Duration::ZERO)], "has a 0"),
+        (vec![new().outage(SECOND)], "has an outage of 1s"),
+    ] {
+        let consumer = values().handler(async |_: Value| {}).namespace("test");
+        let consumer = dependencies
+            .into_iter()
+            .fold(consumer, Consumer::depends_on);
+        let error = consumer
+            .store(sqs_once::MemoryStore::new())
+            .init()
+            .await
+            .unwrap_err();
+        assert_contains!(error.to_string(), problem, "depends_on");
+    }
+    let consumer = Service::default()
+        .consumer()
+        .namespace("test")
+        .max_receive_count(0);
+    let error = consumer
+        .store(sqs_once::MemoryStore::new())
+        .init()
+        .await
+        .unwrap_err();
+    assert_eq!(error.variable(), "the setting `max_receive_count`");
+}
+
+/// The delays in seconds that the consumer asks SQS for, on a queue that answers like this.
+async fn asked(sqs: &Sqs, receive_count: u32) -> Vec<u64> {
+    let bench = noting().0;
+    let service = Service::down();
+    let handler = service.clone();
+    let consumer = values().handler(move |_: Value| {
+        let handler = handler.clone();
+        async move { handler.call().await.unavailable("payments") }
+    });
+    let consumer = consumer.depends_on("payments").sqs_client(sqs.client());
+    let bench = bench.bench.on(consumer);
+    let received =
+        json!({ "attributes": { "ApproximateReceiveCount": receive_count.to_string() } });
+    bench
+        .run((0..3).map(|at| with(order(&at.to_string()), received.clone())))
+        .await;
+    let asked = sqs.asked("ChangeMessageVisibilityBatch").into_iter();
+    let entries = asked.flat_map(|one| one["Entries"].as_array().unwrap().clone());
+    entries
+        .map(|entry| entry["VisibilityTimeout"].as_u64().unwrap())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queue_is_asked_once_how_often_it_delivers() {
+    let policy = |count: Value| {
+        Turn::Attributes(json!({
+            "RedrivePolicy": json!({ "deadLetterTargetArn": "dead", "maxReceiveCount": count }).to_string(),
+        }))
+    };
+    // 30 s × (2880^(1/left) - 1), and up to a quarter more.
+    for (turn, receive_count, expected) in [
+        (policy(json!(5)), 1, 190..=240),
+        (policy(json!("5")), 1, 190..=240),
+        (policy(json!(5)), 4, 42_000..=43_200),
+        (policy(json!(21)), 1, 30..=38),
+        (
+            Turn::Attributes(json!({ "MessageRetentionPeriod": "1209600" })),
+            1000,
+            30..=38,
+        ),
+        // Unknown: three are assumed.
+        (Turn::Refuse("AccessDenied"), 1, 41_000..=43_200),
+    ] {
+        let sqs = Sqs::turns([turn]);
+        for delay in asked(&sqs, receive_count).await {
+            assert!(expected.contains(&delay), "{delay} is not in {expected:?}");
+        }
+        assert_eq!(sqs.asked("GetQueueAttributes").len(), 1);
+    }
+}
