@@ -4,14 +4,21 @@ use super::delivery::tls_policy;
 use super::{Problem, words};
 use crate::consumers::Consumer;
 use crate::field::{Field, below};
-use crate::model::{Deployment, Queue, Site, literal};
+use crate::model::{Deployment, Function, Queue, Site, literal};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::json;
+use std::time::Duration;
 
 /// The minimum that AWS recommends.
 const ADVISED_RECEIVES: u64 = 5;
 const FEWEST_RECEIVES: u64 = 3;
+/// The outage for which the library's breaker plans by default.
+const OUTAGE: Duration = Duration::from_secs(24 * 3600);
+/// The longest time for which a breaker hides a message: a visibility timeout begins up to 16 minutes earlier, when
+/// Lambda receives the message.
+const LONGEST_WAIT: Duration =
+    Queue::LONGEST_VISIBILITY_TIMEOUT.saturating_sub(Duration::from_secs(16 * 60));
 /// 14 days, the longest retention that SQS allows.
 const LONGEST: u64 = Queue::LONGEST_RETENTION.as_secs();
 const DEFAULT: u64 = Queue::DEFAULT_RETENTION.as_secs();
@@ -81,18 +88,67 @@ pub(super) fn max_receive_count(queue: &Queue) -> Option<Problem> {
     let count = *queue.max_receive_count.known()?;
     let receives = if count == 1 { "receive" } else { "receives" };
     let id = &queue.site.id;
-    (count < FEWEST_RECEIVES).then(|| {
-        Problem::set(
-            &queue.max_receive_count,
-            &queue.site,
-            &["RedrivePolicy", "maxReceiveCount"],
-            ADVISED_RECEIVES,
-            format!("maxReceiveCount = {ADVISED_RECEIVES} # in redrive_policy"),
-            format!(
-                "The queue {id} moves a message to its dead-letter queue after {count} {receives}."
-            ),
-        )
-    })
+    let message = format!(
+        "The queue {id} moves a message to its dead-letter queue after {count} {receives}."
+    );
+    (count < FEWEST_RECEIVES).then(|| received(queue, message))
+}
+
+/// A problem of a queue's maxReceiveCount, which should be the advised one.
+fn received(queue: &Queue, message: String) -> Problem {
+    Problem::set(
+        &queue.max_receive_count,
+        &queue.site,
+        &["RedrivePolicy", "maxReceiveCount"],
+        ADVISED_RECEIVES,
+        format!("maxReceiveCount = {ADVISED_RECEIVES} # in redrive_policy"),
+        message,
+    )
+}
+
+/// Finds a queue that an outage of a day outlasts, even with a breaker.
+pub(super) fn outage((queue, consumers): (&Queue, Vec<Consumer<'_>>)) -> Option<Problem> {
+    let mut functions = consumers.iter().filter_map(|consumer| consumer.function);
+    let count = *queue.max_receive_count.known()?;
+    // The doctor can't see whether the code has a breaker. Other libraries have none.
+    if count < FEWEST_RECEIVES || !functions.any(Function::uses_sqs_once) {
+        return None;
+    }
+    let (retained, visibility) = (queue.retained()?, queue.visibility()?);
+    // A delivery fails at once, so the waits between the deliveries are the time that they last.
+    let waits = u32::try_from(count - 1).ok()?;
+    let without = visibility.checked_mul(waits)?.min(retained);
+    let deliveries = LONGEST_WAIT.checked_mul(waits)?;
+    let with = deliveries.min(retained);
+    if with > OUTAGE {
+        return None;
+    }
+    let reason = match deliveries < retained {
+        true => format!("maxReceiveCount is {count}"),
+        false => format!("its messages expire after {}", hours(retained)),
+    };
+    let message = format!(
+        "The queue {} survives an outage of {} without a breaker, and of {} with one, because {reason}.",
+        queue.site.id,
+        hours(without),
+        hours(with),
+    );
+    let problem = match deliveries < retained {
+        true => received(queue, message),
+        false => kept(queue, DEFAULT, message),
+    };
+    // Only a consumer with a breaker needs it.
+    Some(problem.by_hand())
+}
+
+/// A duration of hours and minutes, for example `23 h 28 min`.
+fn hours(duration: Duration) -> String {
+    let minutes = duration.as_secs() / 60;
+    match (minutes / 60, minutes % 60) {
+        (0, minutes) => format!("{minutes} min"),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
 }
 
 /// A problem of a queue's retention, which should be `seconds`.

@@ -12,6 +12,7 @@ const LAMBDA_ERRORS: &str =
 const LAMBDA_SCALING: &str =
     "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html";
 const SQS_DLQ: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html";
+const SQS_VISIBILITY: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html";
 const SQS_METRICS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html";
 const SQS_KEYS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html";
 const DYNAMODB_TTL: &str =
@@ -102,6 +103,14 @@ pub static RULES: &[Rule] = &[
         why: "Throttled and interrupted deliveries count as receives, so good messages end in the dead-letter queue.",
         url: LAMBDA_SQS,
         check: |all| found(all.consumed(), dead_letters::max_receive_count),
+    },
+    Rule {
+        id: "outage-buries-messages",
+        severity: Severity::Note,
+        title: "A dependency's outage of a day buries messages, even with a breaker",
+        why: "A breaker hides a message for up to 11 h 44 min between two receives. With few receives, or a short retention, good messages end in the dead-letter queue or expire before the dependency is back.",
+        url: SQS_VISIBILITY,
+        check: |all| found(all.sources(), dead_letters::outage),
     },
     Rule {
         id: "dead-letter-retention-too-short",

@@ -98,6 +98,32 @@ fn only_what_is_known_before_the_deployment_is_a_finding() {
 }
 
 #[test]
+fn an_outage_is_calculated_with_and_without_a_breaker_for_a_consumer_of_this_library() {
+    let outages = |text: &str| {
+        let findings = source(text).examine().unwrap();
+        let outages = findings
+            .into_iter()
+            .filter(|it| it.rule.id == "outage-buries-messages");
+        outages.map(|it| it.message).collect::<Vec<_>>()
+    };
+    let variables =
+        "      Timeout: 30\n      Environment: { Variables: { SQS_ONCE_SERVICE: orders } }";
+    let own = |text: &str| text.replace("      Timeout: 30", variables);
+    let three = consumer("      VisibilityTimeout: 180\n")
+        .replace("maxReceiveCount: 5", "maxReceiveCount: 3");
+    let found = "The queue Orders survives an outage of 6 min without a breaker, and of 23 h 28 min with one, because \
+                 maxReceiveCount is 3.";
+    assert_eq!(outages(&own(&three)), [found]);
+    assert_eq!(outages(&three), [""; 0]);
+    let hour = consumer("      VisibilityTimeout: 1200\n      MessageRetentionPeriod: 3600\n");
+    let found = "The queue Orders survives an outage of 1 h without a breaker, and of 1 h with one, because its messages \
+                 expire after 1 h.";
+    assert_eq!(outages(&own(&hour)), [found]);
+    let unknown = three.replace("maxReceiveCount: 3", "maxReceiveCount: !Ref Seconds");
+    assert_eq!(outages(&own(&unknown)), [""; 0]);
+}
+
+#[test]
 fn a_switched_off_mapping_consumes_nothing() {
     let off = "            Enabled: false\n            Queue:";
     let text = consumer("").replace("            Queue:", off);

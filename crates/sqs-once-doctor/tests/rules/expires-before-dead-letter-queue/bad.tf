@@ -1,4 +1,5 @@
 # finding: expires-before-dead-letter-queue aws_sqs_queue.orders
 resource "aws_sqs_queue" "orders" {
-  message_retention_seconds = 900
+  visibility_timeout_seconds = 18000
+  message_retention_seconds  = 90000
 }

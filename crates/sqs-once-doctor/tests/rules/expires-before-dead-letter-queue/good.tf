@@ -1,3 +1,4 @@
 resource "aws_sqs_queue" "orders" {
-  message_retention_seconds = 901
+  visibility_timeout_seconds = 18000
+  message_retention_seconds  = 90001
 }

@@ -1,0 +1,3 @@
+resource "aws_sqs_queue" "orders" {
+  message_retention_seconds = 86401
+}
