@@ -115,6 +115,7 @@ def check(name, template):
     function = only(template, "Lambda::Function")[1]
     mapping = only(template, "Lambda::EventSourceMapping")[1]
     expected = {"Processed", "Failed", "Terminal", "Duplicates", "RecordsReceived", "PayloadMismatch", "StoreErrors"}
+    expected |= {"BreakerOpened"}
     # Without leases, none can be lost.
     assert check_own_metrics(template) == expected | ({"LeaseLost"} if effect == "elsewhere" else set())
     queues = of_type(template, "SQS::Queue")

@@ -186,7 +186,7 @@ def check_orders(template):
     assert (dead["ComparisonOperator"], dead["Threshold"]) == ("GreaterThanThreshold", 0)
     assert ("AWS/SQS", "ApproximateAgeOfOldestMessage", arn(queue_name, "QueueName")) in alarms
     assert ("AWS/Lambda", "Throttles", json.dumps({"Ref": function_name})) in alarms
-    expected = {"Processed", "Failed", "Terminal", "LeaseLost", "PayloadMismatch", "StoreErrors", "Duplicates"}
+    expected = {"Processed", "Failed", "Terminal", "LeaseLost", "PayloadMismatch", "StoreErrors", "Duplicates", "BreakerOpened"}
     assert expected <= check_own_metrics(template)
 
 

@@ -458,6 +458,14 @@ export class SqsOnceConsumer extends Construct {
       evaluationPeriods: 15,
       datapointsToAlarm: 3,
     });
+    alarm('DependencyUnavailableAlarm', {
+      alarmDescription:
+        'A service that the function depends on is unavailable. Messages wait in the queue. The log names the service.',
+      metric: metric('BreakerOpened', fiveMinutes),
+      // A failed probe also counts. One alarm covers the probes of an outage, up to ten minutes apart.
+      evaluationPeriods: 3,
+      datapointsToAlarm: 1,
+    });
   }
 
   private dashboard(service: string, logGroup: string): string {
@@ -545,7 +553,21 @@ export class SqsOnceConsumer extends Construct {
         },
       },
       {
-        ...at(0, 18), type: 'log', width: 24,
+        ...at(0, 18), width: 24,
+        properties: {
+          title: 'Unavailable dependencies', region, stat: 'Sum', period: 60,
+          metrics: [
+            ['sqs-once', 'Deferred', 'service', service],
+            ['.', 'BreakerOpened', '.', '.'],
+            [
+              'AWS/SQS', 'ApproximateNumberOfMessagesNotVisible', 'QueueName', queue,
+              { stat: 'Maximum', yAxis: 'right', label: 'In flight' },
+            ],
+          ],
+        },
+      },
+      {
+        ...at(0, 24), type: 'log', width: 24,
         properties: { title: 'Records that failed', region, view: 'table', query: failed },
       },
     ];

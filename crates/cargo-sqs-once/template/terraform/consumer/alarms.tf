@@ -193,3 +193,20 @@ resource "aws_cloudwatch_metric_alarm" "store_errors" {
   treat_missing_data  = "notBreaching"
   alarm_actions       = var.alarm_topic_arns
 }
+
+resource "aws_cloudwatch_metric_alarm" "dependency_unavailable" {
+  alarm_name          = "${var.name}-dependency-unavailable"
+  alarm_description   = "A service that the function depends on is unavailable. Messages wait in the queue. The log names the service."
+  namespace           = "sqs-once"
+  metric_name         = "BreakerOpened"
+  dimensions          = { service = var.name }
+  statistic           = "Sum"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  # A failed probe also counts. One alarm covers the probes of an outage, up to ten minutes apart.
+  period              = 300
+  evaluation_periods  = 3
+  datapoints_to_alarm = 1
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+}

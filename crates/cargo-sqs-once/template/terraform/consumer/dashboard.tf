@@ -78,7 +78,18 @@ resource "aws_cloudwatch_dashboard" "consumer" {
         }
       },
       {
-        type = "log", width = 24, height = 6, x = 0, y = 18
+        type = "metric", width = 24, height = 6, x = 0, y = 18
+        properties = {
+          title = "Unavailable dependencies", region = data.aws_region.current.region, stat = "Sum", period = 60
+          metrics = [
+            ["sqs-once", "Deferred", "service", var.name],
+            [".", "BreakerOpened", ".", "."],
+            ["AWS/SQS", "ApproximateNumberOfMessagesNotVisible", "QueueName", aws_sqs_queue.queue.name, { stat = "Maximum", yAxis = "right", label = "In flight" }],
+          ]
+        }
+      },
+      {
+        type = "log", width = 24, height = 6, x = 0, y = 24
         properties = {
           title = "Records that failed", region = data.aws_region.current.region, view = "table"
           query = "SOURCE '${aws_cloudwatch_log_group.function.name}' | fields @timestamp, outcome, reason, key, message_id, receive_count | filter outcome in ['failed', 'terminal'] | sort @timestamp desc | limit 50"
