@@ -32,6 +32,7 @@ guides! {
     observability = "observability.md",
     operations = "operations.md",
     options = "options.md",
+    outages = "outages.md",
     page = "page.md",
     performance = "performance.md",
     reliability = "reliability.md",

@@ -54,7 +54,7 @@ impl fmt::Debug for EarlierAttempt {
     }
 }
 
-/// What the hook [`reconcile`](crate::Consumer::reconcile) has found out about an earlier attempt.
+/// The result of the hook [`reconcile`](crate::Consumer::reconcile): the outcome of an earlier attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reconciled {

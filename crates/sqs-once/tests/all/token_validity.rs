@@ -49,7 +49,7 @@ async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() 
 async fn attempts_in_between_do_not_start_the_time_again() {
     let (consumer, calls) = counting(usize::MAX);
     let bench = Bench::new(consumer);
-    for _ in 0..6 {
+    for _ in 0..5 {
         bench.run(one("a")).await.assert_failed("m-1");
         bench.clock().advance(5 * HOUR);
     }
@@ -93,7 +93,9 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
         };
         assert_eq!(*calls.lock().unwrap(), 1 + usize::from(runs));
         let asked = asked.lock().unwrap();
-        assert_eq!((asked.len(), asked[0].first_attempted_at()), (1, began));
+        assert_eq!(asked.len(), 1);
+        let first = asked[0].first_attempted_at();
+        assert!(first.since(began) <= Duration::from_millis(1));
         assert_eq!(asked[0].message().id(), "m-1");
         assert_eq!(asked[0].token().as_str().len(), 32);
         if found != Reconciled::Unknown {
