@@ -273,11 +273,24 @@ def faults_are_switched(page, run):
         " share.dispatchEvent(new Event('change')); })()"
     )
     page.wait(f"{now} === 'duplicate 20%, kill 0.5%'")
-    page.value("window.isOld = true; location.reload()")
-    page.wait(f"!window.isOld && document.readyState === 'complete' && {now} === 'duplicate 20%, kill 0.5%'")
-    page.click("#faults summary")
+    # The second of two quick changes waits for the first one's answer, which does not undo it.
+    page.value(
+        "window.held = []; window.fetch = ((fetch) => (...request) => request[0] !== 'faults' ? fetch(...request)"
+        " : new Promise((done) => held.push(() => done(fetch(...request)))))(fetch)"
+    )
+    page.click("#fault-drop-response")
     page.click("#fault-duplicate")
-    page.wait(f"{now} === 'kill 0.5%'")
+    assert page.value("held.length") == 1, "both changes were sent at once"
+    page.value("held[0]()")
+    page.wait("held.length === 2")
+    assert not page.value("document.querySelector('#fault-duplicate').checked"), "the first answer undid the second change"
+    page.value("held[1]()")
+    page.wait(f"{now} === 'kill 0.5%, drop-response 1%'")
+    page.value("window.isOld = true; location.reload()")
+    # The list moves down when the page draws its numbers and its messages.
+    page.wait(f"!window.isOld && document.querySelector('.chip') && {now} === 'kill 0.5%, drop-response 1%'")
+    page.click("#faults summary")
+    page.click("#fault-drop-response")
     page.click("#fault-kill")
     page.wait(f"{now} === 'none'")
     page.click("#faults summary")

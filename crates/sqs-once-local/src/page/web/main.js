@@ -11,6 +11,9 @@ const now = () => stopped ?? Date.now() + ahead;
 const board = new Board(open, now);
 const timeline = new Timeline(open, openKey, (key) => ofKey(key).length, now);
 const faults = new Faults(setFaults);
+let lastChange = Promise.resolve();
+/** The changes of the faults that have no answer yet. Until then, the page shows what the user chose. */
+let unanswered = 0;
 let drawing = false;
 let refreshing = false;
 let stale = false;
@@ -33,7 +36,7 @@ function take(overview) {
   board.update(overview);
   $("title").textContent = overview.queue;
   $("send-deduplication-box")?.toggleAttribute("hidden", !overview.queue.endsWith(".fifo"));
-  if (overview.faults) faults.show(overview.faults);
+  if (overview.faults && unanswered === 0) faults.show(overview.faults);
   document.title = `${overview.queue} · sqs-once`;
   $("environments").textContent = `${plural(overview.environments, "environment runs", "environments run")}`;
   if (overview.function) entriesInto($("function-lines"), overview.function, open);
@@ -204,13 +207,18 @@ async function send() {
   }
 }
 
-async function setFaults(shares) {
-  try {
-    faults.show(await source.act("faults", shares));
-  } catch (error) {
-    say(`not done: ${error.message}`);
-    faults.show(faults.shown);
-  }
+/** Sends each change of the faults after the answer to the one before. Then shows the last answer. */
+function setFaults(shares) {
+  unanswered += 1;
+  lastChange = lastChange.then(async () => {
+    try {
+      faults.shown = await source.act("faults", shares);
+    } catch (error) {
+      say(`not done: ${error.message}`);
+    }
+    unanswered -= 1;
+    if (unanswered === 0) faults.show(faults.shown);
+  });
 }
 
 if (source.canAct) {
