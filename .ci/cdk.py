@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from deployments import differences, of_cloudformation
+from deployments import OTHER_ARCHITECTURE, OTHER_NAME, OTHER_PROJECTS, OTHER_SETTINGS, intended, of_cloudformation
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, aws, built, wait_until
 from new import EFFECTS, QUEUES, SOURCES, TEMPLATE, VARIANTS, contents
 from sam_deploy import Queue
@@ -17,6 +17,8 @@ FOLDER = OUT / "cdk"
 # All projects below use these packages, as Node.js looks for them in parent folders.
 MODULES = FOLDER / "node_modules"
 DEPLOYED = "new-fifo-sns-dynamodb"
+# The folder of the output with other settings, beside `cdk.out`.
+OTHER = "other.out"
 ENV = {**os.environ, **AWS_ENV, **LOOPBACK_ONLY_ENV, "CDK_DISABLE_CLI_TELEMETRY": "true"}
 
 # Differences from the SAM template that are intended, by a pattern for their lines.
@@ -26,6 +28,12 @@ BY_DESIGN = {
     r"Function\.Tags: .*SAM.*, found null$": "SAM marks its functions",
     r"LayerVersion\.LayerName: .*, found null$": "without a name, CloudFormation chooses one",
 }
+# Values that CDK and Terraform compute from the settings. SAM's template has numbers.
+DERIVED = (
+    r"Queue\.VisibilityTimeout: ",
+    r"Alarm of ApproximateAgeOfOldestMessage\.Threshold: ",
+    r"Alarm of Errors and Failed and Processed and Terminal\.Metrics\.(errors|failed|processed|terminal)\.MetricStat\.Period: ",
+)
 # The statements that CDK adds itself, without an id, by their first action.
 STATEMENTS = {
     "sqs:SendMessage": "OnlyThisTopicDelivers",
@@ -34,9 +42,9 @@ STATEMENTS = {
 # Runs apps. Each writes its output when the process ends.
 SYNTHESISE = """
 process.setMaxListeners(0);
-for (const { folder, app, context } of JSON.parse(process.argv[1])) {
+for (const { folder, out, app, context } of JSON.parse(process.argv[1])) {
   process.chdir(folder);
-  process.env.CDK_OUTDIR = `${folder}/cdk.out`;
+  process.env.CDK_OUTDIR = `${folder}/${out}`;
   process.env.CDK_CONTEXT_JSON = JSON.stringify(context);
   require(app);
 }
@@ -131,6 +139,8 @@ def synthesise():
         "compilerOptions": {"rootDir": str(projects), "outDir": str(compiled)},
     }
     (FOLDER / "tsconfig.json").write_text(json.dumps(config))
+    for name in OTHER_PROJECTS:
+        write_other(name)
     run([MODULES / ".bin" / "tsc"])
     apps = []
     for name in VARIANTS:
@@ -138,13 +148,29 @@ def synthesise():
         certificates.mkdir()
         (certificates / "global-bundle.pem").touch()
         context = {"aws:cdk:bundling-stacks": [], "aws:cdk:enable-path-metadata": True, **settings(name)[0]}
-        app = compiled / name / "cdk" / "bin" / "app.js"
-        apps.append({"folder": str(projects / name / "cdk"), "app": str(app), "context": context})
+        outputs = {"app": "cdk.out", **({"other": OTHER} if name in OTHER_PROJECTS else {})}
+        for app, out in outputs.items():
+            app = compiled / name / "cdk" / "bin" / f"{app}.js"
+            apps.append({"folder": str(projects / name / "cdk"), "out": out, "app": str(app), "context": context})
     run(["node", "-e", SYNTHESISE, json.dumps(apps)])
 
 
-def output(name):
-    return FOLDER / "cdk" / name / "cdk" / "cdk.out" / f"{name}.template.json"
+def write_other(name):
+    """Writes an app and a template of SAM with other settings."""
+    folder = FOLDER / "cdk" / name / "cdk" / "bin"
+    construct = "new SqsOnceConsumer(stack, 'Consumer', {"
+    properties = [f"serviceName: '{OTHER_NAME}'", "architecture: aws_lambda.Architecture.X86_64", *(it for _, _, it in OTHER_SETTINGS)]
+    app = (folder / "app.ts").read_text().replace(construct, f"{construct} {', '.join(properties)},")
+    (folder / "other.ts").write_text(f"import {{ aws_lambda, Duration }} from 'aws-cdk-lib';\n{app}")
+    template = FOLDER / "sam" / name / "template.yaml"
+    text = template.read_text()
+    for line, _, _ in OTHER_SETTINGS:
+        text = re.sub(rf"^( +){line.partition(' ')[0]} .*", rf"\1{line}", text, flags=re.MULTILINE)
+    template.with_name("other.yaml").write_text(text)
+
+
+def output(name, out="cdk.out"):
+    return FOLDER / "cdk" / name / "cdk" / out / f"{name}.template.json"
 
 
 def examine(new):
@@ -173,21 +199,25 @@ def named(template):
     return template
 
 
+def form(name, out="cdk.out"):
+    """The form of a synthesised template, for comparisons."""
+    return of_cloudformation(named(json.loads(output(name, out).read_text())), name)
+
+
 def compare():
-    """Compares the resources and properties with those of the SAM template."""
-    seen, unexpected = set(), []
+    """Compares the resources and properties with those of the SAM template, also with other settings."""
+    seen = set()
     for name in VARIANTS:
-        parameters = settings(name)[1]
-        sam = of_cloudformation(transform(FOLDER / "sam" / name / "template.yaml"), name, parameters)
-        cdk = of_cloudformation(named(json.loads(output(name).read_text())), name)
-        for line in differences(sam, cdk):
-            reasons = {pattern for pattern in BY_DESIGN if re.match(pattern, line)}
-            seen |= reasons
-            if not reasons:
-                unexpected.append(f"{name}: {line}")
-    assert not unexpected, "\n".join(["SAM and CDK make different resources:", *unexpected])
+        sam = of_cloudformation(transform(FOLDER / "sam" / name / "template.yaml"), name, settings(name)[1])
+        seen |= intended(name, sam, form(name), BY_DESIGN)
     assert seen == BY_DESIGN.keys(), f"no longer different: {BY_DESIGN.keys() - seen}"
+    for name in OTHER_PROJECTS:
+        template = transform(FOLDER / "sam" / name / "other.yaml")
+        sam = of_cloudformation(template, OTHER_NAME, {"Architecture": OTHER_ARCHITECTURE})
+        derived = intended(name, sam, form(name, OTHER), [*BY_DESIGN, *DERIVED])
+        assert derived.issuperset(DERIVED), f"{name}: not derived: {set(DERIVED) - derived}"
     print(f"{len(VARIANTS)} stacks are those of SAM, except: {'; '.join(BY_DESIGN.values())}")
+    print(f"{len(OTHER_PROJECTS)} stacks with other settings: {len(DERIVED)} kinds of values are computed")
 
 
 def order(order_id, pieces=2):

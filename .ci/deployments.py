@@ -36,6 +36,18 @@ NO_VALUE = object()
 # Properties that mean the same as their absence.
 DEFAULTS = [("FifoQueue", False), ("FifoTopic", False), ("ReturnData", True)]
 
+# Other settings than the defaults: a line of SAM's template, an argument of Terraform's module, and a property of CDK's
+# construct. In addition, the deployment has this name and this processor.
+OTHER_SETTINGS = [
+    ("Timeout: 100", "timeout_seconds = 100", "timeout: Duration.seconds(100)"),
+    ("MemorySize: 512", "memory_mb = 512", "memorySize: 512"),
+    ("BatchSize: 7", "batch_size = 7", "batchSize: 7"),
+    ("MaximumConcurrency: 3", "maximum_concurrency = 3", "maxConcurrency: 3"),
+]
+OTHER_NAME, OTHER_ARCHITECTURE = "other", "x86_64"
+# The projects that are compared with these settings. The values computed from them also depend on the kind of queue.
+OTHER_PROJECTS = ["new-standard-sqs-elsewhere", "new-fifo-sqs-dynamodb"]
+
 # Terraform's resource types.
 TYPES = {
     "aws_cloudwatch_dashboard": "AWS::CloudWatch::Dashboard",
@@ -357,3 +369,15 @@ def differences(expected, found):
 
     compare([], renamed(expected, names), found)
     return lines
+
+
+def intended(name, expected, found, patterns):
+    """The patterns with which the differences between two forms begin. Fails if there are other differences."""
+    seen, others = set(), []
+    for line in differences(expected, found):
+        matching = {pattern for pattern in patterns if re.match(pattern, line)}
+        seen |= matching
+        if not matching:
+            others.append(line)
+    assert not others, "\n".join([f"{name}: the deployments make different resources:", *others])
+    return seen

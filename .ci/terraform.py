@@ -1,5 +1,5 @@
 """Creates every variant of a project that Terraform deploys, and checks its configuration without AWS and without the
-provider: by HashiCorp's parser, by the provider's schema, with the doctor and with checkov, and against the SAM template."""
+provider: by HashiCorp's parser, by the provider's schema, with the doctor and with checkov, and against SAM and CDK."""
 
 import json
 import os
@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import tarfile
 
-from deployments import differences, of_cloudformation, of_terraform
+from cdk import OTHER, form
+from deployments import OTHER_ARCHITECTURE, OTHER_NAME, OTHER_PROJECTS, OTHER_SETTINGS, intended, of_cloudformation, of_terraform
 from local import OUT, ROOT, built
 from new import EFFECTS, ENV, QUEUES, SOURCES, TEMPLATE, VARIANTS, contents
 from npm import packed
@@ -56,10 +57,10 @@ ALARMS = {"AlarmTopicArn": ("alarm_topic_arns", "arn:aws:sns:us-east-1:123456789
 LISTS = {"subnet_ids", "security_group_ids", "alarm_topic_arns"}
 # Where the deployments differ on purpose.
 BY_DESIGN = {
-    r"Alarm of [\w ]+\.AlarmDescription": "the module is for any message, so its texts do not speak of orders",
-    r"(Function|LayerVersion)\.(Code|Content|Filename|SourceCodeHash)": "each tool uploads the zip in its own way",
-    r"Function\.Tags": "SAM tags what it creates",
-    r"LayerVersion\.LayerName": "SAM uses the logical id, which is not unique in a region",
+    r"Alarm of [\w ]+\.AlarmDescription: ": "the module is for any message, so its texts do not speak of orders",
+    r"(Function|LayerVersion)\.(Code|Content|Filename|SourceCodeHash): ": "each tool uploads the zip in its own way",
+    r"Function\.Tags: ": "SAM tags what it creates",
+    r"LayerVersion\.LayerName: ": "SAM uses the logical id, which is not unique in a region",
 }
 # What checkov asks for, and the deployments do not have.
 UNWANTED = {
@@ -260,15 +261,25 @@ def compare(name, configurations):
     for parameters in required, {**required, **ALARMS, **(NETWORK if is_postgres else {})}:
         values = {variable: value.split(",") if variable in LISTS else value for variable, value in parameters.values()}
         expected = of_cloudformation(template, name, {parameter: value for parameter, (_, value) in parameters.items()})
-        found = of_terraform(evaluated(folder, values), kept)
         outputs = {"".join(map(str.capitalize, it.split("_"))) for it in configurations[folder]["output"]}
         assert outputs == set(expected.pop("Outputs")), f"{name}: {outputs}"
+        found = of_terraform(evaluated(folder, values), kept)
         assert not found.pop("Outputs")
-        for difference in differences(expected, found):
-            patterns = [it for it in BY_DESIGN if re.fullmatch(it, difference.partition(": ")[0])]
-            assert patterns, f"{name}: {difference}"
-            seen.update(patterns)
+        seen |= intended(name, expected, found, BY_DESIGN)
+    if name in OTHER_PROJECTS:
+        cdk = {**form(name, OTHER), "Outputs": {}}
+        seen |= intended(f"{name}, compared with CDK", cdk, of_terraform(with_others(folder), kept), BY_DESIGN)
     return seen
+
+
+def with_others(folder):
+    """The plan-shaped JSON of a configuration with other settings."""
+    other = FOLDER / "other" / folder.parent.name / "terraform"
+    shutil.copytree(folder, other)
+    main, module = other / "main.tf", 'module "consumer" {\n'
+    arguments = "".join(f"  {argument}\n" for _, argument, _ in OTHER_SETTINGS)
+    main.write_text(main.read_text().replace(module, module + arguments))
+    return evaluated(other, {"name": OTHER_NAME, "architecture": OTHER_ARCHITECTURE})
 
 
 def doctor(new):
@@ -320,6 +331,7 @@ def main():
     seen = set().union(*(compare(name, configurations) for name in VARIANTS))
     assert seen == set(BY_DESIGN), f"no longer different: {set(BY_DESIGN) - seen}"
     print(f"{len(VARIANTS)} projects have the properties of the SAM template, except {len(BY_DESIGN)} kinds by design")
+    print(f"{len(OTHER_PROJECTS)} projects with other settings have those of CDK's construct")
     doctor(new)
     checkov()
 
