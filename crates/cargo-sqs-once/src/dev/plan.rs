@@ -128,15 +128,16 @@ fn local(template: &Template) -> Vec<(String, QueueSettings)> {
         let times = queue.max_receive_count.known();
         let times = times
             .and_then(|&times| u32::try_from(times).ok())
-            .filter(|&times| times > 0);
+            .and_then(NonZeroU32::new);
         QueueSettings {
             visibility_timeout: or(&queue.visibility_timeout, default.visibility_timeout),
             delay: or(&queue.delay, default.delay),
             retention: or(&queue.retention, default.retention),
             content_based_deduplication: queue.content_based_deduplication.known() == Some(&true),
-            redrive: to.zip(times).map(|(to, max_receive_count)| Redrive {
+            redrive: to.map(|to| Redrive {
                 to,
-                max_receive_count,
+                // A plan knows the queue's redrive policy only if the dead-letter queue exists.
+                max_receive_count: times.unwrap_or(DEFAULT_MAX_RECEIVE_COUNT).get(),
             }),
             ..default
         }

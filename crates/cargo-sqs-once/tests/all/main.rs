@@ -4,6 +4,7 @@
 
 #[cfg(feature = "postgres")]
 mod delete_expired;
+mod deployments;
 mod dev;
 #[cfg(all(unix, feature = "aws"))]
 mod dlq;
