@@ -119,7 +119,7 @@ def main():
     shutil.rmtree(out, ignore_errors=True)
     top = f"{NAME}-{host}-v{version()}"
     lay_out(source, out / top)
-    # The debug build has ten times the bytes, and nobody downloads it.
+    # The debug build is ten times as large, and no release has it.
     check(pack(out / top, 9 if is_release else 1), top, binary)
 
 

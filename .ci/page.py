@@ -442,7 +442,7 @@ def dead_letters_have_their_reason(page, run):
     heading = page.value("document.querySelector('#list-dead li').dataset.heading")
     assert heading == "1 × the card was <b>declined</b>", heading
     assert page.text("[data-number=dead]") == "1 dead letter", page.text("#story")
-    # Nobody told why: SQS moved one after its receives, and the function sent one that was never received.
+    # Without a reason: SQS moved one after its receives, and the function sent one that was never received.
     run.do("letter l-1 {}", "send w-2 {}", "take", "crash", "back", "take", "crash", "back", "take")
     headings = "[...document.querySelectorAll('#list-dead li')].map((item) => item.dataset.heading).filter(Boolean)"
     page.wait(f"{headings}.includes('1 × moved by SQS after 2 receives')")

@@ -45,7 +45,7 @@ impl Account {
         })
     }
 
-    /// Looks a resource up. `None` if there is none with this name.
+    /// Looks a resource up. `None` if no resource has this name.
     pub(super) async fn find(
         &self,
         waits: &Waits<'_>,

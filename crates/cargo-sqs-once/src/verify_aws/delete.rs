@@ -23,7 +23,7 @@ pub(super) enum Deletion {
     NotOurs,
 }
 
-/// Deletes a resource if the tag says that the run with this prefix created it. Waits until it is gone.
+/// Deletes a resource if its tag is that of the run with this prefix. Waits until it is gone.
 pub(super) async fn delete(
     account: &Account,
     waits: &Waits<'_>,

@@ -21,7 +21,7 @@ pub(super) struct Effects {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Check {
     pub(super) promise: &'static str,
-    /// What was counted, or what is wrong.
+    /// The count, or the fault.
     pub(super) found: Result<String, String>,
 }
 

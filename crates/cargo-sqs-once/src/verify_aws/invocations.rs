@@ -79,7 +79,7 @@ pub(super) async fn cold_starts(
     Ok(Times::new(times))
 }
 
-/// All reports in the function's log. Waits until no new ones appear. Empty if there are none.
+/// All reports in the function's log. Waits until no new ones appear. Empty without invocations.
 pub(super) async fn logged(deployer: &Deployer<'_>) -> Result<Vec<Reported>, VerifyError> {
     let before = Cell::new(0);
     let complete = async || {

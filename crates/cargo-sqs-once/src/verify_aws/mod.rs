@@ -59,7 +59,7 @@ Credentials are those that the AWS CLI finds. Other endpoints are set by AWS_END
 /// suite of stores on a real table. Sends orders with duplicates and poison, waits for all retries, and checks every
 /// effect. Measures latency, cold starts and cost. Deletes what it created, also after Ctrl-C and after an error.
 ///
-/// Says first what it will cost, and asks. Writes a report that you can attach to an issue.
+/// Prints the expected cost and asks first. Writes a report that you can attach to an issue.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyAwsArgs {
@@ -177,7 +177,7 @@ pub(crate) async fn verify_aws(args: VerifyAwsArgs) -> Result<()> {
     }
 }
 
-/// Says what a run will create and what it will cost.
+/// Describes what a run will create and what it will cost.
 fn plan(args: &VerifyAwsArgs, messages: &Messages, expected: &Usage, place: &str) -> String {
     let cost = dollars(expected.dollars(args.architecture));
     format!(

@@ -24,7 +24,7 @@ pub(super) struct Report<'a> {
     pub(super) used: Usage,
     /// Why the run stopped early.
     pub(super) stopped: Option<String>,
-    /// What is left in the account.
+    /// The resources that are left in the account.
     pub(super) left: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Report<'_> {
         self.stopped.is_none() && holds && self.left.is_empty()
     }
 
-    /// Says in a sentence how the run ended.
+    /// Describes in a sentence how the run ended.
     pub(super) fn verdict(&self) -> &'static str {
         match &self.stopped {
             _ if self.is_good() => "Every promise was kept.",

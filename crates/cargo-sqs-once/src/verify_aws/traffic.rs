@@ -1,4 +1,4 @@
-//! Sends the messages, waits for what becomes of them, and collects their effects.
+//! Sends the messages, waits until each is handled or dead, and collects their effects.
 
 use super::account::Account;
 use super::deploy::Deployment;
@@ -57,7 +57,7 @@ impl Traffic<'_> {
         Ok(())
     }
 
-    /// Sends the messages at these places, and returns the places of those that SQS did not accept.
+    /// Sends the messages at these places, and returns the places of the messages that SQS did not accept.
     async fn send_some(&self, bodies: &[String], places: Vec<usize>) -> Result<Vec<usize>> {
         const ACTION: &str = "sqs:SendMessageBatch";
         self.count();

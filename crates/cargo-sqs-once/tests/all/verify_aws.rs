@@ -1,4 +1,4 @@
-//! Tests what `cargo sqs-once verify-aws` refuses and says before it creates anything. `.ci/verify_aws.py` runs it to its end.
+//! Tests what `cargo sqs-once verify-aws` refuses and prints before it creates anything. `.ci/verify_aws.py` runs it to its end.
 
 use crate::project::{Run, command};
 use std::io::{BufRead, BufReader, Read, Write};
