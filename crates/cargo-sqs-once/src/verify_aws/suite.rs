@@ -4,14 +4,11 @@ use super::error::VerifyError;
 use sqs_once::aws_sdk_dynamodb::Client;
 use sqs_once::aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::conformance::{self, Fixture};
-use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{DynamoDbStore, Fence, Item, Owner, Status, Store};
-use sqs_once::time::Timestamp;
+use sqs_once::key::ItemId;
+use sqs_once::store::{DynamoDbStore, Item, Store};
 use std::any::Any;
 use std::collections::HashMap;
 use tokio::task::JoinSet;
-
-type Attributes = HashMap<String, AttributeValue>;
 
 struct Table {
     client: Client,
@@ -52,7 +49,8 @@ impl Fixture for Table {
 
     async fn plant(&self, item: Item) {
         let put = self.client.put_item().table_name(&self.name);
-        let put = put.set_item(Some(attributes(item))).send().await;
+        let attributes = conformance::to_attributes(item);
+        let put = put.set_item(Some(attributes)).send().await;
         answered(
             "dynamodb:PutItem",
             put.map_err(|error| VerifyError::of_sdk("dynamodb:PutItem", error)),
@@ -68,7 +66,7 @@ impl Fixture for Table {
         let get = get.set_key(Some(key(id))).send().await;
         let get = get.map_err(|error| VerifyError::of_sdk("dynamodb:GetItem", error));
         answered("dynamodb:GetItem", get).item.map(|attributes| {
-            let read = item(&attributes);
+            let read = conformance::from_attributes(&attributes);
             read.unwrap_or_else(|| panic!("an item has undocumented attributes: {attributes:?}"))
         })
     }
@@ -92,83 +90,7 @@ fn answered<T>(action: &str, answer: Result<T, VerifyError>) -> T {
     })
 }
 
-fn key(id: &ItemId) -> Attributes {
+fn key(id: &ItemId) -> HashMap<String, AttributeValue> {
     let id = AttributeValue::S(id.as_str().to_owned());
     HashMap::from([("id".to_owned(), id)])
-}
-
-/// Writes an item by the documented names, independently of the store.
-fn attributes(item: Item) -> Attributes {
-    let text = |value: &str| AttributeValue::S(value.to_owned());
-    let number = |value: u64| AttributeValue::N(value.to_string());
-    let status = match &item.status {
-        Status::InProgress => "INPROGRESS",
-        Status::Completed => "COMPLETED",
-        Status::Unknown(status) => status,
-    };
-    let lease = item.lease_until.map(|at| number(at.as_millis()));
-    let all = [
-        ("id", Some(text(item.id.as_str()))),
-        ("status", Some(text(status))),
-        ("in_progress_expiration", lease),
-        ("expiration", item.expiration.map(|at| number(at.as_secs()))),
-        ("validation", item.fingerprint.map(|it| text(it.as_str()))),
-        ("data", item.data.map(|data| text(&data))),
-        ("owner", item.owner.map(|owner| text(&owner.to_string()))),
-        ("fence", item.fence.map(|fence| number(fence.get()))),
-    ];
-    let all = all.into_iter();
-    all.filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
-}
-
-/// Reads an item by the documented names. `None` if an attribute has another name or type.
-fn item(attributes: &Attributes) -> Option<Item> {
-    let text = |name| attributes.get(name).and_then(|value| value.as_s().ok());
-    let number = |name: &str| attributes.get(name)?.as_n().ok()?.parse::<u64>().ok();
-    let status = match text("status")?.as_str() {
-        "INPROGRESS" => Status::InProgress,
-        "COMPLETED" => Status::Completed,
-        other => Status::Unknown(other.to_owned()),
-    };
-    let mut item = Item::new(ItemId::from_stored(text("id")?.clone()), status);
-    item.fingerprint = text("validation").cloned().map(Fingerprint::from_stored);
-    item.data = text("data").map(|data| data.as_str().into());
-    item.owner = text("owner").and_then(|owner| Owner::from_stored(owner).ok());
-    item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
-    item.expiration = number("expiration").map(Timestamp::from_secs);
-    item.fence = number("fence").map(Fence::from_stored);
-    // Nothing may be lost: the item must write the same attributes.
-    (self::attributes(item.clone()) == *attributes).then_some(item)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_item_is_read_as_it_was_written() {
-        let mut full = Item::new(ItemId::from_stored("k#1".to_owned()), Status::Completed);
-        full.lease_until = Some(Timestamp::from_millis(1_234));
-        full.expiration = Some(Timestamp::from_secs(99));
-        full.fingerprint = Some(Fingerprint::from_stored("f".to_owned()));
-        full.data = Some("d".into());
-        full.owner = Some(Owner::from_bits(7));
-        full.fence = Some(Fence::from_stored(3));
-        let bare = Item::new(ItemId::from_stored("k#2".to_owned()), Status::InProgress);
-        for written in [full, bare] {
-            assert_eq!(item(&attributes(written.clone())), Some(written));
-        }
-    }
-
-    #[test]
-    fn an_item_with_another_attribute_or_type_is_refused() {
-        let bare = Item::new(ItemId::from_stored("k#1".to_owned()), Status::InProgress);
-        let mut more = attributes(bare.clone());
-        more.insert("other".to_owned(), AttributeValue::S(String::new()));
-        assert_eq!(item(&more), None);
-        let mut mistyped = attributes(bare);
-        mistyped.insert("fence".to_owned(), AttributeValue::S("1".to_owned()));
-        assert_eq!(item(&mistyped), None);
-    }
 }

@@ -35,6 +35,7 @@
 //! Every case uses new keys in the namespace `conformance`, and leaves its items behind. The cases run in the year
 //! 2100, so that no store deletes their items as expired.
 
+mod attributes;
 mod case;
 mod claims;
 mod commits;
@@ -42,6 +43,8 @@ mod foreign;
 mod seen;
 mod settlements;
 mod slices;
+
+pub use attributes::{from_attributes, to_attributes};
 
 use crate::idempotency::{TRIES, on_refused};
 use crate::key::ItemId;

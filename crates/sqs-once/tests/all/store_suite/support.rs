@@ -7,13 +7,11 @@ use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition};
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
-use sqs_once::conformance::Fixture;
-use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::conformance::{self, Fixture};
+use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Recording, Settlement, Settling, Status,
-    Store, TableLayout,
+    Claim, DynamoDbStore, Item, MemoryStore, Recording, Settlement, Settling, Store, TableLayout,
 };
-use sqs_once::time::Timestamp;
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 
 pub(crate) use crate::store_suite::claims::{
@@ -196,11 +194,14 @@ impl Fixture for OnDynamoDb {
     }
 
     async fn plant(&self, item: Item) {
-        self.put(attributes(item));
+        let attributes = serde_dynamo::Item::from(conformance::to_attributes(item));
+        self.put(serde_json::to_value(attributes).unwrap());
     }
 
     async fn peek(&self, id: &ItemId) -> Option<Item> {
-        self.get(id).map(item)
+        let attributes: serde_dynamo::Item = serde_json::from_value(self.get(id)?).unwrap();
+        let item = conformance::from_attributes(&attributes.clone().into());
+        Some(item.unwrap_or_else(|| panic!("undocumented attributes: {attributes:?}")))
     }
 
     async fn delete(&self, id: &ItemId) {
@@ -212,55 +213,6 @@ impl Fixture for OnDynamoDb {
         let delete = self.client.delete_item().table_name(TABLE);
         delete.set_key(Some(key.collect())).send().await.unwrap();
     }
-}
-
-fn attributes(item: Item) -> Value {
-    let text = |value: &str| json!({ "S": value });
-    let number = |value: u64| json!({ "N": value.to_string() });
-    let status = match &item.status {
-        Status::InProgress => "INPROGRESS",
-        Status::Completed => "COMPLETED",
-        Status::Unknown(status) => status,
-    };
-    let lease = item.lease_until.map(|at| number(at.as_millis()));
-    [
-        ("id", Some(text(item.id.as_str()))),
-        ("status", Some(text(status))),
-        ("in_progress_expiration", lease),
-        ("expiration", item.expiration.map(|at| number(at.as_secs()))),
-        ("validation", item.fingerprint.map(|it| text(it.as_str()))),
-        ("data", item.data.map(|data| text(&data))),
-        ("owner", item.owner.map(|owner| text(&owner.to_string()))),
-        ("fence", item.fence.map(|fence| number(fence.get()))),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some((name, value?)))
-    .collect()
-}
-
-fn item(mut attributes: Value) -> Item {
-    let attributes = attributes.as_object_mut().unwrap();
-    let mut text_of = |name: &str, kind: &str| {
-        let value = attributes.remove(name)?;
-        let text = value[kind].as_str().map(str::to_owned);
-        Some(text.unwrap_or_else(|| panic!("`{name}` is not of type {kind}: {value}")))
-    };
-    let [id, status] = ["id", "status"].map(|name| text_of(name, "S").unwrap());
-    let status = match status.as_str() {
-        "INPROGRESS" => Status::InProgress,
-        "COMPLETED" => Status::Completed,
-        _ => Status::Unknown(status),
-    };
-    let mut item = Item::new(ItemId::from_stored(id), status);
-    item.fingerprint = text_of("validation", "S").map(Fingerprint::from_stored);
-    item.data = text_of("data", "S").map(Into::into);
-    item.owner = text_of("owner", "S").map(|owner| Owner::from_stored(&owner).unwrap());
-    let mut number = |name: &str| Some(text_of(name, "N")?.parse::<u64>().unwrap());
-    item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
-    item.expiration = number("expiration").map(Timestamp::from_secs);
-    item.fence = number("fence").map(Fence::from_stored);
-    assert!(attributes.is_empty(), "undocumented: {attributes:?}");
-    item
 }
 
 /// A table behind a network, and a store that uses it.
