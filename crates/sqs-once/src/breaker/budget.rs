@@ -44,6 +44,10 @@ pub(crate) enum Deliveries {
     /// Up to its `maxReceiveCount`.
     AtMost(u32),
     /// Without a limit, because the queue has no redrive policy.
+    #[cfg_attr(
+        not(feature = "sqs"),
+        expect(dead_code, reason = "only a queue that can be asked says so")
+    )]
     Unlimited,
     /// The queue could not be asked.
     Unknown,

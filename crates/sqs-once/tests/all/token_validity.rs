@@ -92,7 +92,7 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
             _ => answer.assert_processed("m-1"),
         };
         assert_eq!(*calls.lock().unwrap(), 1 + usize::from(runs));
-        let asked = asked.lock().unwrap();
+        let asked = std::mem::take(&mut *asked.lock().unwrap());
         assert_eq!(asked.len(), 1);
         let first = asked[0].first_attempted_at();
         assert!(first.since(began) <= Duration::from_millis(1));
