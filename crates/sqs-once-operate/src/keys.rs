@@ -158,9 +158,17 @@ impl Keys {
         let Some(new) = change.write(id, seen, owner, now) else {
             return Ok(Changed::Nothing);
         };
-        Ok(match self.store.replace(seen, &new).await? {
+        Ok(match self.replace(seen, &new).await? {
             Settled::Written => Changed::Written(Box::new(new)),
             Settled::Refused(found) => Changed::Refused(found),
         })
+    }
+
+    /// Writes the item of a [`Change`], if the table still has the item in `seen`.
+    ///
+    /// # Errors
+    /// [`Error::Store`] if the table does not confirm or refuse the write.
+    pub async fn replace(&self, seen: Option<&Item>, new: &Item) -> Result<Settled, Error> {
+        Ok(self.store.replace(seen, new).await?)
     }
 }

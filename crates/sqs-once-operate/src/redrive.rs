@@ -173,7 +173,8 @@ impl DeadLetters {
         self.put_back(letters.iter().map(DeadLetter::receipt)).await
     }
 
-    /// Deletes held messages permanently, until `stop` returns `true`. Releases the remaining messages, and those that
+    /// Deletes held messages permanently, until `stop` returns `true` or `before`, which is called before each, returns
+    /// `false`. Releases the remaining messages, and those that
     /// it could not delete. Returns the number of deleted messages.
     ///
     /// # Errors
@@ -182,10 +183,11 @@ impl DeadLetters {
         &self,
         letters: &[DeadLetter],
         stop: &(dyn Fn() -> bool + Sync),
+        mut before: impl FnMut(&DeadLetter) -> bool,
         mut each: impl FnMut(&DeadLetter),
     ) -> (usize, Result<(), Error>) {
         for (at, letter) in letters.iter().enumerate() {
-            if stop() {
+            if stop() || !before(letter) {
                 return (at, self.release(&letters[at..]).await);
             }
             if let Err(error) = self.delete(letter).await {
@@ -206,6 +208,8 @@ impl DeadLetters {
     /// messages of its group. A message that fails again and returns during the run is not sent again, since the run
     /// might never end.
     ///
+    /// `before` gets the messages that are sent next, at most ten. If it returns `false`, they stay and the run stops.
+    ///
     /// # Errors
     /// [`Error::Queue`] and [`Error::Store`] if SQS or the table does not answer. The tally is returned in this case
     /// too.
@@ -215,6 +219,7 @@ impl DeadLetters {
         selection: &Selection,
         even_completed: bool,
         stop: &(dyn Fn() -> bool + Sync),
+        mut before: impl FnMut(&[&DeadLetter]) -> bool,
         mut each: impl FnMut(&DeadLetter, Fate),
     ) -> (Tally, Result<(), Error>) {
         let mut held = Held::default();
@@ -255,7 +260,7 @@ impl DeadLetters {
                 // Send one at a time if the queue has an order.
                 let together = if self.is_fifo() { 1 } else { BATCH };
                 for chunk in chosen.chunks(together) {
-                    if stop() {
+                    if stop() || !before(chunk) {
                         tally.stopped = true;
                         break;
                     }

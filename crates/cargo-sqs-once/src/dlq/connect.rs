@@ -5,11 +5,13 @@ use crate::operate::{config, keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
 use sqs_once::key::JsonPointer;
-use sqs_once_operate::{DeadLetters, KeyFrom, PartFrom, Selection, Standing, sqs_client};
+use sqs_once_operate::{
+    DeadLetters, KeyFrom, PartFrom, SdkConfig, Selection, Standing, sqs_client,
+};
 
-/// Opens the queue, joined with the table if the arguments name one.
-pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
-    let namespace = namespace(&args.table)?;
+/// Opens the queue, joined with the table if the arguments name one. Also returns the settings of the account.
+pub(super) async fn queue(args: &QueueArgs) -> Result<(DeadLetters, SdkConfig)> {
+    let namespace = namespace(&args.consumer)?;
     let key_from = match args.key_from.is_empty() {
         true => None,
         false => Some(KeyFrom {
@@ -24,7 +26,7 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters> {
         Some(url) => DeadLetters::new(client, url, keys),
         None => DeadLetters::named(client, args.queue.as_deref().unwrap_or_default(), keys).await?,
     };
-    Ok(queue.key_from(key_from))
+    Ok((queue.key_from(key_from), config))
 }
 
 fn part(place: &str) -> PartFrom {

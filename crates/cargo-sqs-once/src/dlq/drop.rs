@@ -4,11 +4,13 @@ use super::{DropArgs, connect, missing, shown};
 use crate::confirm::ask;
 use crate::error::INTERRUPTED;
 use crate::interrupt::Interrupt;
+use crate::operate::Audit;
 use crate::print;
 use crate::private;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once_operate::{DeadLetter, DeadLetters};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,7 +18,8 @@ use std::time::Instant;
 
 pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     let selection = connect::selection(&args.selection, &args.queue)?;
-    let queue = connect::queue(&args.queue).await?;
+    let (queue, config) = connect::queue(&args.queue).await?;
+    let audit = RefCell::new(Audit::open(&args.audit, &config).await?);
     let since = Instant::now();
     let stop = || interrupt.is_here();
     let (letters, tally) = queue.hold(&selection, &stop).await?;
@@ -28,18 +31,30 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
         put_back(&queue, &letters).await;
         return Err(error);
     }
-    let mut printed = Ok(());
+    let (mut printed, mut logged) = (Ok(()), Ok(()));
+    let before = |letter: &DeadLetter| {
+        let mut audit = audit.borrow_mut();
+        let line = audit.line("drop", shown::change(letter, queue.url(), None));
+        logged = audit.before([(letter.id().to_owned(), line)]);
+        logged.is_ok()
+    };
     let each = |letter: &DeadLetter| {
+        audit.borrow_mut().done(letter.id());
         if args.json && printed.is_ok() {
             printed = print::json(&shown::document(letter));
         }
     };
-    let (dropped, ended) = queue.drop_held(&letters, &stop, each).await;
+    let (dropped, ended) = queue.drop_held(&letters, &stop, before, each).await;
+    let ended = ended.map_err(Error::from);
+    if let Err(error) = &ended {
+        audit.borrow_mut().failed(error);
+    }
     if !args.json {
         let messages = print::counted(dropped as u64, "message", "messages");
         print::result(format!("dropped {messages}"))?;
     }
     ended?;
+    logged?;
     printed?;
     ensure!(dropped == letters.len(), INTERRUPTED);
     Ok(())

@@ -13,7 +13,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
         standings: connect::standings(&args.state, &args.queue)?,
         ..Selection::default()
     };
-    let queue = connect::queue(&args.queue).await?;
+    let (queue, _) = connect::queue(&args.queue).await?;
     let now = SystemClock.now();
     let (mut listed, mut printed) = (0, Ok(true));
     let (mut moved, mut not_looked_up) = (None, false);
@@ -65,7 +65,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
 }
 
 pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<()> {
-    let queue = connect::queue(&args.queue).await?;
+    let (queue, _) = connect::queue(&args.queue).await?;
     let selection = Selection {
         ids: [args.id].into(),
         ..Selection::default()

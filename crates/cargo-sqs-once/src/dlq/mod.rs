@@ -13,7 +13,7 @@ mod shown;
 
 #[cfg(feature = "aws")]
 use crate::interrupt::Interrupt;
-use crate::operate::TableArgs;
+use crate::operate::{AuditArgs, ConsumerArgs, TableArgs};
 use clap::{Args, Subcommand, ValueEnum};
 #[cfg(feature = "aws")]
 use std::collections::BTreeSet;
@@ -72,6 +72,9 @@ struct QueueArgs {
     /// it once for each part of the key, in their order
     #[arg(long, value_name = "PLACE", value_parser = part_from)]
     key_from: Vec<String>,
+
+    #[command(flatten)]
+    consumer: ConsumerArgs,
 
     #[command(flatten)]
     table: TableArgs,
@@ -194,6 +197,9 @@ struct RedriveArgs {
     json: bool,
 
     #[command(flatten)]
+    audit: AuditArgs,
+
+    #[command(flatten)]
     queue: QueueArgs,
 }
 
@@ -221,6 +227,9 @@ struct DropArgs {
     /// Write a line of JSON for every deleted message
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    audit: AuditArgs,
 
     #[command(flatten)]
     queue: QueueArgs,

@@ -1,15 +1,16 @@
 //! `cargo sqs-once dlq redrive`.
 
-use super::{RedriveArgs, connect, missing};
+use super::{RedriveArgs, connect, missing, shown};
 use crate::confirm::ask;
 use crate::error::INTERRUPTED;
 use crate::interrupt::Interrupt;
-use crate::operate::table;
+use crate::operate::{Audit, table};
 use crate::print;
-use anyhow::{Result, ensure};
+use anyhow::{Error, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use sqs_once_operate::{DeadLetter, Fate, Standing};
+use std::cell::RefCell;
 
 pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<()> {
     ensure!(
@@ -17,7 +18,8 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         "which table? Give --table, or set SQS_ONCE_TABLE: without it, the command can't tell which messages are completed (--even-completed sends all of them)"
     );
     let selection = connect::selection(&args.selection, &args.queue)?;
-    let queue = connect::queue(&args.queue).await?;
+    let (queue, config) = connect::queue(&args.queue).await?;
+    let audit = RefCell::new(Audit::open(&args.audit, &config).await?);
     let to = match &args.to {
         Some(to) => queue.other(to).await?,
         None => queue.source().await?,
@@ -29,8 +31,22 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     }
     let bar = bar(messages);
     let (mut printed, mut unchecked) = (Ok(()), 0_usize);
+    let mut logged = Ok(());
+    let before = |letters: &[&DeadLetter]| {
+        let mut audit = audit.borrow_mut();
+        let line = |letter: &&DeadLetter| {
+            let fields = shown::change(letter, queue.url(), Some(&to));
+            (letter.id().to_owned(), audit.line("redrive", fields))
+        };
+        let lines: Vec<_> = letters.iter().map(line).collect();
+        logged = audit.before(lines);
+        logged.is_ok()
+    };
     let each = |letter: &DeadLetter, fate: Fate| {
         bar.inc(1);
+        if fate == Fate::Redriven {
+            audit.borrow_mut().done(letter.id());
+        }
         let unknown = [Standing::UnknownKey, Standing::NotLookedUp];
         let is_unknown = unknown.contains(&letter.standing);
         unchecked += usize::from(is_unknown && fate == Fate::Redriven && !args.even_completed);
@@ -40,9 +56,13 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         }
     };
     let stop = || interrupt.is_here();
-    let run = queue.redrive(&to, &selection, args.even_completed, &stop, each);
+    let run = queue.redrive(&to, &selection, args.even_completed, &stop, before, each);
     let (tally, ended) = run.await;
     bar.finish_and_clear();
+    let ended = ended.map_err(Error::from);
+    if let Err(error) = &ended {
+        audit.borrow_mut().failed(error);
+    }
 
     print::result(match args.json {
         true => print::json_line(&json!({
@@ -61,6 +81,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     }
     printed?;
     ended?;
+    logged?;
     ensure!(!tally.stopped, INTERRUPTED);
     if !tally.missing.is_empty() {
         return Err(missing(&tally.missing));

@@ -100,6 +100,17 @@ pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
     text
 }
 
+/// Formats a change of a message for the audit file.
+pub(super) fn change(letter: &DeadLetter, queue: &str, to: Option<&str>) -> Value {
+    json!({
+        "queue": queue,
+        "to": to,
+        "id": letter.id(),
+        "key": letter.key().map(ItemId::as_str),
+        "state": letter.standing.name(),
+    })
+}
+
 /// Formats everything as JSON.
 pub(super) fn document(letter: &DeadLetter) -> Value {
     let attributes = letter.attributes().map(|(name, value)| {

@@ -2,31 +2,25 @@
 
 use super::{ChangeArgs, CompleteArgs, NOT_FOUND, shown};
 use crate::confirm::confirm;
-use crate::operate::{keys, moment, namespace};
+use crate::operate::{Audit, ItemChange, keys, moment, namespace};
 use crate::print;
-use crate::private;
 use anyhow::{Context, Error, Result, anyhow, bail};
-use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::random::OsRandom;
-use sqs_once::store::Item;
+use sqs_once::random::{OsRandom, Random};
+use sqs_once::store::{Item, Owner};
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once_operate::{Change, Changed, Found, KeyName, State};
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
+use sqs_once_operate::{Change, Found, KeyName, State};
 
 /// Shows the key, asks, forgets or completes it, and reports the change.
 pub(super) async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()> {
     let name = KeyName::read(&args.name.words)?;
-    let namespace = namespace(&args.table)?;
+    let namespace = namespace(&args.consumer)?;
     let (keys, place) = keys(&args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?;
     let (id, seen) = one(found, complete, &name, namespace)?;
     let now = SystemClock.now();
-    let show = |item: &Item, at| print::note(shown::text(item, false, at).trim_end());
     match &seen {
-        Some(item) => show(item, now),
+        Some(item) => print::note(shown::text(item, false, now).trim_end()),
         None => print::note("the table does not have this key"),
     }
     if let Some(item) = &seen
@@ -40,22 +34,19 @@ pub(super) async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -
              --even-in-progress if the effect may happen twice"
         );
     }
-    let log = args.log.as_deref().map(Log::open).transpose()?;
-    if !args.yes {
-        let question = match complete {
-            None => "Forget it? The effect happens again with its next message.".to_owned(),
-            Some(complete) => format!(
-                "Complete it? For {} its messages will have no effect.",
-                humantime::format_duration(complete.retention)
-            ),
-        };
-        let question = format!("{}: {question}", place.name().await);
-        confirm(&question, false).await?;
-    }
+    let mut audit = Audit::open(&args.audit, &place.config).await?;
+    let question = match complete {
+        None => "Forget it? The effect happens again with its next message.".to_owned(),
+        Some(complete) => format!(
+            "Complete it? For {} its messages will have no effect.",
+            humantime::format_duration(complete.retention)
+        ),
+    };
+    let question = format!("{}: {question}", audit.place(&place.table));
+    confirm(&question, args.yes).await?;
 
     // The answer may have taken a while.
     let at = SystemClock.now();
-    let document = |item: &Item| shown::document(item, false, at);
     let (action, change) = match complete {
         None => ("forget", Change::Forget),
         Some(complete) => {
@@ -63,42 +54,19 @@ pub(super) async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -
             ("complete", Change::Complete { expiration })
         }
     };
-    let line = |after: Value, error: Option<String>| {
-        print::json_line(&json!({
-            "at": moment(at),
-            "by": user(),
-            "action": action,
-            "table": place.table,
-            "id": id.as_str(),
-            "before": seen.as_ref().map_or(Value::Null, document),
-            "after": after,
-            "error": error,
-        }))
+    let owner = Owner::from_bits(OsRandom.bits());
+    let after = change.write(&id, seen.as_ref(), owner, at);
+    let after = after.context(NOT_FOUND)?;
+    let change = ItemChange {
+        keys: &keys,
+        table: &place.table,
+        action,
+        kind: "key",
+        seen: seen.as_ref(),
+        document: &|item| shown::document(item, false, at),
+        text: &|item| shown::text(item, false, at),
     };
-    let changed = keys.change(change, &id, seen.as_ref(), &OsRandom, at).await;
-    let after = match changed {
-        Ok(Changed::Written(item)) => item,
-        Ok(Changed::Nothing) => bail!(NOT_FOUND),
-        Ok(Changed::Refused(found)) => {
-            match found {
-                Some(item) => show(&item, at),
-                None => print::note("the table no longer has this key"),
-            }
-            bail!("the key has changed since it was shown: nothing was written");
-        }
-        Err(error) => {
-            // The write may have succeeded despite the error.
-            let line = line(Value::Null, Some(error.to_string()));
-            if let Some(Err(unwritten)) = log.map(|log| log.append(&line)) {
-                print::note(&unwritten.to_string());
-            }
-            return Err(error.into());
-        }
-    };
-    let line = line(document(&after), None);
-    if let Some(log) = log {
-        log.append(&line)?;
-    }
+    let line = change.write(&after, &mut audit).await?;
     if args.json {
         return print::result(line);
     }
@@ -141,35 +109,4 @@ fn ambiguous(keys: usize) -> Error {
     anyhow!(
         "this name matches {keys} keys: give the id of one, or the kind of each part (s:42 is text, i:42 an integer)"
     )
-}
-
-/// The user's name, from the environment.
-fn user() -> Option<String> {
-    let mut names = ["USER", "USERNAME"].into_iter();
-    names.find_map(|name| std::env::var(name).ok())
-}
-
-/// The file that `--log` appends to. It is opened before the change.
-struct Log<'a> {
-    path: &'a Path,
-    file: File,
-}
-
-impl<'a> Log<'a> {
-    fn open(path: &'a Path) -> Result<Self> {
-        let shown = path.display();
-        let unopened = || format!("the log {shown} can't be written: nothing was changed");
-        let file = private::append(path).with_context(unopened)?;
-        Ok(Self { path, file })
-    }
-
-    fn append(mut self, line: &str) -> Result<()> {
-        let written = self.file.write_all(format!("{line}\n").as_bytes());
-        let written = written.and_then(|()| self.file.sync_data());
-        written.with_context(|| {
-            print::note(line);
-            let path = self.path.display();
-            format!("the log {path} can't be written; its line is on standard error")
-        })
-    }
 }

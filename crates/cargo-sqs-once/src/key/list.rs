@@ -12,7 +12,7 @@ use sqs_once_operate::State;
 
 pub(super) async fn list(args: ListArgs) -> Result<()> {
     let now = SystemClock.now();
-    let namespace = namespace(&args.table)?;
+    let namespace = namespace(&args.consumer)?;
     let states: Vec<State> = args.status.iter().map(|state| state.state()).collect();
     let listing = Listing {
         prefix: namespace.map_or_else(String::new, |name| format!("{}#", name.as_str())),

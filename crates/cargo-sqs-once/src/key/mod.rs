@@ -9,10 +9,9 @@ mod show;
 #[cfg(feature = "aws")]
 mod shown;
 
-use crate::operate::TableArgs;
+use crate::operate::{AuditArgs, ConsumerArgs, TableArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -22,7 +21,7 @@ Examples:
     cargo sqs-once key show --table orders-idempotency 'payments#3f9ab1c20d45'
   A key of two parts, the second of them an integer:
     cargo sqs-once key show --table orders-idempotency --namespace payments tenant-7 i:42
-  Whose worker died:
+  Claims whose outcome is unknown, because the worker died:
     cargo sqs-once key list --table orders-idempotency --status lapsed
   Let its next message run again, or take it for done:
     cargo sqs-once key forget --table orders-idempotency --namespace payments order-42
@@ -92,6 +91,9 @@ struct ShowArgs {
     json: bool,
 
     #[command(flatten)]
+    consumer: ConsumerArgs,
+
+    #[command(flatten)]
     table: TableArgs,
 }
 
@@ -102,7 +104,7 @@ struct ShowArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  Keys whose worker died or was cancelled:
+  Claims whose outcome is unknown, because the worker died or was cancelled:
     cargo sqs-once key list --table orders-idempotency --status lapsed
   Everything of one consumer, as JSON lines:
     cargo sqs-once key list --table orders-idempotency --namespace payments --limit 1000000 --json")]
@@ -120,6 +122,9 @@ struct ListArgs {
     json: bool,
 
     #[command(flatten)]
+    consumer: ConsumerArgs,
+
+    #[command(flatten)]
     table: TableArgs,
 }
 
@@ -128,7 +133,7 @@ struct ListArgs {
 enum StateArg {
     /// A worker is processing it
     InProgress,
-    /// Its last attempt ended without a result: the worker died or was cancelled
+    /// A claim whose outcome is unknown: the worker died or was cancelled, perhaps after the effect
     Lapsed,
     /// Its last attempt failed and released it, or `key forget` released it
     Released,
@@ -158,9 +163,11 @@ struct ChangeArgs {
     #[arg(long)]
     json: bool,
 
-    /// Append that line to a file
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
+    #[command(flatten)]
+    audit: AuditArgs,
+
+    #[command(flatten)]
+    consumer: ConsumerArgs,
 
     #[command(flatten)]
     table: TableArgs,

@@ -9,7 +9,7 @@ use sqs_once_operate::KeyName;
 
 pub(super) async fn show(args: ShowArgs) -> Result<()> {
     let name = KeyName::read(&args.name.words)?;
-    let namespace = namespace(&args.table)?;
+    let namespace = namespace(&args.consumer)?;
     let (keys, _) = keys(&args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?.items;
     ensure!(!found.is_empty(), NOT_FOUND);

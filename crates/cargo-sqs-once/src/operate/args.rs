@@ -21,17 +21,9 @@ pub(crate) struct AccountArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Table")]
 pub(crate) struct TableArgs {
-    /// The DynamoDB table of the keys [default: SQS_ONCE_TABLE]
+    /// The DynamoDB table [default: SQS_ONCE_TABLE]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-
-    /// The consumer's namespace, which precedes the `#` in the table [default: SQS_ONCE_NAMESPACE]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) namespace: Option<String>,
-
-    /// A file with the secret that hashes the consumer's keys, if it uses one; a trailing line break is ignored
-    #[arg(long, value_name = "PATH", hide_short_help = true)]
-    pub(crate) key_secret_file: Option<PathBuf>,
 
     /// The table's partition key, if the consumer's `TableLayout` renames it
     #[arg(long, value_name = "NAME", hide_short_help = true)]
@@ -62,6 +54,27 @@ pub(crate) struct TableArgs {
 
     #[command(flatten)]
     pub(crate) account: AccountArgs,
+}
+
+/// Selects the consumer that has made the keys.
+#[derive(Args)]
+#[command(next_help_heading = "Table")]
+pub(crate) struct ConsumerArgs {
+    /// The consumer's namespace, which precedes the `#` in the table [default: SQS_ONCE_NAMESPACE]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+
+    /// A file with the secret that hashes the consumer's keys, if it uses one; a trailing line break is ignored
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    pub(crate) key_secret_file: Option<PathBuf>,
+}
+
+/// The file that lists the changes.
+#[derive(Args)]
+pub(crate) struct AuditArgs {
+    /// Append every change to this file before it is made, as a line of JSON: who, when, where and what
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
 }
 
 /// The attributes that a table may rename.

@@ -1,31 +1,16 @@
 //! Connects to the account and the table that arguments and environment select.
 
-use super::TableArgs;
+use super::{ConsumerArgs, TableArgs};
 use anyhow::{Context, Result};
 use sqs_once::aws_sdk_dynamodb::Client;
 use sqs_once::key::{KeySecret, Namespace};
 use sqs_once::store::{DynamoDbStore, TableLayout};
-use sqs_once_operate::{Keys, SdkConfig, account, sdk_config};
+use sqs_once_operate::{Keys, SdkConfig, sdk_config};
 
 /// The selected table and its AWS settings.
 pub(crate) struct Place {
     pub(crate) table: String,
-    config: SdkConfig,
-}
-
-impl Place {
-    /// Formats the place, such as `table orders-idempotency, eu-central-1, account 123456789012`. Resolves the credentials
-    /// again to find the account.
-    pub(crate) async fn name(&self) -> String {
-        let table = &self.table;
-        let region = self.config.region().map_or("", |region| region.as_ref());
-        match account(&self.config).await {
-            Some(account) => format!("table {table}, {region}, account {account}"),
-            None => {
-                format!("table {table}, {region}, an account that the credentials do not name")
-            }
-        }
-    }
+    pub(crate) config: SdkConfig,
 }
 
 /// Connects to the table's keys. Also returns which table that is.
@@ -56,7 +41,7 @@ pub(crate) fn table(args: &TableArgs) -> Option<String> {
 }
 
 /// The consumer's namespace, if the arguments or the environment name one.
-pub(crate) fn namespace(args: &TableArgs) -> Result<Option<Namespace>> {
+pub(crate) fn namespace(args: &ConsumerArgs) -> Result<Option<Namespace>> {
     let name = args.namespace.clone();
     let name = name.or_else(|| variable("SQS_ONCE_NAMESPACE"));
     let Some(namespace) = name.map(Namespace::new).transpose()? else {

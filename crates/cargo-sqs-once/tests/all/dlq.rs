@@ -1,7 +1,7 @@
 //! Runs `cargo sqs-once dlq` as a user does, on queues and a table in this process.
 
 use crate::project::{Run, command};
-use crate::support::{AtTerminal, assert_private, dynamodb, id, on_table};
+use crate::support::{AtTerminal, assert_private, dynamodb, id, lines, on_table};
 use serde_json::{Value, json};
 use sqs_once_local::{LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, Redrive};
 use std::process::Command;
@@ -207,6 +207,59 @@ async fn what_a_fifo_queue_does_not_give_is_said() {
         let is_said = run.stderr.contains("were not looked at");
         assert_eq!(is_said, !not_given.is_empty(), "{}", run.stderr);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_message_that_is_redriven_or_dropped_is_logged() {
+    let account = Account::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("changes.jsonl");
+    let log = ["--log", path.to_str().unwrap()];
+    let redrive = ["redrive", "--state", "failed"];
+    account.dlq(&[&redrive[..], &log].concat()).assert_done();
+    let drop = ["drop", "--yes", "m-done"];
+    account.dlq(&[&drop[..], &log].concat()).assert_done();
+    assert_private(&path);
+    let [redriven, dropped] = lines(&path).try_into().unwrap();
+    assert_eq!(redriven["action"], "redrive");
+    assert_eq!(redriven["id"], "m-failed");
+    assert_eq!(redriven["key"], id("o-1"));
+    assert_eq!(redriven["queue"], account.sqs.url("orders-dlq"));
+    assert_eq!(redriven["to"], account.sqs.url("orders"));
+    assert_eq!(redriven["error"], Value::Null);
+    assert!(redriven["at"].is_string());
+    assert_eq!(dropped["action"], "drop");
+    assert_eq!(dropped["id"], "m-done");
+    assert_eq!(dropped["state"], "completed");
+}
+
+/// So a process that dies after a change has written its line.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_whose_line_cannot_be_written_stays() {
+    let account = Account::new().await;
+    for change in ["redrive", "drop"] {
+        let run = account.dlq(&[change, "--all", "--yes", "--log", "/dev/full"]);
+        run.assert_failed_with("the log /dev/full can't be written: nothing more was changed");
+        account.assert_all_are_back();
+        assert_eq!(account.queues().1, [] as [String; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_may_not_have_moved_is_logged_with_the_error() {
+    let account = Account::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("changes.jsonl");
+    let to = account.sqs.url("no-such-queue");
+    let log = path.to_str().unwrap();
+    let run = account.dlq(&["redrive", "m-failed", "--to", &to, "--log", log]);
+    run.assert_failed_with("sqs:SendMessage");
+    let [before, after] = lines(&path).try_into().unwrap();
+    assert_eq!(before["error"], Value::Null);
+    assert_eq!(after["id"], "m-failed");
+    assert!(after["error"].as_str().unwrap().contains("sqs:SendMessage"));
+    account.assert_all_are_back();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Runs `cargo sqs-once key` as a user does, on a table in an embedded DynamoDB.
 
 use crate::project::Run;
-use crate::support::{AtTerminal, assert_private, dynamodb, id, on_table};
+use crate::support::{AtTerminal, assert_private, dynamodb, id, lines, on_table};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::{KeySecret, Namespace};
@@ -261,6 +261,9 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
     assert_eq!(line["before"]["owner"], OWNER);
     assert_eq!(line["after"]["state"], "released");
     assert_eq!(line["after"]["fence"], line["before"]["fence"]);
+    assert_eq!(line["region"], REGION);
+    assert_eq!(line["table"], "sqs-once");
+    assert!(line["at"].is_string());
 
     let run = table.key(&["complete", "--yes", "--json", "--log", log, "order-42"]);
     run.assert_done();
@@ -272,6 +275,17 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
     let run = table.key(&["forget", "--yes", "--log", "/no/such/file", "order-42"]);
     run.assert_failed_with("nothing was changed");
     assert_eq!(table.item(&order)["status"]["S"], "COMPLETED");
+}
+
+/// So a process that dies after a change has written its line.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_line_cannot_be_written_is_not_made() {
+    let (table, order) = with_order().await;
+    let before = table.item(&order);
+    let run = table.key(&["forget", "--yes", "--log", "/dev/full", "order-42"]);
+    run.assert_failed_with("the log /dev/full can't be written: nothing more was changed");
+    assert_eq!(table.item(&order), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,10 +325,13 @@ async fn a_change_that_nobody_knows_the_end_of_is_logged_as_such() {
     });
     let run = asked.answer("y\n");
     run.assert_failed_with("the store did not answer");
-    let logged: Value = serde_json::from_str(&std::fs::read_to_string(log).unwrap()).unwrap();
-    assert_eq!(logged["before"]["state"], "completed");
-    assert_eq!(logged["after"], Value::Null);
-    assert!(logged["error"].as_str().unwrap().contains("did not answer"));
+    let [before, after] = lines(&log).try_into().unwrap();
+    assert_eq!(before["before"]["state"], "completed");
+    assert_eq!(before["after"]["state"], "released");
+    assert_eq!(before["error"], Value::Null);
+    assert_eq!(after["before"], before["before"]);
+    assert_eq!(after["after"], Value::Null);
+    assert!(after["error"].as_str().unwrap().contains("did not answer"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use crate::project::{Run, command, signal};
 use nix::pty::{OpenptyResult, openpty};
+use serde_json::Value;
 use sqs_once::BusinessKey;
 use sqs_once::key::Namespace;
 use sqs_once_local::{LocalDynamoDb, TableDescription};
@@ -34,6 +35,13 @@ pub(crate) fn on_table(dynamodb: &LocalDynamoDb, arguments: &[&str]) -> Command 
         .env("SQS_ONCE_NAMESPACE", "payments")
         .stdin(Stdio::null());
     command
+}
+
+/// The lines of a file of JSON.
+pub(crate) fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
 }
 
 /// Checks that a file is for its owner alone.

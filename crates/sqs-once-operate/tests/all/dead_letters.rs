@@ -161,7 +161,7 @@ impl Account {
 
     async fn redrive_all(&self, letters: &DeadLetters) -> (Tally, Result<(), Error>) {
         let (to, all) = (self.sqs.url(&self.source()), Selection::default());
-        let run = letters.redrive(&to, &all, false, &|| false, |_, _| {});
+        let run = letters.redrive(&to, &all, false, &|| false, |_| true, |_, _| {});
         run.await
     }
 
@@ -381,7 +381,9 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
         fates.push((letter.body().to_owned(), letter.standing, fate));
     };
     let all = Selection::default();
-    let (tally, ended) = letters.redrive(&to, &all, false, &|| false, each).await;
+    let (tally, ended) = letters
+        .redrive(&to, &all, false, &|| false, |_| true, each)
+        .await;
     ended.unwrap();
     let expected = [
         ("a1".to_owned(), Standing::Completed, Fate::Refused),
@@ -394,7 +396,9 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     assert_eq!(account.bodies("orders-dlq.fifo"), ["a1", "a2"]);
     assert_eq!(account.in_flight(), 0);
 
-    let (tally, ended) = letters.redrive(&to, &all, true, &|| false, |_, _| {}).await;
+    let (tally, ended) = letters
+        .redrive(&to, &all, true, &|| false, |_| true, |_, _| {})
+        .await;
     ended.unwrap();
     assert_eq!(tally.redriven, 2);
     assert_eq!(account.bodies("orders.fifo"), ["b1", "b2", "a1", "a2"]);
@@ -411,7 +415,9 @@ async fn a_redrive_that_is_stopped_finishes_a_message_and_puts_the_rest_back() {
         done.fetch_add(1, Ordering::SeqCst);
     };
     let all = Selection::default();
-    let (tally, ended) = letters.redrive(&to, &all, false, &stop, each).await;
+    let (tally, ended) = letters
+        .redrive(&to, &all, false, &stop, |_| true, each)
+        .await;
     ended.unwrap();
     assert!(tally.stopped);
     assert_eq!(tally.redriven, 2);
@@ -478,7 +484,7 @@ async fn the_source_is_the_one_queue_that_has_this_for_its_dead_letters() {
     assert_ne!(at_another_host, letters.url());
     let all = Selection::default();
     for itself in [letters.url(), &at_another_host] {
-        let run = letters.redrive(itself, &all, true, &|| false, |_, _| {});
+        let run = letters.redrive(itself, &all, true, &|| false, |_| true, |_, _| {});
         assert!(matches!(run.await.1, Err(Error::SameQueue)));
     }
 }
@@ -510,7 +516,9 @@ async fn what_fails_again_during_a_redrive_stays() {
             assert!(fates.len() < 20, "it has no end");
         };
         let all = Selection::default();
-        let (tally, ended) = letters.redrive(&to, &all, true, &|| false, each).await;
+        let (tally, ended) = letters
+            .redrive(&to, &all, true, &|| false, |_| true, each)
+            .await;
         ended.unwrap();
         assert_eq!((tally.redriven, tally.came_back), (4, 4));
         assert_eq!(fates[4..], [Fate::CameBack; 4]);
@@ -602,7 +610,7 @@ async fn dropping_ends_where_it_is_stopped_and_puts_the_rest_back() {
     let each = |_: &_| {
         gone.fetch_add(1, Ordering::SeqCst);
     };
-    let (dropped, ended) = letters.drop_held(&held, &stop, each).await;
+    let (dropped, ended) = letters.drop_held(&held, &stop, |_| true, each).await;
     ended.unwrap();
     assert_eq!(dropped, 2);
     assert_eq!(account.bodies("orders-dlq").len(), 2);
