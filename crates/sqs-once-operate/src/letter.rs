@@ -9,8 +9,8 @@ use sqs_once::key::{ItemId, JsonPointer, Namespace};
 use sqs_once::store::Item;
 use sqs_once::time::Timestamp;
 
-use crate::State;
 use crate::name::{Joined, ids};
+use crate::{Group, State};
 
 /// Prefix of the attributes that the library adds to dead letters. Producers do not use it.
 const ADDED: &str = "sqs-once-";
@@ -155,6 +155,11 @@ impl DeadLetter {
     /// The reason that a consumer attached.
     pub fn reason(&self) -> Option<&str> {
         self.added(REASON)
+    }
+
+    /// The group of messages with the same cause.
+    pub fn group(&self) -> Group {
+        Group::of(self)
     }
 
     /// Whether SQS itself moved the message here, because it was received too often.

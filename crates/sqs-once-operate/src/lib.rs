@@ -9,11 +9,13 @@
 //! | [`State`] | the state of a key |
 //! | [`Change`] | forgets or completes a key |
 //! | [`DeadLetters`] | lists, redrives and drops the messages of a dead-letter queue, with the state of their keys |
+//! | [`Group`] | the dead letters with one cause |
 //! | [`sdk_config`], [`account`] | the user's own AWS settings |
 
 mod change;
 mod dead_letters;
 mod error;
+mod group;
 mod keys;
 mod letter;
 mod name;
@@ -25,6 +27,7 @@ pub use aws_config::SdkConfig;
 pub use change::Change;
 pub use dead_letters::DeadLetters;
 pub use error::Error;
+pub use group::Group;
 pub use keys::{Changed, Found, Keys};
 pub use letter::{DeadLetter, KeyFrom, PartFrom, Standing};
 pub use name::{KeyName, NameError};

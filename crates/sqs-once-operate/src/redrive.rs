@@ -15,12 +15,27 @@ pub struct Selection {
     pub ids: BTreeSet<String>,
     /// Selected standings. Empty selects any.
     pub standings: Vec<Standing>,
+    /// Selected groups, by their IDs. Empty selects any.
+    pub groups: BTreeSet<String>,
+    /// Selected reasons, by their text before a colon: `unavailable` selects `unavailable: payments: …`. Empty selects
+    /// any.
+    pub reasons: Vec<String>,
 }
 
 impl Selection {
     fn has(&self, letter: &DeadLetter) -> bool {
         (self.ids.is_empty() || self.ids.contains(letter.id()))
             && (self.standings.is_empty() || self.standings.contains(&letter.standing))
+            && (self.groups.is_empty() || self.groups.contains(&letter.group().id))
+            && (self.reasons.is_empty() || self.has_reason_of(letter))
+    }
+
+    fn has_reason_of(&self, letter: &DeadLetter) -> bool {
+        let reason = letter.reason().unwrap_or_default();
+        self.reasons.iter().any(|word| {
+            let rest = reason.strip_prefix(word.trim_end_matches([':', ' ']));
+            rest.is_some_and(|rest| rest.starts_with(':'))
+        })
     }
 }
 

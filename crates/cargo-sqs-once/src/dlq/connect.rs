@@ -1,6 +1,6 @@
 //! Opens the queue and its table, and selects messages, from the arguments.
 
-use super::{ATTRIBUTE, QueueArgs, SelectionArgs, StateArg};
+use super::{ATTRIBUTE, CauseArgs, QueueArgs, SelectionArgs, StateArg};
 use crate::operate::{config, keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
@@ -40,7 +40,16 @@ pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selec
     Ok(Selection {
         ids: args.ids.iter().cloned().collect(),
         standings: standings(&args.state, queue)?,
+        ..by_cause(&args.cause)
     })
+}
+
+pub(super) fn by_cause(args: &CauseArgs) -> Selection {
+    Selection {
+        groups: args.group.iter().cloned().collect(),
+        reasons: args.reason.clone(),
+        ..Selection::default()
+    }
 }
 
 pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<Standing>> {

@@ -4,21 +4,100 @@ use super::{ListArgs, ShowArgs, connect, missing, shown};
 use crate::error::INTERRUPTED;
 use crate::interrupt::Interrupt;
 use crate::print;
-use anyhow::{Result, ensure};
-use sqs_once::time::{Clock, SystemClock};
-use sqs_once_operate::{DeadLetter, Selection, Standing};
+use anyhow::{Result, anyhow, ensure};
+use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once_operate::{DeadLetter, DeadLetters, Group, Selection, Standing, Tally};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+const MESSAGES: usize = 100;
+const IN_GROUPS: usize = 10_000;
+
+/// The messages of a group.
+pub(super) struct Members {
+    pub(super) count: u64,
+    pub(super) first: Option<Timestamp>,
+    pub(super) last: Option<Timestamp>,
+    /// The id of one message.
+    pub(super) example: String,
+}
 
 pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
     let selection = Selection {
         standings: connect::standings(&args.state, &args.queue)?,
-        ..Selection::default()
+        ..connect::by_cause(&args.cause)
     };
     let (queue, _) = connect::queue(&args.queue).await?;
+    match args.messages || !args.cause.group.is_empty() {
+        true => messages(&args, &queue, &selection, interrupt).await,
+        false => groups(&args, &queue, &selection, interrupt).await,
+    }
+}
+
+async fn groups(
+    args: &ListArgs,
+    queue: &DeadLetters,
+    selection: &Selection,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let limit = args.limit.map_or(IN_GROUPS, NonZeroUsize::get);
+    let mut groups: BTreeMap<Group, Members> = BTreeMap::new();
+    let mut listed = 0;
+    let each = |letter: &DeadLetter| {
+        if listed == limit {
+            return false;
+        }
+        listed += 1;
+        let sent = letter.sent_at();
+        let members = groups.entry(letter.group()).or_insert_with(|| Members {
+            count: 0,
+            first: sent,
+            last: sent,
+            example: letter.id().to_owned(),
+        });
+        members.count += 1;
+        members.first = members.first.into_iter().chain(sent).min();
+        members.last = members.last.max(sent);
+        true
+    };
+    let stop = || interrupt.is_here();
+    let tally = queue.look(selection, &stop, each).await?;
+    ensure!(!interrupt.is_here(), INTERRUPTED);
+    let now = SystemClock.now();
+    let mut groups: Vec<_> = groups.iter().collect();
+    groups.sort_by_key(|(_, members)| Reverse(members.count));
+    if !groups.is_empty() && !args.json {
+        print::note(&shown::groups_heading());
+    }
+    for (group, members) in &groups {
+        let line = match args.json {
+            true => print::json_line(&shown::group_document(group, members)),
+            false => shown::group_line(group, members, now),
+        };
+        if !print::one_result(line)? {
+            return Ok(());
+        }
+    }
+    note_rest(queue, &tally, listed).await?;
+    if !groups.is_empty() && !args.json {
+        print::note("--group GROUP lists the messages of a group");
+    }
+    Ok(())
+}
+
+async fn messages(
+    args: &ListArgs,
+    queue: &DeadLetters,
+    selection: &Selection,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let limit = args.limit.map_or(MESSAGES, NonZeroUsize::get);
     let now = SystemClock.now();
     let (mut listed, mut printed) = (0, Ok(true));
     let (mut moved, mut not_looked_up) = (None, false);
     let each = |letter: &DeadLetter| {
-        if listed == args.limit.get() {
+        if listed == limit {
             return false;
         }
         if listed == 0 && !args.json {
@@ -36,19 +115,12 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
         matches!(printed, Ok(true))
     };
     let stop = || interrupt.is_here();
-    let tally = queue.look(&selection, &stop, each).await?;
+    let tally = queue.look(selection, &stop, each).await?;
     if !printed? {
         return Ok(());
     }
     ensure!(!interrupt.is_here(), INTERRUPTED);
-    match (tally.stopped, listed) {
-        (true, _) => print::note(&format!("there are more: these are {listed}")),
-        (false, 0) => {
-            print::note("no such messages");
-            connect::note_in_flight(&queue).await?;
-        }
-        (false, _) => connect::note_behind(&queue, tally.seen).await?,
-    }
+    note_rest(queue, &tally, listed).await?;
     if args.json {
         return Ok(());
     }
@@ -64,11 +136,24 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
     Ok(())
 }
 
+/// Notes the messages that were not looked at.
+async fn note_rest(queue: &DeadLetters, tally: &Tally, listed: usize) -> Result<()> {
+    match (tally.stopped, listed) {
+        (true, _) => print::note(&format!("there are more: these are {listed}")),
+        (false, 0) => {
+            print::note("no such messages");
+            connect::note_in_flight(queue).await?;
+        }
+        (false, _) => connect::note_behind(queue, tally.seen).await?,
+    }
+    Ok(())
+}
+
 pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<()> {
     let (queue, _) = connect::queue(&args.queue).await?;
     let selection = Selection {
-        ids: [args.id].into(),
-        ..Selection::default()
+        ids: args.id.into_iter().collect(),
+        ..connect::by_cause(&args.cause)
     };
     let mut found = None;
     let each = |letter: &DeadLetter| {
@@ -78,7 +163,10 @@ pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<()> {
     let stop = || interrupt.is_here();
     queue.look(&selection, &stop, each).await?;
     ensure!(!interrupt.is_here(), INTERRUPTED);
-    let letter = found.ok_or_else(|| missing(&selection.ids))?;
+    let letter = found.ok_or_else(|| match selection.ids.is_empty() {
+        true => anyhow!("no such messages"),
+        false => missing(&selection.ids),
+    })?;
     match args.json {
         true => print::json(&shown::document(&letter)),
         false => print::result(shown::text(&letter, SystemClock.now()).trim_end()),

@@ -22,10 +22,13 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  What is in the queue, why, and what the table knows of it:
-    cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency
+  Why messages are in the queue, in groups:
+    cargo sqs-once dlq list --queue orders-dlq
+  The messages of a group, and what the table knows of them:
+    cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --group 5d41402a
   Messages that SQS itself has moved don't say their key; this finds it in their bodies:
-    cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --namespace payments --key-from /order_id
+    cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --namespace payments \
+      --group moved-by-sqs --key-from /order_id
   Everything about one message:
     cargo sqs-once dlq show --queue orders-dlq --table orders-idempotency 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e
   Back to the queue they came from, but for those that are completed:
@@ -82,7 +85,7 @@ struct QueueArgs {
 
 /// Selects messages of the queue.
 #[derive(Args)]
-#[group(id = "which", required = true, multiple = true, args = ["ids", "all", "state"])]
+#[group(id = "which", required = true, multiple = true, args = ["ids", "all", "state", "group", "reason"])]
 struct SelectionArgs {
     /// Messages, by their ids
     #[arg(value_name = "MESSAGE_ID")]
@@ -95,6 +98,21 @@ struct SelectionArgs {
     /// Only messages in this state; may be given more than once
     #[arg(long, value_enum, value_name = "STATE")]
     state: Vec<StateArg>,
+
+    #[command(flatten)]
+    cause: CauseArgs,
+}
+
+/// Selects messages by why they are here.
+#[derive(Args)]
+struct CauseArgs {
+    /// Only messages of this group, by its name in `dlq list`; may be given more than once
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+
+    /// Only messages whose reason starts with this and a colon, such as `unavailable`; may be given more than once
+    #[arg(long, value_name = "WORD")]
+    reason: Vec<String>,
 }
 
 /// The state of a message's key.
@@ -114,23 +132,37 @@ enum StateArg {
     Unreadable,
 }
 
-/// List the messages
+/// List the groups of messages with one reason, or the messages
+///
+/// A group has the messages whose reasons differ only in numbers, ids and quoted text. Lists for each group its number of
+/// messages, when the first and the last were sent, and the id of one. With --messages or --group, lists the messages.
 ///
 /// Receives the messages for at most 15 minutes and releases all of them at the end. On a FIFO queue, shows at most the
 /// first ten messages of each message group: SQS returns no more until those are gone.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency
-  cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --state completed --json | jq .id")]
+  Why messages are here, the most frequent reason first:
+    cargo sqs-once dlq list --queue orders-dlq
+  The messages of one group, with what the table knows of them:
+    cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --group 5d41402a
+  The ids of all messages whose effect is done:
+    cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --messages --state completed --json | jq .id")]
 struct ListArgs {
+    /// List the messages of all groups
+    #[arg(long)]
+    messages: bool,
+
+    #[command(flatten)]
+    cause: CauseArgs,
+
     /// Only messages in this state; may be given more than once
     #[arg(long, value_enum, value_name = "STATE")]
     state: Vec<StateArg>,
 
-    /// The most messages to list
-    #[arg(long, value_name = "MESSAGES", default_value = "100")]
-    limit: NonZeroUsize,
+    /// The most messages to list, or to count in groups [default: 100, or in groups 10000]
+    #[arg(long, value_name = "MESSAGES")]
+    limit: Option<NonZeroUsize>,
 
     /// Write JSON lines
     #[arg(long)]
@@ -142,15 +174,20 @@ struct ListArgs {
 
 /// Show one message in full: body, attributes, and why it is here
 ///
-/// Receives messages until it finds this one, and releases all of them.
+/// Receives messages until it finds this one, or the first of the group, and releases all of them.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  cargo sqs-once dlq show --queue orders-dlq --table orders-idempotency 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e")]
+  cargo sqs-once dlq show --queue orders-dlq --table orders-idempotency 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e
+  cargo sqs-once dlq show --queue orders-dlq --table orders-idempotency --group 5d41402a")]
+#[group(id = "one", required = true, multiple = true, args = ["id", "group", "reason"])]
 struct ShowArgs {
     /// The message's id
     #[arg(value_name = "MESSAGE_ID")]
-    id: String,
+    id: Option<String>,
+
+    #[command(flatten)]
+    cause: CauseArgs,
 
     /// Write JSON
     #[arg(long)]
@@ -175,6 +212,8 @@ struct ShowArgs {
 Examples:
   cargo sqs-once dlq redrive --queue orders-dlq --table orders-idempotency --all
   cargo sqs-once dlq redrive --queue orders-dlq --table orders-idempotency --state failed --state never-started
+  After an outage, the messages that did not outlast it, and no others:
+    cargo sqs-once dlq redrive --queue orders-dlq --table orders-idempotency --reason unavailable
   cargo sqs-once dlq redrive --queue orders-dlq --even-completed --to orders 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e")]
 struct RedriveArgs {
     #[command(flatten)]

@@ -1,11 +1,12 @@
 //! Formats a dead letter for people and as JSON.
 
-use crate::operate::{at, distance};
+use super::list::Members;
+use crate::operate::{at, distance, moment};
 use crate::print::one_line;
 use serde_json::{Map, Value, json};
 use sqs_once::key::ItemId;
 use sqs_once::time::Timestamp;
-use sqs_once_operate::DeadLetter;
+use sqs_once_operate::{DeadLetter, Group};
 
 /// The system attributes to show.
 const SYSTEM: [&str; 9] = [
@@ -19,6 +20,40 @@ const SYSTEM: [&str; 9] = [
     "AWSTraceHeader",
     "DeadLetterQueueSourceArn",
 ];
+
+/// The heading of groups.
+pub(super) fn groups_heading() -> String {
+    format!(
+        "{:>7}  {:12}  {:14} {:14} {:36} reason",
+        "count", "group", "first sent", "last sent", "example"
+    )
+}
+
+/// Formats a group on one line.
+pub(super) fn group_line(group: &Group, members: &Members, now: Timestamp) -> String {
+    let distance = |sent: Option<Timestamp>| sent.map(|sent| distance(sent, now));
+    format!(
+        "{:>7}  {:12}  {:14} {:14} {:36} {}",
+        members.count,
+        group.id,
+        distance(members.first).unwrap_or_default(),
+        distance(members.last).unwrap_or_default(),
+        one_line(&members.example),
+        one_line(&group.reason),
+    )
+}
+
+/// Formats a group as JSON.
+pub(super) fn group_document(group: &Group, members: &Members) -> Value {
+    json!({
+        "group": group.id,
+        "reason": group.reason,
+        "count": members.count,
+        "first": members.first.map(moment),
+        "last": members.last.map(moment),
+        "example": members.example,
+    })
+}
 
 pub(super) fn heading() -> String {
     format!(
@@ -75,6 +110,7 @@ pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
         ("message group", system("MessageGroupId")),
         ("moved from", system("DeadLetterQueueSourceArn")),
         ("reason", reason(letter).map(str::to_owned)),
+        ("group", Some(letter.group().id)),
         (
             "log query",
             letter.is_moved_by_sqs().then(|| query(letter.id())),
@@ -108,6 +144,7 @@ pub(super) fn change(letter: &DeadLetter, queue: &str, to: Option<&str>) -> Valu
         "id": letter.id(),
         "key": letter.key().map(ItemId::as_str),
         "state": letter.standing.name(),
+        "group": letter.group().id,
     })
 }
 
@@ -127,6 +164,7 @@ pub(super) fn document(letter: &DeadLetter) -> Value {
         "state": letter.standing.name(),
         "key": letter.key().map(ItemId::as_str),
         "reason": reason(letter),
+        "group": letter.group().id,
         "body": letter.body(),
         "attributes": attributes.collect::<Map<_, _>>(),
         "system": system.collect::<Map<_, Value>>(),

@@ -110,7 +110,7 @@ fn texts(attributes: &[(&str, &str)]) -> serde_json::Map<String, Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
     let account = Account::new().await;
-    let run = account.dlq(&["list"]);
+    let run = account.dlq(&["list", "--messages"]);
     run.assert_done();
     let state_of = |run: &Run, message: &str| {
         let mut lines = run.stdout.lines();
@@ -123,14 +123,14 @@ async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
     run.shows("the card was refused");
     account.assert_all_are_back();
 
-    let run = account.dlq(&["list", "--key-from", "/order/id"]);
+    let run = account.dlq(&["list", "--messages", "--key-from", "/order/id"]);
     assert_eq!(state_of(&run, "m-moved"), "completed");
-    let run = account.dlq(&["list", "--json", "--state", "failed"]);
+    let run = account.dlq(&["list", "--messages", "--json", "--state", "failed"]);
     let [line] = run.json().try_into().unwrap();
     assert_eq!(line["id"], "m-failed");
     assert_eq!(line["state"], "failed");
     assert_eq!(line["key"], id("o-1"));
-    let run = account.dlq(&["list", "--limit", "1"]);
+    let run = account.dlq(&["list", "--messages", "--limit", "1"]);
     assert_eq!(run.stdout.lines().count(), 1);
     run.says("there are more");
     account.assert_all_are_back();
@@ -172,7 +172,7 @@ async fn a_message_that_sqs_moved_says_so_and_has_the_query_for_its_reason() {
             shown.unwrap();
         }
     }
-    let run = account.dlq(&["list"]);
+    let run = account.dlq(&["list", "--group", "moved-by-sqs"]);
     run.assert_done();
     run.shows("moved by SQS: received too often");
     let query = r#"filter target = "sqs_once::record" and message_id = "m-often""#;
@@ -182,6 +182,8 @@ async fn a_message_that_sqs_moved_says_so_and_has_the_query_for_its_reason() {
     shown.shows(query);
     let [line] = account.dlq(&["list", "--json"]).json().try_into().unwrap();
     assert_eq!(line["reason"], "moved by SQS: received too often");
+    assert_eq!(line["group"], "moved-by-sqs");
+    assert_eq!(line["example"], "m-often");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,6 +209,96 @@ async fn what_a_fifo_queue_does_not_give_is_said() {
         let is_said = run.stderr.contains("were not looked at");
         assert_eq!(is_said, !not_given.is_empty(), "{}", run.stderr);
     }
+}
+
+/// Dead letters of an outage, of a bug, and without a reason.
+async fn after_an_outage() -> Account {
+    let account = Account::empty().await;
+    for (id, reason) in [
+        ("m-1", "unavailable: payments: order 41: status 503"),
+        ("m-2", "the body of order 7 is no JSON"),
+        ("m-3", "unavailable: payments: order 42: status 503"),
+        ("m-4", "the word unavailable: in a reason"),
+    ] {
+        let mut message = NewMessage::new(id, "{}");
+        message.attributes = texts(&[("sqs-once-reason", reason)]);
+        account.put("orders-dlq", message);
+    }
+    account.put("orders-dlq", NewMessage::new("m-5", "{}"));
+    account
+}
+
+/// The name of the group with a message.
+fn group_with(account: &Account, message: &str) -> String {
+    let run = account.dlq(&["show", message, "--json"]);
+    let [shown] = run.json().try_into().unwrap();
+    shown["group"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_are_listed_in_groups_of_one_cause() {
+    let account = after_an_outage().await;
+    let run = account.dlq(&["list"]);
+    run.assert_done();
+    let outage = group_with(&account, "m-1");
+    assert_eq!(outage.len(), 8);
+    let rows: Vec<_> = run.stdout.lines().collect();
+    assert_eq!(rows.len(), 4, "{rows:#?}");
+    let first: Vec<_> = rows[0].split_whitespace().collect();
+    assert_eq!(first[..2], ["2", &*outage]);
+    assert!(rows[0].contains(" m-1 ") || rows[0].contains(" m-3 "));
+    assert!(rows[0].ends_with("unavailable: payments: order #: status #"));
+    run.shows("no-reason");
+    run.says("--group GROUP lists the messages of a group");
+
+    let run = account.dlq(&["list", "--json"]);
+    let groups = run.json();
+    assert_eq!(groups[0]["group"], *outage);
+    assert_eq!(groups[0]["count"], 2);
+    assert!(groups[0]["first"].as_str() <= groups[0]["last"].as_str());
+    let run = account.dlq(&["list", "--group", &outage, "--json"]);
+    let messages = run.json();
+    let mut ids: Vec<_> = messages.iter().map(|one| one["id"].as_str()).collect();
+    ids.sort();
+    assert_eq!(ids, [Some("m-1"), Some("m-3")]);
+    assert!(messages.iter().all(|one| one["group"] == *outage));
+    let run = account.dlq(&["list", "--limit", "1"]);
+    run.says("there are more: these are 1");
+    let run = account.dlq(&["list", "--reason", "unavailable"]);
+    assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
+    assert_eq!(account.queues().0.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_messages_of_an_outage_are_redriven_and_no_others() {
+    for reason in ["unavailable", "unavailable: payments:"] {
+        let account = after_an_outage().await;
+        for other in ["unavailable: other", "unavail"] {
+            let run = account.dlq(&["redrive", "--reason", other]);
+            run.assert_done();
+            run.shows("sent 0 messages to http://");
+        }
+        let run = account.dlq(&["redrive", "--reason", reason]);
+        run.assert_done();
+        run.shows("sent 2 messages to http://");
+        assert_eq!(account.queues().0, ["m-2", "m-4", "m-5"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_shown_by_one_of_its_messages_and_dropped_alone() {
+    let account = after_an_outage().await;
+    let group = group_with(&account, "m-2");
+    let run = account.dlq(&["show", "--group", &group]);
+    run.assert_done();
+    run.shows("message id    m-2\n");
+    run.shows(&format!("group         {group}\n"));
+    let run = account.dlq(&["show", "--group", "00000000"]);
+    run.assert_failed_with("no such messages");
+    account.dlq(&["show"]).assert_refused_with("");
+    let run = account.dlq(&["drop", "--yes", "--group", &group, "--group", "no-reason"]);
+    run.assert_done();
+    assert_eq!(account.queues().0, ["m-1", "m-3", "m-4"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -318,7 +410,7 @@ async fn without_a_table_nobody_knows_what_is_completed() {
     without(&["redrive", "--all"])
         .assert_failed_with("without it, the command can't tell which messages are completed");
     without(&["list", "--state", "failed"]).assert_failed_with("--state needs the table");
-    let run = without(&["list"]);
+    let run = without(&["list", "--messages"]);
     run.assert_done();
     assert_eq!(run.stdout.matches("not-looked-up").count(), 2);
     assert_eq!(run.stdout.matches("unknown-key").count(), 1);
@@ -365,11 +457,7 @@ async fn what_is_dropped_is_asked_for_saved_and_gone() {
     run.assert_done();
     assert_eq!(run.stdout, "dropped 2 messages\n");
     assert_eq!(account.queues().0, ["m-failed"]);
-    let lines = std::fs::read_to_string(&saved).unwrap();
-    let lines = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    let lines: Vec<Value> = lines.collect();
+    let lines = lines(&saved);
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0]["body"], r#"{"order":{"id":"o-2"}}"#);
     assert_eq!(lines[0]["attributes"]["tenant"]["text"], "seven");
@@ -439,6 +527,8 @@ async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
     for arguments in [
         &["list"][..],
         &["list", "--json"],
+        &["list", "--messages"],
+        &["list", "--messages", "--json"],
         &["show", "m-odd"],
         &["show", "m-odd", "--json"],
         &["drop", "--all", "--yes"],

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod dead_letters;
+mod groups;
 mod keys;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};

@@ -101,18 +101,23 @@ class Board {
     return columns;
   }
 
-  /** Orders dead letters by their reason, the most frequent first, and gives the first of each reason a heading. */
+  /** Orders dead letters by their group, the largest first, and gives the first of each group a heading. */
   group(letters) {
     const groups = new Map();
+    const reasonOf = (letter) => (letter.state === "redriven" ? "redriven" : deathOf(letter));
     for (const letter of letters) {
       letter.heading = "";
-      const reason = letter.state === "redriven" ? "redriven" : deathOf(letter);
-      if (!groups.has(reason)) groups.set(reason, []);
-      groups.get(reason).push(letter);
+      const shape = shapeOf(reasonOf(letter));
+      if (!groups.has(shape)) groups.set(shape, []);
+      groups.get(shape).push(letter);
     }
-    const isPast = (reason) => Number(reason === "redriven");
+    const isPast = (shape) => Number(shape === "redriven");
     const sorted = [...groups].sort(([a, as], [b, bs]) => isPast(a) - isPast(b) || bs.length - as.length);
-    for (const [reason, [first, ...rest]] of sorted) first.heading = `${number(1 + rest.length)} × ${reason}`;
+    for (const [shape, all] of sorted) {
+      const reason = reasonOf(all[0]);
+      const isSame = all.every((letter) => reasonOf(letter) === reason);
+      all[0].heading = `${number(all.length)} × ${isSame ? reason : shape}`;
+    }
     letters.splice(0, letters.length, ...sorted.flatMap(([, all]) => all));
   }
 

@@ -84,6 +84,19 @@ const titleOf = (message) => message.title ?? message.key ?? shortId(message.id)
 const deathOf = ({ reason, receives }) =>
   reason ?? (receives ? `moved by SQS after ${plural(receives, "receive", "receives")}` : "sent by the function");
 
+const QUOTED = /(?<![A-Za-z0-9])(["'`])[^]*?\1(?![A-Za-z0-9])/g;
+const UUID = /(?<![A-Za-z0-9])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![A-Za-z0-9])/gi;
+/** Hexadecimal digits, or an id of letters and digits. */
+const CODE = /^(?=.*\d|.{8})[0-9a-f]+$|^(?=.{8}).*\d[a-z]/i;
+
+/** A reason without its details, as `Group::shape` of `sqs-once-operate` makes it. A test compares the two. */
+const shapeOf = (reason) =>
+  reason
+    .replace(QUOTED, "$1…$1")
+    .replace(UUID, "#")
+    .replace(/[A-Za-z0-9]+/g, (word) => (CODE.test(word) ? "#" : word.replace(/\d/g, "#")))
+    .replace(/#([.,:]?#)+/g, "#");
+
 /** The word on a message's chip, and its colour class. */
 function tagOf(message, column, now) {
   const waits = message.visible_at > now;
