@@ -1,5 +1,6 @@
 //! The command line's arguments.
 
+use crate::breaker::BreakerArgs;
 use crate::dev::DevArgs;
 use crate::dlq::DlqArgs;
 use crate::doctor::DoctorArgs;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     Key(KeyArgs),
     Dlq(DlqArgs),
+    Breaker(BreakerArgs),
     DeleteExpired(DeleteExpiredArgs),
     #[cfg(feature = "aws")]
     VerifyAws(Box<VerifyAwsArgs>),

@@ -1,5 +1,6 @@
 //! `cargo sqs-once`: creates, runs, checks and operates a Lambda function that consumes SQS.
 
+mod breaker;
 mod cli;
 #[cfg(feature = "aws")]
 mod confirm;
@@ -50,11 +51,15 @@ async fn main() -> ExitCode {
             Command::Dev(arguments) => dev::dev(*arguments).await?,
             Command::Doctor(arguments) => return doctor::doctor(&arguments),
             #[cfg(not(feature = "aws"))]
-            Command::Key(_) | Command::Dlq(_) => return Err(error::NO_AWS.into()),
+            Command::Key(_) | Command::Dlq(_) | Command::Breaker(_) => {
+                return Err(error::NO_AWS.into());
+            }
             #[cfg(feature = "aws")]
             Command::Key(arguments) => key::key(arguments).await?,
             #[cfg(feature = "aws")]
             Command::Dlq(arguments) => dlq::dlq(arguments).await?,
+            #[cfg(feature = "aws")]
+            Command::Breaker(arguments) => breaker::breaker(arguments).await?,
             #[cfg(feature = "aws")]
             Command::VerifyAws(arguments) => verify_aws::verify_aws(*arguments).await?,
             #[cfg(not(feature = "postgres"))]

@@ -1,10 +1,12 @@
-//! Manual changes to a key.
+//! Manual changes to a key or a breaker.
 
 use sqs_once::key::ItemId;
 use sqs_once::store::{Fence, Item, Owner, Status};
 use sqs_once::time::Timestamp;
 
-/// A manual change to a key.
+use crate::breaker::opened;
+
+/// A manual change to a key or a breaker.
 ///
 /// Each change writes a new owner. The previous owner can no longer complete or release the key, however late its
 /// request arrives.
@@ -15,9 +17,16 @@ pub enum Change {
     /// fence.
     Forget,
     /// Messages with this key are duplicates until `expiration`. An already completed key keeps a later expiry.
+    ///
+    /// Closes a breaker, which opens again after `expiration`.
     Complete {
         /// The expiry, rounded up to the second when stored.
         expiration: Timestamp,
+    },
+    /// Opens a breaker. Until then, records that depend on it return to the queue.
+    Open {
+        /// When a worker may send a probe.
+        until: Timestamp,
     },
 }
 
@@ -32,6 +41,7 @@ impl Change {
         now: Timestamp,
     ) -> Option<Item> {
         let mut item = match (self, seen) {
+            (Self::Open { until }, _) => return Some(opened(id, seen, *until, owner, now)),
             (Self::Forget, None) => return None,
             (_, Some(seen)) => seen.clone(),
             (Self::Complete { .. }, None) => {
@@ -46,6 +56,7 @@ impl Change {
                 item.lease_until = Some(Timestamp::default());
                 item.data = None;
             }
+            Self::Open { .. } => {}
             Self::Complete { expiration } => {
                 let expiration = Timestamp::from_secs(expiration.as_millis().div_ceil(1000));
                 item.expiration = match item.status {

@@ -27,6 +27,14 @@ pub enum Error {
     /// The key is invalid.
     #[error("the key is invalid")]
     Key(#[from] KeyError),
+    /// The name of a breaker is invalid.
+    #[error(
+        "{name:?} is not a dependency's name, which has 1 to 50 letters, digits, `-`, `_` and `.`"
+    )]
+    BreakerName {
+        /// The name.
+        name: String,
+    },
     /// No AWS region is configured.
     #[error("no AWS region is known: give --region, set AWS_REGION, or put one into the profile")]
     NoRegion,

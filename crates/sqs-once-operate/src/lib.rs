@@ -1,17 +1,19 @@
 //! Operations on the keys and dead letters of [`sqs_once`] consumers.
 //!
-//! `cargo sqs-once key` and `cargo sqs-once dlq` are the command line of this crate.
+//! `cargo sqs-once key`, `breaker` and `dlq` are the command line of this crate.
 //!
 //! | item | purpose |
 //! |---|---|
 //! | [`Keys`] | finds, lists and changes the keys in a table |
 //! | [`KeyName`] | a key as users write it |
 //! | [`State`] | the state of a key |
-//! | [`Change`] | forgets or completes a key |
+//! | [`Change`] | forgets or completes a key, opens or closes a breaker |
+//! | [`BreakerName`], [`BreakerState`] | the breaker of a dependency |
 //! | [`DeadLetters`] | lists, redrives and drops the messages of a dead-letter queue, with the state of their keys |
 //! | [`Group`] | the dead letters with one cause |
 //! | [`sdk_config`], [`account`] | the user's own AWS settings |
 
+mod breaker;
 mod change;
 mod dead_letters;
 mod error;
@@ -24,6 +26,7 @@ mod sdk;
 mod state;
 
 pub use aws_config::SdkConfig;
+pub use breaker::{BreakerName, BreakerState};
 pub use change::Change;
 pub use dead_letters::DeadLetters;
 pub use error::Error;

@@ -1,6 +1,6 @@
 //! `cargo sqs-once key forget` and `key complete`.
 
-use super::{ChangeArgs, CompleteArgs, NOT_FOUND, shown};
+use super::{ChangeArgs, CompleteArgs, NOT_FOUND, key_name, shown};
 use crate::confirm::confirm;
 use crate::operate::{Audit, ItemChange, keys, moment, namespace};
 use crate::print;
@@ -13,7 +13,7 @@ use sqs_once_operate::{Change, Found, KeyName, State};
 
 /// Shows the key, asks, forgets or completes it, and reports the change.
 pub(super) async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()> {
-    let name = KeyName::read(&args.name.words)?;
+    let name = key_name(&args.name)?;
     let namespace = namespace(&args.consumer)?;
     let (keys, place) = keys(&args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?;

@@ -8,7 +8,7 @@ use serde_json::json;
 use sqs_once::store::Status;
 use sqs_once::store::dynamodb::{Listed, Listing};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once_operate::State;
+use sqs_once_operate::{BreakerName, State};
 
 pub(super) async fn list(args: ListArgs) -> Result<()> {
     let now = SystemClock.now();
@@ -68,8 +68,10 @@ fn common_status(states: &[State]) -> Option<Status> {
 }
 
 /// Whether to list an item. Items that can't be read are in no state, but the user should see them.
-fn is_wanted((_, item): &Listed, states: &[State], now: Timestamp) -> bool {
+/// The items of breakers are not keys.
+fn is_wanted((id, item): &Listed, states: &[State], now: Timestamp) -> bool {
     match item {
+        _ if BreakerName::from_id(id.as_str()).is_some() => false,
         Ok(item) => states.is_empty() || states.contains(&State::from_item(item, now)),
         Err(_) => states.is_empty() || states.contains(&State::Unknown),
     }

@@ -11,6 +11,8 @@ mod shown;
 
 use crate::operate::{AuditArgs, ConsumerArgs, TableArgs};
 use clap::{Args, Subcommand, ValueEnum};
+#[cfg(feature = "aws")]
+use sqs_once_operate::{BreakerName, KeyName};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -198,6 +200,17 @@ struct CompleteArgs {
 #[cfg(feature = "aws")]
 const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its record has \
                          expired and is gone";
+
+/// Reads the key's name. A breaker's item is not a key.
+#[cfg(feature = "aws")]
+fn key_name(args: &KeyNameArgs) -> anyhow::Result<KeyName> {
+    if let [word] = &args.words[..]
+        && let Some(name) = BreakerName::from_id(word)
+    {
+        anyhow::bail!("{word} is a breaker: use `cargo sqs-once breaker show {name}`");
+    }
+    Ok(KeyName::read(&args.words)?)
+}
 
 #[cfg(feature = "aws")]
 pub(crate) async fn key(args: KeyArgs) -> anyhow::Result<()> {

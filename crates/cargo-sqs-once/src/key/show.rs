@@ -1,14 +1,13 @@
 //! `cargo sqs-once key show`.
 
-use super::{NOT_FOUND, ShowArgs, shown};
+use super::{NOT_FOUND, ShowArgs, key_name, shown};
 use crate::operate::{keys, namespace};
 use crate::print;
 use anyhow::{Result, ensure};
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once_operate::KeyName;
 
 pub(super) async fn show(args: ShowArgs) -> Result<()> {
-    let name = KeyName::read(&args.name.words)?;
+    let name = key_name(&args.name)?;
     let namespace = namespace(&args.consumer)?;
     let (keys, _) = keys(&args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?.items;

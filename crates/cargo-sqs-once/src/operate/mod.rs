@@ -1,4 +1,4 @@
-//! What `key` and `dlq` share: arguments, connections, changes, and the formatting of times.
+//! What `key`, `breaker` and `dlq` share: arguments, connections, changes, and the formatting of times.
 
 mod args;
 #[cfg(feature = "aws")]

@@ -289,6 +289,23 @@ async fn a_change_whose_line_cannot_be_written_is_not_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_breaker_is_not_a_key() {
+    let breaker = "breaker#payments";
+    let key = format!("breaker#{}", "0".repeat(64));
+    let table = Table::with([live(breaker), completed(&key)]).await;
+    for arguments in [&["show"][..], &["forget", "--yes"], &["complete", "--yes"]] {
+        let run = table.key(&[arguments, &[breaker]].concat());
+        run.assert_failed_with("use `cargo sqs-once breaker show payments`");
+    }
+    assert_eq!(table.item(breaker)["owner"]["S"], OWNER);
+    // A consumer may have this namespace.
+    let run = table.key(&["list", "--namespace", "breaker", "--json"]);
+    let [listed] = run.json().try_into().unwrap();
+    assert_eq!(listed["id"], key);
+    table.key(&["show", &key]).assert_done();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_names_the_table_its_region_and_its_account() {
     let (table, _) = with_order().await;
     let unnamed = "an account that the credentials do not name";

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[cfg(all(unix, feature = "aws"))]
+mod breaker;
 #[cfg(feature = "postgres")]
 mod delete_expired;
 mod deployments;

@@ -1,0 +1,124 @@
+//! `cargo sqs-once breaker`: shows, opens and closes the breakers of dependencies.
+
+#[cfg(feature = "aws")]
+mod change;
+#[cfg(feature = "aws")]
+mod show;
+#[cfg(feature = "aws")]
+mod shown;
+
+use crate::operate::{AuditArgs, TableArgs};
+use clap::{Args, Subcommand};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  Which dependencies are unavailable, and when a worker tries them again:
+    cargo sqs-once breaker show --table orders-idempotency
+  Before a maintenance of two hours, and after it:
+    cargo sqs-once breaker open --table orders-idempotency payments --for 2h
+    cargo sqs-once breaker close --table orders-idempotency payments
+
+Credentials are those that the AWS CLI finds: environment, profiles, SSO, roles. Another endpoint is set by
+AWS_ENDPOINT_URL_DYNAMODB.";
+
+/// Show, open or close the breakers of dependencies
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BreakerArgs {
+    #[command(subcommand)]
+    command: BreakerCommand,
+}
+
+#[derive(Subcommand)]
+enum BreakerCommand {
+    Show(ShowArgs),
+    Open(OpenArgs),
+    /// Close a breaker
+    ///
+    /// Shows the breaker and asks. Writes only if it has not changed since. It can open again at once.
+    ///
+    /// Environments that know it as open read it again when the time of the opening is over.
+    #[command(after_help = "\
+Examples:
+  cargo sqs-once breaker close --table orders-idempotency payments")]
+    Close(ChangeArgs),
+}
+
+/// Show a breaker, or all breakers in the table
+///
+/// Without a name, reads the whole table. On a large table this costs read units and time. A breaker without an item is
+/// closed, and is not listed.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo sqs-once breaker show --table orders-idempotency
+  cargo sqs-once breaker show --table orders-idempotency --json payments | jq .state")]
+struct ShowArgs {
+    /// The dependency
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
+    /// Write JSON: one line for every breaker
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    table: TableArgs,
+}
+
+/// Arguments of both changes.
+#[derive(Args)]
+struct ChangeArgs {
+    /// The dependency
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Don't ask
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Write the change as a line of JSON, with the breaker before and after it
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    audit: AuditArgs,
+
+    #[command(flatten)]
+    table: TableArgs,
+}
+
+/// Open a breaker for some time, or change when an open one ends
+///
+/// Shows the breaker and asks. Writes only if it has not changed since. After that time, a worker sends a probe.
+///
+/// Environments that run do not read a closed breaker. They learn that it is open at their next failures.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo sqs-once breaker open --table orders-idempotency payments --for 2h")]
+struct OpenArgs {
+    /// How long from now, such as 30m or 2h
+    #[arg(long = "for", value_name = "TIME", value_parser = some_time)]
+    duration: Duration,
+
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("no time; `breaker close` closes it".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(feature = "aws")]
+pub(crate) async fn breaker(args: BreakerArgs) -> anyhow::Result<()> {
+    match args.command {
+        BreakerCommand::Show(args) => show::show(&args).await,
+        BreakerCommand::Open(args) => change::change(&args.change, Some(args.duration)).await,
+        BreakerCommand::Close(args) => change::change(&args, None).await,
+    }
+}

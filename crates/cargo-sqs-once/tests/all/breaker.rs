@@ -1,0 +1,286 @@
+//! Runs `cargo sqs-once breaker` as a user does, on a table in an embedded DynamoDB.
+
+use crate::project::Run;
+use crate::support::{AtTerminal, dynamodb, lines, on_table};
+use serde_json::{Value, json};
+use sqs_once_local::{KeyAttribute, LocalDynamoDb, REGION, TableDescription};
+use std::process::Command;
+use std::time::SystemTime;
+
+const OWNER: &str = "000102030405060708090a0b0c0d0e0f";
+const MINUTE: u64 = 60;
+const DAY: u64 = 24 * 60 * MINUTE;
+const FENCE: u64 = 1_790_000_000_000;
+
+/// The time in seconds since 1970.
+fn now() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()
+}
+
+/// The item of a breaker as a worker writes it: the outage began ten minutes ago.
+fn item(name: &str, status: &str, lease_until: u64) -> Value {
+    let kept_until = now() - 10 * MINUTE + 60 * DAY;
+    json!({
+        "id": {"S": format!("breaker#{name}")}, "status": {"S": status}, "owner": {"S": OWNER},
+        "fence": {"N": FENCE.to_string()},
+        "in_progress_expiration": {"N": (lease_until * 1000).to_string()},
+        "expiration": {"N": kept_until.to_string()},
+    })
+}
+
+fn open(name: &str) -> Value {
+    item(name, "INPROGRESS", now() + 5 * MINUTE)
+}
+
+fn half_open(name: &str) -> Value {
+    item(name, "INPROGRESS", now() - 1)
+}
+
+fn number(item: &Value, attribute: &str) -> u64 {
+    item[attribute]["N"].as_str().unwrap().parse().unwrap()
+}
+
+struct Table {
+    dynamodb: LocalDynamoDb,
+}
+
+impl Table {
+    async fn with(items: impl IntoIterator<Item = Value>) -> Self {
+        let table = Self {
+            dynamodb: dynamodb().await,
+        };
+        items.into_iter().for_each(|item| table.put(item));
+        table
+    }
+
+    fn put(&self, item: Value) {
+        self.dynamodb.put_item("sqs-once", item).unwrap();
+    }
+
+    fn item(&self, name: &str) -> Value {
+        let key = json!({"id": {"S": format!("breaker#{name}")}});
+        let item = self.dynamodb.item("sqs-once", key).unwrap();
+        item.unwrap_or_default()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        on_table(&self.dynamodb, &[&["breaker"], arguments].concat())
+    }
+
+    fn breaker(&self, arguments: &[&str]) -> Run {
+        Run::of(self.command(arguments))
+    }
+
+    fn state(&self, name: &str) -> Value {
+        let run = self.breaker(&["show", name, "--json"]);
+        run.assert_done();
+        let [mut shown] = run.json().try_into().unwrap();
+        assert_eq!(shown["name"], name);
+        shown["state"].take()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breaker_is_shown_as_workers_see_it() {
+    let table = Table::with([
+        open("a"),
+        half_open("b"),
+        item("c", "COMPLETED", 0),
+        item("d", "ODD", 0),
+    ])
+    .await;
+    let states = ["a", "b", "c", "d", "e"].map(|name| table.state(name));
+    assert_eq!(states, ["open", "half-open", "closed", "unknown", "closed"]);
+    let run = table.breaker(&["show", "a"]);
+    run.shows("dependency  a\n");
+    run.shows("state       open: records that depend on it return to the queue\n");
+    run.shows(", 10m");
+    run.shows(&format!("fence       {FENCE}\n"));
+    let run = table.breaker(&["show", "a b"]);
+    run.assert_failed_with("\"a b\" is not a dependency's name");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_breakers_of_a_table_are_listed_and_no_keys() {
+    let mut unreadable = open("b.2_c");
+    unreadable["fence"] = json!({"S": "?"});
+    let mut key = item("c", "COMPLETED", 0);
+    key["id"] = json!({"S": format!("breaker#{}", "0".repeat(64))});
+    let mut other = key.clone();
+    other["id"] = json!({"S": "payments#s:breaker#d"});
+    let table = Table::with([open("a"), unreadable, key, other]).await;
+    let run = table.breaker(&["show", "--json"]);
+    run.assert_done();
+    let mut listed = run.json();
+    listed.sort_by_key(|one| one["name"].to_string());
+    let states: Vec<_> = listed.iter().map(|one| &one["state"]).collect();
+    assert_eq!(states, ["open", "unreadable"]);
+    let run = table.breaker(&["show"]);
+    assert_eq!(run.stdout.lines().count(), 2, "{}", run.stdout);
+    run.says("state        since");
+    let run = Table::with([]).await.breaker(&["show"]);
+    run.assert_done();
+    run.says("no breaker was ever opened in this table");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
+    let table = Table::with([]).await;
+    let run = table.breaker(&["open", "payments", "--for", "2h", "--yes"]);
+    run.assert_done();
+    run.shows("opened payments until 2");
+    let opened = table.item("payments");
+    assert_eq!(opened["status"]["S"], "INPROGRESS");
+    let until = number(&opened, "in_progress_expiration") / 1000;
+    assert!((now() + 119 * MINUTE..=now() + 120 * MINUTE).contains(&until));
+    let since = number(&opened, "expiration") - 60 * DAY;
+    assert!((now() - MINUTE..=now() + 1).contains(&since));
+
+    let run = table.breaker(&["close", "payments", "--yes"]);
+    run.assert_done();
+    assert_eq!(run.stdout, "closed payments\n");
+    let closed = table.item("payments");
+    assert_eq!(closed["status"]["S"], "COMPLETED");
+    assert_eq!(closed["fence"], opened["fence"]);
+    assert!(number(&closed, "expiration") <= now() + 1);
+    let run = table.breaker(&["close", "payments"]);
+    run.assert_done();
+    run.says("nothing had to be changed");
+
+    table
+        .breaker(&["open", "payments", "--for", "1m", "--yes"])
+        .assert_done();
+    let again = table.item("payments");
+    assert_eq!(number(&again, "fence"), number(&opened, "fence") + 1);
+    assert_eq!(table.state("payments"), "open");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_breaker_is_extended_or_shortened_and_keeps_the_start_of_its_outage() {
+    for before in [open("payments"), half_open("payments")] {
+        for (time, secs) in [("1m", MINUTE), ("3h", 180 * MINUTE)] {
+            let table = Table::with([before.clone()]).await;
+            let run = table.breaker(&["open", "payments", "--for", time, "--yes"]);
+            run.assert_done();
+            let after = table.item("payments");
+            let until = number(&after, "in_progress_expiration") / 1000;
+            assert!((now() + secs - 30..=now() + secs).contains(&until));
+            assert_eq!(number(&after, "fence"), FENCE + 1);
+            assert_eq!(after["expiration"], before["expiration"]);
+            assert_ne!(after["owner"], before["owner"]);
+        }
+    }
+    let table = Table::with([]).await;
+    let run = table.breaker(&["open", "payments", "--for", "0s", "--yes"]);
+    run.assert_refused_with("`breaker close` closes it");
+    table
+        .breaker(&["open", "payments"])
+        .assert_refused_with("--for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_asks_and_names_its_place() {
+    let table = Table::with([open("payments")]).await;
+    let before = table.item("payments");
+    let close = ["close", "payments"];
+    table
+        .breaker(&close)
+        .assert_failed_with("confirm with --yes");
+    let mut command = table.command(&close);
+    command.env("AWS_ACCOUNT_ID", "123456789012");
+    let run = AtTerminal::start(command).answer("n\n");
+    run.assert_failed_with("nothing was changed");
+    run.says("state       open");
+    run.says(&format!(
+        "table sqs-once, {REGION}, account 123456789012: Close payments?"
+    ));
+    let open = ["open", "payments", "--for", "90m"];
+    let run = AtTerminal::start(table.command(&open)).interrupt();
+    run.assert_failed_with("interrupted");
+    run.says("Open payments for 1h 30m?");
+    assert_eq!(table.item("payments"), before);
+    let run = AtTerminal::start(table.command(&close)).answer("y\n");
+    run.assert_done();
+    assert_eq!(table.state("payments"), "closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breaker_that_a_worker_has_changed_since_is_left_alone() {
+    for arguments in [
+        &["close", "payments"][..],
+        &["open", "payments", "--for", "2h"],
+    ] {
+        let table = Table::with([half_open("payments")]).await;
+        let mut asked = AtTerminal::start(table.command(arguments));
+        asked.wait_for("[y/N] ");
+        let mut probe = open("payments");
+        probe["fence"] = json!({"N": (FENCE + 1).to_string()});
+        table.put(probe.clone());
+        let run = asked.answer("y\n");
+        run.assert_failed_with("the breaker has changed since it was shown: nothing was written");
+        assert_eq!(table.item("payments"), probe);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_is_logged() {
+    let table = Table::with([]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("changes.jsonl");
+    let log = path.to_str().unwrap();
+    let open = [
+        "open", "payments", "--for", "2h", "--yes", "--json", "--log", log,
+    ];
+    let [told] = table.breaker(&open).json().try_into().unwrap();
+    let run = table.breaker(&["close", "payments", "--yes", "--log", log]);
+    run.assert_done();
+    let [opened, closed] = lines(&path).try_into().unwrap();
+    assert_eq!(opened, told);
+    assert_eq!(opened["action"], "open");
+    assert_eq!(opened["id"], "breaker#payments");
+    assert_eq!(opened["before"], Value::Null);
+    assert_eq!(opened["after"]["state"], "open");
+    assert_eq!(closed["action"], "close");
+    assert_eq!(closed["before"], opened["after"]);
+    assert_eq!(closed["after"]["state"], "closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_any_layout_has_breakers() {
+    let dynamodb = LocalDynamoDb::memory().await.unwrap();
+    let description = TableDescription {
+        name: "shared".to_owned(),
+        partition_key: KeyAttribute::string("pk"),
+        sort_key: Some(KeyAttribute::string("sk")),
+        ..TableDescription::default()
+    };
+    dynamodb.create_table(&description).unwrap();
+    let layout = [
+        "--table",
+        "shared",
+        "--partition-key",
+        "pk",
+        "--sort-key",
+        "sk",
+        "--partition-value",
+        "idempotency",
+        "--attribute",
+        "owner=lock_owner",
+    ];
+    let run = |arguments: &[&str]| {
+        let run = Run::of(on_table(
+            &dynamodb,
+            &[&["breaker"], arguments, &layout].concat(),
+        ));
+        run.assert_done();
+        run
+    };
+    run(&["open", "payments", "--for", "2h", "--yes"]);
+    let key = json!({"pk": {"S": "idempotency"}, "sk": {"S": "breaker#payments"}});
+    let item = dynamodb.item("shared", key).unwrap().unwrap();
+    assert!(item["lock_owner"]["S"].is_string());
+    let [listed] = run(&["show", "--json"]).json().try_into().unwrap();
+    assert_eq!(listed["name"], "payments");
+    assert_eq!(listed["state"], "open");
+    run(&["close", "payments", "--yes"]);
+}
