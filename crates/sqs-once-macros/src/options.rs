@@ -18,7 +18,7 @@ const OPTIONS: [(&str, &str); 7] = [
 ];
 
 /// Methods of the consumer that are not options, each with its environment variable.
-const METHODS: [(&str, Option<&str>); 32] = [
+const METHODS: [(&str, Option<&str>); 36] = [
     ("after_answer", None),
     ("after_dead_letter", None),
     ("also_read", Some("SQS_ONCE_ALSO_READ")),
@@ -29,11 +29,13 @@ const METHODS: [(&str, Option<&str>); 32] = [
     ("correlation_id", None),
     ("dead_letter_queue", Some("SQS_ONCE_DLQ_URL")),
     ("deadline_margin", Some("SQS_ONCE_DEADLINE_MARGIN")),
+    ("depends_on", None),
     ("fifo", None),
     ("in_progress", None),
     ("key_codec", None),
     ("key_secret", Some("SQS_ONCE_KEY_SECRET_ARN")),
     ("lease_margin", Some("SQS_ONCE_LEASE_MARGIN")),
+    ("max_receive_count", Some("SQS_ONCE_MAX_RECEIVE_COUNT")),
     ("metrics", Some("SQS_ONCE_METRICS")),
     ("missing_key", None),
     ("on_duplicate", None),
@@ -43,6 +45,7 @@ const METHODS: [(&str, Option<&str>); 32] = [
     ("queue_url", Some("SQS_ONCE_QUEUE_URL")),
     ("raise_on_total_failure", None),
     ("readable_keys", None),
+    ("reconcile", None),
     ("record_level", Some("SQS_ONCE_RECORD_LEVELS")),
     ("record_timeout", None),
     ("requests", None),
@@ -50,6 +53,7 @@ const METHODS: [(&str, Option<&str>); 32] = [
     ("service", Some("SQS_ONCE_SERVICE")),
     ("sqs_client", None),
     ("store", Some("SQS_ONCE_TABLE")),
+    ("token_valid_for", None),
     ("visibility_timeout", Some("SQS_ONCE_VISIBILITY_TIMEOUT")),
 ];
 

@@ -1,19 +1,13 @@
 //! The breakers of dependencies: one item each, beside the keys.
 
 use std::fmt;
-use std::time::Duration;
 
+use sqs_once::idempotency::breaker::{self, Shared};
 use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Item, Owner, Status};
+use sqs_once::store::{Item, Owner, Seen, Status};
 use sqs_once::time::Timestamp;
 
-use crate::{Error, State};
-
-const LONGEST_NAME: usize = 50;
-
-/// How long the library keeps the item of an open breaker, counted from its opening. So the item's expiry tells when the
-/// breaker opened.
-const KEPT: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+use crate::Error;
 
 /// The name of a dependency, and so of its breaker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,16 +15,14 @@ pub struct BreakerName(String);
 
 impl BreakerName {
     /// Before the name in the ID of the breaker's item.
-    pub const PREFIX: &str = "breaker#";
+    pub const PREFIX: &str = breaker::PREFIX;
 
     /// Checks a name: 1 to 50 ASCII letters, digits, `-`, `_` and `.`.
     ///
     /// # Errors
     /// [`Error::BreakerName`] for any other text.
     pub fn new(name: &str) -> Result<Self, Error> {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let is_name = (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_allowed);
-        match is_name {
+        match breaker::is_name(name) {
             true => Ok(Self(name.to_owned())),
             false => Err(Error::BreakerName {
                 name: name.to_owned(),
@@ -45,7 +37,7 @@ impl BreakerName {
 
     /// The ID of the breaker's item.
     pub fn id(&self) -> ItemId {
-        ItemId::from_stored(format!("{}{}", Self::PREFIX, self.0))
+        breaker::item_id(&self.0)
     }
 }
 
@@ -79,15 +71,13 @@ pub enum BreakerState {
 impl BreakerState {
     /// The state of a breaker with this item at `now`.
     pub fn from_item(item: Option<&Item>, now: Timestamp) -> Self {
-        let Some(item) = item else {
-            return Self::Closed;
-        };
-        let since = since(item).unwrap_or(now);
-        match (State::from_item(item, now), item.lease_until) {
-            (State::Completed | State::Expired, _) => Self::Closed,
-            (State::InProgress, Some(until)) => Self::Open { since, until },
-            (State::Lapsed | State::Released, Some(_)) => Self::HalfOpen { since },
-            (State::Unknown, _) | (_, None) => Self::Unknown,
+        match Shared::of(item, now) {
+            Shared::Open { since, until } => Self::Open { since, until },
+            Shared::HalfOpen { since, .. } => Self::HalfOpen { since },
+            Shared::Closed => match item.map(|item| &item.status) {
+                None | Some(Status::Completed) => Self::Closed,
+                Some(_) => Self::Unknown,
+            },
         }
     }
 
@@ -102,12 +92,6 @@ impl BreakerState {
     }
 }
 
-fn since(item: &Item) -> Option<Timestamp> {
-    let kept = u64::try_from(KEPT.as_millis()).ok()?;
-    let opened = item.expiration?.as_millis().checked_sub(kept)?;
-    Some(Timestamp::from_millis(opened))
-}
-
 /// The claim that opens a breaker until `until`. The start of an outage stays.
 pub(crate) fn opened(
     id: &ItemId,
@@ -116,17 +100,19 @@ pub(crate) fn opened(
     owner: Owner,
     now: Timestamp,
 ) -> Item {
-    let under_way = seen.filter(|item| item.status == Status::InProgress);
-    let expiration = under_way.and_then(|item| item.expiration);
-    let expiration = expiration.unwrap_or(now + KEPT).max(until);
-    Claim::new(id.clone(), owner, now, until, expiration).write(seen)
+    let since = match Shared::of(seen, now) {
+        Shared::Open { since, .. } | Shared::HalfOpen { since, .. } => since,
+        Shared::Closed => now,
+    };
+    breaker::claim(id, owner, now, (since, until), Seen::Nothing).write(seen)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Change;
-    use sqs_once::store::{Fence, Seen};
+    use sqs_once::store::{Claim, Fence};
+    use std::time::Duration;
 
     const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OnceCell, watch};
 use tracing::{info, warn};
 
+use crate::idempotency::breaker::{self, Shared, item_id};
 use crate::idempotency::{Admission, Driver, TRIES, contended, on_claimed, on_refused};
 use crate::key::ItemId;
 use crate::store::{Claim, Claimed, Item, Owner, Seen, StoreError};
@@ -13,7 +14,6 @@ use crate::time::Timestamp;
 
 use super::circuit::{Circuit, Next, Pass, Tried};
 use super::dependency::Dependency;
-use super::shared::{self, Shared, item_id};
 use super::{Deliveries, Queue, hidden_for};
 
 const LOG: &str = "sqs_once::breaker";
@@ -119,7 +119,7 @@ impl Breakers {
             // A half-open breaker is one whose time is over: the next record asks the store.
             let (since, until) = match Shared::of(item.as_ref(), now) {
                 Shared::Closed => continue,
-                Shared::Open { since, until } => (since, until),
+                Shared::Open { since, until } => (since, dependency.asks_by(until, now)),
                 Shared::HalfOpen { since, .. } => (since, Timestamp::default()),
             };
             said(dependency.name(), "the dependency is unavailable");
@@ -248,7 +248,7 @@ impl Breakers {
         let mut outcome = Outcome::new(self, at, Circuit::Open { since: now, until });
         let (id, name) = (item_id(dependency.name()), &**dependency.name());
         let owner = Owner::from_bits(driver.random.bits());
-        let mut claim = shared::claim(&id, owner, now, (now, until), Seen::Nothing);
+        let mut claim = breaker::claim(&id, owner, now, (now, until), Seen::Nothing);
         for _ in 0..TRIES {
             let item = match claimed(driver, &claim).await {
                 Ok(Claimed::Refused(item)) => item,
@@ -272,12 +272,13 @@ impl Breakers {
             match (Shared::of(Some(&item), now), on_refused(&claim, &item)) {
                 (Shared::Open { since, until }, _) => {
                     said(name, "the dependency is unavailable: its breaker is open");
+                    let until = dependency.asks_by(until, now);
                     outcome.circuit = Circuit::Open { since, until };
                     return false;
                 }
                 (Shared::HalfOpen { since, seen }, _) => {
                     outcome.circuit = Circuit::Open { since, until };
-                    claim = shared::claim(&id, owner, now, (since, until), seen);
+                    claim = breaker::claim(&id, owner, now, (since, until), seen);
                 }
                 (Shared::Closed, Some(over)) => claim = over,
                 // Another worker has closed it a moment ago.
@@ -310,6 +311,7 @@ impl Breakers {
                 return;
             }
             Shared::Open { since, until } => {
+                let until = dependency.asks_by(until, now);
                 outcome.circuit = Circuit::Open { since, until };
                 return;
             }
@@ -317,7 +319,7 @@ impl Breakers {
         };
         let until = now + dependency.probe_every;
         let owner = Owner::from_bits(driver.random.bits());
-        let claim = shared::claim(&id, owner, now, (since, until), seen);
+        let claim = breaker::claim(&id, owner, now, (since, until), seen);
         match claimed(driver, &claim).await {
             Ok(answer) => match (on_claimed(&claim, &answer), &answer) {
                 (Admission::Run { .. }, _) => {
@@ -330,6 +332,7 @@ impl Breakers {
                 }
                 (_, Claimed::Refused(item)) => {
                     if let Shared::Open { since, until } = Shared::of(Some(item), now) {
+                        let until = dependency.asks_by(until, now);
                         outcome.circuit = Circuit::Open { since, until };
                     }
                 }
@@ -345,7 +348,7 @@ impl Breakers {
     pub(crate) async fn close_in_store(&self, at: usize, owner: Owner, driver: &Driver) {
         let dependency = &self.dependencies[at];
         let (id, name) = (item_id(dependency.name()), &**dependency.name());
-        let closing = [shared::closing(&id, owner, driver.clock.now())];
+        let closing = [breaker::closing(&id, owner, driver.clock.now())];
         said(
             name,
             "the dependency is available again: its breaker closes",

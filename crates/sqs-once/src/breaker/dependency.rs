@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::error::ConfigError;
 use crate::handler::HandlerError;
+use crate::idempotency::breaker::is_name;
+use crate::time::Timestamp;
 
-const LONGEST_NAME: usize = 50;
 const FAILURES: u32 = 3;
 const PROBE_EVERY: Duration = Duration::from_secs(30);
 const OUTAGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -100,6 +101,12 @@ impl Dependency {
         self
     }
 
+    /// Returns when an environment asks again about a breaker that is open until `until`. An operator may open one for
+    /// hours, and close it earlier.
+    pub(super) fn asks_by(&self, until: Timestamp, now: Timestamp) -> Timestamp {
+        until.min(now + self.probe_every)
+    }
+
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -143,8 +150,7 @@ pub(crate) fn checked(all: &[Dependency]) -> Result<(), ConfigError> {
     };
     for (at, one) in all.iter().enumerate() {
         let name = &one.name;
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if !(1..=LONGEST_NAME).contains(&name.len()) || !name.bytes().all(is_allowed) {
+        if !is_name(name) {
             return wrong(
                 format!("names the dependency {name:?}"),
                 "1 to 50 ASCII letters, digits, `-`, `_` and `.`",

@@ -9,7 +9,6 @@ mod breakers;
 mod budget;
 mod circuit;
 mod dependency;
-mod shared;
 
 pub(crate) use breakers::{Breakers, Opening, Permit};
 use budget::hidden_for;

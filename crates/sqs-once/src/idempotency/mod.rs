@@ -3,6 +3,7 @@
 //! This module is unstable: it is public for the simulation and for tests of stores, and a minor release may change it.
 
 mod also_read;
+pub mod breaker;
 mod cache;
 mod connect;
 mod deadline;

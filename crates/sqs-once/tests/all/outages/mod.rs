@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::idempotency::breaker;
 use sqs_once::policy::Dependency;
-use sqs_once::store::StoreErrorKind;
+use sqs_once::store::{Owner, Seen, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
 use sqs_once::{Consumer, HandlerError, ResultExt};
@@ -404,6 +405,26 @@ async fn an_opener_that_dies_leaves_a_breaker_whose_time_passes() {
     service.set_down(false);
     after_a_pause(&bench);
     bench.run(event("b", 5, 1)).await.assert_all_acknowledged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_a_pause() {
+    let service = Service::default();
+    let bench = Bench::new(service.consumer());
+    let (id, owner) = (breaker::item_id("payments"), Owner::from_bits(7));
+    let now = Clock::now(bench.clock());
+    let hours = now + Duration::from_secs(2 * 3600);
+    let opened = breaker::claim(&id, owner, now, (now, hours), Seen::Nothing).write(None);
+    bench.store().memory().put(opened.clone());
+    bench.init().await;
+    for _ in 0..3 {
+        bench.run(event("a", 5, 1)).await;
+        after_a_pause(&bench);
+    }
+    assert_eq!(service.calls(), 0);
+    let closed = breaker::closing(&id, owner, Clock::now(bench.clock()));
+    bench.store().memory().put(closed.write(Some(&opened)));
+    bench.run(event("a", 5, 2)).await.assert_all_acknowledged();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! The item that environments share for one dependency: what it says, and the claims that open it.
+//! The item that environments share for the breaker of one dependency: its state, and the claims that open it.
 
 use std::time::Duration;
 
@@ -6,32 +6,50 @@ use crate::key::ItemId;
 use crate::store::{Claim, Item, Owner, Seen, Settlement, Settling, Status};
 use crate::time::Timestamp;
 
+const LONGEST_NAME: usize = 50;
+
+/// The start of every breaker's id.
+pub const PREFIX: &str = "breaker#";
+
 /// How long the table keeps the item of an open breaker, counted from its opening. So the item's expiry tells when the
 /// breaker opened.
 const KEPT: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
-/// No key has this id: a key's id ends in 64 hexadecimal digits, or contains a `:`.
-pub(super) fn item_id(name: &str) -> ItemId {
-    ItemId::from_stored(format!("breaker#{name}"))
+/// Returns whether a dependency can have this name: 1 to 50 ASCII letters, digits, `-`, `_` and `.`.
+pub fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
-/// What the item says.
+/// Returns the id of a breaker's item. No key has this id: a key's id ends in 64 hexadecimal digits, or contains a `:`.
+pub fn item_id(name: &str) -> ItemId {
+    ItemId::from_stored(format!("{PREFIX}{name}"))
+}
+
+/// The state of a breaker that environments share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shared {
+pub enum Shared {
+    /// Records are handled.
     Closed,
+    /// Records return to the queue.
     Open {
+        /// The start of the outage.
         since: Timestamp,
+        /// When a worker may send a probe.
         until: Timestamp,
     },
-    /// Whoever replaces exactly this item sends the probe.
+    /// The worker whose claim replaces exactly this item sends the probe.
     HalfOpen {
+        /// The start of the outage.
         since: Timestamp,
+        /// What that claim has seen.
         seen: Seen,
     },
 }
 
 impl Shared {
-    pub(super) fn of(item: Option<&Item>, now: Timestamp) -> Self {
+    /// Returns the state that an item stands for at `now`.
+    pub fn of(item: Option<&Item>, now: Timestamp) -> Self {
         let Some(item) = item else {
             return Self::Closed;
         };
@@ -58,8 +76,8 @@ fn since(item: &Item) -> Option<Timestamp> {
     Some(Timestamp::from_millis(opened))
 }
 
-/// Creates the claim that opens the breaker until `until`, or elects the probe.
-pub(super) fn claim(
+/// Creates the claim that opens the breaker until `until`, or elects the probe. `since` is the start of the outage.
+pub fn claim(
     id: &ItemId,
     owner: Owner,
     now: Timestamp,
@@ -74,7 +92,7 @@ pub(super) fn claim(
 
 /// Creates the settlement with which the owner of the probe closes the breaker. The item expires at once, so that the
 /// breaker can open again.
-pub(super) fn closing(id: &ItemId, owner: Owner, now: Timestamp) -> Settlement {
+pub fn closing(id: &ItemId, owner: Owner, now: Timestamp) -> Settlement {
     Settlement::new(id.clone(), owner, Settling::complete(now, None))
 }
 
