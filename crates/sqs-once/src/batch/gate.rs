@@ -82,8 +82,14 @@ impl<'a> Gate<'a> {
         };
         // Changes from here on wake the batch.
         changes.mark_unchanged();
+        let (pass, lapsed) = self.breakers().pass(self.engine.idempotency.clock.now());
+        self.ask(lapsed);
+        pass
+    }
+
+    /// Asks the store about breakers.
+    fn ask(&mut self, lapsed: Vec<usize>) {
         let driver = &self.engine.idempotency;
-        let (pass, lapsed) = self.breakers().pass(driver.clock.now());
         for at in lapsed {
             self.ledger.tally().store_requests += 1;
             let breakers = self.breakers();
@@ -92,7 +98,6 @@ impl<'a> Gate<'a> {
                 Passed::Changed
             }));
         }
-        pass
     }
 
     /// Counts a handler as in flight, if it may start.
@@ -102,7 +107,11 @@ impl<'a> Gate<'a> {
         };
         changes.mark_unchanged();
         let now = self.engine.idempotency.clock.now();
-        self.engine.breakers.begin(now).map(Some)
+        let begun = self.engine.breakers.begin(now);
+        begun.map(Some).map_err(|(pass, lapsed)| {
+            self.ask(lapsed);
+            pass
+        })
     }
 
     /// Enters the end of a handler's call.

@@ -429,10 +429,7 @@ impl<'a> Run<'a> {
             let permit = match self.gate.begin() {
                 Ok(permit) => permit,
                 Err(Pass::Shut) => return self.return_rest(IS_OPEN),
-                Err(_) => {
-                    self.gate.pass();
-                    return;
-                }
+                Err(_) => return,
             };
             let Some(mut startable) = self.startable.pop_front() else {
                 return;

@@ -36,6 +36,20 @@ struct States {
     in_flight: usize,
 }
 
+impl States {
+    /// Returns the breakers whose time is over. They are asked about from now on.
+    fn lapsed(&mut self, now: Timestamp) -> Vec<usize> {
+        let mut lapsed = Vec::new();
+        for (at, circuit) in self.circuits.iter_mut().enumerate() {
+            if let Some(asking) = circuit.lapsed(now) {
+                *circuit = asking;
+                lapsed.push(at);
+            }
+        }
+        lapsed
+    }
+}
+
 /// The part of the handlers in flight that one call is.
 pub(crate) struct Permit<'a>(&'a Breakers);
 
@@ -132,44 +146,29 @@ impl Breakers {
     pub(crate) fn pass(&self, now: Timestamp) -> (Pass, Vec<usize>) {
         let mut states = self.states();
         let in_flight = states.in_flight;
-        let pass = self.worst(&states, |circuit| circuit.pass(in_flight, now));
-        let mut lapsed = Vec::new();
-        if pass == Pass::Wait {
-            for (at, circuit) in states.circuits.iter_mut().enumerate() {
-                if let Some(asking) = circuit.lapsed(now) {
-                    *circuit = asking;
-                    lapsed.push(at);
-                }
-            }
-        }
+        let pass = worst(&states, |circuit| circuit.pass(in_flight, now));
+        let lapsed = match pass {
+            Pass::Wait => states.lapsed(now),
+            _ => Vec::new(),
+        };
         (pass, lapsed)
     }
 
-    fn worst(&self, states: &States, pass: impl Fn(Circuit) -> Pass) -> Pass {
-        let circuits = states.circuits.iter().map(|circuit| pass(*circuit));
-        circuits.fold(Pass::Free, |worst, one| match (worst, one) {
-            (Pass::Shut, _) | (_, Pass::Shut) => Pass::Shut,
-            (Pass::Wait, _) | (_, Pass::Wait) => Pass::Wait,
-            (Pass::Limited(one), Pass::Limited(other)) => Pass::Limited(one.min(other)),
-            (Pass::Free, other) | (other, Pass::Free) => other,
-        })
-    }
-
-    /// Counts a handler as in flight, if it may start.
-    pub(crate) fn begin(&self, now: Timestamp) -> Result<Permit<'_>, Pass> {
+    /// Counts a handler as in flight, if it may start. Otherwise decides as [`pass`](Self::pass).
+    pub(crate) fn begin(&self, now: Timestamp) -> Result<Permit<'_>, (Pass, Vec<usize>)> {
         let mut states = self.states();
         let in_flight = states.in_flight;
         let is_full = |one: &Dependency| {
             let most = one.max_in_flight;
             most.is_some_and(|most| in_flight >= most)
         };
-        match self.worst(&states, |circuit| circuit.pass(in_flight, now)) {
+        match worst(&states, |circuit| circuit.pass(in_flight, now)) {
             Pass::Free | Pass::Limited(_) if !self.dependencies.iter().any(is_full) => {
                 states.in_flight += 1;
                 Ok(Permit(self))
             }
-            Pass::Shut => Err(Pass::Shut),
-            _ => Err(Pass::Wait),
+            Pass::Shut => Err((Pass::Shut, Vec::new())),
+            _ => Err((Pass::Wait, states.lapsed(now))),
         }
     }
 
@@ -370,6 +369,16 @@ impl Breakers {
     fn notify(&self) {
         self.changed.send_replace(());
     }
+}
+
+fn worst(states: &States, pass: impl Fn(Circuit) -> Pass) -> Pass {
+    let circuits = states.circuits.iter().map(|circuit| pass(*circuit));
+    circuits.fold(Pass::Free, |worst, one| match (worst, one) {
+        (Pass::Shut, _) | (_, Pass::Shut) => Pass::Shut,
+        (Pass::Wait, _) | (_, Pass::Wait) => Pass::Wait,
+        (Pass::Limited(one), Pass::Limited(other)) => Pass::Limited(one.min(other)),
+        (Pass::Free, other) | (other, Pass::Free) => other,
+    })
 }
 
 fn said(dependency: &str, what: &'static str) {

@@ -80,10 +80,7 @@ impl Run<'_> {
         let permit = match self.gate.begin() {
             Ok(permit) => permit,
             Err(Pass::Shut) => return self.return_rest(IS_OPEN),
-            Err(_) => {
-                self.gate.pass();
-                return;
-            }
+            Err(_) => return,
         };
         let startables = self.take_startables();
         if startables.is_empty() {
