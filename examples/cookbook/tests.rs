@@ -18,6 +18,8 @@ mod eventbridge;
 mod fifo;
 #[path = "metrique/main.rs"]
 mod metrique_beside;
+#[path = "outage/main.rs"]
+mod outage;
 #[path = "outbox/main.rs"]
 mod outbox;
 #[path = "postgres/main.rs"]
