@@ -5,6 +5,7 @@
 #![allow(clippy::duplicate_mod, reason = "the tests of each recipe stand alone")]
 
 mod deployment;
+mod downtime;
 
 #[path = "charge/main.rs"]
 mod charge;
