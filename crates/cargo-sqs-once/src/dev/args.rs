@@ -1,5 +1,6 @@
 //! The arguments of `dev`.
 
+use super::outage::Outage;
 use crate::cli::FunctionArgs;
 use clap::Args;
 use sqs_once_local::Percent;
@@ -79,7 +80,7 @@ pub(crate) struct DevArgs {
     #[command(flatten, next_help_heading = "Instead of the template's settings")]
     pub(crate) settings: Settings,
 
-    #[command(flatten, next_help_heading = "Faults, as a share such as 20%")]
+    #[command(flatten, next_help_heading = "Faults; a share is, for example, 20%")]
     pub(crate) faults: FaultArgs,
 }
 
@@ -133,6 +134,13 @@ pub(crate) struct FaultArgs {
     /// The share of invocations to start up to 5s late, while the visibility timeout runs
     #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "10%")]
     pub(crate) slow: Option<Percent>,
+
+    /// Play an outage: `unavailable=payments:2m` opens the breaker of the dependency `payments` for 2 minutes from the start
+    ///
+    /// The function holds its records back, and tries one when the time is over. Its handler is not called before, so it sees
+    /// no error of the service. Messages return as late as after a real outage, soonest with `--max-receive-count 20`.
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub(crate) outages: Vec<Outage>,
 
     /// The seed of all faults [default: a random one]
     #[arg(long, value_name = "NUMBER")]

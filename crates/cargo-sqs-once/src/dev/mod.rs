@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod outage;
 mod pace;
 mod plan;
 #[cfg(feature = "aws")]
@@ -19,6 +20,7 @@ use crate::private;
 use anyhow::{Context, Result, bail};
 use build::Builder;
 use humantime::format_duration;
+use outage::Outages;
 use plan::Plan;
 use show::{Show, Shown};
 use sqs_once_local::{
@@ -126,6 +128,9 @@ impl Run {
             let mut queues = sqs.queues();
             queues.send(&self.plan.queue, message, SystemTime::now())?;
         }
+        let played = &self.args.faults.outages;
+        // Until the end of the run.
+        let _outages = Outages::begin(played, &self.dynamodb, &self.subject.table)?;
         match self.args.queue_url.clone() {
             None => {
                 let source = LocalQueue::new(&sqs, &self.plan.queue);

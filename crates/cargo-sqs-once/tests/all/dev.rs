@@ -1,5 +1,7 @@
 //! Runs `cargo sqs-once dev` as a user does, on a project that cargo really builds.
 
+#[cfg(feature = "aws")]
+use crate::project::command;
 use crate::project::{Lines, Project, Run, Running, TEMPLATE, http};
 use serde_json::{Value, json};
 use std::fs;
@@ -146,6 +148,33 @@ fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
     run.says("fault: delivered");
     let run = project.handle(&["--kill", "20"]);
     run.assert_refused_with("such as 20%");
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn an_outage_is_an_open_breaker_from_the_start_to_the_end_of_the_run() {
+    let project = Project::new();
+    let refused = project.handle(&["--fault", "unavailable=payments"]);
+    refused.assert_refused_with("such as unavailable=payments:2m");
+    project.event(&[("m-1", "good")]);
+    let run = |faults: &[&str], state: &str| {
+        let mut dev = project.start(&[&["--send", "event.json"], faults].concat());
+        let endpoint = dev.stderr.until("dynamodb: http");
+        let (_, endpoint) = endpoint.split_once("dynamodb: ").unwrap();
+        let mut show = command(&["sqs-once", "breaker", "show", "payments"]);
+        let show = show.args(["--table", "Idempotency"]);
+        let shown = Run::of(show.env("AWS_ENDPOINT_URL_DYNAMODB", endpoint));
+        shown.assert_done();
+        shown.shows(state);
+        dev.interrupt();
+        let (status, lines) = dev.end();
+        assert_eq!(status, Some(0), "{lines:#?}");
+        lines
+    };
+    let lines = run(&["--fault", "unavailable=payments:1h"], "open: ");
+    let note = "fault: payments is unavailable for 1h".to_owned();
+    assert!(lines.contains(&note), "{lines:#?}");
+    run(&[], "closed: ");
 }
 
 #[test]
