@@ -12,10 +12,14 @@ const ASSUMED: u32 = 3;
 /// The largest share of a wait that is added at random, so that messages don't return together.
 const JITTER: f64 = 0.25;
 
-/// How long SQS keeps a message by default.
-const KEPT: Duration = Duration::from_secs(4 * 24 * 60 * 60);
+/// How long SQS keeps a message by default, and at most.
+const KEPT: [Duration; 2] = [days(4), days(14)];
 /// How long before its expiry a message must be back at the latest.
 const BEFORE_EXPIRY: Duration = Duration::from_secs(15 * 60);
+
+const fn days(count: u64) -> Duration {
+    Duration::from_secs(count * 24 * 60 * 60)
+}
 
 /// What a message may still expect of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +37,10 @@ impl Queue {
 
     /// Returns how long a message of this age may stay hidden at most. SQS deletes it at its expiry, even if it is hidden.
     pub(crate) fn keeps(self, age: Duration) -> Duration {
-        let left = self.retention.unwrap_or(KEPT).saturating_sub(age);
-        left.saturating_sub(BEFORE_EXPIRY)
+        let mut known = self.retention.into_iter().chain(KEPT);
+        // A message that is older than SQS keeps one is a sample.
+        let kept = known.find(|kept| *kept > age).unwrap_or(Duration::MAX);
+        (kept - age).saturating_sub(BEFORE_EXPIRY)
     }
 }
 
@@ -185,8 +191,11 @@ mod tests {
             retention: Some(hour),
         };
         assert_eq!(queue.keeps(30 * minute), 15 * minute);
-        assert_eq!(queue.keeps(2 * hour), Duration::ZERO);
+        assert_eq!(queue.keeps(50 * minute), Duration::ZERO);
         assert_eq!(Queue::UNKNOWN.keeps(hour), 95 * hour - 15 * minute);
+        // It is still there, so that the queue keeps messages for longer.
+        assert_eq!(Queue::UNKNOWN.keeps(days(5)), days(9) - 15 * minute);
+        assert!(Queue::UNKNOWN.keeps(days(60)) > days(60));
     }
 
     #[test]

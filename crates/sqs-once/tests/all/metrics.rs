@@ -1,6 +1,7 @@
 //! The metrics of a batch on stdout.
 
 use crate::support::process::{Process, is_logging};
+use crate::support::sqs::Sqs;
 use crate::support::stores::Altered;
 use crate::support::{invoke, pay, values};
 use lambda_runtime::Context;
@@ -9,7 +10,7 @@ use sqs_once::extract::Key;
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, MemoryStore};
+use sqs_once::{Consumer, MemoryStore, ResultExt};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
@@ -53,6 +54,12 @@ async fn in_a_process_that_handles_batches() {
     handle(&overtaken, vec![order("o-5", "pay")]).await;
     let many = (0..250).map(|number| order(&format!("many-{number}"), "pay"));
     handle(&paying, many.collect()).await;
+    let down = async |_: Value| Err::<(), _>("no answer").unavailable("payments");
+    let down = values().handler(down).namespace("payments").concurrency(1);
+    let down = down.store(MemoryStore::new()).depends_on("payments");
+    let down = down.sqs_client(Sqs::default().client());
+    let orders = (0..5).map(|number| order(&format!("down-{number}"), "pay"));
+    handle(&down, orders.collect()).await;
     std::process::exit(0);
 }
 
@@ -145,8 +152,7 @@ fn a_mismatch_a_store_without_an_answer_and_a_lost_lease_are_counted() {
 #[test]
 fn more_values_than_a_document_takes_go_into_further_ones_and_counts_into_the_first_only() {
     let documents = documents(&[EMF]);
-    let many = &documents[4..];
-    assert_eq!(many.len(), 3);
+    let many = &documents[4..7];
     let values = |metric: &str| -> usize {
         let arrays = many
             .iter()
@@ -157,6 +163,20 @@ fn more_values_than_a_document_takes_go_into_further_ones_and_counts_into_the_fi
     assert_eq!(values("MessageAge"), 250);
     let received = [0, 1, 2].map(|at| &many[at]["RecordsReceived"]);
     assert_eq!(received, [&json!(250), &Value::Null, &Value::Null]);
+}
+
+#[test]
+fn only_a_consumer_with_a_dependency_counts_its_outages() {
+    let documents = documents(&[EMF]);
+    let (down, others) = documents.split_last().unwrap();
+    let counts = ["Failed", "Deferred", "BreakerOpened"].map(|metric| &down[metric]);
+    assert_eq!(counts, [5, 2, 1]);
+    for document in others {
+        assert_eq!(
+            (&document["Deferred"], &document["BreakerOpened"]),
+            (&Value::Null, &Value::Null)
+        );
+    }
 }
 
 #[test]
@@ -188,5 +208,5 @@ fn metrics_are_written_on_lambda_unless_they_are_switched_off() {
     assert_ne!(documents(&[EMF, disabled]).len(), 0, "ours wins");
     // Only of the consumers that do not switch them off.
     let by_code = documents(&[LAMBDA, ("OFF_BY_CODE", "1")]);
-    assert_eq!(by_code.len(), 2);
+    assert_eq!(by_code.len(), 3);
 }

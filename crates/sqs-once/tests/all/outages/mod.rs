@@ -280,7 +280,7 @@ async fn a_message_is_back_before_it_expires_or_moves_to_the_dead_letter_queue()
     let now = Clock::now(bench.clock()).as_millis();
     // SQS keeps a message for four days unless it is told otherwise.
     let sent = |hours_left: u64| {
-        let sent_at = now - (96 - hours_left) * 3_600_000;
+        let sent_at = now - (96 - hours_left) * 3_600_000 + 1_000;
         let record = Record::json(&json!({ "id": hours_left.to_string() })).receive_count(3);
         let record = record.message_id(hours_left.to_string());
         record.system_attribute("SentTimestamp", sent_at.to_string())
