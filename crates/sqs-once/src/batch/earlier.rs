@@ -67,7 +67,7 @@ pub enum Reconciled {
 }
 
 impl TokenValidity {
-    /// Returns when the key was first attempted, if its token is no longer valid. A key's first fence is the time of its
+    /// Returns when the key was first attempted, if its token has expired. A key's first fence is the time of its
     /// first claim, and each claim adds one.
     pub(super) fn expired(&self, fence: Fence, now: Timestamp) -> Option<Timestamp> {
         let first = Timestamp::from_millis(fence.get());

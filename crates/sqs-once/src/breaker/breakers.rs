@@ -27,7 +27,7 @@ pub(crate) struct Breakers {
     changed: watch::Sender<()>,
     /// What the queue said.
     queue: OnceCell<Queue>,
-    /// The setting, which precedes what the queue says.
+    /// The setting, which replaces the queue's own value.
     max_receive_count: Option<u32>,
 }
 

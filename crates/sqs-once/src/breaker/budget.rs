@@ -7,7 +7,7 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60 - 16 * 60);
 /// More deliveries would bring no message back noticeably sooner.
 const MOST: u32 = 20;
-/// What a queue is assumed to allow if its `maxReceiveCount` can't be read.
+/// The `maxReceiveCount` of a queue that can't be asked.
 const ASSUMED: u32 = 3;
 /// The largest share of a wait that is added at random, so that messages don't return together.
 const JITTER: f64 = 0.25;

@@ -111,7 +111,7 @@ impl Dependency {
         &self.name
     }
 
-    /// Returns whether the error says that this dependency is unavailable.
+    /// Returns whether the error reports this dependency as unavailable.
     pub(crate) fn is_meant_by(&self, error: &HandlerError) -> bool {
         if let Some(named) = error.unavailable_dependency() {
             return *named == *self.name;

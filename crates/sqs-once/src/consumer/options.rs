@@ -92,9 +92,9 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.visibility_timeout = Some(timeout))
     }
 
-    /// Says that the handler calls a service. Several calls add up. Default: none.
+    /// Declares a service that the handler calls. Several calls add up. Default: none.
     ///
-    /// A handler's error can say that the service is [`unavailable`](crate::ResultExt::unavailable), and
+    /// A handler's error can report the service as [`unavailable`](crate::ResultExt::unavailable), and
     /// [`Dependency::unavailable_if`] recognises errors by their type. After three such errors in a row the consumer opens
     /// a breaker: it returns records to the queue without claiming their keys or calling the handler. Every 30 s one
     /// record is tried, by one of all environments that share the table. After a success the consumer calls the handler

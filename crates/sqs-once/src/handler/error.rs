@@ -71,7 +71,7 @@ impl HandlerError {
         self
     }
 
-    /// Says that the error is an outage of a dependency, and not of this record. The name is one that the consumer
+    /// Reports an outage of a dependency instead of a fault of this record. The name is one that the consumer
     /// [depends on](crate::Consumer::depends_on); with another name the error is an ordinary retryable one.
     ///
     /// The message returns to the queue. The consumer chooses the time so that the message's remaining deliveries outlast
@@ -165,7 +165,7 @@ pub trait ResultExt<T> {
     /// The same error, with the delay.
     fn retry_after(self, delay: Duration) -> Result<T, HandlerError>;
 
-    /// Says that the error is an outage of a dependency: see [`HandlerError::into_unavailable`].
+    /// Reports an outage of a dependency: see [`HandlerError::into_unavailable`].
     ///
     /// # Errors
     /// The same error, with the dependency.

@@ -42,13 +42,13 @@ pub enum Shared {
     HalfOpen {
         /// The start of the outage.
         since: Timestamp,
-        /// What that claim has seen.
+        /// The item that the claim must have seen.
         seen: Seen,
     },
 }
 
 impl Shared {
-    /// Returns the state that an item stands for at `now`.
+    /// Returns the state of a breaker with this item at `now`.
     pub fn of(item: Option<&Item>, now: Timestamp) -> Self {
         let Some(item) = item else {
             return Self::Closed;

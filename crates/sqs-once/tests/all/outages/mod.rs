@@ -1,4 +1,4 @@
-//! What a consumer does while a service that its handler calls is unavailable.
+//! A consumer whose handler calls a service that is unavailable.
 
 mod world;
 
@@ -278,7 +278,7 @@ async fn a_message_is_back_before_it_expires_or_moves_to_the_dead_letter_queue()
     let service = Service::down();
     let bench = Bench::new(service.consumer().dead_letter_queue(crate::support::DLQ));
     let now = Clock::now(bench.clock()).as_millis();
-    // SQS keeps a message for four days unless it is told otherwise.
+    // SQS's default retention is four days.
     let sent = |hours_left: u64| {
         let sent_at = now - (96 - hours_left) * 3_600_000 + 1_000;
         let record = Record::json(&json!({ "id": hours_left.to_string() })).receive_count(3);
