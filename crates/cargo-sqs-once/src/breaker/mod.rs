@@ -38,7 +38,7 @@ enum BreakerCommand {
     ///
     /// Shows the breaker and asks. Writes only if it has not changed since. It can open again at once.
     ///
-    /// Environments that know it as open read it again when the time of the opening is over.
+    /// Environments that know it as open read it again after 30 s, or after the pause that `probe_every` sets.
     #[command(after_help = "\
 Examples:
   cargo sqs-once breaker close --table orders-idempotency payments")]
