@@ -1,10 +1,9 @@
 //! Runs `cargo sqs-once breaker` as a user does, on a table in an embedded DynamoDB.
 
 use crate::project::Run;
-use crate::support::{AtTerminal, dynamodb, lines, on_table};
+use crate::support::{AtTerminal, Table, lines, on_table};
 use serde_json::{Value, json};
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, REGION, TableDescription};
-use std::process::Command;
 use std::time::SystemTime;
 
 const OWNER: &str = "000102030405060708090a0b0c0d0e0f";
@@ -40,31 +39,13 @@ fn number(item: &Value, attribute: &str) -> u64 {
     item[attribute]["N"].as_str().unwrap().parse().unwrap()
 }
 
-struct Table {
-    dynamodb: LocalDynamoDb,
+async fn with(items: impl IntoIterator<Item = Value>) -> Table {
+    Table::with("breaker", items).await
 }
 
 impl Table {
-    async fn with(items: impl IntoIterator<Item = Value>) -> Self {
-        let table = Self {
-            dynamodb: dynamodb().await,
-        };
-        items.into_iter().for_each(|item| table.put(item));
-        table
-    }
-
-    fn put(&self, item: Value) {
-        self.dynamodb.put_item("sqs-once", item).unwrap();
-    }
-
-    fn item(&self, name: &str) -> Value {
-        let key = json!({"id": {"S": format!("breaker#{name}")}});
-        let item = self.dynamodb.item("sqs-once", key).unwrap();
-        item.unwrap_or_default()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        on_table(&self.dynamodb, &[&["breaker"], arguments].concat())
+    fn breaker_item(&self, name: &str) -> Value {
+        self.item(&format!("breaker#{name}"))
     }
 
     fn breaker(&self, arguments: &[&str]) -> Run {
@@ -82,7 +63,7 @@ impl Table {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_breaker_is_shown_as_workers_see_it() {
-    let table = Table::with([
+    let table = with([
         open("a"),
         half_open("b"),
         item("c", "COMPLETED", 0),
@@ -108,7 +89,7 @@ async fn all_breakers_of_a_table_are_listed_and_no_keys() {
     key["id"] = json!({"S": format!("breaker#{}", "0".repeat(64))});
     let mut other = key.clone();
     other["id"] = json!({"S": "payments#s:breaker#d"});
-    let table = Table::with([open("a"), unreadable, key, other]).await;
+    let table = with([open("a"), unreadable, key, other]).await;
     let run = table.breaker(&["show", "--json"]);
     run.assert_done();
     let mut listed = run.json();
@@ -118,18 +99,18 @@ async fn all_breakers_of_a_table_are_listed_and_no_keys() {
     let run = table.breaker(&["show"]);
     assert_eq!(run.stdout.lines().count(), 2, "{}", run.stdout);
     run.says("state        since");
-    let run = Table::with([]).await.breaker(&["show"]);
+    let run = with([]).await.breaker(&["show"]);
     run.assert_done();
     run.says("no breaker was ever opened in this table");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
-    let table = Table::with([]).await;
+    let table = with([]).await;
     let run = table.breaker(&["open", "payments", "--for", "2h", "--yes"]);
     run.assert_done();
     run.shows("opened payments until 2");
-    let opened = table.item("payments");
+    let opened = table.breaker_item("payments");
     assert_eq!(opened["status"]["S"], "INPROGRESS");
     let until = number(&opened, "in_progress_expiration") / 1000;
     assert!((now() + 119 * MINUTE..=now() + 120 * MINUTE).contains(&until));
@@ -139,7 +120,7 @@ async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
     let run = table.breaker(&["close", "payments", "--yes"]);
     run.assert_done();
     assert_eq!(run.stdout, "closed payments\n");
-    let closed = table.item("payments");
+    let closed = table.breaker_item("payments");
     assert_eq!(closed["status"]["S"], "COMPLETED");
     assert_eq!(closed["fence"], opened["fence"]);
     assert!(number(&closed, "expiration") <= now() + 1);
@@ -150,7 +131,7 @@ async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
     table
         .breaker(&["open", "payments", "--for", "1m", "--yes"])
         .assert_done();
-    let again = table.item("payments");
+    let again = table.breaker_item("payments");
     assert_eq!(number(&again, "fence"), number(&opened, "fence") + 1);
     assert_eq!(table.state("payments"), "open");
 }
@@ -159,10 +140,10 @@ async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
 async fn an_open_breaker_is_extended_or_shortened_and_keeps_the_start_of_its_outage() {
     for before in [open("payments"), half_open("payments")] {
         for (time, secs) in [("1m", MINUTE), ("3h", 180 * MINUTE)] {
-            let table = Table::with([before.clone()]).await;
+            let table = with([before.clone()]).await;
             let run = table.breaker(&["open", "payments", "--for", time, "--yes"]);
             run.assert_done();
-            let after = table.item("payments");
+            let after = table.breaker_item("payments");
             let until = number(&after, "in_progress_expiration") / 1000;
             assert!((now() + secs - 30..=now() + secs).contains(&until));
             assert_eq!(number(&after, "fence"), FENCE + 1);
@@ -170,7 +151,7 @@ async fn an_open_breaker_is_extended_or_shortened_and_keeps_the_start_of_its_out
             assert_ne!(after["owner"], before["owner"]);
         }
     }
-    let table = Table::with([]).await;
+    let table = with([]).await;
     let run = table.breaker(&["open", "payments", "--for", "0s", "--yes"]);
     run.assert_refused_with("`breaker close` closes it");
     table
@@ -180,8 +161,8 @@ async fn an_open_breaker_is_extended_or_shortened_and_keeps_the_start_of_its_out
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_asks_and_names_its_place() {
-    let table = Table::with([open("payments")]).await;
-    let before = table.item("payments");
+    let table = with([open("payments")]).await;
+    let before = table.breaker_item("payments");
     let close = ["close", "payments"];
     table
         .breaker(&close)
@@ -198,7 +179,7 @@ async fn a_change_asks_and_names_its_place() {
     let run = AtTerminal::start(table.command(&open)).interrupt();
     run.assert_failed_with("interrupted");
     run.says("Open payments for 1h 30m?");
-    assert_eq!(table.item("payments"), before);
+    assert_eq!(table.breaker_item("payments"), before);
     let run = AtTerminal::start(table.command(&close)).answer("y\n");
     run.assert_done();
     assert_eq!(table.state("payments"), "closed");
@@ -210,7 +191,7 @@ async fn a_breaker_that_a_worker_has_changed_since_is_left_alone() {
         &["close", "payments"][..],
         &["open", "payments", "--for", "2h"],
     ] {
-        let table = Table::with([half_open("payments")]).await;
+        let table = with([half_open("payments")]).await;
         let mut asked = AtTerminal::start(table.command(arguments));
         asked.wait_for("[y/N] ");
         let mut probe = open("payments");
@@ -218,13 +199,13 @@ async fn a_breaker_that_a_worker_has_changed_since_is_left_alone() {
         table.put(probe.clone());
         let run = asked.answer("y\n");
         run.assert_failed_with("the breaker has changed since it was shown: nothing was written");
-        assert_eq!(table.item("payments"), probe);
+        assert_eq!(table.breaker_item("payments"), probe);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_change_is_logged() {
-    let table = Table::with([]).await;
+    let table = with([]).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("changes.jsonl");
     let log = path.to_str().unwrap();

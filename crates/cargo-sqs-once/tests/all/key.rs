@@ -1,12 +1,12 @@
 //! Runs `cargo sqs-once key` as a user does, on a table in an embedded DynamoDB.
 
 use crate::project::Run;
-use crate::support::{AtTerminal, assert_private, dynamodb, id, lines, on_table};
+use crate::support::{AtTerminal, Table, assert_private, id, lines};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::{KeySecret, Namespace};
-use sqs_once_local::{LocalDynamoDb, REGION};
-use std::process::{Command, Stdio};
+use sqs_once_local::REGION;
+use std::process::Stdio;
 use std::time::SystemTime;
 use tokio::net::TcpListener;
 
@@ -38,33 +38,11 @@ fn live(id: &str) -> Value {
     item(id, "INPROGRESS", hour(1), hour(24))
 }
 
-struct Table {
-    dynamodb: LocalDynamoDb,
+async fn with(items: impl IntoIterator<Item = Value>) -> Table {
+    Table::with("key", items).await
 }
 
 impl Table {
-    async fn with(items: impl IntoIterator<Item = Value>) -> Self {
-        let table = Self {
-            dynamodb: dynamodb().await,
-        };
-        items.into_iter().for_each(|item| table.put(item));
-        table
-    }
-
-    fn put(&self, item: Value) {
-        self.dynamodb.put_item("sqs-once", item).unwrap();
-    }
-
-    fn item(&self, id: &str) -> Value {
-        let key = json!({"id": {"S": id}});
-        let item = self.dynamodb.item("sqs-once", key).unwrap();
-        item.unwrap_or_default()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        on_table(&self.dynamodb, &[&["key"], arguments].concat())
-    }
-
     fn key(&self, arguments: &[&str]) -> Run {
         Run::of(self.command(arguments))
     }
@@ -78,7 +56,7 @@ impl Table {
 /// A table with a completed key, and the id of its item.
 async fn with_order() -> (Table, String) {
     let order = id("order-42");
-    (Table::with([completed(&order)]).await, order)
+    (with([completed(&order)]).await, order)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +94,7 @@ async fn a_completed_key_shows_all_that_is_known_but_the_result() {
 async fn records_of_powertools_are_marked() {
     let id = "payments.handler#0123456789abcdef0123456789abcdef";
     let item = json!({"id": {"S": id}, "status": {"S": "COMPLETED"}, "expiration": {"N": "1"}});
-    let table = Table::with([item]).await;
+    let table = with([item]).await;
     let run = table.key(&["show", id]);
     run.assert_done();
     run.shows("state       expired");
@@ -125,7 +103,7 @@ async fn records_of_powertools_are_marked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_named() {
-    let table = Table::with([]).await;
+    let table = with([]).await;
     let run = table.key(&["show", "order-42"]);
     run.assert_failed_with("the table does not have this key");
     let without =
@@ -141,7 +119,7 @@ async fn what_is_missing_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_listed_by_state() {
-    let table = Table::with([
+    let table = with([
         live(&id("a")),
         item(&id("b"), "INPROGRESS", hour(-1), hour(24)),
         item(&id("c"), "INPROGRESS", 0, hour(24)),
@@ -182,7 +160,7 @@ async fn keys_are_listed_by_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_stops_reading_a_list_stops_it_without_an_error() {
-    let table = Table::with((0..50).map(|order| live(&id(&order.to_string())))).await;
+    let table = with((0..50).map(|order| live(&id(&order.to_string())))).await;
     let mut command = table.command(&["list", "--limit", "10"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -202,7 +180,7 @@ async fn nothing_that_a_table_holds_writes_to_the_terminal_but_text() {
     hostile["data"] = json!({"S": "\u{1b}[1m\u{9b}"});
     let mut found = live("payments#x:1");
     found["data"] = hostile["data"].clone();
-    let table = Table::with([hostile, found]).await;
+    let table = with([hostile, found]).await;
     for arguments in [
         &["list"][..],
         &["list", "--json"],
@@ -234,7 +212,7 @@ async fn without_a_terminal_nothing_is_changed_unless_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_live_lease_is_respected_unless_told() {
     let order = id("order-42");
-    let table = Table::with([live(&order)]).await;
+    let table = with([live(&order)]).await;
     for action in ["forget", "complete"] {
         let run = table.key(&[action, "--yes", "order-42"]);
         run.assert_failed_with("a worker is processing this key until 2");
@@ -292,7 +270,7 @@ async fn a_change_whose_line_cannot_be_written_is_not_made() {
 async fn a_breaker_is_not_a_key() {
     let breaker = "breaker#payments";
     let key = format!("breaker#{}", "0".repeat(64));
-    let table = Table::with([live(breaker), completed(&key)]).await;
+    let table = with([live(breaker), completed(&key)]).await;
     for arguments in [&["show"][..], &["forget", "--yes"], &["complete", "--yes"]] {
         let run = table.key(&[arguments, &[breaker]].concat());
         run.assert_failed_with("use `cargo sqs-once breaker show payments`");
@@ -353,7 +331,7 @@ async fn a_change_that_nobody_knows_the_end_of_is_logged_as_such() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_never_came_is_completed_under_one_name_only() {
-    let table = Table::with([]).await;
+    let table = with([]).await;
     let not_there = "the table does not have this key";
     for (action, key, message) in [
         ("forget", "order-42", not_there),
@@ -416,7 +394,7 @@ async fn a_key_that_is_hashed_with_a_secret_is_found_with_the_secret_alone() {
     let keyed = Namespace::new("payments").unwrap();
     let keyed = keyed.key_secret(KeySecret::new(secret).unwrap());
     let order = keyed.item_id(&BusinessKey::new("order-42").unwrap());
-    let table = Table::with([completed(order.as_str())]).await;
+    let table = with([completed(order.as_str())]).await;
     let run = table.key(&["show", "order-42"]);
     run.assert_failed_with("the table does not have this key");
 

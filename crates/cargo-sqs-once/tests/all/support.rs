@@ -2,7 +2,7 @@
 
 use crate::project::{Run, command, signal};
 use nix::pty::{OpenptyResult, openpty};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::Namespace;
 use sqs_once_local::{LocalDynamoDb, TableDescription};
@@ -140,5 +140,39 @@ impl AtTerminal {
                 true
             }
         }
+    }
+}
+
+/// A table with items, and the command that works on it.
+pub(crate) struct Table {
+    pub(crate) dynamodb: LocalDynamoDb,
+    command: &'static str,
+}
+
+impl Table {
+    pub(crate) async fn with(
+        command: &'static str,
+        items: impl IntoIterator<Item = Value>,
+    ) -> Self {
+        let table = Self {
+            dynamodb: dynamodb().await,
+            command,
+        };
+        items.into_iter().for_each(|item| table.put(item));
+        table
+    }
+
+    pub(crate) fn put(&self, item: Value) {
+        self.dynamodb.put_item("sqs-once", item).unwrap();
+    }
+
+    pub(crate) fn item(&self, id: &str) -> Value {
+        let key = json!({"id": {"S": id}});
+        let item = self.dynamodb.item("sqs-once", key).unwrap();
+        item.unwrap_or_default()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        on_table(&self.dynamodb, &[&[self.command], arguments].concat())
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::handler::{CallFuture, Done, HandlerError, IdempotencyToken};
 use crate::record::Message;
 use crate::store::Fence;
-use crate::time::Timestamp;
+use crate::time::{Clock, Timestamp};
 
 pub(crate) type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + Sync>;
 
@@ -67,34 +67,32 @@ pub enum Reconciled {
 }
 
 impl TokenValidity {
-    /// Returns when the key was first attempted, if its token has expired. A key's first fence is the time of its
-    /// first claim, and each claim adds one.
-    pub(super) fn expired(&self, fence: Fence, now: Timestamp) -> Option<Timestamp> {
-        let first = Timestamp::from_millis(fence.get());
-        self.valid_for
-            .filter(|valid_for| now.since(first) > *valid_for)
-            .map(|_| first)
-    }
-
-    pub(super) fn reason(&self, first: Timestamp, now: Timestamp) -> String {
-        let hours = now.since(first).as_secs() / 3600;
-        format!(
-            "needs reconciliation: it was first attempted {hours} h ago, when its token was new, and the token is valid \
-             for {:?}",
-            self.valid_for.unwrap_or_default()
-        )
+    /// Returns when the key was first attempted, and the time, if its token has expired. A key's first fence is the time
+    /// of its first claim, and each claim adds one.
+    pub(super) fn expired(
+        &self,
+        fence: Fence,
+        clock: &dyn Clock,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let valid_for = self.valid_for?;
+        let (first, now) = (Timestamp::from_millis(fence.get()), clock.now());
+        (now.since(first) > valid_for).then_some((first, now))
     }
 
     /// Asks the hook before the handler's call.
     pub(super) fn before(
         &self,
-        first: Timestamp,
-        now: Timestamp,
+        (first, now): (Timestamp, Timestamp),
         message: Arc<Message>,
         token: IdempotencyToken,
         call: impl FnOnce() -> CallFuture<Done> + Send + 'static,
     ) -> CallFuture<Done> {
-        let reason = self.reason(first, now);
+        let hours = now.since(first).as_secs() / 3600;
+        let reason = format!(
+            "needs reconciliation: it was first attempted {hours} h ago, when its token was new, and the token is valid \
+             for {:?}",
+            self.valid_for.unwrap_or_default()
+        );
         let attempt = EarlierAttempt {
             message,
             token,

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use crate::breaker::{Breakers, Opening, Pass, Permit, Queue, Tried};
+use crate::breaker::{Breakers, Next, Pass, Permit, Queue, Tried};
 use crate::record::Message;
 
 use super::engine::Engine;
@@ -16,8 +16,8 @@ use super::handling::Failure;
 use super::ledger::Ledger;
 use super::settling::started;
 
-/// A record whose end waits until the consumer knows the settings of the queue.
-pub(super) struct Postponed {
+/// The end of a record because a dependency is unavailable.
+pub(super) struct Unavailable {
     pub(super) record: usize,
     pub(super) dependency: Arc<str>,
     pub(super) reason: String,
@@ -38,7 +38,8 @@ pub(super) struct Gate<'a> {
     /// `None` for a consumer without dependencies.
     changes: Option<watch::Receiver<()>>,
     queue: Option<Queue>,
-    pub(super) postponed: Vec<Postponed>,
+    /// The records that wait until the consumer knows the settings of the queue.
+    pub(super) postponed: Vec<Unavailable>,
 }
 
 impl<'a> Gate<'a> {
@@ -130,11 +131,11 @@ impl<'a> Gate<'a> {
             ) => (Tried::Unknown, None),
         };
         let (breakers, driver) = (self.breakers(), &self.engine.idempotency);
-        for (at, opening) in breakers.ended(tried, unavailable) {
+        for (at, next) in breakers.ended(tried, unavailable) {
             let ledger = self.ledger;
-            match opening {
-                Opening::StaysOpen => ledger.tally().breakers_opened += 1,
-                Opening::Open => {
+            match next {
+                Next::StaysOpen => ledger.tally().breakers_opened += 1,
+                Next::Open => {
                     ledger.tally().store_requests += 1;
                     self.requests.push(started(async move {
                         let is_opener = breakers.open_in_store(at, driver).await;
@@ -142,7 +143,7 @@ impl<'a> Gate<'a> {
                         Passed::Changed
                     }));
                 }
-                Opening::Close(owner) => {
+                Next::Close(owner) => {
                     ledger.tally().store_requests += 1;
                     self.requests.push(started(async move {
                         breakers.close_in_store(at, owner, driver).await;
@@ -171,7 +172,7 @@ impl<'a> Gate<'a> {
     }
 
     /// Enters the queue's answer, and returns the records that waited for it.
-    pub(super) fn learned(&mut self, queue: Queue) -> Vec<Postponed> {
+    pub(super) fn learned(&mut self, queue: Queue) -> Vec<Unavailable> {
         self.queue = Some(self.breakers().learn_queue(queue));
         std::mem::take(&mut self.postponed)
     }

@@ -440,17 +440,16 @@ impl<'a> Run<'a> {
             let record = startable.record;
             let span = self.ledger.span(record);
             let validity = &self.engine.token_validity;
-            let now = self.engine.idempotency.clock.now();
-            let expired = validity.expired(startable.fence, now);
+            let expired = validity.expired(startable.fence, &*self.engine.idempotency.clock);
             let (owned, mut parts) = self.hand_over(startable);
             let call = move |cancel_at| {
                 parts.cancel_at = cancel_at;
-                let Some(first) = expired else {
+                let Some(times) = expired else {
                     return start(parts);
                 };
                 let message = Arc::clone(&parts.message);
                 let token = IdempotencyToken::of(&parts.namespace, &parts.key);
-                validity.before(first, now, message, token, move || start(parts))
+                validity.before(times, message, token, move || start(parts))
             };
             let cancel_at = self.deadline.cancel_at;
             let running = self.running.part();
@@ -503,7 +502,7 @@ impl<'a> Run<'a> {
             }
         }
         for postponed in self.gate.learned(Queue::UNKNOWN) {
-            self.end_postponed(postponed);
+            self.end_unavailable(postponed);
         }
         for terminal in self.moving.take_waiting() {
             self.end_terminal(terminal.record, terminal.cause);

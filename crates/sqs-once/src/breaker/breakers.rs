@@ -1,9 +1,9 @@
 //! The breakers of a consumer: their states in this environment, and the requests that change the shared ones.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::idempotency::breaker::{self, Shared, item_id};
@@ -26,7 +26,7 @@ pub(crate) struct Breakers {
     states: Mutex<States>,
     changed: watch::Sender<()>,
     /// What the queue said.
-    queue: OnceCell<Queue>,
+    queue: OnceLock<Queue>,
     /// The setting, which replaces the queue's own value.
     max_receive_count: Option<u32>,
 }
@@ -60,14 +60,6 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// What a handler's end asks of the store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Opening {
-    Open,
-    StaysOpen,
-    Close(Owner),
-}
-
 impl Breakers {
     /// Creates closed breakers. `most` is the consumer's concurrency; `max_receive_count` the setting for its queue.
     pub(crate) fn new(
@@ -83,7 +75,7 @@ impl Breakers {
                 in_flight: 0,
             }),
             changed: watch::Sender::new(()),
-            queue: OnceCell::new(),
+            queue: OnceLock::new(),
             max_receive_count,
         }
     }
@@ -173,7 +165,7 @@ impl Breakers {
     }
 
     /// Enters the end of a call. `unavailable` is the dependency that its error names. Returns the requests to make.
-    pub(crate) fn ended(&self, tried: Tried, unavailable: Option<&str>) -> Vec<(usize, Opening)> {
+    pub(crate) fn ended(&self, tried: Tried, unavailable: Option<&str>) -> Vec<(usize, Next)> {
         let mut states = self.states();
         let mut requests = Vec::new();
         for (at, circuit) in states.circuits.iter_mut().enumerate() {
@@ -183,14 +175,9 @@ impl Breakers {
                 (Tried::Unavailable, name) if name != Some(dependency.name()) => Tried::Unknown,
                 (tried, _) => tried,
             };
-            let (next, request) = circuit.ended(tried, dependency.failures, self.most);
-            *circuit = next;
-            match request {
-                Next::Nothing => {}
-                Next::Open => requests.push((at, Opening::Open)),
-                Next::StaysOpen => requests.push((at, Opening::StaysOpen)),
-                Next::Close(owner) => requests.push((at, Opening::Close(owner))),
-            }
+            let next;
+            (*circuit, next) = circuit.ended(tried, dependency.failures, self.most);
+            requests.extend(next.map(|next| (at, next)));
         }
         drop(states);
         self.notify();

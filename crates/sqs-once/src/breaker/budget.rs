@@ -91,7 +91,7 @@ pub(crate) fn hidden_for(
     let grown = so_far * ((whole / so_far).powf(1.0 / f64::from(left)) - 1.0);
     // Later waits have a limit, so this one must cover what they can't.
     let later = f64::from(left - 1) * LONGEST.as_secs_f64();
-    let needed = whole - so_far.min(elapsed.as_secs_f64()) - later;
+    let needed = whole - elapsed.as_secs_f64() - later;
     let longest = LONGEST.as_secs_f64();
     let wait = grown.max(needed).max(shortest.as_secs_f64());
     let share = f64::from(bits as u32) / f64::from(u32::MAX);

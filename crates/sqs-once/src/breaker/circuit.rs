@@ -56,10 +56,9 @@ pub(super) enum Circuit {
     },
 }
 
-/// What follows from the end of a call.
+/// What the end of a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    Nothing,
+pub(crate) enum Next {
     /// Open the breaker in the store.
     Open,
     /// The probe failed: the breaker stays open.
@@ -98,32 +97,27 @@ impl Circuit {
     }
 
     /// Enters the end of a call. `most` is the number of records at which the ramp ends.
-    pub(super) fn ended(self, tried: Tried, threshold: u32, most: usize) -> (Self, Next) {
+    pub(super) fn ended(self, tried: Tried, threshold: u32, most: usize) -> (Self, Option<Next>) {
         match (self, tried) {
             (Self::Closed { failures }, Tried::Unavailable) if failures + 1 >= threshold => {
-                (Self::Opening, Next::Open)
+                (Self::Opening, Some(Next::Open))
             }
             (Self::Closed { failures }, Tried::Unavailable) => {
                 let failures = failures + 1;
-                (Self::Closed { failures }, Next::Nothing)
+                (Self::Closed { failures }, None)
             }
-            (Self::Closed { .. }, Tried::Succeeded) => (Self::CLOSED, Next::Nothing),
-            (Self::Probing { since, until, .. }, Tried::Unavailable) => {
-                (Self::Open { since, until }, Next::StaysOpen)
+            (Self::Closed { .. }, Tried::Succeeded) => (Self::CLOSED, None),
+            (Self::Probing { since, until, .. }, Tried::Unavailable | Tried::Unknown) => {
+                (Self::Open { since, until }, Some(Next::StaysOpen))
             }
             (Self::Probing { owner, .. }, Tried::Succeeded | Tried::FailedOtherwise) => {
                 // The probe was the first record.
-                (Self::ramping(2, most), Next::Close(owner))
+                (Self::ramping(2, most), Some(Next::Close(owner)))
             }
-            (Self::Probing { since, until, .. }, Tried::Unknown) => {
-                (Self::Open { since, until }, Next::StaysOpen)
-            }
-            (Self::Ramping { .. }, Tried::Unavailable) => (Self::Opening, Next::Open),
+            (Self::Ramping { .. }, Tried::Unavailable) => (Self::Opening, Some(Next::Open)),
             // One more for each success doubles the number with each round.
-            (Self::Ramping { limit }, Tried::Succeeded) => {
-                (Self::ramping(limit + 1, most), Next::Nothing)
-            }
-            (same, _) => (same, Next::Nothing),
+            (Self::Ramping { limit }, Tried::Succeeded) => (Self::ramping(limit + 1, most), None),
+            (same, _) => (same, None),
         }
     }
 

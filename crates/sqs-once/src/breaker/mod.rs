@@ -10,9 +10,9 @@ mod budget;
 mod circuit;
 mod dependency;
 
-pub(crate) use breakers::{Breakers, Opening, Permit};
+pub(crate) use breakers::{Breakers, Permit};
 use budget::hidden_for;
 pub(crate) use budget::{Deliveries, Queue};
-pub(crate) use circuit::{Pass, Tried};
+pub(crate) use circuit::{Next, Pass, Tried};
 pub use dependency::Dependency;
 pub(crate) use dependency::checked;

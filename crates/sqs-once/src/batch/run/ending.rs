@@ -11,7 +11,7 @@ use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::super::engine::{FifoFailure, PayloadMismatch};
-use super::super::gate::{Passed, Postponed};
+use super::super::gate::{Passed, Unavailable};
 use super::super::handling::Failure;
 use super::super::hooks::{Hook, HookCall, Hooked, RecordEnd};
 use super::super::moving::DeadLetterMove;
@@ -97,7 +97,12 @@ impl<'a> Run<'a> {
         let report = match failure {
             Failure::Terminal(cause) => return self.end_terminal(record, cause),
             Failure::Unavailable { dependency, reason } => {
-                return self.end_unavailable(record, dependency, reason, true);
+                return self.end_unavailable(Unavailable {
+                    record,
+                    dependency,
+                    reason,
+                    is_tried: true,
+                });
             }
             Failure::Retry { delay, .. } => report.wait(delay),
             Failure::Panic(_) => report,
@@ -131,10 +136,7 @@ impl<'a> Run<'a> {
                 let error = HandlerError::terminal(
                     "its writes commit with the record of a business key, and it has none",
                 );
-                self.end_failed(
-                    record,
-                    Failure::of(&error, self.engine.breakers.dependencies()),
-                );
+                self.end_failed(record, Failure::of(&error, &[]));
             }
             None => self.end_done(record, Report::new(Outcome::Processed)),
         }
@@ -169,10 +171,7 @@ impl<'a> Run<'a> {
                         self.settler.push(None, release);
                     }
                     let error = HandlerError::new(disposition, reason);
-                    self.end_failed(
-                        record,
-                        Failure::of(&error, self.engine.breakers.dependencies()),
-                    );
+                    self.end_failed(record, Failure::of(&error, &[]));
                 }
                 Ok(Conclusion::Completed(Completion::RecordedByAnother)) => {
                     self.ledger.tally().leases_lost += 1;
@@ -209,7 +208,12 @@ impl<'a> Run<'a> {
     pub(super) fn end_untried(&mut self, record: usize, reason: &str) {
         match self.engine.breakers.open() {
             Some(dependency) if reason == IS_OPEN => {
-                self.end_unavailable(record, dependency, reason.to_owned(), false);
+                self.end_unavailable(Unavailable {
+                    record,
+                    dependency,
+                    reason: reason.to_owned(),
+                    is_tried: false,
+                });
             }
             _ => self.end(record, Report::untried(reason)),
         }
@@ -218,41 +222,27 @@ impl<'a> Run<'a> {
     pub(super) fn passed(&mut self, passed: Passed) {
         if let Passed::Learned(queue) = passed {
             for postponed in self.gate.learned(queue) {
-                self.end_postponed(postponed);
+                self.end_unavailable(postponed);
             }
         }
-    }
-
-    pub(super) fn end_postponed(&mut self, postponed: Postponed) {
-        let Postponed {
-            record,
-            dependency,
-            reason,
-            is_tried,
-        } = postponed;
-        self.end_unavailable(record, dependency, reason, is_tried);
     }
 
     /// Ends a record because a dependency is unavailable. Its remaining deliveries are spread over the outage. On its
     /// last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would move it without,
     /// or delete it.
-    fn end_unavailable(
-        &mut self,
-        record: usize,
-        dependency: Arc<str>,
-        reason: String,
-        is_tried: bool,
-    ) {
+    pub(super) fn end_unavailable(&mut self, ending: Unavailable) {
+        let record = ending.record;
         let message = &self.ledger.messages[record];
         let Some(queue) = self.gate.queue(message) else {
-            self.gate.postponed.push(Postponed {
-                record,
-                dependency,
-                reason,
-                is_tried,
-            });
+            self.gate.postponed.push(ending);
             return;
         };
+        let Unavailable {
+            dependency,
+            reason,
+            is_tried,
+            ..
+        } = ending;
         self.ledger.tally().deferred += u64::from(!is_tried);
         let reason = format!("unavailable: {dependency}: {reason}");
         let Some(wait) = self.gate.hidden_for(&dependency, queue, message) else {
@@ -370,7 +360,12 @@ impl<'a> Run<'a> {
         let wait = report.wait;
         for rest in self.lanes.finish(record, group_goes_on) {
             if let Some(dependency) = &report.unavailable {
-                self.end_unavailable(rest, Arc::clone(dependency), AFTER_FAILED.to_owned(), false);
+                self.end_unavailable(Unavailable {
+                    record: rest,
+                    dependency: Arc::clone(dependency),
+                    reason: AFTER_FAILED.to_owned(),
+                    is_tried: false,
+                });
                 continue;
             }
             // The rest of the group gets the same delay, because SQS delivers none of it while one message is hidden.
