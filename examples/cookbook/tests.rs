@@ -31,6 +31,8 @@ mod protobuf;
 mod relay;
 #[path = "replay/main.rs"]
 mod replay;
+#[path = "routes/main.rs"]
+mod routes;
 #[path = "s3-import/main.rs"]
 mod s3_import;
 #[path = "schedule/main.rs"]

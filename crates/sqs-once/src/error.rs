@@ -64,6 +64,12 @@ impl ConfigError {
         }
     }
 
+    /// Adds the route of a router whose setting is wrong.
+    pub(crate) fn of_route(mut self, name: &str) -> Self {
+        self.problem = format!("of the route {name:?} {}", self.problem);
+        self
+    }
+
     /// Returns the environment variable, or the setting in code, that is wrong.
     pub fn variable(&self) -> &str {
         self.variable

@@ -36,6 +36,7 @@ guides! {
     page = "page.md",
     performance = "performance.md",
     reliability = "reliability.md",
+    routes = "routes.md",
     schema_changes = "schema-changes.md",
     security = "security.md",
     template = "template.md",

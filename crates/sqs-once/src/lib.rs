@@ -45,6 +45,7 @@
 //! The crate root holds what most handlers use. The rest is in modules:
 //!
 //! - [`consumer`](mod@consumer) and [`Consumer`]: every setting with its default and its environment variable.
+//! - [`router`]: one consumer for several kinds of messages.
 //! - [`handler`](mod@handler): the traits behind handlers, and what they may return.
 //! - [`extract`]: the arguments that a handler may take, such as the message's metadata.
 //! - [`key`]: business keys, and extractors that take them from a message.
@@ -122,6 +123,7 @@ pub mod producer;
 pub mod random;
 mod record;
 mod report;
+mod router;
 #[cfg(feature = "secrets")]
 mod secrets;
 pub mod store;
@@ -138,7 +140,7 @@ pub mod __private {
     };
 }
 
-pub use consumer::{Consumer, consumer, consumer_with};
+pub use consumer::{Consumer, consumer, consumer_with, router};
 pub use error::{ConfigError, Error};
 pub use handler::batch::{Batch, BatchOutcome};
 pub use handler::blocking::spawn_blocking;

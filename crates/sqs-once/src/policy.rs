@@ -7,3 +7,4 @@ pub use crate::failed::AfterDeadLetter;
 #[cfg(feature = "sqs")]
 pub use crate::failed::Backoff;
 pub use crate::idempotency::{Cache, Mode};
+pub use crate::router::{RouteBy, Unrouted};

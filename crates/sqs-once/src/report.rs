@@ -76,6 +76,8 @@ pub(crate) struct Report {
     pub(crate) entered: Option<Instant>,
     pub(crate) duration: Option<Duration>,
     pub(crate) key: Option<ItemId>,
+    /// The name of the record's route in a router, once it is known.
+    pub(crate) route: Option<Arc<str>>,
 }
 
 impl Report {
@@ -93,6 +95,7 @@ impl Report {
             entered: None,
             duration: None,
             key: None,
+            route: None,
         }
     }
 
@@ -177,27 +180,37 @@ fn default_level(outcome: Outcome) -> Level {
     }
 }
 
+/// What a batch counts.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Records whose envelope, body, key or fingerprint could not be read.
-    pub(crate) undecodable: u64,
-    /// Records whose key was completed for another payload.
-    pub(crate) payload_mismatches: u64,
-    /// Records whose handler succeeded after another worker had taken over their key.
-    pub(crate) leases_lost: u64,
     /// Requests to the store. One that the store itself splits or repeats counts once.
     pub(crate) store_requests: u64,
     /// Keys for which the store had no answer, counted at each attempt.
     pub(crate) store_errors: u64,
     /// Records that had no outcome when the deadline came.
     pub(crate) deadline_hits: u64,
-    /// Whether the consumer depends on anything.
+    /// Calls of the handler, and blocking code that it started, that still ran when the batch was answered.
+    pub(crate) still_running: u64,
+    /// The counts of each route.
+    pub(crate) routes: Vec<RouteTally>,
+}
+
+/// What a batch counts for the records of one route. A consumer without a router has one route.
+#[derive(Debug, Default)]
+pub(crate) struct RouteTally {
+    /// The name of the route in a router.
+    pub(crate) name: Option<Arc<str>>,
+    /// Records whose envelope, body, key or fingerprint could not be read.
+    pub(crate) undecodable: u64,
+    /// Records whose key was completed for another payload.
+    pub(crate) payload_mismatches: u64,
+    /// Records whose handler succeeded after another worker had taken over their key.
+    pub(crate) leases_lost: u64,
+    /// Whether the route depends on anything.
     pub(crate) has_dependencies: bool,
     /// Records that were returned without a call, because a dependency was unavailable.
     pub(crate) deferred: u64,
     /// Breakers that this batch opened, and probes of it that failed.
     pub(crate) breakers_opened: u64,
-    /// Calls of the handler, and blocking code that it started, that still ran when the batch was answered.
-    pub(crate) still_running: u64,
     pub(crate) handler_durations: Vec<Duration>,
 }

@@ -33,6 +33,7 @@ pub(crate) async fn answer(
     let ledger = Ledger::new(
         messages.into_iter().map(Arc::new).collect(),
         engine.record_levels.clone(),
+        engine.tallies(),
     );
     let running = Running::current().unwrap_or_default();
     // The batch runs in its own task, so that a handler that blocks its thread does not delay the answer.
@@ -78,8 +79,12 @@ pub(crate) async fn answer(
     let reports = ledger.close(open);
     let still_running = running.count();
     if still_running > 0 {
+        let routes = engine.routes.iter();
+        let handlers: Vec<_> = routes
+            .map(|route| route.handler.inner.handler_type().name)
+            .collect();
         warn!(
-            handler = engine.handler.inner.handler_type().name,
+            handler = handlers.join(", "),
             still_running,
             "code of the handler still runs after the deadline: this environment takes no other event until the code \
              has ended, and Lambda ends the environment at the function's timeout"
@@ -87,8 +92,7 @@ pub(crate) async fn answer(
     }
     ledger.tally().still_running = still_running as u64;
     hide_returned(&engine, &ledger.messages, &reports, deadline).await;
-    let mut tally = std::mem::take(&mut *ledger.tally());
-    tally.has_dependencies = !engine.breakers.is_empty();
+    let tally = std::mem::take(&mut *ledger.tally());
     (reports, tally)
 }
 

@@ -9,7 +9,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::Work;
-use crate::idempotency::{Admission, Driver, OtherId, Refusal, Retry, TRIES, contended};
+use crate::idempotency::{Admission, Asked, OtherId, Refusal, Retry, TRIES, admit, contended};
 use crate::key::BusinessKey;
 use crate::store::{Claim, OpenTransaction, Seen, StoreError};
 #[cfg(feature = "opentelemetry")]
@@ -27,6 +27,8 @@ const WAITING: usize = 100;
 /// A record with a key whose claim is not decided yet.
 pub(super) struct Candidate {
     pub(super) record: usize,
+    /// The place of its route in the engine.
+    pub(super) route: usize,
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
     /// The other id under which the table may know the key.
@@ -52,8 +54,8 @@ pub(super) struct Claimer<'a> {
     until: Instant,
     asking: FuturesUnordered<BoxFuture<'a, Replies>>,
     postponed: FuturesUnordered<BoxFuture<'a, Replies>>,
-    /// The number of undecided claims, not counting claims that wait for another worker.
-    pub(super) undecided: usize,
+    /// The number of undecided claims of each route, not counting claims that wait for another worker.
+    undecided: Vec<usize>,
     waiting: usize,
     pub(super) stopped: bool,
 }
@@ -66,10 +68,19 @@ impl<'a> Claimer<'a> {
             until,
             asking: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
-            undecided: 0,
+            undecided: vec![0; engine.routes.len()],
             waiting: 0,
             stopped: false,
         }
+    }
+
+    /// Returns the number of undecided claims, not counting claims that wait for another worker.
+    pub(super) fn undecided(&self) -> usize {
+        self.undecided.iter().sum()
+    }
+
+    pub(super) fn undecided_of(&self, route: usize) -> usize {
+        self.undecided[route]
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -77,17 +88,31 @@ impl<'a> Claimer<'a> {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.asking.len() < self.engine.requests.in_flight()
+        self.asking.len() < self.engine.requests_in_flight()
     }
 
     pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {
-        self.undecided += candidates.len();
-        self.send(candidates);
+        let (mut together, mut alone) = (Vec::new(), Vec::new());
+        for candidate in candidates {
+            self.undecided[candidate.route] += 1;
+            let driver = &self.engine.routes[candidate.route].idempotency;
+            match driver.opens_transactions() {
+                // It waits for other transactions on its key.
+                true => alone.push(candidate),
+                false => together.push(candidate),
+            }
+        }
+        if !together.is_empty() {
+            self.send(together);
+        }
+        for candidate in alone {
+            self.send(vec![candidate]);
+        }
     }
 
     fn send(&mut self, candidates: Vec<Candidate>) {
         self.ledger.tally().store_requests += 1;
-        let request = ask(&self.engine.idempotency, candidates, self.until);
+        let request = ask(self.engine, candidates, self.until);
         self.asking.push(started(request));
     }
 
@@ -114,7 +139,7 @@ impl<'a> Claimer<'a> {
                 }
                 match candidate.waits_until {
                     Some(_) => self.waiting -= 1,
-                    None => self.undecided -= 1,
+                    None => self.undecided[candidate.route] -= 1,
                 }
                 decided.push((candidate, answer));
             }
@@ -147,14 +172,15 @@ impl<'a> Claimer<'a> {
     fn consider(&mut self, candidate: &mut Candidate, answer: &Result<Admission, StoreError>) {
         let last = candidate.retry.take();
         let now = Instant::now();
-        let until = match (answer, self.engine.in_progress) {
+        let route = &self.engine.routes[candidate.route];
+        let until = match (answer, route.in_progress) {
             _ if self.stopped => return,
             (Err(error), _) => {
                 candidate.retry = Retry::after_error(last, error, self.until);
                 return;
             }
             // A retry would open more transactions than handlers may run.
-            (Ok(Admission::Refused(_)), _) if self.engine.idempotency.opens_transactions() => {
+            (Ok(Admission::Refused(_)), _) if route.idempotency.opens_transactions() => {
                 return;
             }
             (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
@@ -162,7 +188,7 @@ impl<'a> Claimer<'a> {
                     if self.waiting == WAITING {
                         return;
                     }
-                    self.undecided -= 1;
+                    self.undecided[candidate.route] -= 1;
                     self.waiting += 1;
                 }
                 *candidate.waits_until.get_or_insert_with(|| {
@@ -184,8 +210,8 @@ impl<'a> Claimer<'a> {
         };
         let limits = candidates.iter().filter_map(|one| one.waits_until);
         let until = limits.min().unwrap_or(self.until);
-        let (idempotency, ledger) = (&self.engine.idempotency, self.ledger);
-        let at = retry.at(idempotency).min(until);
+        let (engine, ledger) = (self.engine, self.ledger);
+        let at = retry.at(engine.driver()).min(until);
         let until = self.until;
         self.postponed.push(Box::pin(async move {
             sleep_until(at).await;
@@ -193,27 +219,33 @@ impl<'a> Claimer<'a> {
             for candidate in &mut candidates {
                 candidate.tries = 0;
                 candidate.claim.seen = Seen::Nothing;
-                candidate.claim.now = idempotency.clock.now();
+                candidate.claim.now = engine.driver().clock.now();
             }
-            ask(idempotency, candidates, until).await
+            ask(engine, candidates, until).await
         }));
     }
 }
 
-async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Replies {
+async fn ask(engine: &Engine, candidates: Vec<Candidate>, until: Instant) -> Replies {
     let span = debug_span!("claim");
     #[cfg(feature = "opentelemetry")]
     spans::store_request(&span, candidates.len());
-    let asked = request(idempotency, candidates, until);
+    let asked = request(engine, candidates, until);
     asked.instrument(span).await
 }
 
 /// Sends a request. Waits until `until` for other transactions on the keys.
-async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Replies {
-    if idempotency.opens_transactions() {
+async fn request(engine: &Engine, mut candidates: Vec<Candidate>, until: Instant) -> Replies {
+    let driver_of = |candidate: &Candidate| &engine.routes[candidate.route].idempotency;
+    if candidates
+        .iter()
+        .any(|one| driver_of(one).opens_transactions())
+    {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let patience = until.saturating_duration_since(Instant::now());
-            let begun = idempotency.begin(&candidate.claim, patience).await;
+            let begun = driver_of(&candidate)
+                .begin(&candidate.claim, patience)
+                .await;
             let answer = begun.map(|(admission, transaction)| {
                 candidate.transaction = transaction;
                 Some(admission)
@@ -222,11 +254,14 @@ async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: In
         }))
         .await;
     }
-    let mut claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
-    let other_id: Vec<_> = candidates.iter().map(|one| one.other_id.clone()).collect();
-    let answers = idempotency.admit(&mut claims, &other_id).await;
-    for (candidate, claim) in candidates.iter_mut().zip(claims) {
-        candidate.claim = claim;
-    }
+    let mut asked: Vec<_> = candidates
+        .iter_mut()
+        .map(|candidate| Asked {
+            driver: &engine.routes[candidate.route].idempotency,
+            claim: &mut candidate.claim,
+            other_id: &candidate.other_id,
+        })
+        .collect();
+    let answers = admit(&mut asked).await;
     candidates.into_iter().zip(answers).collect()
 }

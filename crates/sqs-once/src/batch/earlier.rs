@@ -67,6 +67,15 @@ pub enum Reconciled {
 }
 
 impl TokenValidity {
+    /// Returns the settings of a route: its own, then those of its router.
+    pub(crate) fn within(&self, router: &Self) -> Self {
+        let reconcile = self.reconcile.clone();
+        Self {
+            valid_for: self.valid_for.or(router.valid_for),
+            reconcile: reconcile.or_else(|| router.reconcile.clone()),
+        }
+    }
+
     /// Returns when the key was first attempted, and the time, if its token has expired. A key's first fence is the time
     /// of its first claim, and each claim adds one.
     pub(super) fn expired(

@@ -1,13 +1,15 @@
 //! The parts of a consumer that all its batches share.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::breaker::Breakers;
+use crate::breaker::{Breakers, Dependency};
 use crate::failed::FailedRecords;
-use crate::handler::WithEnvelope;
+use crate::handler::{BatchCall, WithEnvelope};
 use crate::idempotency::Driver;
-use crate::report::RecordLevels;
+use crate::report::{RecordLevels, RouteTally};
+use crate::router::Router;
 use crate::telemetry::{Identity, Meter};
 
 use super::earlier::TokenValidity;
@@ -110,22 +112,84 @@ impl Requests {
 
 /// The settings and parts that all batches of a consumer share.
 pub(crate) struct Engine {
-    pub(crate) handler: WithEnvelope,
-    pub(crate) idempotency: Driver,
+    /// The only route of a consumer, or all routes of a router.
+    pub(crate) routes: Vec<Route>,
+    /// Chooses the route of a record. `None` if there is only one.
+    pub(crate) router: Option<Router>,
     pub(crate) concurrency: NonZeroUsize,
-    pub(crate) record_timeout: Option<Duration>,
-    pub(crate) mismatch: PayloadMismatch,
     pub(crate) fifo_failure: FifoFailure,
-    pub(crate) in_progress: InProgress,
     pub(crate) requests: Requests,
-    pub(crate) missing_key: MissingKey,
     pub(crate) failed: FailedRecords,
     pub(crate) breakers: Breakers,
-    pub(crate) token_validity: TokenValidity,
     /// From the code or the environment.
     pub(crate) visibility_timeout: Option<Duration>,
+    /// The hooks of records that no route takes.
     pub(crate) hooks: Hooks,
     pub(crate) record_levels: RecordLevels,
     pub(crate) identity: Identity,
     pub(crate) meter: Meter,
+}
+
+/// A handler, with the settings that concern only its own records.
+pub(crate) struct Route {
+    /// The name in a router.
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) handler: WithEnvelope,
+    pub(crate) idempotency: Driver,
+    pub(crate) record_timeout: Option<Duration>,
+    pub(crate) mismatch: PayloadMismatch,
+    pub(crate) in_progress: InProgress,
+    pub(crate) missing_key: MissingKey,
+    /// These classify the handler's errors.
+    pub(crate) dependencies: Vec<Dependency>,
+    /// The places of the dependencies in the engine's breakers.
+    pub(crate) breakers: Vec<usize>,
+    pub(crate) token_validity: TokenValidity,
+    pub(crate) hooks: Hooks,
+}
+
+impl Engine {
+    /// Returns a driver for what is the same in all routes: the store, the clock, the random source and the margins.
+    pub(crate) fn driver(&self) -> &Driver {
+        &self.routes[0].idempotency
+    }
+
+    /// Returns the single call for all records of a batch, if the handler is a batch handler. It is never in a router.
+    pub(crate) fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
+        match &self.routes[..] {
+            [route] => route.handler.inner.batch_call(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a claim may open a transaction.
+    pub(super) fn opens_transactions(&self) -> bool {
+        let mut routes = self.routes.iter();
+        routes.any(|route| route.idempotency.opens_transactions())
+    }
+
+    /// Returns how many requests for claims may be in flight, and how many for settlements.
+    pub(super) fn requests_in_flight(&self) -> usize {
+        let mut routes = self.routes.iter();
+        // Each effect that commits with its record is a request of its own.
+        match routes.any(|route| route.idempotency.commits_effects()) {
+            true => Requests::Single.in_flight(),
+            false => self.requests.in_flight(),
+        }
+    }
+
+    /// Returns the counts of a batch, all zero.
+    pub(super) fn tallies(&self) -> Vec<RouteTally> {
+        let tally = |route: &Route| RouteTally {
+            name: route.name.clone(),
+            has_dependencies: !route.breakers.is_empty(),
+            ..RouteTally::default()
+        };
+        let mut tallies: Vec<_> = self.routes.iter().map(tally).collect();
+        if self.router.is_some() {
+            // The records that no route takes.
+            tallies.push(RouteTally::default());
+        }
+        tallies
+    }
 }

@@ -76,21 +76,22 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Decides whether records may start. Asks the store if an open breaker's time is over.
-    pub(super) fn pass(&mut self) -> Pass {
+    /// Decides whether records of a route may start. Asks the store if an open breaker's time is over.
+    pub(super) fn pass(&mut self, route: usize) -> Pass {
         let Some(changes) = &mut self.changes else {
             return Pass::Free;
         };
         // Changes from here on wake the batch.
         changes.mark_unchanged();
-        let (pass, lapsed) = self.breakers().pass(self.engine.idempotency.clock.now());
+        let on = &self.engine.routes[route].breakers;
+        let (pass, lapsed) = self.breakers().pass(on, self.engine.driver().clock.now());
         self.ask(lapsed);
         pass
     }
 
     /// Asks the store about breakers.
     fn ask(&mut self, lapsed: Vec<usize>) {
-        let driver = &self.engine.idempotency;
+        let driver = self.engine.driver();
         for at in lapsed {
             self.ledger.tally().store_requests += 1;
             let breakers = self.breakers();
@@ -102,21 +103,22 @@ impl<'a> Gate<'a> {
     }
 
     /// Counts a handler as in flight, if it may start.
-    pub(super) fn begin(&mut self) -> Result<Option<Permit<'a>>, Pass> {
+    pub(super) fn begin(&mut self, route: usize) -> Result<Option<Permit<'a>>, Pass> {
         let Some(changes) = &mut self.changes else {
             return Ok(None);
         };
         changes.mark_unchanged();
-        let now = self.engine.idempotency.clock.now();
-        let begun = self.engine.breakers.begin(now);
+        let now = self.engine.driver().clock.now();
+        let on = &self.engine.routes[route].breakers;
+        let begun = self.engine.breakers.begin(on, now);
         begun.map(Some).map_err(|(pass, lapsed)| {
             self.ask(lapsed);
             pass
         })
     }
 
-    /// Enters the end of a handler's call.
-    pub(super) fn ended<T>(&mut self, result: &Result<T, Failure>) {
+    /// Enters the end of a call of a route's handler.
+    pub(super) fn ended<T>(&mut self, route: usize, result: &Result<T, Failure>) {
         if self.changes.is_none() {
             return;
         }
@@ -130,16 +132,17 @@ impl<'a> Gate<'a> {
                 Failure::Deadline | Failure::Timeout(_) | Failure::Panic(_) | Failure::Unstarted,
             ) => (Tried::Unknown, None),
         };
-        let (breakers, driver) = (self.breakers(), &self.engine.idempotency);
-        for (at, next) in breakers.ended(tried, unavailable) {
+        let (breakers, driver) = (self.breakers(), self.engine.driver());
+        let on = &self.engine.routes[route].breakers;
+        for (at, next) in breakers.ended(on, tried, unavailable) {
             let ledger = self.ledger;
             match next {
-                Next::StaysOpen => ledger.tally().breakers_opened += 1,
+                Next::StaysOpen => ledger.count(route, |tally| tally.breakers_opened += 1),
                 Next::Open => {
                     ledger.tally().store_requests += 1;
                     self.requests.push(started(async move {
                         let is_opener = breakers.open_in_store(at, driver).await;
-                        ledger.tally().breakers_opened += u64::from(is_opener);
+                        ledger.count(route, |tally| tally.breakers_opened += u64::from(is_opener));
                         Passed::Changed
                     }));
                 }
@@ -184,7 +187,7 @@ impl<'a> Gate<'a> {
         queue: Queue,
         message: &Message,
     ) -> Option<Duration> {
-        let driver = &self.engine.idempotency;
+        let driver = self.engine.driver();
         let (now, bits) = (driver.clock.now(), driver.random.bits());
         let age = message.sent_at().map(|sent_at| now.since(sent_at));
         let left = queue.deliveries.left(message.receive_count().unwrap_or(1));

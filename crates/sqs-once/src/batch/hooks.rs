@@ -23,6 +23,16 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
+    /// Returns the hooks of a route: its own, then those of its router.
+    pub(crate) fn within(&self, router: &Self) -> Self {
+        let or = |own: &Option<Hook>, outer: &Option<Hook>| own.clone().or_else(|| outer.clone());
+        Self {
+            success: or(&self.success, &router.success),
+            duplicate: or(&self.duplicate, &router.duplicate),
+            failure: or(&self.failure, &router.failure),
+        }
+    }
+
     pub(super) fn of(&self, outcome: Outcome) -> Option<&Hook> {
         match outcome {
             Outcome::Processed => self.success.as_ref(),

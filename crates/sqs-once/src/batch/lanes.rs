@@ -78,14 +78,6 @@ impl Lanes {
         Vec::new()
     }
 
-    /// Returns whether no record may start now.
-    pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Self::Open { waiting } => waiting.is_empty(),
-            Self::Fifo { free, .. } => free.is_empty(),
-        }
-    }
-
     pub(crate) fn drain(&mut self) -> Vec<usize> {
         match self {
             Self::Open { waiting } => std::mem::replace(waiting, 0..0).collect(),

@@ -9,7 +9,7 @@ use tracing::{Level, Span, debug, error, error_span, info, trace, warn};
 
 use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
-use crate::report::{Outcome, RecordLevels, Report, Tally};
+use crate::report::{Outcome, RecordLevels, Report, RouteTally, Tally};
 use crate::store::{StoreError, StoreErrorKind};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -37,13 +37,20 @@ struct Entries {
 }
 
 impl Ledger {
-    pub(crate) fn new(messages: Arc<[Arc<Message>]>, levels: RecordLevels) -> Self {
+    pub(crate) fn new(
+        messages: Arc<[Arc<Message>]>,
+        levels: RecordLevels,
+        routes: Vec<RouteTally>,
+    ) -> Self {
         let reports = vec![None; messages.len()];
         Self {
             is_fifo: messages.iter().any(|message| message.is_fifo()),
             messages,
             levels,
-            tally: Arc::default(),
+            tally: Arc::new(Mutex::new(Tally {
+                routes,
+                ..Tally::default()
+            })),
             logged: Arc::default(),
             entries: Arc::new(Mutex::new(Entries {
                 open: reports.len(),
@@ -79,6 +86,11 @@ impl Ledger {
     pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
         // A panic can't leave a count half updated, because each update is one assignment.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the counts of a route.
+    pub(super) fn count(&self, route: usize, change: impl FnOnce(&mut RouteTally)) {
+        self.tally().routes.get_mut(route).map(change);
     }
 
     /// Logs the first error of each kind. A missing table fails every record of a batch but is logged once.
@@ -127,6 +139,7 @@ fn begin(message: &Message) -> Span {
         "record",
         message_id = message.id(),
         key = Empty,
+        route = Empty,
         correlation_id = Empty,
         otel.kind = CONSUMER,
     );
@@ -161,6 +174,7 @@ fn log(record: &Message, report: &Report, levels: &RecordLevels) {
                 duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),
                 reason = report.reason,
                 key = report.key.as_ref().map(ItemId::short),
+                route = report.route.as_deref(),
                 correlation_id = record.correlation_id().map(CorrelationId::as_str),
                 receive_count = record.receive_count(),
                 message,

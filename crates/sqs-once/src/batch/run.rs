@@ -13,13 +13,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, debug_span};
 
-use crate::breaker::{Pass, Queue};
+use crate::breaker::{Pass, Permit, Queue};
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{Done, IdempotencyToken, PrepareError, RecordParts, Running, Work};
 use crate::idempotency::{Admission, Deadline, Owners};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::report::{Outcome, Report};
+use crate::router::{NoRoute, RouteError};
 use crate::store::{Claim, Fence, OpenTransaction};
 
 use super::claiming::{AHEAD, Admissions, Candidate, Claimer};
@@ -39,6 +40,8 @@ const UNPROTECTED: &str = "without a business key: not protected against duplica
 
 #[derive(Clone, Default)]
 struct RecordState {
+    /// The place of its route in the engine, once it is chosen.
+    route: Option<usize>,
     key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
@@ -57,6 +60,8 @@ struct RecordState {
 
 struct Startable {
     record: usize,
+    /// The place of its route in the engine.
+    route: usize,
     key: Arc<BusinessKey>,
     item: ItemId,
     /// `None` if the record has no key and runs unprotected.
@@ -90,6 +95,7 @@ impl Owned {
 /// The result of a handler call. A panic counts as a failure.
 struct Finished {
     record: usize,
+    route: usize,
     owned: Option<Owned>,
     result: Result<Done, Failure>,
 }
@@ -110,6 +116,8 @@ pub(super) struct Run<'a> {
     ledger: &'a Ledger,
     deadline: Deadline,
     lanes: Lanes,
+    /// The records of each route that wait until a dependency lets them start.
+    held: Vec<VecDeque<usize>>,
     /// The single call of a batch handler.
     together: Option<Together<'a>>,
     records: Vec<RecordState>,
@@ -139,7 +147,7 @@ impl<'a> Run<'a> {
         running: Running,
     ) -> Self {
         let messages = &ledger.messages;
-        let together = engine.handler.inner.batch_call();
+        let together = engine.batch_call();
         let together = together.map(|call| Together::new(call, deadline.cancel_at));
         let claims_until = together.as_ref().map(|together| together.claims_until);
         Self {
@@ -152,7 +160,8 @@ impl<'a> Run<'a> {
             },
             together,
             records: vec![RecordState::default(); messages.len()],
-            owners: engine.idempotency.owners(),
+            owners: engine.driver().owners(),
+            held: vec![VecDeque::new(); engine.routes.len()],
             leaders: HashMap::new(),
             claimer: Claimer::new(engine, ledger, claims_until.unwrap_or(deadline.cancel_at)),
             startable: VecDeque::new(),
@@ -225,7 +234,6 @@ impl<'a> Run<'a> {
 
     /// Claims keys ahead of free handlers. Waits until a full request fits under the limit.
     fn claim(&mut self) {
-        let keys = self.engine.requests.keys();
         let mut limit = AHEAD.max(self.engine.concurrency.get());
         if self.together.is_some() {
             limit = usize::MAX;
@@ -235,66 +243,144 @@ impl<'a> Run<'a> {
         let cancel_at = self.deadline.cancel_at;
         let in_time = || Instant::now() < cancel_at;
         // An open transaction holds a connection, and other workers wait for its key.
-        let is_open = self.engine.idempotency.opens_transactions();
+        let is_open = self.engine.opens_transactions();
         if is_open {
             limit = self.engine.concurrency.get();
         }
         while self.returning.is_none() && self.claimer.has_room() && in_time() {
-            let mut ahead = self.claimer.undecided + self.startable.len();
-            let (mut keys, mut is_probe) = (keys, false);
-            if !self.lanes.is_empty() {
-                match self.gate.pass() {
-                    Pass::Free => {}
-                    // A probe, or the records after it: nothing is claimed ahead of them.
-                    Pass::Limited(room) if ahead < room => {
-                        keys = keys.min(room - ahead);
-                        is_probe = room == 1;
-                    }
-                    Pass::Limited(_) | Pass::Wait => return,
-                    Pass::Shut => return self.return_rest(IS_OPEN),
-                }
-            }
+            let mut keys = self.engine.requests.keys();
+            let mut ahead = self.claimer.undecided() + self.startable.len();
             if is_open {
-                // Each settlement of a transaction is a request of its own: `Settings::resolve` sees to that.
                 ahead += self.calls.len() + self.settler.unanswered();
+                keys = keys.min(limit.saturating_sub(ahead));
             }
-            if ahead > 0 && ahead + keys > limit {
+            if keys == 0 || (ahead > 0 && ahead + keys > limit) {
                 return;
             }
             let mut candidates = Vec::new();
             // A record without a key needs no claim, but it waits in `startable` too.
             while candidates.len() < keys && self.startable.len() < limit {
-                let Some(record) = self.lanes.next() else {
+                let Some((record, route)) = self.next_record(&candidates) else {
                     break;
                 };
-                candidates.extend(self.take_up(record));
+                candidates.extend(self.take_up(record, route));
             }
             if candidates.is_empty() {
                 return;
             }
             self.claimer.ask(candidates);
-            if is_probe && self.together.is_some() {
-                // The only call of this batch is the probe.
-                for record in self.lanes.drain() {
-                    self.end_untried(record, IS_OPEN);
+        }
+    }
+
+    /// Returns the next record that may start, with its route. Holds records back that wait for a dependency, and returns
+    /// those whose breaker is open to the queue.
+    fn next_record(&mut self, candidates: &[Candidate]) -> Option<(usize, usize)> {
+        for route in 0..self.held.len() {
+            while let Some(&record) = self.held[route].front() {
+                match self.pass(route, candidates) {
+                    Pass::Free | Pass::Limited(_) => {
+                        self.held[route].pop_front();
+                        return Some((record, route));
+                    }
+                    Pass::Wait => break,
+                    Pass::Shut => {
+                        self.held[route].pop_front();
+                        self.end_shut(record);
+                    }
                 }
             }
+        }
+        while self.held.iter().map(VecDeque::len).sum::<usize>() < AHEAD {
+            let record = self.lanes.next()?;
+            let Some(route) = self.choose_route(record) else {
+                continue;
+            };
+            match self.pass(route, candidates) {
+                Pass::Free | Pass::Limited(_) => return Some((record, route)),
+                Pass::Wait => self.held[route].push_back(record),
+                Pass::Shut => self.end_shut(record),
+            }
+        }
+        None
+    }
+
+    /// Decides whether another record of a route may be claimed. Nothing is claimed ahead of a probe, or of the records
+    /// after it.
+    fn pass(&mut self, route: usize, candidates: &[Candidate]) -> Pass {
+        let pass = self.gate.pass(route);
+        let Pass::Limited(room) = pass else {
+            return pass;
+        };
+        let startable = self.startable.iter().filter(|one| one.route == route);
+        let claimed = candidates.iter().filter(|one| one.route == route).count()
+            + self.claimer.undecided_of(route)
+            + startable.count();
+        match (claimed < room, self.together.is_some()) {
+            (true, _) => pass,
+            // The only call of this batch is the probe.
+            (false, true) => Pass::Shut,
+            (false, false) => Pass::Wait,
+        }
+    }
+
+    /// Returns the place of a record's route, or ends a record that no route takes.
+    fn choose_route(&mut self, record: usize) -> Option<usize> {
+        let Some(router) = &self.engine.router else {
+            self.records[record].route = Some(0);
+            return Some(0);
+        };
+        self.records[record].taken_up = Some(Instant::now());
+        let message = &self.ledger.messages[record];
+        let span = self.ledger.span(record);
+        let chosen = span
+            .in_scope(|| caught(|| router.choose(message)))
+            .unwrap_or_else(|_| Err(NoRoute::Terminal(RouteError::Panic)));
+        self.log_correlation(record);
+        match chosen {
+            Ok(route) => {
+                let name = self.engine.routes[route].name.as_deref();
+                span.record("route", name);
+                self.records[record].route = Some(route);
+                return Some(route);
+            }
+            Err(NoRoute::Ignored(reason)) => {
+                self.end(record, Report::new(Outcome::Ignored).because(reason));
+            }
+            Err(NoRoute::Terminal(error)) => {
+                // The counts of the records that no route takes come last.
+                let last = self.engine.routes.len();
+                self.ledger.count(last, |tally| tally.undecodable += 1);
+                self.end_terminal(record, Cause::from(error.to_string()));
+            }
+            Err(NoRoute::Retry(error)) => {
+                let reason = error.to_string();
+                self.end(record, Report::new(Outcome::Failed).because(reason));
+            }
+        }
+        None
+    }
+
+    fn log_correlation(&self, record: usize) {
+        if let Some(correlation_id) = self.ledger.messages[record].correlation_id() {
+            let span = self.ledger.span(record);
+            span.record("correlation_id", correlation_id.as_str());
         }
     }
 
     /// Decodes a record and extracts its key. Returns a candidate for the first record with each key only.
-    fn take_up(&mut self, record: usize) -> Option<Candidate> {
-        self.records[record].taken_up = Some(Instant::now());
+    fn take_up(&mut self, record: usize, at: usize) -> Option<Candidate> {
+        let route = &self.engine.routes[at];
+        self.records[record]
+            .taken_up
+            .get_or_insert_with(Instant::now);
         let message = &self.ledger.messages[record];
-        let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
-        let prepare = || self.engine.handler.prepare(message, with_fingerprint);
+        let with_fingerprint = route.mismatch != PayloadMismatch::Ignore;
+        let prepare = || route.handler.prepare(message, with_fingerprint);
         let span = self.ledger.span(record);
         let prepared = span
             .in_scope(|| caught(prepare))
             .unwrap_or_else(|_| Err(PrepareError::Panic));
-        if let Some(correlation_id) = message.correlation_id() {
-            span.record("correlation_id", correlation_id.as_str());
-        }
+        self.log_correlation(record);
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(PrepareError::Ignored(reason)) => {
@@ -302,7 +388,7 @@ impl<'a> Run<'a> {
                 return None;
             }
             Err(error) => {
-                self.ledger.tally().undecodable += 1;
+                self.ledger.count(at, |tally| tally.undecodable += 1);
                 self.end_terminal(record, Cause::from(error.to_string()));
                 return None;
             }
@@ -311,11 +397,11 @@ impl<'a> Run<'a> {
         let key = match prepared.key {
             Ok(key) => key,
             Err(missing) => {
-                self.without_key(record, work, &missing);
+                self.without_key(record, at, work, &missing);
                 return None;
             }
         };
-        let idempotency = &self.engine.idempotency;
+        let idempotency = &route.idempotency;
         let fingerprint = prepared.fingerprint;
         let ids = idempotency.codec.item_id(&key).and_then(|item| {
             let other_id = idempotency.other_id(&key, &item, fingerprint.as_ref())?;
@@ -343,9 +429,9 @@ impl<'a> Run<'a> {
             return None;
         }
         self.leaders.insert(item.clone(), record);
-        let idempotency = &self.engine.idempotency;
         Some(Candidate {
             record,
+            route: at,
             key,
             other_id,
             claim: idempotency.new_claim(
@@ -362,16 +448,23 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn without_key(&mut self, record: usize, work: Guarded<Work<()>>, missing: &KeyError) {
+    fn without_key(
+        &mut self,
+        record: usize,
+        at: usize,
+        work: Guarded<Work<()>>,
+        missing: &KeyError,
+    ) {
+        let route = &self.engine.routes[at];
         let reason = missing.to_string();
-        match self.engine.missing_key {
+        match route.missing_key {
             MissingKey::Terminal => self.end_terminal(record, Cause::from(reason)),
             MissingKey::Retry => self.end(record, Report::new(Outcome::Failed).because(reason)),
             MissingKey::ProcessUnprotected => {
                 let message_id = self.ledger.messages[record].id();
                 // The extractors need a key. This one is made from the message id and never reaches the store.
                 let key = BusinessKey::new(&("sqs-once message", message_id));
-                let codec = &self.engine.idempotency.codec;
+                let codec = &route.idempotency.codec;
                 let item = key.and_then(|key| Ok((codec.item_id(&key)?, key)));
                 let (item, key) = match item {
                     Ok(item) => item,
@@ -380,10 +473,11 @@ impl<'a> Run<'a> {
                 self.records[record].warnings.push(UNPROTECTED.to_owned());
                 self.startable.push_back(Startable {
                     record,
+                    route: at,
                     item,
                     key: Arc::new(key),
                     owned: None,
-                    fence: Fence::first(self.engine.idempotency.clock.now()),
+                    fence: Fence::first(route.idempotency.clock.now()),
                     work,
                 });
             }
@@ -401,6 +495,7 @@ impl<'a> Run<'a> {
                 }
                 (Ok(Admission::Run { fence }), None) => self.startable.push_back(Startable {
                     record: candidate.record,
+                    route: candidate.route,
                     key: candidate.key,
                     item: candidate.claim.id.clone(),
                     owned: Some(Owned {
@@ -425,22 +520,19 @@ impl<'a> Run<'a> {
         if self.together.is_some() {
             return self.start_together();
         }
-        while self.calls.len() < self.engine.concurrency.get() && !self.startable.is_empty() {
-            let permit = match self.gate.begin() {
-                Ok(permit) => permit,
-                Err(Pass::Shut) => return self.return_rest(IS_OPEN),
-                Err(_) => return,
-            };
-            let Some(mut startable) = self.startable.pop_front() else {
+        while self.calls.len() < self.engine.concurrency.get() {
+            let Some((mut startable, permit)) = self.next_startable() else {
                 return;
             };
+            let at = startable.route;
+            let route = &self.engine.routes[at];
             let Some(Work::Call(start)) = startable.work.take() else {
                 continue;
             };
             let record = startable.record;
             let span = self.ledger.span(record);
-            let validity = &self.engine.token_validity;
-            let expired = validity.expired(startable.fence, &*self.engine.idempotency.clock);
+            let validity = &route.token_validity;
+            let expired = validity.expired(startable.fence, &*route.idempotency.clock);
             let (owned, mut parts) = self.hand_over(startable);
             let call = move |cancel_at| {
                 parts.cancel_at = cancel_at;
@@ -453,23 +545,50 @@ impl<'a> Run<'a> {
             };
             let cancel_at = self.deadline.cancel_at;
             let running = self.running.part();
-            let limit = self.engine.record_timeout;
-            let dependencies = self.engine.breakers.dependencies();
+            let (limit, dependencies) = (route.record_timeout, &route.dependencies);
             let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
             let ledger = self.ledger;
             let call_span = debug_span!(parent: &span, "handler");
             let handling = async move {
                 let handling = running.clone().scope(handling);
-                let result = timed(ledger, handling).instrument(call_span).await;
+                let result = timed(ledger, at, handling).instrument(call_span).await;
                 drop(permit);
                 vec![Finished {
                     record,
+                    route: at,
                     owned: owned.map(|owned| owned.held_while(running)),
                     result,
                 }]
             };
             self.calls.push(Box::pin(handling.instrument(span)));
         }
+    }
+
+    /// Takes the next record whose handler may start. Returns records whose breaker is open to the queue.
+    fn next_startable(&mut self) -> Option<(Startable, Option<Permit<'a>>)> {
+        let mut waiting = Vec::new();
+        let mut at = 0;
+        while at < self.startable.len() {
+            let route = self.startable[at].route;
+            if waiting.contains(&route) {
+                at += 1;
+                continue;
+            }
+            match self.gate.begin(route) {
+                Ok(permit) => return Some((self.startable.remove(at)?, permit)),
+                Err(Pass::Shut) => {
+                    let startable = self.startable.remove(at)?;
+                    let claim = startable.owned.as_ref().map(|owned| &owned.claim);
+                    self.release(startable.record, claim);
+                    self.end_shut(startable.record);
+                }
+                Err(_) => {
+                    waiting.push(route);
+                    at += 1;
+                }
+            }
+        }
+        None
     }
 
     fn hand_over(&mut self, startable: Startable) -> (Option<Owned>, RecordParts<()>) {
@@ -479,7 +598,10 @@ impl<'a> Run<'a> {
         let parts = RecordParts {
             message: Arc::clone(&self.ledger.messages[record]),
             key: startable.key,
-            namespace: self.engine.idempotency.namespace.clone(),
+            namespace: self.engine.routes[startable.route]
+                .idempotency
+                .namespace
+                .clone(),
             item: startable.item,
             fence: startable.fence,
             cancel_at: self.deadline.cancel_at,
@@ -523,9 +645,10 @@ async fn ended(
     Some(finished)
 }
 
-async fn timed<T>(ledger: &Ledger, call: impl Future<Output = T>) -> T {
+async fn timed<T>(ledger: &Ledger, route: usize, call: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let ended = call.await;
-    ledger.tally().handler_durations.push(began.elapsed());
+    let duration = began.elapsed();
+    ledger.count(route, |tally| tally.handler_durations.push(duration));
     ended
 }

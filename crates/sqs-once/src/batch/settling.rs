@@ -1,5 +1,6 @@
 //! Group commit: settlements that arrive during a write share the next request.
 
+use std::collections::VecDeque;
 use std::future::ready;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(super) struct Settler<'a> {
     ledger: &'a Ledger,
     until: Instant,
     waiting: Vec<Entry>,
+    /// Settlements that commit together with work. Each is a request of its own.
+    alone: VecDeque<Entry>,
     waiting_since: Option<Instant>,
     in_flight: FuturesUnordered<BoxFuture<'a, Replies>>,
     postponed: FuturesUnordered<BoxFuture<'a, Vec<Entry>>>,
@@ -49,6 +52,7 @@ impl<'a> Settler<'a> {
             ledger,
             until,
             waiting: Vec::new(),
+            alone: VecDeque::new(),
             waiting_since: None,
             in_flight: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
@@ -57,13 +61,20 @@ impl<'a> Settler<'a> {
 
     /// Queues a settlement. `record` is the record that ends with its answer, if any.
     pub(super) fn push(&mut self, record: Option<usize>, ending: PendingSettlement) {
-        self.waiting_since.get_or_insert_with(Instant::now);
-        self.waiting.push(Entry {
+        self.wait(Entry {
             record,
             ending,
             retry: None,
         });
         self.send_full_groups();
+    }
+
+    fn wait(&mut self, entry: Entry) {
+        if entry.ending.commits_work() {
+            return self.alone.push_back(entry);
+        }
+        self.waiting_since.get_or_insert_with(Instant::now);
+        self.waiting.push(entry);
     }
 
     /// Sends waiting settlements. Those that arrive during a write form the next group while `more_may_come`.
@@ -92,9 +103,8 @@ impl<'a> Settler<'a> {
                 self.send_full_groups();
                 answered
             }
-            Some(mut again) = self.postponed.next() => {
-                self.waiting_since.get_or_insert_with(Instant::now);
-                self.waiting.append(&mut again);
+            Some(again) = self.postponed.next() => {
+                again.into_iter().for_each(|entry| self.wait(entry));
                 self.send_full_groups();
                 Vec::new()
             }
@@ -103,7 +113,7 @@ impl<'a> Settler<'a> {
     }
 
     pub(super) fn unanswered(&self) -> usize {
-        self.waiting.len() + self.in_flight.len() + self.postponed.len()
+        self.waiting.len() + self.alone.len() + self.in_flight.len() + self.postponed.len()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -133,7 +143,7 @@ impl<'a> Settler<'a> {
             }
         }
         if let Some(retry) = longest {
-            let at = retry.at(&self.engine.idempotency);
+            let at = retry.at(self.engine.driver());
             self.postponed.push(Box::pin(async move {
                 sleep_until(at).await;
                 again
@@ -143,10 +153,15 @@ impl<'a> Settler<'a> {
     }
 
     fn has_room(&self) -> bool {
-        self.in_flight.len() < self.engine.requests.in_flight()
+        self.in_flight.len() < self.engine.requests_in_flight()
     }
 
     fn send_full_groups(&mut self) {
+        while self.has_room()
+            && let Some(entry) = self.alone.pop_front()
+        {
+            self.send(vec![entry]);
+        }
         let keys = self.engine.requests.keys();
         while self.waiting.len() >= keys && self.has_room() {
             let rest = self.waiting.split_off(keys);
@@ -159,7 +174,7 @@ impl<'a> Settler<'a> {
     }
 
     fn send(&mut self, mut group: Vec<Entry>) {
-        let idempotency = &self.engine.idempotency;
+        let idempotency = self.engine.driver();
         self.ledger.tally().store_requests += 1;
         let span = debug_span!("settle");
         #[cfg(feature = "opentelemetry")]

@@ -24,7 +24,7 @@ pub(super) async fn watch(
     deadline: Deadline,
 ) -> Infallible {
     let began = Instant::now();
-    let now = engine.idempotency.clock.now();
+    let now = engine.driver().clock.now();
     let held = |message: &Message| {
         // SQS does not report when it redelivered a message.
         let received = message.first_received_at();

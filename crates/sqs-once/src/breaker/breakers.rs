@@ -33,30 +33,51 @@ pub(crate) struct Breakers {
 
 struct States {
     circuits: Vec<Circuit>,
-    in_flight: usize,
+    /// The number of running handlers that depend on each.
+    in_flight: Vec<usize>,
 }
 
 impl States {
-    /// Returns the breakers whose time is over. They are asked about from now on.
-    fn lapsed(&mut self, now: Timestamp) -> Vec<usize> {
+    /// Returns those of the breakers whose time is over. They are asked about from now on.
+    fn lapsed(&mut self, on: &[usize], now: Timestamp) -> Vec<usize> {
         let mut lapsed = Vec::new();
-        for (at, circuit) in self.circuits.iter_mut().enumerate() {
-            if let Some(asking) = circuit.lapsed(now) {
-                *circuit = asking;
+        for &at in on {
+            if let Some(asking) = self.circuits[at].lapsed(now) {
+                self.circuits[at] = asking;
                 lapsed.push(at);
             }
         }
         lapsed
     }
+
+    /// Decides whether a record that depends on these may start.
+    fn pass(&self, on: &[usize], now: Timestamp) -> Pass {
+        let passes = on
+            .iter()
+            .map(|&at| self.circuits[at].pass(self.in_flight[at], now));
+        passes.fold(Pass::Free, |worst, one| match (worst, one) {
+            (Pass::Shut, _) | (_, Pass::Shut) => Pass::Shut,
+            (Pass::Wait, _) | (_, Pass::Wait) => Pass::Wait,
+            (Pass::Limited(one), Pass::Limited(other)) => Pass::Limited(one.min(other)),
+            (Pass::Free, other) | (other, Pass::Free) => other,
+        })
+    }
 }
 
 /// The part of the handlers in flight that one call is.
-pub(crate) struct Permit<'a>(&'a Breakers);
+pub(crate) struct Permit<'a> {
+    breakers: &'a Breakers,
+    on: &'a [usize],
+}
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.0.states().in_flight -= 1;
-        self.0.notify();
+        let mut states = self.breakers.states();
+        for &at in self.on {
+            states.in_flight[at] -= 1;
+        }
+        drop(states);
+        self.breakers.notify();
     }
 }
 
@@ -72,7 +93,7 @@ impl Breakers {
             most,
             states: Mutex::new(States {
                 circuits: vec![Circuit::CLOSED; dependencies.len()],
-                in_flight: 0,
+                in_flight: vec![0; dependencies.len()],
             }),
             changed: watch::Sender::new(()),
             queue: OnceLock::new(),
@@ -133,42 +154,53 @@ impl Breakers {
         }
     }
 
-    /// Decides whether records may start. Also returns the breakers of which the store must be asked: the caller calls
-    /// [`ask`](Self::ask) for each.
-    pub(crate) fn pass(&self, now: Timestamp) -> (Pass, Vec<usize>) {
+    /// Decides whether records that depend `on` these may start. Also returns the breakers of which the store must be
+    /// asked: the caller calls [`ask`](Self::ask) for each.
+    pub(crate) fn pass(&self, on: &[usize], now: Timestamp) -> (Pass, Vec<usize>) {
         let mut states = self.states();
-        let in_flight = states.in_flight;
-        let pass = worst(&states, |circuit| circuit.pass(in_flight, now));
+        let pass = states.pass(on, now);
         let lapsed = match pass {
-            Pass::Wait => states.lapsed(now),
+            Pass::Wait => states.lapsed(on, now),
             _ => Vec::new(),
         };
         (pass, lapsed)
     }
 
     /// Counts a handler as in flight, if it may start. Otherwise decides as [`pass`](Self::pass).
-    pub(crate) fn begin(&self, now: Timestamp) -> Result<Permit<'_>, (Pass, Vec<usize>)> {
+    pub(crate) fn begin<'a>(
+        &'a self,
+        on: &'a [usize],
+        now: Timestamp,
+    ) -> Result<Permit<'a>, (Pass, Vec<usize>)> {
         let mut states = self.states();
-        let in_flight = states.in_flight;
-        let is_full = |one: &Dependency| {
-            let most = one.max_in_flight;
-            most.is_some_and(|most| in_flight >= most)
+        let is_full = |&at: &usize| {
+            let most = self.dependencies[at].max_in_flight;
+            most.is_some_and(|most| states.in_flight[at] >= most)
         };
-        match worst(&states, |circuit| circuit.pass(in_flight, now)) {
-            Pass::Free | Pass::Limited(_) if !self.dependencies.iter().any(is_full) => {
-                states.in_flight += 1;
-                Ok(Permit(self))
+        match states.pass(on, now) {
+            Pass::Free | Pass::Limited(_) if !on.iter().any(is_full) => {
+                for &at in on {
+                    states.in_flight[at] += 1;
+                }
+                Ok(Permit { breakers: self, on })
             }
             Pass::Shut => Err((Pass::Shut, Vec::new())),
-            _ => Err((Pass::Wait, states.lapsed(now))),
+            _ => Err((Pass::Wait, states.lapsed(on, now))),
         }
     }
 
-    /// Enters the end of a call. `unavailable` is the dependency that its error names. Returns the requests to make.
-    pub(crate) fn ended(&self, tried: Tried, unavailable: Option<&str>) -> Vec<(usize, Next)> {
+    /// Enters the end of a call that depends `on` these. `unavailable` is the dependency that its error names. Returns the
+    /// requests to make.
+    pub(crate) fn ended(
+        &self,
+        on: &[usize],
+        tried: Tried,
+        unavailable: Option<&str>,
+    ) -> Vec<(usize, Next)> {
         let mut states = self.states();
         let mut requests = Vec::new();
-        for (at, circuit) in states.circuits.iter_mut().enumerate() {
+        for &at in on {
+            let circuit = &mut states.circuits[at];
             let dependency = &self.dependencies[at];
             let tried = match (tried, unavailable) {
                 // The call may not have come to the other dependencies.
@@ -184,17 +216,14 @@ impl Breakers {
         requests
     }
 
-    /// Returns the name of an open dependency.
-    pub(crate) fn open(&self) -> Option<Arc<str>> {
+    /// Returns the name of the first of the dependencies that is open.
+    pub(crate) fn open(&self, on: &[usize]) -> Option<Arc<str>> {
         let states = self.states();
-        let at = states.circuits.iter().position(|circuit| {
+        let at = on.iter().find(|&&at| {
+            let circuit = states.circuits[at];
             !matches!(circuit, Circuit::Closed { .. } | Circuit::Ramping { .. })
         })?;
-        Some(Arc::clone(self.dependencies[at].name()))
-    }
-
-    pub(crate) fn dependencies(&self) -> &[Dependency] {
-        &self.dependencies
+        Some(Arc::clone(self.dependencies[*at].name()))
     }
 
     /// Returns how long a message with `left` deliveries stays hidden while the dependency with this name is unavailable.
@@ -356,16 +385,6 @@ impl Breakers {
     fn notify(&self) {
         self.changed.send_replace(());
     }
-}
-
-fn worst(states: &States, pass: impl Fn(Circuit) -> Pass) -> Pass {
-    let circuits = states.circuits.iter().map(|circuit| pass(*circuit));
-    circuits.fold(Pass::Free, |worst, one| match (worst, one) {
-        (Pass::Shut, _) | (_, Pass::Shut) => Pass::Shut,
-        (Pass::Wait, _) | (_, Pass::Wait) => Pass::Wait,
-        (Pass::Limited(one), Pass::Limited(other)) => Pass::Limited(one.min(other)),
-        (Pass::Free, other) | (other, Pass::Free) => other,
-    })
 }
 
 fn said(dependency: &str, what: &'static str) {

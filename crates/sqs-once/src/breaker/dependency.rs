@@ -107,6 +107,12 @@ impl Dependency {
         until.min(now + self.probe_every)
     }
 
+    /// Returns whether another dependency has the same numbers.
+    pub(crate) fn is_set_like(&self, other: &Self) -> bool {
+        let numbers = |one: &Self| (one.failures, one.probe_every, one.outage, one.max_in_flight);
+        numbers(self) == numbers(other)
+    }
+
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }

@@ -16,6 +16,7 @@ use crate::report::Report;
 use crate::telemetry::{BatchMetrics, Identity, Seen};
 use crate::time::Timestamp;
 
+use super::routes::Routes;
 use super::settings::Settings;
 
 /// A consumer that needs a key next: [`Consumer::key`].
@@ -43,14 +44,22 @@ impl<T, K, S: std::fmt::Debug> std::fmt::Debug for Keyed<T, K, S> {
 
 /// A consumer with its handler. It can run if `S` is `()`. Otherwise, [`Consumer::state`] must provide the state first.
 pub struct Ready<S = ()> {
-    handler: Arc<dyn PrepareRecord<S>>,
+    pub(super) handles: Handles<S>,
+}
+
+/// What handles the records.
+pub(super) enum Handles<S> {
+    One(Arc<dyn PrepareRecord<S>>),
+    Routes(Arc<Routes>),
 }
 
 impl<S> Clone for Ready<S> {
     fn clone(&self) -> Self {
-        Self {
-            handler: Arc::clone(&self.handler),
-        }
+        let handles = match &self.handles {
+            Handles::One(handler) => Handles::One(Arc::clone(handler)),
+            Handles::Routes(routes) => Handles::Routes(Arc::clone(routes)),
+        };
+        Self { handles }
     }
 }
 
@@ -87,8 +96,8 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// ```
 #[derive(Clone)]
 pub struct Consumer<Phase = Ready> {
-    phase: Phase,
-    settings: Settings,
+    pub(super) phase: Phase,
+    pub(super) settings: Settings,
     /// Resolved from phase and settings on first use. Clones share it; changing a setting starts with a new one.
     engine: Arc<OnceCell<Arc<Engine>>>,
 }
@@ -110,11 +119,7 @@ pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> 
 ///     .handler(async |image: Vec<u8>| {});
 /// ```
 pub fn consumer_with<T: Send + 'static>(decoder: impl Decode<T>) -> Consumer<Keyless<T>> {
-    Consumer {
-        phase: Keyless(Arc::new(decoder)),
-        settings: Settings::default(),
-        engine: Arc::default(),
-    }
+    Consumer::new(Keyless(Arc::new(decoder)))
 }
 
 impl<T> Consumer<Keyless<T>> {
@@ -227,17 +232,19 @@ where
 }
 
 pub(super) fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
-    Ready { handler }
+    Ready {
+        handles: Handles::One(handler),
+    }
 }
 
 impl<S: Clone + Send + Sync + 'static> Consumer<Ready<S>> {
     /// Sets the value of the handler's [`State`](crate::State) extractor.
     pub fn state(self, state: S) -> Consumer {
-        self.into_phase(|Ready { handler, .. }| {
-            ready(Arc::new(Stateful {
-                inner: handler,
-                state,
-            }))
+        self.into_phase(|Ready { handles }| match handles {
+            Handles::One(inner) => ready(Arc::new(Stateful { inner, state })),
+            Handles::Routes(routes) => Ready {
+                handles: Handles::Routes(routes),
+            },
         })
     }
 }
@@ -255,10 +262,9 @@ impl Consumer {
     pub async fn init(&self) -> Result<(), ConfigError> {
         let init = async {
             let engine = self.engine().instrument(debug_span!("configure")).await?;
-            let items = engine.idempotency.connect(engine.breakers.ids()).await;
-            engine
-                .breakers
-                .learn(&items, engine.idempotency.clock.now());
+            let driver = engine.driver();
+            let items = driver.connect(engine.breakers.ids()).await;
+            engine.breakers.learn(&items, driver.clock.now());
             Ok(())
         };
         init.instrument(debug_span!("init")).await
@@ -271,12 +277,16 @@ impl Consumer {
         cold_start: bool,
     ) -> Result<Vec<Report>, ConfigError> {
         let engine = self.engine().await?;
-        if self.settings.envelope.is_none() && self.settings.correlate.is_none() {
+        let opens_envelopes = match &self.phase.handles {
+            Handles::One(_) => false,
+            Handles::Routes(routes) => routes.opens_envelopes(),
+        } || self.settings.envelope.is_some();
+        if !opens_envelopes && self.settings.correlate.is_none() {
             // Sets the correlation id now, so that the log lines of records that never start have it too.
             messages.iter().for_each(|message| message.correlate(None));
         }
-        let deadline = engine.idempotency.deadline(ends_at);
-        let clock = &engine.idempotency.clock;
+        let deadline = engine.driver().deadline(ends_at);
+        let clock = &engine.driver().clock;
         let began = clock.now();
         let seen: Vec<_> = match engine.meter.is_on() {
             true => messages
@@ -305,12 +315,20 @@ impl Consumer {
     }
 
     pub(super) async fn engine(&self) -> Result<&Arc<Engine>, ConfigError> {
-        let resolve = || self.settings.resolve(Arc::clone(&self.phase.handler));
+        let resolve = || self.settings.resolve(&self.phase.handles);
         self.engine.get_or_try_init(resolve).await
     }
 }
 
 impl<Phase> Consumer<Phase> {
+    pub(super) fn new(phase: Phase) -> Self {
+        Self {
+            phase,
+            settings: Settings::default(),
+            engine: Arc::default(),
+        }
+    }
+
     pub(crate) fn raises_on_total_failure(&self) -> bool {
         self.settings.raise_on_total_failure
     }
@@ -325,6 +343,18 @@ impl<Phase> Consumer<Phase> {
 
     pub(crate) fn set_shared(self, change: impl FnOnce(&mut DriverSettings)) -> Self {
         self.set(|settings| change(&mut settings.idempotency))
+    }
+
+    /// Changes a setting that concerns the whole batch, so that a route of a router can't have it.
+    pub(super) fn set_of_batch(
+        self,
+        name: &'static str,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        self.set(|settings| {
+            settings.of_batch.push(name);
+            change(settings);
+        })
     }
 
     pub(super) fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {

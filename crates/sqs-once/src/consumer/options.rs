@@ -27,7 +27,9 @@ impl<Phase> Consumer<Phase> {
     /// [`init`](Consumer::init).
     #[must_use]
     pub fn service(self, service: &str) -> Self {
-        self.set(|settings| settings.service = Some(service.into()))
+        self.set_of_batch("service", |settings| {
+            settings.service = Some(service.into())
+        })
     }
 
     /// Sets where the metrics of each batch go. Default: the value of `SQS_ONCE_METRICS` (`emf`, `off`, or `opentelemetry`
@@ -38,7 +40,7 @@ impl<Phase> Consumer<Phase> {
     /// Their only dimension is the [`service`](Self::service).
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
-        self.set(|settings| settings.metrics = Some(metrics))
+        self.set_of_batch("metrics", |settings| settings.metrics = Some(metrics))
     }
 
     /// Sets the log level of records that end with `outcome`. Default: `WARN` for [`Failed`](Outcome::Failed), `ERROR` for
@@ -49,7 +51,7 @@ impl<Phase> Consumer<Phase> {
     /// replaces the whole variable.
     #[must_use]
     pub fn record_level(self, outcome: Outcome, level: tracing::Level) -> Self {
-        self.set(|settings| {
+        self.set_of_batch("record_level", |settings| {
             let levels = settings.record_levels.get_or_insert_default();
             levels.set(outcome, level);
         })
@@ -65,7 +67,9 @@ impl<Phase> Consumer<Phase> {
     /// [`BatchHandler`](crate::handler::BatchHandler) is called once, regardless of this setting.
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
-        self.set(|settings| settings.concurrency = Some(concurrency))
+        self.set_of_batch("concurrency", |settings| {
+            settings.concurrency = Some(concurrency)
+        })
     }
 
     /// Sets how long one handler, or the single call of a [`BatchHandler`](crate::handler::BatchHandler), may run.
@@ -89,7 +93,9 @@ impl<Phase> Consumer<Phase> {
     /// does not report when it redelivered a message; such a message counts from the beginning of the batch.
     #[must_use]
     pub fn visibility_timeout(self, timeout: Duration) -> Self {
-        self.set(|settings| settings.visibility_timeout = Some(timeout))
+        self.set_of_batch("visibility_timeout", |settings| {
+            settings.visibility_timeout = Some(timeout)
+        })
     }
 
     /// Declares a service that the handler calls. Several calls add up. Default: none.
@@ -129,21 +135,23 @@ impl<Phase> Consumer<Phase> {
     /// [`init`](Consumer::init).
     #[must_use]
     pub fn max_receive_count(self, count: u32) -> Self {
-        self.set(|settings| settings.max_receive_count = Some(count))
+        self.set_of_batch("max_receive_count", |settings| {
+            settings.max_receive_count = Some(count)
+        })
     }
 
     /// Sets what else of a FIFO queue's batch returns to the queue when a record fails. Default:
     /// [`FifoFailure::ReturnGroup`].
     #[must_use]
     pub fn fifo(self, failure: FifoFailure) -> Self {
-        self.set(|settings| settings.fifo_failure = failure)
+        self.set_of_batch("fifo", |settings| settings.fifo_failure = Some(failure))
     }
 
     /// Sets what happens to a record whose key another worker has claimed. Default:
     /// [`InProgress::ReturnToQueue`].
     #[must_use]
     pub fn in_progress(self, policy: InProgress) -> Self {
-        self.set(|settings| settings.in_progress = policy)
+        self.set(|settings| settings.in_progress = Some(policy))
     }
 
     /// Sets when the effect is recorded. Default: [`Mode::ClaimFirst`], and [`Mode::Transactional`] for handlers
@@ -157,20 +165,20 @@ impl<Phase> Consumer<Phase> {
     /// handler's effect commits with the record of its key, because each commit is a separate request.
     #[must_use]
     pub fn requests(self, requests: Requests) -> Self {
-        self.set(|settings| settings.requests = requests)
+        self.set_of_batch("requests", |settings| settings.requests = Some(requests))
     }
 
     /// Sets what happens to a message whose key was completed for another payload. Default:
     /// [`PayloadMismatch::Warn`].
     #[must_use]
     pub fn payload_mismatch(self, mismatch: PayloadMismatch) -> Self {
-        self.set(|settings| settings.mismatch = mismatch)
+        self.set(|settings| settings.mismatch = Some(mismatch))
     }
 
     /// Sets what happens to a record without a business key. Default: [`MissingKey::Terminal`].
     #[must_use]
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
-        self.set(|settings| settings.missing_key = missing_key)
+        self.set(|settings| settings.missing_key = Some(missing_key))
     }
 
     /// Sets what the services between producer and queue wrap around the payload: [`Sns`](crate::body::Sns),
@@ -218,7 +226,9 @@ impl<Phase> Consumer<Phase> {
     where
         F: Fn(&Message) -> Option<String> + Send + Sync + 'static,
     {
-        self.set(|settings| settings.correlate = Some(Arc::new(correlate)))
+        self.set_of_batch("correlation_id", |settings| {
+            settings.correlate = Some(Arc::new(correlate))
+        })
     }
 
     /// Calls `hook` after a record's effect is recorded, before its message leaves the queue. The hook gets the value that
@@ -342,7 +352,9 @@ impl<Phase> Consumer<Phase> {
     /// queue more slowly while its function's invocations fail.
     #[must_use]
     pub fn raise_on_total_failure(self, raise: bool) -> Self {
-        self.set(|settings| settings.raise_on_total_failure = raise)
+        self.set_of_batch("raise_on_total_failure", |settings| {
+            settings.raise_on_total_failure = raise
+        })
     }
 }
 
@@ -380,7 +392,9 @@ impl<Phase> Consumer<Phase> {
     /// can move it unchanged. A text that is not a URL fails at [`init`](Consumer::init).
     #[must_use]
     pub fn dead_letter_queue(self, url: &str) -> Self {
-        self.set(|settings| settings.failed.dead_letter_queue = Some(url.to_owned()))
+        self.set_of_batch("dead_letter_queue", |settings| {
+            settings.failed.dead_letter_queue = Some(url.to_owned())
+        })
     }
 
     /// Sets what happens to the rest of a FIFO message group after a terminal record was moved to the dead-letter queue.
@@ -389,7 +403,9 @@ impl<Phase> Consumer<Phase> {
     /// A terminal record that could not be moved always stops its group. So does one without a dead-letter queue.
     #[must_use]
     pub fn after_dead_letter(self, after: AfterDeadLetter) -> Self {
-        self.set(|settings| settings.failed.after_dead_letter = after)
+        self.set_of_batch("after_dead_letter", |settings| {
+            settings.failed.after_dead_letter = after
+        })
     }
 
     /// Hides messages that return to the queue for a while, longer with every delivery, through
@@ -415,7 +431,9 @@ impl<Phase> Consumer<Phase> {
     /// without a receipt handle or a queue ARN, which occur only in hand-made events.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
-        self.set(|settings| settings.failed.backoff = Some(backoff))
+        self.set_of_batch("backoff", |settings| {
+            settings.failed.backoff = Some(backoff)
+        })
     }
 
     /// Sets the URL of the queue that the messages come from, for the [`backoff`](Consumer::backoff). Default:
@@ -423,14 +441,18 @@ impl<Phase> Consumer<Phase> {
     /// `AWS_ENDPOINT_URL` if one of them is set. A text that is not a URL fails at [`init`](Consumer::init).
     #[must_use]
     pub fn queue_url(self, url: &str) -> Self {
-        self.set(|settings| settings.failed.queue = Some(url.to_owned()))
+        self.set_of_batch("queue_url", |settings| {
+            settings.failed.queue = Some(url.to_owned())
+        })
     }
 
     /// Sets the SQS client, for your own credentials or endpoints. Default: a client with timeouts and the SDK's
     /// settings from the environment.
     #[must_use]
     pub fn sqs_client(self, client: aws_sdk_sqs::Client) -> Self {
-        self.set(|settings| settings.failed.client = Some(client))
+        self.set_of_batch("sqs_client", |settings| {
+            settings.failed.client = Some(client)
+        })
     }
 }
 
@@ -461,6 +483,8 @@ impl<Phase> Consumer<Phase> {
     /// ```
     #[must_use]
     pub fn after_answer(self, flush: impl Fn() + Send + Sync + 'static) -> Self {
-        self.set(|settings| settings.after_answer = Some(Arc::new(flush)))
+        self.set_of_batch("after_answer", |settings| {
+            settings.after_answer = Some(Arc::new(flush))
+        })
     }
 }

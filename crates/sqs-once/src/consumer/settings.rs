@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{
-    Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests, TokenValidity,
+    Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests, Route,
+    TokenValidity,
 };
 use crate::breaker::{Breakers, Dependency, checked};
 use crate::config::EnvSettings;
@@ -20,6 +21,7 @@ use crate::record::{Correlate, Envelope};
 use crate::report::RecordLevels;
 use crate::telemetry::{Identity, Meter, Metrics};
 
+use super::builder::Handles;
 use super::namesakes;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
@@ -30,18 +32,20 @@ pub(crate) type AfterAnswer = Arc<dyn Fn() + Send + Sync>;
 /// The settings of the code; `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
 pub(super) struct Settings {
+    /// The names of the settings in code that concern the whole batch.
+    pub(super) of_batch: Vec<&'static str>,
     pub(super) idempotency: DriverSettings,
     pub(super) concurrency: Option<usize>,
     pub(super) record_timeout: Option<Duration>,
-    pub(super) mismatch: PayloadMismatch,
-    pub(super) fifo_failure: FifoFailure,
-    pub(super) in_progress: InProgress,
-    pub(super) requests: Requests,
+    pub(super) mismatch: Option<PayloadMismatch>,
+    pub(super) fifo_failure: Option<FifoFailure>,
+    pub(super) in_progress: Option<InProgress>,
+    pub(super) requests: Option<Requests>,
     pub(super) failed: FailedSettings,
     pub(super) visibility_timeout: Option<Duration>,
     pub(super) dependencies: Vec<Dependency>,
     pub(super) max_receive_count: Option<u32>,
-    pub(super) missing_key: MissingKey,
+    pub(super) missing_key: Option<MissingKey>,
     pub(super) envelope: Option<Arc<dyn Envelope>>,
     pub(super) correlate: Option<Correlate>,
     pub(super) hooks: Hooks,
@@ -58,26 +62,97 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) async fn resolve(
-        &self,
-        handler: Arc<dyn PrepareRecord<()>>,
-    ) -> Result<Arc<Engine>, ConfigError> {
+    pub(super) async fn resolve(&self, handles: &Handles<()>) -> Result<Arc<Engine>, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
+        let (routes, router) = match handles {
+            Handles::One(handler) => (vec![self.route(&env, None, handler).await?], None),
+            Handles::Routes(routes) => {
+                let (routes, router) = routes.resolve(self, &env).await?;
+                (routes, Some(router))
+            }
+        };
+        let (routes, dependencies) = with_breakers(routes)?;
+        let [first, ..] = &routes[..] else {
+            return Err(ConfigError::new("the router", "has no routes", "a route"));
+        };
+        let driver = &first.idempotency;
+        let (clock, random) = (&driver.clock, &driver.random);
+        let failed = self.failed.resolve(&env, clock, random).await?;
+        let concurrency = self.concurrency.map(|concurrency| {
+            let zero = || ConfigError::new("the setting `concurrency`", "is 0", "1 or more");
+            NonZeroUsize::new(concurrency).ok_or_else(zero)
+        });
+        let concurrency = concurrency.transpose()?.or(env.concurrency);
+        let is_blank = |name: &Arc<str>| name.trim().is_empty();
+        if self.service.as_ref().is_some_and(is_blank) {
+            return Err(ConfigError::new(
+                "the setting `service`",
+                "is blank",
+                "a name",
+            ));
+        }
+        let service = self.service.clone();
+        let service = service.or_else(|| env.service.as_deref().map(Arc::from));
+        let function = || match router {
+            Some(_) => process_env("AWS_LAMBDA_FUNCTION_NAME").map(Arc::from),
+            None => None,
+        };
+        let service = service.or_else(function);
+        let service = service.unwrap_or_else(|| driver.namespace.as_str().into());
+        let concurrency = concurrency.unwrap_or(DEFAULT_CONCURRENCY);
+        // The single call of a batch handler is the whole ramp.
+        let most = match first.handler.inner.batch_call() {
+            Some(_) => 1,
+            None => concurrency.get(),
+        };
+        if self.max_receive_count == Some(0) {
+            return Err(ConfigError::new(
+                "the setting `max_receive_count`",
+                "is 0",
+                "1 or more",
+            ));
+        }
+        let max_receive_count = self
+            .max_receive_count
+            .or(env.max_receive_count.map(u32::from));
+        Ok(Arc::new(Engine {
+            meter: Meter::new(
+                self.metrics.or(env.metrics),
+                env.metrics_namespace.as_deref(),
+                Arc::clone(&service),
+            ),
+            identity: Identity::new(service, env.sample_rate, Arc::clone(random)),
+            routes,
+            router,
+            concurrency,
+            fifo_failure: self.fifo_failure.unwrap_or_default(),
+            requests: self.requests.unwrap_or_default(),
+            failed,
+            breakers: Breakers::new(&dependencies, most, max_receive_count),
+            visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
+            hooks: self.hooks.clone(),
+            record_levels: self.record_levels.clone().unwrap_or(env.record_levels),
+        }))
+    }
+
+    /// Resolves the settings that concern only the records of one handler.
+    pub(super) async fn route(
+        &self,
+        env: &EnvSettings,
+        name: Option<Arc<str>>,
+        handler: &Arc<dyn PrepareRecord<()>>,
+    ) -> Result<Route, ConfigError> {
         handler.check(self.envelope.as_deref())?;
         let effect = handler.effect();
-        let mut requests = self.requests;
-        if effect != Effect::APART {
-            if self.missing_key == MissingKey::ProcessUnprotected {
-                return Err(ConfigError::new(
-                    "the setting `missing_key`",
-                    "is `ProcessUnprotected`, but the handler's effect commits with the record of its key",
-                    "`Terminal` or `Retry`",
-                ));
-            }
-            // Each effect is a separate transaction.
-            requests = Requests::Single;
+        let missing_key = self.missing_key.unwrap_or_default();
+        if effect != Effect::APART && missing_key == MissingKey::ProcessUnprotected {
+            return Err(ConfigError::new(
+                "the setting `missing_key`",
+                "is `ProcessUnprotected`, but the handler's effect commits with the record of its key",
+                "`Terminal` or `Retry`",
+            ));
         }
-        let idempotency = self.idempotency.resolve(&env, effect).await?;
+        let idempotency = self.idempotency.resolve(env, effect).await?;
         if self.token_validity.valid_for.is_some()
             && (!idempotency.claims_before() || handler.batch_call().is_some())
         {
@@ -89,7 +164,8 @@ impl Settings {
             ));
         }
         namesakes::check(&idempotency, handler.handler_type())?;
-        let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
+        let mismatch = self.mismatch.unwrap_or_default();
+        let mismatch = match (idempotency.codec.has_fingerprints(), mismatch) {
             (true, mismatch) => mismatch,
             (false, PayloadMismatch::Reject) => {
                 return Err(ConfigError::new(
@@ -100,19 +176,12 @@ impl Settings {
             }
             (false, _) => PayloadMismatch::Ignore,
         };
-        self.check_dependencies()?;
-        let (clock, random) = (&idempotency.clock, &idempotency.random);
-        let failed = self.failed.resolve(&env, clock, random).await?;
-        let handler = WithEnvelope {
-            inner: handler,
-            envelope: self.envelope.clone(),
-            correlate: self.correlate.clone(),
-        };
-        let concurrency = self.concurrency.map(|concurrency| {
-            let zero = || ConfigError::new("the setting `concurrency`", "is 0", "1 or more");
-            NonZeroUsize::new(concurrency).ok_or_else(zero)
-        });
-        let concurrency = concurrency.transpose()?.or(env.concurrency);
+        checked(&self.dependencies)?;
+        // Without the client of SQS, an outage would bury messages all the same.
+        #[cfg(not(feature = "sqs"))]
+        if !self.dependencies.is_empty() {
+            return Err(crate::config::needs_sqs("the setting `depends_on`"));
+        }
         if self.record_timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(ConfigError::new(
                 "the setting `record_timeout`",
@@ -120,65 +189,93 @@ impl Settings {
                 "more than zero, or no such setting",
             ));
         }
-        let is_blank = |name: &Arc<str>| name.trim().is_empty();
-        if self.service.as_ref().is_some_and(is_blank) {
-            return Err(ConfigError::new(
-                "the setting `service`",
-                "is blank",
-                "a name",
-            ));
-        }
-        let service = self.service.clone();
-        let service = service.or_else(|| env.service.as_deref().map(Arc::from));
-        let service = service.unwrap_or_else(|| idempotency.namespace.as_str().into());
-        let concurrency = concurrency.unwrap_or(DEFAULT_CONCURRENCY);
-        // The single call of a batch handler is the whole ramp.
-        let most = match handler.inner.batch_call() {
-            Some(_) => 1,
-            None => concurrency.get(),
-        };
-        let max_receive_count = self
-            .max_receive_count
-            .or(env.max_receive_count.map(u32::from));
-        Ok(Arc::new(Engine {
-            meter: Meter::new(
-                self.metrics.or(env.metrics),
-                env.metrics_namespace.as_deref(),
-                Arc::clone(&service),
-            ),
-            identity: Identity::new(service, env.sample_rate, Arc::clone(random)),
-            handler,
+        Ok(Route {
+            name,
+            handler: WithEnvelope {
+                inner: Arc::clone(handler),
+                envelope: self.envelope.clone(),
+                correlate: self.correlate.clone(),
+            },
             idempotency,
-            concurrency,
             record_timeout: self.record_timeout,
             mismatch,
-            fifo_failure: self.fifo_failure,
-            in_progress: self.in_progress,
-            requests,
-            missing_key: self.missing_key,
-            failed,
-            breakers: Breakers::new(&self.dependencies, most, max_receive_count),
-            visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
-            hooks: self.hooks.clone(),
+            in_progress: self.in_progress.unwrap_or_default(),
+            missing_key,
+            dependencies: self.dependencies.clone(),
+            breakers: Vec::new(),
             token_validity: self.token_validity.clone(),
-            record_levels: self.record_levels.clone().unwrap_or(env.record_levels),
-        }))
+            hooks: self.hooks.clone(),
+        })
     }
 
-    fn check_dependencies(&self) -> Result<(), ConfigError> {
-        checked(&self.dependencies)?;
-        if self.max_receive_count == Some(0) {
+    /// Checks the settings that a router itself can't have.
+    pub(super) fn check_router(&self) -> Result<(), ConfigError> {
+        match self.idempotency.of_one_handler() {
+            Some(setting) => Err(ConfigError::new(
+                setting,
+                "is set on the router, but each route has its own",
+                "the setting on the routes",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the settings of a route: its own, then those of the router.
+    pub(super) fn within(&self, router: &Self) -> Result<Self, ConfigError> {
+        let of_batch = self.of_batch.first().copied();
+        if let Some(setting) = of_batch.or_else(|| self.idempotency.of_batch()) {
             return Err(ConfigError::new(
-                "the setting `max_receive_count`",
-                "is 0",
-                "1 or more",
+                "a setting",
+                format!("`{setting}` concerns the whole batch"),
+                "the setting on the router",
             ));
         }
-        // Without the client of SQS, an outage would bury messages all the same.
-        #[cfg(not(feature = "sqs"))]
-        if !self.dependencies.is_empty() {
-            return Err(crate::config::needs_sqs("the setting `depends_on`"));
-        }
-        Ok(())
+        let envelope = match (&self.envelope, &router.envelope) {
+            (Some(own), Some(outer)) if own.kind() != outer.kind() => {
+                return Err(ConfigError::new(
+                    "the setting `envelope`",
+                    "is another than the router's, which opens the message first",
+                    "the router's, or none on the router",
+                ));
+            }
+            (own, outer) => own.clone().or_else(|| outer.clone()),
+        };
+        let own = self.dependencies.iter();
+        let is_own = |one: &&Dependency| !own.clone().any(|own| own.name() == one.name());
+        let more = router.dependencies.iter().filter(is_own);
+        Ok(Self {
+            idempotency: self.idempotency.within(&router.idempotency),
+            record_timeout: self.record_timeout.or(router.record_timeout),
+            mismatch: self.mismatch.or(router.mismatch),
+            in_progress: self.in_progress.or(router.in_progress),
+            missing_key: self.missing_key.or(router.missing_key),
+            dependencies: own.clone().chain(more).cloned().collect(),
+            envelope,
+            hooks: self.hooks.within(&router.hooks),
+            token_validity: self.token_validity.within(&router.token_validity),
+            ..router.clone()
+        })
     }
+}
+
+/// Gives each route the places of its dependencies among those of all routes.
+fn with_breakers(mut routes: Vec<Route>) -> Result<(Vec<Route>, Vec<Dependency>), ConfigError> {
+    let mut all: Vec<Dependency> = Vec::new();
+    for route in &mut routes {
+        for one in &route.dependencies {
+            let known = all.iter().position(|known| known.name() == one.name());
+            if let Some(at) = known.filter(|&at| !all[at].is_set_like(one)) {
+                return Err(ConfigError::new(
+                    "the setting `depends_on`",
+                    format!("has two sets of numbers for {:?}", all[at].name()),
+                    "the same numbers in all routes, which share the breaker",
+                ));
+            }
+            route.breakers.push(known.unwrap_or(all.len()));
+            if known.is_none() {
+                all.push(one.clone());
+            }
+        }
+    }
+    Ok((routes, all))
 }

@@ -9,7 +9,8 @@ use crate::random::Random;
 use crate::store::Store;
 use crate::time::Clock;
 
-use super::Consumer;
+use super::builder::{Consumer, Handles, Ready};
+use super::settings::Settings;
 
 /// The namespace if neither code nor environment sets one.
 const NAMESPACE: &str = "test";
@@ -22,23 +23,44 @@ impl Consumer {
         clock: impl Clock,
         random: impl Random,
     ) -> Self {
-        self.store(store).set(|settings| {
+        let isolated = self.store(store).set(|settings| {
             settings.idempotency.clock = Some(Arc::new(clock));
             settings.idempotency.random = Some(Arc::new(random));
             #[cfg(feature = "sqs")]
             {
                 settings.failed.is_isolated = true;
             }
-            // On a bench, two handlers share keys only if they would in a deployment.
-            if !matches!(settings.idempotency.default_namespace, Some(Ok(_))) {
-                let unique = settings.unique_namespace.clone();
-                let namespace = unique.or_else(|| Namespace::new(NAMESPACE).ok());
-                settings.idempotency.default_namespace = namespace.map(Ok);
-            }
+            use_unique_namespace(settings);
+        });
+        isolated.into_phase(|ready| match ready.handles {
+            Handles::One(_) => ready,
+            Handles::Routes(routes) => Ready {
+                handles: Handles::Routes(Arc::new(routes.set(use_unique_namespace))),
+            },
         })
     }
 
-    pub(crate) async fn driver(&self) -> Result<&Driver, ConfigError> {
-        Ok(&self.engine().await?.idempotency)
+    /// Returns the driver of the only route, or of the route with this name.
+    pub(crate) async fn driver(&self, route: Option<&str>) -> Result<&Driver, ConfigError> {
+        let engine = self.engine().await?;
+        let mut routes = engine.routes.iter();
+        let found = routes.find(|one| route.is_none() || one.name.as_deref() == route);
+        match found {
+            Some(found) => Ok(&found.idempotency),
+            None => Err(ConfigError::new(
+                "the test",
+                format!("asks for the route {:?}", route.unwrap_or_default()),
+                "a route of the router",
+            )),
+        }
+    }
+}
+
+/// On a bench, two handlers share keys only if they would in a deployment.
+fn use_unique_namespace(settings: &mut Settings) {
+    if !matches!(settings.idempotency.default_namespace, Some(Ok(_))) {
+        let unique = settings.unique_namespace.clone();
+        let namespace = unique.or_else(|| Namespace::new(NAMESPACE).ok());
+        settings.idempotency.default_namespace = namespace.map(Ok);
     }
 }

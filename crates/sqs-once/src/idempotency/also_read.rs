@@ -1,11 +1,12 @@
 //! A second lookup for keys that the table may hold under another id, while a consumer changes its codec or namespace.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, Item, Owner, Settlement, Settling, StoreError};
 
-use super::driver::all_of;
+use super::driver::{Asked, all_of};
 use super::{Admission, Driver, Mode, Refusal, on_found, on_found_under_other_id};
 
 #[derive(Clone)]
@@ -31,65 +32,6 @@ impl Driver {
         };
         // Without this filter, a key with the same id in both codecs would be refused by its own claim forever.
         Ok(Some(other_id).filter(|other| other.id != *id))
-    }
-
-    /// Refuses admitted claims whose key is known under its other id.
-    ///
-    /// Reads only after the claims were answered. If two versions each claim under their own id and then read the other's,
-    /// at least one of them sees the other's claim.
-    pub(super) async fn check_other_ids(
-        &self,
-        claims: &mut [Claim],
-        other_id: &[Option<OtherId>],
-        answers: &mut [Result<Option<Admission>, StoreError>],
-    ) {
-        let admitted = |answer: &Result<_, _>| matches!(answer, Ok(Some(Admission::Run { .. })));
-        let wanted = answers.iter().zip(other_id);
-        let wanted = wanted.filter(|(answer, _)| admitted(answer));
-        // Two keys may share an id in the other codec, and a request may contain each id only once.
-        let mut ids: Vec<_> = wanted
-            .filter_map(|(_, other)| Some(other.as_ref()?.id.clone()))
-            .collect();
-        ids.sort_unstable();
-        ids.dedup();
-        if ids.is_empty() {
-            return;
-        }
-        let found = all_of(ids.len(), self.store.read(&ids).await);
-        let found: HashMap<_, _> = ids.iter().zip(found).collect();
-        let mut settlements = Vec::new();
-        for ((claim, other), answer) in claims.iter_mut().zip(other_id).zip(answers) {
-            let found = other
-                .as_ref()
-                .and_then(|other| Some((other, found.get(&other.id)?)));
-            let Some((other, found)) = found.filter(|_| admitted(answer)) else {
-                continue;
-            };
-            let item = match found {
-                Ok(None) => continue,
-                Ok(Some(item)) => item,
-                Err(error) => {
-                    *answer = Err(error.clone());
-                    continue;
-                }
-            };
-            let Some(refusal) = self.refused_under_other_id(claim, other, item) else {
-                continue;
-            };
-            if self.claims_before() {
-                settlements.push(Settlement {
-                    id: claim.id.clone(),
-                    owner: claim.owner,
-                    settling: self.settling(&refusal, item),
-                });
-                claim.owner = Owner::from_bits(self.random.bits());
-            }
-            *answer = Ok(Some(Admission::Refused(refusal)));
-        }
-        if !settlements.is_empty() {
-            // If this settlement is not written, the next delivery repeats it when the claim's lease has lapsed.
-            let _ = self.store.settle(&settlements).await;
-        }
     }
 
     fn refused_under_other_id(
@@ -122,5 +64,67 @@ impl Driver {
             },
             _ => Settling::Release,
         }
+    }
+}
+
+/// Refuses admitted claims whose key is known under its other id.
+///
+/// Reads only after the claims were answered. If two versions each claim under their own id and then read the other's,
+/// at least one of them sees the other's claim.
+pub(super) async fn check_other_ids(
+    asked: &mut [Asked<'_>],
+    answers: &mut [Result<Option<Admission>, StoreError>],
+) {
+    let admitted = |answer: &Result<_, _>| matches!(answer, Ok(Some(Admission::Run { .. })));
+    let wanted = answers.iter().zip(&*asked);
+    let wanted = wanted.filter(|(answer, _)| admitted(answer));
+    // Two keys may share an id in the other codec, and a request may contain each id only once.
+    let mut ids: Vec<_> = wanted
+        .filter_map(|(_, one)| Some(one.other_id.as_ref()?.id.clone()))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let Some(store) = asked.first().map(|one| Arc::clone(&one.driver.store)) else {
+        return;
+    };
+    if ids.is_empty() {
+        return;
+    }
+    let found = all_of(ids.len(), store.read(&ids).await);
+    let found: HashMap<_, _> = ids.iter().zip(found).collect();
+    let mut settlements = Vec::new();
+    for (one, answer) in asked.iter_mut().zip(answers) {
+        let driver = one.driver;
+        let found = one
+            .other_id
+            .as_ref()
+            .and_then(|other| Some((other, found.get(&other.id)?)));
+        let Some((other, found)) = found.filter(|_| admitted(answer)) else {
+            continue;
+        };
+        let item = match found {
+            Ok(None) => continue,
+            Ok(Some(item)) => item,
+            Err(error) => {
+                *answer = Err(error.clone());
+                continue;
+            }
+        };
+        let Some(refusal) = driver.refused_under_other_id(one.claim, other, item) else {
+            continue;
+        };
+        if driver.claims_before() {
+            settlements.push(Settlement {
+                id: one.claim.id.clone(),
+                owner: one.claim.owner,
+                settling: driver.settling(&refusal, item),
+            });
+            one.claim.owner = Owner::from_bits(driver.random.bits());
+        }
+        *answer = Ok(Some(Admission::Refused(refusal)));
+    }
+    if !settlements.is_empty() {
+        // If this settlement is not written, the next delivery repeats it when the claim's lease has lapsed.
+        let _ = store.settle(&settlements).await;
     }
 }

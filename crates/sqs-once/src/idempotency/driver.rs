@@ -1,10 +1,7 @@
 //! Sends claims and settlements to the store, and turns its answers into the protocol's decisions.
 
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
-
-use futures_util::future::join_all;
 
 use crate::error::Disposition;
 use crate::key::{Fingerprint, ItemId, KeyCodec, Namespace};
@@ -15,7 +12,7 @@ use crate::store::{
 };
 use crate::time::{Clock, Timestamp};
 
-use super::also_read::OtherId;
+use super::also_read::{OtherId, check_other_ids};
 use super::cache::CompletedKeys;
 use super::deadline::{Deadline, Margins};
 use super::{
@@ -38,7 +35,7 @@ pub(crate) struct Driver {
     pub(crate) margins: Margins,
     pub(crate) mode: Mode,
     pub(crate) effect: Effect,
-    pub(crate) completed: Option<CompletedKeys>,
+    pub(crate) completed: Option<Arc<CompletedKeys>>,
 }
 
 /// The work that commits together with a completion.
@@ -56,33 +53,39 @@ pub(crate) struct PendingSettlement {
     fingerprint: Option<Fingerprint>,
     /// `None` if the work was tried and can't be repeated.
     work: Option<CommitsWith>,
+    /// Whether the key was claimed before.
+    is_claimed: bool,
+    /// The cache of the key's consumer.
+    completed: Option<Arc<CompletedKeys>>,
 }
 
 impl PendingSettlement {
-    fn new(claim: &Claim, settling: Settling, work: CommitsWith) -> Self {
-        Self {
-            settlement: Settlement {
-                id: claim.id.clone(),
-                owner: claim.owner,
-                settling,
-            },
-            fingerprint: claim.fingerprint.clone(),
-            work: Some(work),
-        }
-    }
-
-    fn release(&self) -> Self {
+    /// Returns the settlement that releases the claim, if there is one.
+    fn release(&self) -> Option<Self> {
         let mut settlement = self.settlement.clone();
         settlement.settling = Settling::Release;
-        Self {
+        self.is_claimed.then(|| Self {
             settlement,
             fingerprint: self.fingerprint.clone(),
             work: Some(CommitsWith::Nothing),
-        }
+            is_claimed: true,
+            completed: self.completed.clone(),
+        })
     }
 
     pub(crate) fn is_repeatable(&self) -> bool {
         self.work.is_some()
+    }
+
+    /// Returns whether it commits together with work, which takes a request of its own.
+    pub(crate) fn commits_work(&self) -> bool {
+        !matches!(self.work, Some(CommitsWith::Nothing))
+    }
+
+    fn keep(&self, item: Item, now: Timestamp) {
+        if let Some(completed) = &self.completed {
+            completed.keep(item, now);
+        }
     }
 
     fn item(&self) -> Item {
@@ -151,30 +154,19 @@ impl Driver {
         }
     }
 
-    /// Decides for each claim whether its record may run. Keys in the cache cost no request; the others share one.
-    /// `other_id` contains the other id of each claim's key, if it has one.
-    ///
-    /// The answer is `None` if an item refused the claim although its key is free. The claim then replaces this item: the
-    /// caller sends it again. A claim that was written and released gets a new owner for its next attempt.
-    pub(crate) async fn admit(
-        &self,
-        claims: &mut [Claim],
-        other_id: &[Option<OtherId>],
-    ) -> Answers<Option<Admission>> {
-        let mut answers = self.admit_here(claims).await;
-        self.check_other_ids(claims, other_id, &mut answers).await;
-        answers
-    }
-
     /// Sends one claim until it is decided.
     pub(crate) async fn admit_one(
         &self,
         claim: &mut Claim,
         other_id: &Option<OtherId>,
     ) -> Result<Admission, StoreError> {
-        let (claim, other_id) = (slice::from_mut(claim), slice::from_ref(other_id));
         for _ in 0..TRIES {
-            let answer = self.admit(claim, other_id).await.into_iter().next();
+            let mut asked = [Asked {
+                driver: self,
+                claim,
+                other_id,
+            }];
+            let answer = admit(&mut asked).await.into_iter().next();
             let answer = answer.unwrap_or_else(|| Err(incapable("claim a key")));
             if let Some(decided) = answer.transpose() {
                 return decided;
@@ -183,75 +175,39 @@ impl Driver {
         Err(contended())
     }
 
-    async fn admit_here(&self, claims: &mut [Claim]) -> Answers<Option<Admission>> {
-        let Some(completed) = &self.completed else {
-            return self.claim_or_look_up(claims).await;
-        };
-        let now = self.clock.now();
-        let known: Vec<_> = claims
-            .iter()
-            .map(|claim| completed.find(claim, now))
-            .collect();
-        let mut unknown: Vec<_> = claims
-            .iter()
-            .zip(&known)
-            .filter(|(_, known)| known.is_none())
-            .map(|(claim, _)| claim.clone())
-            .collect();
-        let answers = match unknown[..] {
-            [] => Vec::new(),
-            _ => self.claim_or_look_up(&mut unknown).await,
-        };
-        let mut asked = unknown.into_iter().zip(answers);
-        let decided = known.into_iter().zip(claims);
-        decided
-            .filter_map(|(known, claim)| match known {
-                Some(item) => Some(Ok(Some(on_claimed(claim, &Claimed::Refused(item))))),
-                None => {
-                    let answer;
-                    (*claim, answer) = asked.next()?;
-                    Some(answer)
-                }
-            })
-            .collect()
+    /// Decides without a request, if the cache knows the key or its handler runs without a claim.
+    fn admit_unasked(&self, claim: &Claim) -> Option<Admission> {
+        let known = self
+            .completed
+            .as_ref()
+            .and_then(|all| all.find(claim, self.clock.now()));
+        match (known, self.mode) {
+            (Some(item), _) => Some(on_claimed(claim, &Claimed::Refused(item))),
+            (None, Mode::Transactional) => Some(Admission::Run {
+                fence: Fence::first(claim.now),
+            }),
+            (None, Mode::ClaimFirst | Mode::RecordAfter) => None,
+        }
     }
 
-    async fn claim_or_look_up(&self, claims: &mut [Claim]) -> Answers<Option<Admission>> {
-        match self.mode {
-            Mode::ClaimFirst => {
-                let answers = all_of(claims.len(), self.store.claim(claims).await);
-                let decide = |(answer, claim): (Result<Claimed, _>, &mut Claim)| {
-                    let claimed = answer?;
-                    if let Claimed::Refused(item) = &claimed
-                        && let Some(over) = on_refused(claim, item)
-                    {
-                        *claim = over;
-                        return Ok(None);
-                    }
-                    Ok(Some(self.answered(claim, claimed)))
-                };
-                answers.into_iter().zip(claims).map(decide).collect()
-            }
-            Mode::RecordAfter => {
-                let ids: Vec<_> = claims.iter().map(|claim| claim.id.clone()).collect();
-                let answers = all_of(ids.len(), self.store.read(&ids).await);
-                let decide = |(answer, claim): (Result<Option<Item>, _>, &mut Claim)| {
-                    let found = answer?;
-                    let admission = on_found(claim, found.as_ref());
-                    if let Some(item) = found {
-                        self.keep(item);
-                    }
-                    Ok(Some(admission))
-                };
-                answers.into_iter().zip(claims).map(decide).collect()
-            }
-            Mode::Transactional => {
-                let run = |claim: &Claim| Admission::Run {
-                    fence: Fence::first(claim.now),
-                };
-                claims.iter().map(|claim| Ok(Some(run(claim)))).collect()
-            }
+    /// Decides by the answer to a claim. `None` if the claim now replaces an item whose key is free.
+    fn claimed(&self, claim: &mut Claim, claimed: Claimed) -> Option<Admission> {
+        if let Claimed::Refused(item) = &claimed
+            && let Some(over) = on_refused(claim, item)
+        {
+            *claim = over;
+            return None;
         }
+        Some(self.answered(claim, claimed))
+    }
+
+    /// Decides by the item that a lookup found.
+    fn found(&self, claim: &Claim, found: Option<Item>) -> Admission {
+        let admission = on_found(claim, found.as_ref());
+        if let Some(item) = found {
+            self.keep(item);
+        }
+        admission
     }
 
     fn keep(&self, item: Item) {
@@ -321,48 +277,57 @@ impl Driver {
             (CommitsWith::Nothing, Mode::RecordAfter) => Settling::Record(recording(data)),
             _ => Settling::Complete { expiration, data },
         };
-        PendingSettlement::new(claim, settling, work)
+        self.settlement(claim, settling, work)
     }
 
     /// Returns the settlement that releases a claim, or `None` if the mode claims nothing before the handler.
     pub(crate) fn release(&self, claim: &Claim) -> Option<PendingSettlement> {
         self.claims_before()
-            .then(|| PendingSettlement::new(claim, Settling::Release, CommitsWith::Nothing))
+            .then(|| self.settlement(claim, Settling::Release, CommitsWith::Nothing))
     }
 
-    /// Sends settlements once. Each settlement that commits with work is a separate request; the others share one.
+    fn settlement(
+        &self,
+        claim: &Claim,
+        settling: Settling,
+        work: CommitsWith,
+    ) -> PendingSettlement {
+        PendingSettlement {
+            settlement: Settlement {
+                id: claim.id.clone(),
+                owner: claim.owner,
+                settling,
+            },
+            fingerprint: claim.fingerprint.clone(),
+            work: Some(work),
+            is_claimed: self.claims_before(),
+            completed: self.completed.clone(),
+        }
+    }
+
+    /// Sends settlements once: any number of them without work, or one with the work that commits together with it.
     pub(crate) async fn conclude(
         &self,
-        endings: Vec<&mut PendingSettlement>,
+        mut endings: Vec<&mut PendingSettlement>,
     ) -> Answers<Conclusion> {
-        let is_done =
-            |ending: &PendingSettlement| matches!(ending.work, Some(CommitsWith::Nothing));
-        if endings.iter().all(|ending| is_done(ending)) {
-            let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
-            return self.settle(&endings).await;
-        }
-        let each = endings.into_iter().map(async |ending| {
-            if is_done(ending) {
-                let settled = self.settle(&[ending]).await;
-                settled
-                    .into_iter()
-                    .next()
-                    .unwrap_or_else(|| Err(incapable("settle a claim")))
-            } else {
-                self.commit(ending).await
+        match &mut endings[..] {
+            [ending] if ending.commits_work() => vec![self.commit(ending).await],
+            endings => {
+                let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
+                self.settle(&endings).await
             }
-        });
-        join_all(each).await
+        }
     }
 
     /// Sends settlements without work once, in one request.
     pub(crate) async fn settle(&self, endings: &[&PendingSettlement]) -> Answers<Conclusion> {
         let settlements: Vec<_> = endings.iter().map(|one| one.settlement.clone()).collect();
         let answers = all_of(settlements.len(), self.store.settle(&settlements).await);
+        let now = self.clock.now();
         for (answer, ending) in answers.iter().zip(endings) {
             match answer {
-                Ok(Settled::Written) => self.keep(ending.item()),
-                Ok(Settled::Refused(Some(item))) => self.keep((**item).clone()),
+                Ok(Settled::Written) => ending.keep(ending.item(), now),
+                Ok(Settled::Refused(Some(item))) => ending.keep((**item).clone(), now),
                 Ok(Settled::Refused(None)) | Err(_) => {}
             }
         }
@@ -384,7 +349,7 @@ impl Driver {
             return Err(incapable("commit a transaction twice"));
         };
         transaction.commit(ending.settlement.clone()).await?;
-        self.keep(ending.item());
+        ending.keep(ending.item(), self.clock.now());
         Ok(Conclusion::Completed(Completion::Recorded))
     }
 
@@ -404,18 +369,73 @@ impl Driver {
                 return Ok(Conclusion::Conflict {
                     disposition,
                     reason,
-                    release: self.claims_before().then(|| ending.release()),
+                    release: ending.release(),
                 });
             }
         };
         let (owner, fingerprint) = (ending.settlement.owner, ending.fingerprint.as_ref());
         let recorded = on_committed(owner, fingerprint, refused_by.as_ref());
-        self.keep(refused_by.unwrap_or_else(|| ending.item()));
+        let item = refused_by.unwrap_or_else(|| ending.item());
+        ending.keep(item, self.clock.now());
         Ok(match recorded {
             Ok(()) => Conclusion::Completed(Completion::Recorded),
             Err(refusal) => Conclusion::Refused(refusal),
         })
     }
+}
+
+/// A claim of a key, with the driver of its consumer.
+pub(crate) struct Asked<'a> {
+    pub(crate) driver: &'a Driver,
+    pub(crate) claim: &'a mut Claim,
+    /// The key's other id, if it has one.
+    pub(crate) other_id: &'a Option<OtherId>,
+}
+
+/// Decides for each claim whether its record may run. Keys in the cache cost no request. The claims of all consumers share
+/// a request, because their store is the same.
+///
+/// The answer is `None` if an item refused the claim although its key is free. The claim then replaces this item: the
+/// caller sends it again. A claim that was written and released gets a new owner for its next attempt.
+pub(crate) async fn admit(asked: &mut [Asked<'_>]) -> Answers<Option<Admission>> {
+    let mut answers: Vec<_> = asked
+        .iter()
+        .map(|one| one.driver.admit_unasked(one.claim).map(|it| Ok(Some(it))))
+        .collect();
+    let open = |mode: Mode, answers: &[Option<_>]| -> Vec<usize> {
+        let all = asked.iter().zip(answers).enumerate();
+        let open = all.filter(|(_, (one, answer))| answer.is_none() && one.driver.mode == mode);
+        open.map(|(at, _)| at).collect()
+    };
+    let (to_claim, to_look_up) = (
+        open(Mode::ClaimFirst, &answers),
+        open(Mode::RecordAfter, &answers),
+    );
+    if let Some(&first) = to_claim.first() {
+        let claims: Vec<_> = to_claim.iter().map(|&at| asked[at].claim.clone()).collect();
+        let claimed = asked[first].driver.store.claim(&claims).await;
+        for (at, answer) in to_claim.into_iter().zip(all_of(claims.len(), claimed)) {
+            let one = &mut asked[at];
+            answers[at] = Some(answer.map(|claimed| one.driver.claimed(one.claim, claimed)));
+        }
+    }
+    if let Some(&first) = to_look_up.first() {
+        let ids: Vec<_> = to_look_up
+            .iter()
+            .map(|&at| asked[at].claim.id.clone())
+            .collect();
+        let found = asked[first].driver.store.read(&ids).await;
+        for (at, answer) in to_look_up.into_iter().zip(all_of(ids.len(), found)) {
+            let one = &asked[at];
+            answers[at] = Some(answer.map(|found| Some(one.driver.found(one.claim, found))));
+        }
+    }
+    let mut answers: Vec<_> = answers
+        .into_iter()
+        .map(|answer| answer.unwrap_or_else(|| Err(incapable("claim a key"))))
+        .collect();
+    check_other_ids(asked, &mut answers).await;
+    answers
 }
 
 /// The store no longer offers a capability that it offered at start.

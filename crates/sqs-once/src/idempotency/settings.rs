@@ -56,6 +56,54 @@ impl DriverSettings {
         self.namespace = Some(checked);
     }
 
+    /// Returns a setting that concerns the whole batch, if one is set.
+    pub(crate) fn of_batch(&self) -> Option<&'static str> {
+        let set = [
+            (self.store.is_some(), "store"),
+            (self.lease_margin.is_some(), "lease_margin"),
+            (self.deadline_margin.is_some(), "deadline_margin"),
+        ];
+        set.into_iter()
+            .find_map(|(is_set, name)| is_set.then_some(name))
+    }
+
+    /// Returns a setting that only one handler can have, if one is set.
+    pub(crate) fn of_one_handler(&self) -> Option<&'static str> {
+        let set = [
+            (self.namespace.is_some(), "the setting `namespace`"),
+            (self.codec.is_some(), "the setting `key_codec`"),
+            (self.also_read.is_some(), "the setting `also_read`"),
+        ];
+        set.into_iter()
+            .find_map(|(is_set, name)| is_set.then_some(name))
+    }
+
+    /// Returns the settings of a route: its own, then those of its router.
+    pub(crate) fn within(&self, router: &Self) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            default_namespace: self.default_namespace.clone(),
+            readable_keys: self.readable_keys || router.readable_keys,
+            codec: self.codec.clone(),
+            key_secret: self
+                .key_secret
+                .clone()
+                .or_else(|| router.key_secret.clone()),
+            also_read: self.also_read.clone(),
+            retention: self.retention.or(router.retention),
+            mode: self.mode.or(router.mode),
+            cache: self.cache.or(router.cache),
+            ..router.clone()
+        }
+    }
+
+    /// Takes over the store, the clock and the random source of a driver.
+    pub(crate) fn share(&mut self, driver: &Driver) {
+        self.store = Some(Arc::clone(&driver.store));
+        self.clock = Some(Arc::clone(&driver.clock));
+        self.random = Some(Arc::clone(&driver.random));
+    }
+
     pub(crate) async fn resolve(
         &self,
         env: &EnvSettings,
@@ -119,7 +167,7 @@ impl DriverSettings {
             },
             mode,
             effect,
-            completed: cache.map(CompletedKeys::new),
+            completed: cache.map(|cache| Arc::new(CompletedKeys::new(cache))),
         })
     }
 

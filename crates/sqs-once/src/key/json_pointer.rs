@@ -38,12 +38,30 @@ impl JsonPointer {
     /// # Errors
     /// [`KeyError`] if the body has no usable key at the pointer.
     pub fn key_in(&self, body: &str) -> Result<BusinessKey, KeyError> {
+        BusinessKey::new(&Scalar(self.find(body)?))
+    }
+
+    /// Returns the text, or the digits of an integer, or `true` or `false`, in a body.
+    pub(crate) fn text_in(&self, body: &str) -> Option<String> {
+        let json = self.find(body).ok()?;
+        match json.as_bytes().first()? {
+            b'"' => read(json).ok(),
+            b'{' | b'[' | b'n' => None,
+            _ => Some(json.to_owned()),
+        }
+    }
+
+    fn find<'a>(&self, body: &'a str) -> Result<&'a str, KeyError> {
         let mut json: &RawValue = read(body)?;
         let path = self.path.as_ref();
         for name in path.map_err(|error| KeyError::Extractor(error.to_string()))? {
             json = inside(json, name)?.ok_or(KeyError::Missing)?;
         }
-        BusinessKey::new(&Scalar(json.get().trim()))
+        Ok(json.get().trim())
+    }
+
+    pub(crate) fn check_path(&self) -> Result<(), ConfigError> {
+        self.path.clone().map(|_| ())
     }
 
     /// Creates an extractor for the value at `pointer`; the empty pointer is the whole body. In a name, `~1` means `/`
@@ -60,7 +78,7 @@ impl JsonPointer {
             }
             _ => Err("a `/` at its beginning, such as `/order/id`"),
         };
-        let setting = "the JSON pointer of the key";
+        let setting = "the JSON pointer";
         let invalid = |expected| ConfigError::new(setting, format!("is {pointer:?}"), expected);
         Self {
             path: path.map_err(invalid),
@@ -88,7 +106,7 @@ impl<T> KeyExtractor<T> for JsonPointer {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        self.path.clone().map(|_| ())
+        self.check_path()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, Runnable};
 use crate::error::ConfigError;
 use crate::idempotency::{CommitsWith, Driver};
 use crate::key::{BusinessKey, ItemId, KeyPart};
@@ -31,6 +31,8 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Bench {
     consumer: Consumer,
+    /// The route of a router whose keys the methods take.
+    route: Option<Arc<str>>,
     store: TestStore,
     clock: TestClock,
     chance: Counter,
@@ -38,11 +40,13 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Puts a consumer on the bench and replaces its store and its clock.
+    /// Puts a consumer or a [`router`](crate::router) on the bench and replaces its store and its clock.
     #[must_use]
-    pub fn new(consumer: Consumer) -> Self {
+    pub fn new(consumer: impl Runnable) -> Self {
+        let consumer = consumer.into_consumer();
         let bench = Self {
             consumer: consumer.clone(),
+            route: None,
             store: TestStore::default(),
             clock: TestClock::new(),
             chance: Counter::default(),
@@ -54,10 +58,12 @@ impl Bench {
     /// Creates another process with the same table and the same time: a second worker, the next version of the
     /// consumer, or another consumer that shares the table.
     #[must_use]
-    pub fn beside(&self, consumer: Consumer) -> Self {
+    pub fn beside(&self, consumer: impl Runnable) -> Self {
+        let consumer = consumer.into_consumer();
         let (store, clock, chance) = (self.store.clone(), self.clock.clone(), self.chance.clone());
         Self {
             consumer: consumer.isolated(store.clone(), clock.clone(), chance.clone()),
+            route: None,
             store,
             clock,
             chance,
@@ -74,6 +80,20 @@ impl Bench {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// Chooses a route of a router: [`item`](Self::item), [`another_worker_claims`](Self::another_worker_claims) and
+    /// [`another_worker_completes`](Self::another_worker_completes) take keys of this route. Default: the first route.
+    #[must_use]
+    pub fn in_route(&self, name: &str) -> Self {
+        Self {
+            consumer: self.consumer.clone(),
+            route: Some(name.into()),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            timeout: self.timeout,
+        }
     }
 
     /// Returns the clock.
@@ -166,7 +186,11 @@ impl Bench {
         let key = business_key(key);
         async move {
             let (claim, item) = self.claimed(&key).await.unwrap_or_else(refused);
-            let driver = self.consumer.driver().await.unwrap_or_else(refused);
+            let driver = self
+                .consumer
+                .driver(self.route.as_deref())
+                .await
+                .unwrap_or_else(refused);
             let completion = driver.completion(&claim, None, CommitsWith::Nothing);
             let item = completion.settlement.write(Some(&item));
             self.store.memory().put(item);
@@ -184,7 +208,11 @@ impl Bench {
     {
         let key = business_key(key);
         async move {
-            let driver = self.consumer.driver().await.unwrap_or_else(refused);
+            let driver = self
+                .consumer
+                .driver(self.route.as_deref())
+                .await
+                .unwrap_or_else(refused);
             self.store.memory().get(&item_id(driver, &key))
         }
     }
@@ -200,7 +228,7 @@ impl Bench {
 
     /// Creates the claim of another worker of this consumer, and the item that the claim leaves.
     async fn claimed(&self, key: &BusinessKey) -> Result<(Claim, Item), ConfigError> {
-        let driver = self.consumer.driver().await?;
+        let driver = self.consumer.driver(self.route.as_deref()).await?;
         let lease_until = driver.deadline(self.ends_at()).lease_until;
         let claim = driver.new_claim(
             driver.owners().next(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::guides::files;
 
 /// The modules with code, in order. Each imports only from the modules before it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "guarded",
     "time",
     "random",
@@ -25,6 +25,7 @@ const ORDER: [&str; 24] = [
     "handler",
     "breaker",
     "failed",
+    "router",
     "batch",
     "once",
     "consumer",

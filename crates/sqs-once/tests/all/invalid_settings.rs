@@ -56,9 +56,9 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
     let own = Namespace::new("test").unwrap();
     let strict = reading("fn").payload_mismatch(PayloadMismatch::Reject);
     let commits = "`also_read` is set, but the handler's effect commits with the record";
-    let slash = "the JSON pointer of the key is \"id\": expected a `/` at its beginning";
-    let tilde = "the JSON pointer of the key is \"/a~\": expected `~0` for a `~`";
-    let inner_tilde = "the JSON pointer of the key is \"/a~2b\": expected `~0` for a `~`";
+    let slash = "the JSON pointer is \"id\": expected a `/` at its beginning";
+    let tilde = "the JSON pointer is \"/a~\": expected `~0` for a `~`";
+    let inner_tilde = "the JSON pointer is \"/a~2b\": expected `~0` for a `~`";
     let parse = "the JMESPath expression of the key is \"order.\" (Parse error";
     let hash = "`key_secret` is set, but its key codec has a hash of its own";
     let unread = "SQS_ONCE_ALSO_READ is not set, but a secret hashes the keys";

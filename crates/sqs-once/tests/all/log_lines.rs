@@ -8,9 +8,11 @@ use crate::support::process::{Process, is_logging};
 use crate::support::{assert_contains, invoke, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::consumer::Runnable;
+use sqs_once::policy::RouteBy;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{HandlerError, MemoryStore};
+use sqs_once::{HandlerError, MemoryStore, router};
 
 const RUN: &str = "in_a_process_that_handles_two_batches";
 
@@ -25,10 +27,15 @@ async fn in_a_process_that_handles_two_batches() {
     if !is_logging().await {
         return;
     }
-    let mut consumer = values()
-        .namespace("payments")
-        .store(MemoryStore::new())
-        .handler(pay);
+    let mut consumer = values().namespace("payments").handler(pay);
+    if std::env::var_os("ROUTED").is_some() {
+        let by = RouteBy::attribute("correlation-id");
+        let routes = router(by).route("checkout-7", consumer.clone());
+        consumer = routes
+            .fallback(consumer.namespace("others"))
+            .into_consumer();
+    }
+    consumer = consumer.store(MemoryStore::new());
     if std::env::var_os("SET_BY_CODE").is_some() {
         consumer = consumer
             .service("by code")
@@ -160,7 +167,7 @@ fn documented(guide: &str, heading: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_records_line_has_the_fields_that_the_guide_names_and_no_others() {
-    let lines = lines(&[]);
+    let lines = lines(&[("ROUTED", "1")]);
     let ends = lines
         .iter()
         .filter(|line| line["target"] == "sqs_once::record");

@@ -46,6 +46,7 @@ mod protocol_decisions;
 mod readable_keys;
 mod recorded;
 mod requests;
+mod router;
 mod spans;
 mod start;
 mod store_suite;

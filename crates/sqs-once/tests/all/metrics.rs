@@ -6,11 +6,13 @@ use crate::support::stores::Altered;
 use crate::support::{invoke, pay, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::consumer::Runnable;
 use sqs_once::extract::Key;
+use sqs_once::policy::RouteBy;
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, MemoryStore, ResultExt};
+use sqs_once::{Consumer, MemoryStore, ResultExt, router};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
@@ -60,6 +62,16 @@ async fn in_a_process_that_handles_batches() {
     let down = down.sqs_client(Sqs::default().client());
     let orders = (0..5).map(|number| order(&format!("down-{number}"), "pay"));
     handle(&down, orders.collect()).await;
+    if std::env::var_os("ROUTED").is_none() {
+        std::process::exit(0);
+    }
+    let routes = router(RouteBy::attribute("type"))
+        .route("charge", consumer())
+        .route("idle", consumer().namespace("idle"))
+        .store(MemoryStore::new());
+    let charge = |id| order(id, "pay").attribute("type", "charge");
+    let records = vec![charge("r-1"), order("r-2", "pay"), charge("r-3")];
+    handle(&routes.into_consumer(), records).await;
     std::process::exit(0);
 }
 
@@ -97,6 +109,34 @@ fn check(document: &Value) {
             }
         }
     }
+}
+
+#[test]
+fn a_route_is_a_dimension_of_the_metrics_of_its_records() {
+    let documents = documents(&[EMF, ("ROUTED", "1")]);
+    let [.., charge, batch] = &documents[..] else {
+        panic!("{documents:?}");
+    };
+    let dimensions =
+        |document: &Value| document["_aws"]["CloudWatchMetrics"][0]["Dimensions"].clone();
+    assert_eq!(
+        dimensions(charge),
+        json!([["service"], ["service", "route"]])
+    );
+    assert_eq!(charge["route"], "charge");
+    assert_eq!(
+        (&charge["RecordsReceived"], &charge["Processed"]),
+        (&json!(2), &json!(2))
+    );
+    assert_eq!(charge["HandlerDuration"].as_array().unwrap().len(), 2);
+    assert!(charge.get("StoreRequests").is_none());
+    // The record that no route takes, and what the whole batch has.
+    assert_eq!(dimensions(batch), json!([["service"]]));
+    assert_eq!(
+        (&batch["RecordsReceived"], &batch["Terminal"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(batch["StoreRequests"], 2);
 }
 
 #[test]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::failed::{AfterDeadLetter, Cause};
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::{CommitsWith, Completion, Conclusion, Refusal};
-use crate::report::{Outcome, Report};
+use crate::report::{Outcome, Report, RouteTally};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
-use super::super::engine::{FifoFailure, PayloadMismatch};
+use super::super::engine::{FifoFailure, PayloadMismatch, Route};
 use super::super::gate::{Passed, Unavailable};
 use super::super::handling::Failure;
 use super::super::hooks::{Hook, HookCall, Hooked, RecordEnd};
@@ -25,31 +25,43 @@ const COMPLETED_BY_ANOTHER: &str =
 
 impl<'a> Run<'a> {
     pub(super) fn refused(&mut self, record: usize, refusal: Refusal) {
-        let report = match (refusal, self.engine.mismatch) {
-            (Refusal::Duplicate { data }, _) => {
+        let report = match refusal {
+            Refusal::Duplicate { data } => {
                 self.records[record].data = data;
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
-            (Refusal::PayloadMismatch, mismatch) => {
+            Refusal::PayloadMismatch => {
                 self.records[record].is_mismatched = true;
-                self.mismatched(mismatch)
+                self.mismatched(record)
             }
-            (Refusal::InProgress { lease_until }, _) => self.in_progress(record, lease_until),
-            (Refusal::UnknownStatus(status), _) => Report::new(Outcome::Failed).because(format!(
+            Refusal::InProgress { lease_until } => self.in_progress(record, lease_until),
+            Refusal::UnknownStatus(status) => Report::new(Outcome::Failed).because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
             )),
         };
         self.end(record, report);
     }
 
-    fn mismatched(&self, mismatch: PayloadMismatch) -> Report {
-        self.ledger.tally().payload_mismatches += 1;
-        let outcome = match mismatch {
+    fn mismatched(&self, record: usize) -> Report {
+        self.count(record, |tally| tally.payload_mismatches += 1);
+        let mismatch = self.route(record).map(|route| route.mismatch);
+        let outcome = match mismatch.unwrap_or_default() {
             PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
             PayloadMismatch::Reject => Outcome::Failed,
         };
         Report::new(outcome)
             .because("its key was processed for another payload: two different messages share it")
+    }
+
+    /// Returns the route of a record, once it is chosen.
+    fn route(&self, record: usize) -> Option<&'a Route> {
+        Some(&self.engine.routes[self.records[record].route?])
+    }
+
+    fn count(&self, record: usize, change: impl FnOnce(&mut RouteTally)) {
+        if let Some(route) = self.records[record].route {
+            self.ledger.count(route, change);
+        }
     }
 
     fn in_progress(&self, record: usize, lease_until: Option<Timestamp>) -> Report {
@@ -74,26 +86,27 @@ impl<'a> Run<'a> {
     }
 
     fn time_until(&self, moment: Timestamp) -> Duration {
-        moment.since(self.engine.idempotency.clock.now())
+        moment.since(self.engine.driver().clock.now())
     }
 
     pub(super) fn finished(&mut self, finished: Finished) {
         let (record, owned) = (finished.record, finished.owned);
-        self.gate.ended(&finished.result);
+        self.gate.ended(finished.route, &finished.result);
         let failure = match finished.result {
-            Ok(done) => return self.succeeded(record, owned, done),
+            Ok(done) => return self.succeeded(record, finished.route, owned, done),
             Err(failure) => failure,
         };
         // A cancelled handler's effect may be in flight, so its claim lapses. A transaction rolls back.
         let was_cancelled = matches!(failure, Failure::Timeout(_) | Failure::Deadline);
         if !was_cancelled {
-            self.release(owned.as_ref().map(|owned| &owned.claim));
+            self.release(record, owned.as_ref().map(|owned| &owned.claim));
         }
         self.end_failed(record, failure);
     }
 
     fn end_failed(&mut self, record: usize, failure: Failure) {
         let report = Report::new(Outcome::Failed).because(failure.to_string());
+        let claims_before = |route: &Route| route.idempotency.claims_before();
         let report = match failure {
             Failure::Terminal(cause) => return self.end_terminal(record, cause),
             Failure::Unavailable { dependency, reason } => {
@@ -108,7 +121,9 @@ impl<'a> Run<'a> {
             Failure::Panic(_) => report,
             Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
             // Its own claim must lapse first.
-            Failure::Timeout(_) | Failure::Deadline if self.engine.idempotency.claims_before() => {
+            Failure::Timeout(_) | Failure::Deadline
+                if self.route(record).is_some_and(claims_before) =>
+            {
                 let lease = self.time_until(self.deadline.lease_until);
                 report.wait(self.backoff(record).map(|backoff| backoff.max(lease)))
             }
@@ -117,7 +132,7 @@ impl<'a> Run<'a> {
         self.end(record, report);
     }
 
-    fn succeeded(&mut self, record: usize, owned: Option<Owned>, done: Done) {
+    fn succeeded(&mut self, record: usize, route: usize, owned: Option<Owned>, done: Done) {
         self.records[record].warnings.extend(done.left_out);
         self.records[record].data.clone_from(&done.data);
         match owned {
@@ -128,7 +143,8 @@ impl<'a> Run<'a> {
                     (None, None) => CommitsWith::Nothing,
                 };
                 self.records[record].commits_effect = !matches!(work, CommitsWith::Nothing);
-                let completion = self.engine.idempotency.completion(&claim, done.data, work);
+                let driver = &self.engine.routes[route].idempotency;
+                let completion = driver.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);
             }
             // The handler's type does not always reveal that it returns writes.
@@ -150,7 +166,10 @@ impl<'a> Run<'a> {
                 // effect that commits with its record has not happened, and the refusal may concern this record alone.
                 let commits_effect = match record {
                     Some(record) => self.records[record].commits_effect,
-                    None => self.engine.idempotency.commits_effects(),
+                    None => {
+                        let mut routes = self.engine.routes.iter();
+                        routes.all(|route| route.idempotency.commits_effects())
+                    }
                 };
                 if error.is_permanent() && !commits_effect && self.returning.is_none() {
                     self.return_rest("completions can't be recorded: it was not started");
@@ -174,14 +193,14 @@ impl<'a> Run<'a> {
                     self.end_failed(record, Failure::of(&error, &[]));
                 }
                 Ok(Conclusion::Completed(Completion::RecordedByAnother)) => {
-                    self.ledger.tally().leases_lost += 1;
+                    self.count(record, |tally| tally.leases_lost += 1);
                     self.records[record]
                         .warnings
                         .push(COMPLETED_BY_ANOTHER.to_owned());
                     self.end_done(record, Report::new(Outcome::Processed));
                 }
                 Ok(Conclusion::Completed(Completion::LeaseLost)) => {
-                    self.ledger.tally().leases_lost += 1;
+                    self.count(record, |tally| tally.leases_lost += 1);
                     let reason = "the handler succeeded, but another worker had taken over its key";
                     self.end(record, Report::new(Outcome::Failed).because(reason));
                 }
@@ -200,22 +219,21 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn return_unstarted(&mut self, record: usize, claim: Option<&Claim>, reason: &str) {
-        self.release(claim);
-        self.end_untried(record, reason);
+        self.release(record, claim);
+        self.end(record, Report::untried(reason));
     }
 
-    /// Returns a record whose handler was not called.
-    pub(super) fn end_untried(&mut self, record: usize, reason: &str) {
-        match self.engine.breakers.open() {
-            Some(dependency) if reason == IS_OPEN => {
-                self.end_unavailable(Unavailable {
-                    record,
-                    dependency,
-                    reason: reason.to_owned(),
-                    is_tried: false,
-                });
-            }
-            _ => self.end(record, Report::untried(reason)),
+    /// Returns a record whose handler was not called, because a breaker is open.
+    pub(super) fn end_shut(&mut self, record: usize) {
+        let on = self.route(record).map(|route| &route.breakers[..]);
+        match self.engine.breakers.open(on.unwrap_or_default()) {
+            Some(dependency) => self.end_unavailable(Unavailable {
+                record,
+                dependency,
+                reason: IS_OPEN.to_owned(),
+                is_tried: false,
+            }),
+            None => self.end(record, Report::untried(IS_OPEN)),
         }
     }
 
@@ -243,7 +261,7 @@ impl<'a> Run<'a> {
             is_tried,
             ..
         } = ending;
-        self.ledger.tally().deferred += u64::from(!is_tried);
+        self.count(record, |tally| tally.deferred += u64::from(!is_tried));
         let reason = format!("unavailable: {dependency}: {reason}");
         let Some(wait) = self.gate.hidden_for(&dependency, queue, message) else {
             return self.end_terminal(record, Cause::from(reason));
@@ -255,10 +273,20 @@ impl<'a> Run<'a> {
         self.end(record, report.unavailable(dependency).wait(Some(wait)));
     }
 
-    pub(super) fn release(&mut self, claim: Option<&Claim>) {
-        if let Some(release) = claim.and_then(|claim| self.engine.idempotency.release(claim)) {
+    pub(super) fn release(&mut self, record: usize, claim: Option<&Claim>) {
+        if let (Some(route), Some(claim)) = (self.route(record), claim)
+            && let Some(release) = route.idempotency.release(claim)
+        {
             self.settler.push(None, release);
         }
+    }
+
+    fn hook(&self, record: usize, outcome: Outcome) -> Option<&'a Hook> {
+        let hooks = match self.route(record) {
+            Some(route) => &route.hooks,
+            None => &self.engine.hooks,
+        };
+        hooks.of(outcome)
     }
 
     /// Moves a terminal record to the dead-letter queue, or without one leaves it to its queue's redrive policy.
@@ -280,7 +308,7 @@ impl<'a> Run<'a> {
 
     /// Ends a record whose effect is done, after its hook if there is one.
     fn end_done(&mut self, record: usize, report: Report) {
-        match self.engine.hooks.of(report.outcome) {
+        match self.hook(record, report.outcome) {
             Some(hook) => self.hooks.push(self.hook_call(record, hook, report)),
             None => self.end(record, report),
         }
@@ -289,9 +317,9 @@ impl<'a> Run<'a> {
     fn hook_call(&self, record: usize, hook: &'a Hook, report: Report) -> HookCall<'a> {
         let message = Arc::clone(&self.ledger.messages[record]);
         let taken = &self.records[record];
-        let namespace = &self.engine.idempotency.namespace;
-        let key = taken.key.as_ref();
-        let token = key.map(|key| IdempotencyToken::of(namespace, key));
+        let token = self.route(record).zip(taken.key.as_ref());
+        let token =
+            token.map(|(route, key)| IdempotencyToken::of(&route.idempotency.namespace, key));
         // The store may not have recorded the value that the handler returned.
         let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         let data = taken.data.clone().filter(|_| is_recorded);
@@ -339,6 +367,8 @@ impl<'a> Run<'a> {
     pub(super) fn end(&mut self, record: usize, mut report: Report) {
         let taken = &mut self.records[record];
         report.key = taken.item.clone();
+        let route = taken.route.map(|at| &self.engine.routes[at]);
+        report.route = route.and_then(|route| route.name.clone());
         report.duration = taken.taken_up.map(|taken_up| taken_up.elapsed());
         let warnings = std::mem::take(&mut taken.warnings);
         if !warnings.is_empty() {
@@ -350,7 +380,7 @@ impl<'a> Run<'a> {
             report.wait = self.backoff(record);
         }
         let group_goes_on = self.group_goes_on(&report);
-        let hook = self.engine.hooks.of(report.outcome);
+        let hook = self.hook(record, report.outcome);
         let hook = hook.filter(|_| report.has_failed());
         let call = hook.map(|hook| self.hook_call(record, hook, report.clone()));
         self.ledger.enter(record, report.clone());
@@ -400,8 +430,10 @@ impl<'a> Run<'a> {
             let claim = startable.owned.as_ref().map(|owned| &owned.claim);
             self.return_unstarted(startable.record, claim, reason);
         }
-        for record in self.lanes.drain() {
-            self.end_untried(record, reason);
+        let held = self.held.iter_mut().flat_map(std::mem::take);
+        let rest: Vec<_> = held.chain(self.lanes.drain()).collect();
+        for record in rest {
+            self.end(record, Report::untried(reason));
         }
     }
 
@@ -416,7 +448,7 @@ impl<'a> Run<'a> {
                 self.records[record].data = self.records[leader].data.clone();
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
-            Outcome::Processed | Outcome::Duplicate => self.mismatched(self.engine.mismatch),
+            Outcome::Processed | Outcome::Duplicate => self.mismatched(record),
             Outcome::InProgress => Report {
                 reason: report.reason.clone(),
                 wait: report.wait,

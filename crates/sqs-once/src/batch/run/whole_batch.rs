@@ -12,8 +12,10 @@ use crate::report::Report;
 
 use super::super::handling::{Failure, Handling};
 use super::ending::AFTER_FAILED;
-use super::{Finished, IS_OPEN, Run, Startable, timed};
+use super::{Finished, Run, Startable, timed};
 
+/// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
+const ONLY: usize = 0;
 pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
 const AFTER_UNDECIDED: &str =
     "an earlier record of its message group was not decided in half of the batch's time";
@@ -77,9 +79,16 @@ impl Run<'_> {
         if self.startable.is_empty() {
             return;
         }
-        let permit = match self.gate.begin() {
+        let permit = match self.gate.begin(ONLY) {
             Ok(permit) => permit,
-            Err(Pass::Shut) => return self.return_rest(IS_OPEN),
+            Err(Pass::Shut) => {
+                for startable in std::mem::take(&mut self.startable) {
+                    let claim = startable.owned.as_ref().map(|owned| &owned.claim);
+                    self.release(startable.record, claim);
+                    self.end_shut(startable.record);
+                }
+                return;
+            }
             Err(_) => return,
         };
         let startables = self.take_startables();
@@ -106,19 +115,20 @@ impl Run<'_> {
             state: (),
         };
         let call = move |cancel_at| batch_call(records, parts(cancel_at));
-        let limit = self.engine.record_timeout;
+        let route = &self.engine.routes[ONLY];
         let running = self.running.part();
-        let (cancel_at, dependencies) =
-            (self.deadline.cancel_at, self.engine.breakers.dependencies());
+        let (cancel_at, dependencies) = (self.deadline.cancel_at, &route.dependencies[..]);
+        let limit = route.record_timeout;
         let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
         let ledger = self.ledger;
         let finished = async move {
             let finished = |((record, owned), result)| Finished {
                 record,
+                route: ONLY,
                 owned,
                 result,
             };
-            let results = timed(ledger, running.scope(handling)).await;
+            let results = timed(ledger, ONLY, running.scope(handling)).await;
             drop(permit);
             match results {
                 Ok(results) => {
@@ -161,7 +171,7 @@ impl Run<'_> {
                 }
             } else if let Some(report) = stopped.get(&group) {
                 if let Some(behind) = claimed.remove(&record) {
-                    self.release(behind.owned.as_ref().map(|owned| &owned.claim));
+                    self.release(record, behind.owned.as_ref().map(|owned| &owned.claim));
                     self.end(record, report.clone());
                 }
             } else if !claimed.contains_key(&self.leader_of(record)) {

@@ -81,6 +81,12 @@ pub trait Envelope: Send + Sync + 'static {
     fn metadata(&self) -> Option<Vec<TypeId>> {
         None
     }
+
+    /// The type of the envelope itself.
+    #[doc(hidden)]
+    fn kind(&self) -> TypeId {
+        TypeId::of::<Self>()
+    }
 }
 
 /// The error for an envelope that can't be opened. It is logged and added to the dead letter. It names what is missing,

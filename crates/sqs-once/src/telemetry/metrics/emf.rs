@@ -11,27 +11,29 @@ use super::{BatchMetrics, Value};
 /// CloudWatch's limit of values per metric in one document.
 const MOST_VALUES: usize = 100;
 
-/// Writes a batch's metrics to stdout: one line for every hundred records.
+/// Writes a batch's metrics to stdout: one line for every hundred records of a route.
 pub(super) fn write(batch: &BatchMetrics, namespace: &str, service: &str, now: Timestamp) {
     let mut lines = Vec::new();
-    for part in 0.. {
-        let values: Vec<_> = batch
-            .values
-            .iter()
-            .filter_map(|(name, value)| Some((*name, Values::of(value, part)?)))
-            .collect();
-        if values.is_empty() {
-            break;
+    for group in &batch.groups {
+        for part in 0.. {
+            let values = group.values.iter();
+            let values: Vec<_> = values
+                .filter_map(|(name, value)| Some((*name, Values::of(value, part)?)))
+                .collect();
+            if values.is_empty() {
+                break;
+            }
+            let document = Document {
+                values,
+                namespace,
+                service,
+                route: group.route.as_deref(),
+                now,
+            };
+            // Can't fail: writing to a `Vec` never fails, and every value is valid JSON.
+            let _ = serde_json::to_writer(&mut lines, &document);
+            lines.push(b'\n');
         }
-        let document = Document {
-            values,
-            namespace,
-            service,
-            now,
-        };
-        // Can't fail: writing to a `Vec` never fails, and every value is valid JSON.
-        let _ = serde_json::to_writer(&mut lines, &document);
-        lines.push(b'\n');
     }
     output::write(&lines);
 }
@@ -67,19 +69,24 @@ struct Document<'a> {
     values: Vec<(&'static str, Values<'a>)>,
     namespace: &'a str,
     service: &'a str,
+    route: Option<&'a str>,
     now: Timestamp,
 }
 
 impl Serialize for Document<'_> {
     /// The service is the only dimension, because each value of another dimension would create, and cost, separate
-    /// metrics.
+    /// metrics. The metrics of a route count for the service too, and for the route.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let metrics = self.values.iter();
         let metrics = metrics.map(|(name, values)| json!({"Name": name, "Unit": values.unit()}));
         let metrics: Vec<_> = metrics.collect();
+        let dimensions = match self.route {
+            None => json!([["service"]]),
+            Some(_) => json!([["service"], ["service", "route"]]),
+        };
         let directive = json!({
             "Namespace": self.namespace,
-            "Dimensions": [["service"]],
+            "Dimensions": dimensions,
             "Metrics": metrics,
         });
         let about = json!({
@@ -89,6 +96,9 @@ impl Serialize for Document<'_> {
         let mut document = serializer.serialize_map(None)?;
         document.serialize_entry("_aws", &about)?;
         document.serialize_entry("service", self.service)?;
+        if let Some(route) = self.route {
+            document.serialize_entry("route", route)?;
+        }
         for (name, values) in &self.values {
             document.serialize_entry(name, values)?;
         }

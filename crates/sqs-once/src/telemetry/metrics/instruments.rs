@@ -8,7 +8,7 @@ use opentelemetry::{KeyValue, global};
 use crate::report::Outcome;
 use crate::telemetry::spans::queue;
 
-use super::{BatchMetrics, Value, of_outcome};
+use super::{BatchMetrics, Group, Value, of_outcome};
 
 /// Each count that is not of an outcome, with its instrument and its unit.
 const COUNTERS: [(&str, &str, &str); 9] = [
@@ -103,7 +103,16 @@ impl Instruments {
             let name = queue(arn).to_owned();
             attributes.push(KeyValue::new("messaging.destination.name", name));
         }
-        for (name, value) in &batch.values {
+        for group in &batch.groups {
+            let route = group.route.as_deref();
+            let route = route.map(|route| KeyValue::new("sqs_once.route", route.to_owned()));
+            let attributes: Vec<_> = attributes.iter().cloned().chain(route).collect();
+            self.add(group, &attributes);
+        }
+    }
+
+    fn add(&self, group: &Group, attributes: &[KeyValue]) {
+        for (name, value) in &group.values {
             match value {
                 Value::Count(count) => {
                     if let Some((counter, outcome)) = self.counters.get(name) {
@@ -119,7 +128,7 @@ impl Instruments {
                     };
                     if let Some(histogram) = self.histograms.get(name) {
                         for value in values {
-                            histogram.record(value / scale, &attributes);
+                            histogram.record(value / scale, attributes);
                         }
                     }
                 }

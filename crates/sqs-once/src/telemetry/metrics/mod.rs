@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::env::process_env;
 use crate::record::Message;
-use crate::report::{Outcome, Report, Tally};
+use crate::report::{Outcome, Report, RouteTally, Tally};
 use crate::time::Timestamp;
 
 #[cfg(feature = "opentelemetry")]
@@ -33,9 +33,17 @@ pub enum Metrics {
 }
 
 pub(crate) struct BatchMetrics {
-    values: Vec<(&'static str, Value)>,
+    /// The metrics of the whole batch or of a consumer's only route, then of each route of a router.
+    groups: Vec<Group>,
     #[cfg(feature = "opentelemetry")]
     queue_arn: Option<Arc<str>>,
+}
+
+/// Metrics with the same dimensions.
+struct Group {
+    /// The route in a router.
+    route: Option<Arc<str>>,
+    values: Vec<(&'static str, Value)>,
 }
 
 enum Value {
@@ -71,48 +79,75 @@ impl BatchMetrics {
         duration: Duration,
         cold_start: bool,
     ) -> Self {
-        let outcomes = Outcome::ALL.map(|outcome| {
-            let count = reports.iter().filter(|report| report.outcome == outcome);
-            (of_outcome(outcome), count.count() as u64)
-        });
-        let others = [
-            ("RecordsReceived", messages.len() as u64),
-            ("Undecodable", tally.undecodable),
-            ("PayloadMismatch", tally.payload_mismatches),
-            ("LeaseLost", tally.leases_lost),
-            ("StoreRequests", tally.store_requests),
-            ("StoreErrors", tally.store_errors),
-            ("DeadlineHits", tally.deadline_hits),
-            ("StillRunning", tally.still_running),
-            ("ColdStart", u64::from(cold_start)),
-        ];
-        let of_dependencies = [
-            ("Deferred", tally.deferred),
-            ("BreakerOpened", tally.breakers_opened),
-        ];
-        // Each metric costs money, so only consumers that have dependencies have these.
-        let of_dependencies = of_dependencies
-            .into_iter()
-            .filter(|_| tally.has_dependencies);
-        let counts = outcomes.into_iter().chain(others).chain(of_dependencies);
-        let counts = counts.map(|(name, count)| (name, Value::Count(count)));
-        let ages = messages.iter().filter_map(|seen| seen.age).map(millis);
-        let handlers = tally.handler_durations.into_iter().map(millis);
-        let receive_counts = messages.iter().filter_map(|seen| seen.receive_count);
-        let receive_counts = receive_counts.map(f64::from).collect();
-        let each = [
-            ("MessageAge", Value::Durations(ages.collect())),
-            ("HandlerDuration", Value::Durations(handlers.collect())),
+        let of_batch = [
+            ("StoreRequests", Value::Count(tally.store_requests)),
+            ("StoreErrors", Value::Count(tally.store_errors)),
+            ("DeadlineHits", Value::Count(tally.deadline_hits)),
+            ("StillRunning", Value::Count(tally.still_running)),
+            ("ColdStart", Value::Count(u64::from(cold_start))),
             ("BatchDuration", Value::Durations(vec![millis(duration)])),
-            ("ReceiveCount", Value::Each(receive_counts)),
         ];
-        let values = counts.chain(each);
+        let mut of_batch = Vec::from(of_batch);
+        let mut groups = Vec::new();
+        for counts in tally.routes {
+            let records = messages.iter().zip(reports);
+            let records = records.filter(|(_, report)| report.route == counts.name);
+            let records: Vec<_> = records.collect();
+            if counts.name.is_some() && records.is_empty() {
+                continue;
+            }
+            let route = counts.name.clone();
+            let mut values = of_route(&records, counts);
+            if route.is_none() {
+                values.append(&mut of_batch);
+            }
+            groups.push(Group { route, values });
+        }
         Self {
-            values: values.collect(),
+            groups,
             #[cfg(feature = "opentelemetry")]
             queue_arn: messages.first().and_then(|seen| seen.queue_arn.clone()),
         }
     }
+}
+
+/// Returns the metrics of the records of one route.
+fn of_route(records: &[(&Seen, &Report)], tally: RouteTally) -> Vec<(&'static str, Value)> {
+    let outcomes = Outcome::ALL.map(|outcome| {
+        let count = records
+            .iter()
+            .filter(|(_, report)| report.outcome == outcome);
+        (of_outcome(outcome), count.count() as u64)
+    });
+    let others = [
+        ("RecordsReceived", records.len() as u64),
+        ("Undecodable", tally.undecodable),
+        ("PayloadMismatch", tally.payload_mismatches),
+        ("LeaseLost", tally.leases_lost),
+    ];
+    let of_dependencies = [
+        ("Deferred", tally.deferred),
+        ("BreakerOpened", tally.breakers_opened),
+    ];
+    // Each metric costs money, so only consumers that have dependencies have these.
+    let of_dependencies = of_dependencies
+        .into_iter()
+        .filter(|_| tally.has_dependencies);
+    let counts = outcomes.into_iter().chain(others).chain(of_dependencies);
+    let counts = counts.map(|(name, count)| (name, Value::Count(count)));
+    let seen = || records.iter().map(|(seen, _)| seen);
+    let ages = seen().filter_map(|seen| seen.age).map(millis).collect();
+    let handlers = tally.handler_durations.into_iter().map(millis).collect();
+    let receive_counts = seen().filter_map(|seen| seen.receive_count);
+    let each = [
+        ("MessageAge", Value::Durations(ages)),
+        ("HandlerDuration", Value::Durations(handlers)),
+        (
+            "ReceiveCount",
+            Value::Each(receive_counts.map(f64::from).collect()),
+        ),
+    ];
+    counts.chain(each).collect()
 }
 
 /// The metric that counts the records with an outcome.

@@ -1,0 +1,233 @@
+//! The router: a consumer whose routes are consumers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::batch::Route;
+use crate::config::EnvSettings;
+use crate::error::ConfigError;
+use crate::handler::PrepareRecord;
+use crate::router::{RouteBy, Router, Unrouted};
+
+use super::builder::{Consumer, Handles};
+use super::runnable::Runnable;
+use super::settings::Settings;
+
+/// The name of the route for what no other route takes, in logs and metrics.
+const FALLBACK: &str = "fallback";
+
+/// A router: see [`router`].
+#[derive(Clone)]
+pub struct Routes {
+    by: RouteBy,
+    routes: Vec<(Arc<str>, Consumer)>,
+    fallback: Option<Box<Consumer>>,
+    unrouted: Unrouted,
+}
+
+impl std::fmt::Debug for Routes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.routes.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Routes")
+            .field("by", &self.by)
+            .field("routes", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Starts building a router: a consumer of a queue with several kinds of messages. Each kind has a route, and each route
+/// is a consumer with its own payload, key, namespace, policies and hooks.
+///
+/// One engine runs the records of all routes. A FIFO message group stays in order across routes, the routes share the
+/// concurrency, and claims of different routes travel in the same requests. Two records of a batch are duplicates of each
+/// other only within a namespace.
+///
+/// - What a route does not set, it takes from the router. What concerns the whole batch can only be set on the router: the
+///   store, the concurrency, the queues, metrics and logs, margins, and `fifo`.
+/// - Each route needs a namespace of its own. A `#[handler]` at the root of its binary has one by default.
+/// - A message that no route takes is [terminal](Unrouted::Terminal), unless [`unrouted`](Consumer::unrouted) or
+///   [`fallback`](Consumer::fallback) says something else.
+/// - A batch handler can't be a route, nor can a router.
+///
+/// Two routes with one name or one namespace, an empty name, and a router without routes fail at
+/// [`init`](Consumer::init).
+///
+/// ```
+/// use serde::Deserialize;
+/// use sqs_once::policy::RouteBy;
+/// use sqs_once::HandlerError;
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced { order_id: String, amount_cents: u64 }
+///
+/// #[derive(Deserialize)]
+/// struct OrderCancelled { order_id: String, reason: Option<String> }
+///
+/// #[sqs_once::handler(key = order.order_id)]
+/// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+///
+/// #[sqs_once::handler(key = order.order_id)]
+/// async fn refund(order: OrderCancelled) -> Result<(), HandlerError> { Ok(()) }
+///
+/// let orders = sqs_once::router(RouteBy::attribute("type"))
+///     .route("OrderPlaced", charge::consumer())
+///     .route("OrderCancelled", refund::consumer())
+///     .concurrency(20);
+/// ```
+pub fn router(by: RouteBy) -> Consumer<Routes> {
+    Consumer::new(Routes {
+        by,
+        routes: Vec::new(),
+        fallback: None,
+        unrouted: Unrouted::default(),
+    })
+}
+
+impl Consumer<Routes> {
+    /// Adds a route: messages in which the router reads `name` go to this consumer. The name is compared as it is.
+    ///
+    /// The name is the value of `route` in logs, and of the dimension `route` in metrics.
+    #[must_use]
+    pub fn route(self, name: &str, consumer: impl Runnable) -> Self {
+        let route = (name.into(), consumer.into_consumer());
+        self.into_phase(|mut routes| {
+            routes.routes.push(route);
+            routes
+        })
+    }
+
+    /// Sets the consumer of messages that no route takes. Default: none, and [`unrouted`](Self::unrouted) applies. The
+    /// last call counts. Its name in logs and metrics is `fallback`.
+    #[must_use]
+    pub fn fallback(self, consumer: impl Runnable) -> Self {
+        let fallback = Some(Box::new(consumer.into_consumer()));
+        self.into_phase(|routes| Routes { fallback, ..routes })
+    }
+
+    /// Sets what happens to messages that no route takes, without a [`fallback`](Self::fallback). Default:
+    /// [`Unrouted::Terminal`].
+    #[must_use]
+    pub fn unrouted(self, unrouted: Unrouted) -> Self {
+        self.into_phase(|routes| Routes { unrouted, ..routes })
+    }
+}
+
+impl Runnable for Consumer<Routes> {
+    fn into_consumer(self) -> Consumer {
+        self.into_phase(|routes| super::builder::Ready {
+            handles: Handles::Routes(Arc::new(routes)),
+        })
+    }
+}
+
+impl Routes {
+    /// Changes the settings of every route.
+    #[cfg(feature = "testing")]
+    pub(super) fn set(&self, change: impl Fn(&mut Settings)) -> Self {
+        let set = |consumer: &Consumer| consumer.clone().set(&change);
+        let routes = self.routes.iter();
+        Self {
+            routes: routes
+                .map(|(name, one)| (Arc::clone(name), set(one)))
+                .collect(),
+            fallback: self.fallback.as_deref().map(|one| Box::new(set(one))),
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether a route opens an envelope of its own.
+    pub(super) fn opens_envelopes(&self) -> bool {
+        let consumers = self.routes.iter().map(|(_, consumer)| consumer);
+        let mut consumers = consumers.chain(self.fallback.as_deref());
+        self.by.envelope().is_some() || consumers.any(|one| one.settings.envelope.is_some())
+    }
+
+    pub(super) async fn resolve(
+        &self,
+        router: &Settings,
+        env: &EnvSettings,
+    ) -> Result<(Vec<Route>, Router), ConfigError> {
+        self.by.check()?;
+        router.check_router()?;
+        let fallback = self.fallback.as_deref();
+        if self.routes.is_empty() {
+            return Err(wrong("has no routes", "a route for each kind of message"));
+        }
+        let envelope = router.envelope.clone().or_else(|| self.by.envelope());
+        let mut common = Settings {
+            envelope: envelope.clone(),
+            ..router.clone()
+        };
+        let mut routes: Vec<Route> = Vec::new();
+        let mut places = HashMap::new();
+        let named = self
+            .routes
+            .iter()
+            .map(|(name, consumer)| (name, consumer, true));
+        let last: Arc<str> = FALLBACK.into();
+        let all = named.chain(fallback.map(|consumer| (&last, consumer, false)));
+        for (name, consumer, is_named) in all {
+            if name.is_empty() {
+                return Err(wrong("has a route without a name", "a name for each route"));
+            }
+            if routes.iter().any(|one| one.name.as_ref() == Some(name)) {
+                let problem = format!("has two routes with the name {name:?}");
+                return Err(wrong(problem, "a route for each name"));
+            }
+            let route = one(&common, env, Arc::clone(name), consumer).await;
+            let route = route.map_err(|error| error.of_route(name))?;
+            // The first route creates the store if none is set.
+            common.idempotency.share(&route.idempotency);
+            if let Some(other) = routes
+                .iter()
+                .find(|other| other.idempotency.codec == route.idempotency.codec)
+            {
+                let problem = format!(
+                    "is the same for the routes {:?} and {name:?}, each of which would take the other's messages for \
+                     duplicates",
+                    other.name.as_deref().unwrap_or_default()
+                );
+                return Err(ConfigError::new(
+                    match env.namespace {
+                        Some(_) => "SQS_ONCE_NAMESPACE or the setting `namespace`",
+                        None => "the setting `namespace`",
+                    },
+                    problem,
+                    "a namespace for each route, in the code",
+                ));
+            }
+            if is_named {
+                places.insert(Arc::clone(name), routes.len());
+            }
+            routes.push(route);
+        }
+        let router = Router {
+            by: self.by.clone(),
+            fallback: fallback.map(|_| routes.len() - 1),
+            places,
+            unrouted: self.unrouted,
+            envelope,
+            correlate: router.correlate.clone(),
+        };
+        Ok((routes, router))
+    }
+}
+
+async fn one(
+    router: &Settings,
+    env: &EnvSettings,
+    name: Arc<str>,
+    consumer: &Consumer,
+) -> Result<Route, ConfigError> {
+    let handler: &Arc<dyn PrepareRecord<()>> = match &consumer.phase.handles {
+        Handles::One(handler) if handler.batch_call().is_none() => handler,
+        Handles::One(_) => return Err(wrong("has a batch handler", "a handler of one record")),
+        Handles::Routes(_) => return Err(wrong("is a router", "a consumer with a handler")),
+    };
+    let settings = consumer.settings.within(router)?;
+    settings.route(env, Some(name), handler).await
+}
+
+fn wrong(problem: impl Into<String>, expected: &'static str) -> ConfigError {
+    ConfigError::new("the router", problem, expected)
+}

@@ -1,0 +1,48 @@
+//! Charges placed orders and refunds cancelled ones, from one queue.
+
+use serde::Deserialize;
+use sqs_once::consumer::Routes;
+use sqs_once::policy::{PayloadMismatch, RouteBy};
+use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+    amount_cents: u64,
+}
+
+#[derive(Deserialize)]
+struct OrderCancelled {
+    order_id: String,
+}
+
+#[sqs_once::handler(key = order.order_id, namespace = "charges")]
+async fn charge(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
+    if order.amount_cents == 0 {
+        return Err("there is nothing to charge").terminal();
+    }
+    tracing::info!(token = token.as_str(), "charged"); // your effect
+    Ok(())
+}
+
+#[sqs_once::handler(key = order.order_id, namespace = "refunds")]
+async fn refund(order: OrderCancelled, token: IdempotencyToken) -> Result<(), HandlerError> {
+    tracing::info!(order = order.order_id, token = token.as_str(), "refunded"); // your effect
+    Ok(())
+}
+
+/// The producer names the type in a message attribute. A message of another type is terminal.
+fn consumer() -> Consumer<Routes> {
+    sqs_once::router(RouteBy::attribute("type"))
+        .route("OrderPlaced", charge::consumer())
+        .route("OrderCancelled", refund::consumer())
+        .payload_mismatch(PayloadMismatch::Reject)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    sqs_once::run(consumer()).await
+}
+
+#[cfg(test)]
+mod tests;
