@@ -202,7 +202,7 @@ class Mutation(Run):
     def judged(self, unit, files, chosen, target, options_of_tests, near=None):
         """The names of the chosen mutants, by the result of their tests."""
         out = OUT / self.name / "out"
-        options = ["--in-place", "--output", out, "--timeout-multiplier", "4", "--minimum-test-timeout", "20"]
+        options = ["--in-place", "--output", out, "--timeout-multiplier", "4", "--minimum-test-timeout", "300"]
         options += ["--no-times", "--colors", "never", *chosen, *(f"--cargo-arg={one}" for one in target.split())]
         options += ["--", "--", *options_of_tests]
         environment = os.environ | {
