@@ -17,6 +17,8 @@ mod email;
 mod eventbridge;
 #[path = "fifo/main.rs"]
 mod fifo;
+#[path = "layers/main.rs"]
+mod layers;
 #[path = "metrique/main.rs"]
 mod metrique_beside;
 #[path = "outage/main.rs"]

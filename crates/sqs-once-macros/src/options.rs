@@ -18,7 +18,7 @@ const OPTIONS: [(&str, &str); 7] = [
 ];
 
 /// Methods of the consumer that are not options, each with its environment variable.
-const METHODS: [(&str, Option<&str>); 36] = [
+const METHODS: [(&str, Option<&str>); 37] = [
     ("after_answer", None),
     ("after_dead_letter", None),
     ("also_read", Some("SQS_ONCE_ALSO_READ")),
@@ -34,6 +34,7 @@ const METHODS: [(&str, Option<&str>); 36] = [
     ("in_progress", None),
     ("key_codec", None),
     ("key_secret", Some("SQS_ONCE_KEY_SECRET_ARN")),
+    ("layer", None),
     ("lease_margin", Some("SQS_ONCE_LEASE_MARGIN")),
     ("max_receive_count", Some("SQS_ONCE_MAX_RECEIVE_COUNT")),
     ("metrics", Some("SQS_ONCE_METRICS")),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::breaker::{Breakers, Dependency};
 use crate::failed::FailedRecords;
-use crate::handler::{BatchCall, WithEnvelope};
+use crate::handler::{BatchCall, Layers, WithEnvelope};
 use crate::idempotency::Driver;
 use crate::report::{RecordLevels, RouteTally};
 use crate::router::Router;
@@ -146,6 +146,7 @@ pub(crate) struct Route {
     pub(crate) breakers: Vec<usize>,
     pub(crate) token_validity: TokenValidity,
     pub(crate) hooks: Hooks,
+    pub(crate) layers: Layers,
 }
 
 impl Engine {

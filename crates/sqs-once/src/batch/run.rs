@@ -529,6 +529,7 @@ impl<'a> Run<'a> {
             let Some(Work::Call(start)) = startable.work.take() else {
                 continue;
             };
+            let start = route.layers.around(start);
             let record = startable.record;
             let span = self.ledger.span(record);
             let validity = &route.token_validity;
@@ -605,6 +606,7 @@ impl<'a> Run<'a> {
             item: startable.item,
             fence: startable.fence,
             cancel_at: self.deadline.cancel_at,
+            route: self.engine.routes[startable.route].name.clone(),
             transaction: transaction.map(|transaction| transaction.handle()),
             state: (),
         };

@@ -10,7 +10,7 @@ use crate::batch::{
 use crate::breaker::Dependency;
 #[cfg(feature = "sqs")]
 use crate::failed::{AfterDeadLetter, Backoff};
-use crate::handler::HandlerError;
+use crate::handler::{Done, HandlerError, Next, RecordParts};
 use crate::idempotency::{Mode, shared_settings};
 use crate::record::{Envelope, Message};
 use crate::report::Outcome;
@@ -229,6 +229,46 @@ impl<Phase> Consumer<Phase> {
         self.set_of_batch("correlation_id", |settings| {
             settings.correlate = Some(Arc::new(correlate))
         })
+    }
+
+    /// Adds a layer: a function around the handler of each record, inside the claim. Several calls add up; the first one is
+    /// outermost. The layers of a [`router`](crate::router) are around those of its routes. Default: none.
+    ///
+    /// A layer sees the message, the key, the attempt and the route, and runs the rest with [`Next::run`]. It may end the
+    /// record instead: an error fails it as a handler's error would, and `Ok(Done::default())` completes it without the
+    /// handler, so that later deliveries are duplicates. Its time counts as the handler's time, and it is cancelled at the
+    /// deadline. A duplicate calls no layer.
+    ///
+    /// Fails at [`init`](Consumer::init) for a batch handler.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use std::time::Instant;
+    ///
+    /// use sqs_once::HandlerError;
+    /// use sqs_once::extract::RecordParts;
+    /// use sqs_once::handler::{Done, Next};
+    ///
+    /// async fn timed(record: RecordParts, next: Next) -> Result<Done, HandlerError> {
+    ///     let began = Instant::now();
+    ///     let outcome = next.run().await;
+    ///     let (message_id, failed) = (record.message().id(), outcome.is_err());
+    ///     tracing::info!(message_id, failed, millis = began.elapsed().as_millis() as u64, "handled");
+    ///     outcome
+    /// }
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .layer(timed)
+    ///     .handler(async |order: OrderPlaced| {});
+    /// ```
+    #[must_use]
+    pub fn layer<F, Fut>(self, layer: F) -> Self
+    where
+        F: Fn(RecordParts, Next) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Done, HandlerError>> + Send + 'static,
+    {
+        self.set(|settings| settings.layers.push(layer))
     }
 
     /// Calls `hook` after a record's effect is recorded, before its message leaves the queue. The hook gets the value that

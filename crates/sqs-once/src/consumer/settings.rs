@@ -13,7 +13,7 @@ use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::failed::FailedSettings;
-use crate::handler::{PrepareRecord, WithEnvelope};
+use crate::handler::{Layers, PrepareRecord, WithEnvelope};
 use crate::idempotency::{DriverSettings, Effect};
 #[cfg(feature = "testing")]
 use crate::key::Namespace;
@@ -49,6 +49,7 @@ pub(super) struct Settings {
     pub(super) envelope: Option<Arc<dyn Envelope>>,
     pub(super) correlate: Option<Correlate>,
     pub(super) hooks: Hooks,
+    pub(super) layers: Layers,
     pub(super) token_validity: TokenValidity,
     pub(super) raise_on_total_failure: bool,
     pub(super) service: Option<Arc<str>>,
@@ -163,6 +164,13 @@ impl Settings {
                 "no such setting for batch handlers, `RecordAfter` and effects that commit with their record",
             ));
         }
+        if !self.layers.is_empty() && handler.batch_call().is_some() {
+            return Err(ConfigError::new(
+                "the setting `layer`",
+                "is set, but a layer runs around the call for one record",
+                "no such setting for batch handlers",
+            ));
+        }
         namesakes::check(&idempotency, handler.handler_type())?;
         let mismatch = self.mismatch.unwrap_or_default();
         let mismatch = match (idempotency.codec.has_fingerprints(), mismatch) {
@@ -205,6 +213,7 @@ impl Settings {
             breakers: Vec::new(),
             token_validity: self.token_validity.clone(),
             hooks: self.hooks.clone(),
+            layers: self.layers.clone(),
         })
     }
 
@@ -252,6 +261,7 @@ impl Settings {
             dependencies: own.clone().chain(more).cloned().collect(),
             envelope,
             hooks: self.hooks.within(&router.hooks),
+            layers: self.layers.within(&router.layers),
             token_validity: self.token_validity.within(&router.token_validity),
             ..router.clone()
         })

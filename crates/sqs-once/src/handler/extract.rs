@@ -17,13 +17,14 @@ use super::HandlerError;
 
 /// The data of a record that an extractor can use.
 #[derive(Clone, Debug)]
-pub struct RecordParts<S> {
+pub struct RecordParts<S = ()> {
     pub(crate) message: Arc<Message>,
     pub(crate) key: Arc<BusinessKey>,
     pub(crate) namespace: Namespace,
     pub(crate) item: ItemId,
     pub(crate) fence: Fence,
     pub(crate) cancel_at: Instant,
+    pub(crate) route: Option<Arc<str>>,
     pub(crate) transaction: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) state: S,
 }
@@ -37,6 +38,26 @@ impl<S> RecordParts<S> {
     /// Returns the consumer's state.
     pub fn state(&self) -> &S {
         &self.state
+    }
+
+    /// The record's business key.
+    pub fn key(&self) -> Key {
+        Key::of(self)
+    }
+
+    /// The token that is the same for every attempt at this record's event.
+    pub fn token(&self) -> IdempotencyToken {
+        IdempotencyToken::of(&self.namespace, &self.key)
+    }
+
+    /// The delivery count, and the fencing token of this record's claim.
+    pub fn attempt(&self) -> Attempt {
+        Attempt::of(self)
+    }
+
+    /// The name of the record's route in a [`router`](crate::router); `None` without a router.
+    pub fn route(&self) -> Option<&str> {
+        self.route.as_deref()
     }
 
     /// Returns the transaction that the store has opened for this record, for the store's own extractor. `None` unless
@@ -53,6 +74,7 @@ impl<S> RecordParts<S> {
             item: self.item,
             fence: self.fence,
             cancel_at: self.cancel_at,
+            route: self.route,
             transaction: self.transaction,
             state,
         }

@@ -5,6 +5,7 @@ pub(crate) mod batch_handler;
 pub(crate) mod blocking;
 pub(crate) mod error;
 pub(crate) mod extract;
+mod layer;
 pub(crate) mod outcome;
 mod prepare;
 mod reader;
@@ -21,6 +22,8 @@ pub(crate) use error::HandlerError;
 pub(crate) use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, RecordParts, Remaining, State,
 };
+pub(crate) use layer::Layers;
+pub use layer::Next;
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
     BatchCall, Bound, CallFuture, HandlerType, PrepareError, PrepareRecord, Stateful, WholeBatch,

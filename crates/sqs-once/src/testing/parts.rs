@@ -61,6 +61,7 @@ impl Record {
             namespace,
             key: Arc::new(key),
             fence: Fence::first(BEGINNING),
+            route: None,
             transaction: None,
             cancel_at: Instant::now() + TIMEOUT - Duration::from_secs(1),
             state,

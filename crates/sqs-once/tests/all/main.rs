@@ -31,6 +31,7 @@ mod jmespath;
 mod key_codecs;
 mod key_secret;
 mod keys;
+mod layers;
 mod log_lines;
 mod logs;
 mod metrics;

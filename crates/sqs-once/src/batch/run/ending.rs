@@ -137,13 +137,17 @@ impl<'a> Run<'a> {
         self.records[record].data.clone_from(&done.data);
         match owned {
             Some(Owned { claim, transaction }) => {
-                let work = match (done.writes, transaction) {
+                let driver = &self.engine.routes[route].idempotency;
+                // A layer may have ended the record without the handler's writes.
+                let writes = done
+                    .writes
+                    .or_else(|| driver.effect.writes.then(Arc::default));
+                let work = match (writes, transaction) {
                     (Some(writes), _) => CommitsWith::Writes(writes),
                     (None, Some(transaction)) => CommitsWith::Transaction(transaction),
                     (None, None) => CommitsWith::Nothing,
                 };
                 self.records[record].commits_effect = !matches!(work, CommitsWith::Nothing);
-                let driver = &self.engine.routes[route].idempotency;
                 let completion = driver.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);
             }

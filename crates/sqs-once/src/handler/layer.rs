@@ -1,0 +1,83 @@
+//! Layers: functions around the handler of one record.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::prepare::{CallFuture, Start};
+use super::{Done, HandlerError, RecordParts};
+
+pub(crate) type Layer = Arc<dyn Fn(RecordParts, Next) -> CallFuture<Done> + Send + Sync>;
+
+/// The layers of a consumer, outermost first.
+#[derive(Clone, Default)]
+pub(crate) struct Layers(Vec<Layer>);
+
+/// The rest of a call: the inner layers and the handler. A layer runs it, or ends the record without it: see
+/// [`Consumer::layer`](crate::Consumer::layer).
+#[must_use = "a layer runs the handler, unless it ends the record itself"]
+pub struct Next {
+    /// The inner layers, innermost first.
+    layers: Vec<Layer>,
+    parts: RecordParts,
+    handler: Start<()>,
+}
+
+impl Layers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn push<F, Fut>(&mut self, layer: F)
+    where
+        F: Fn(RecordParts, Next) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Done, HandlerError>> + Send + 'static,
+    {
+        let layer = move |parts, next| Box::pin(layer(parts, next)) as CallFuture<Done>;
+        self.0.push(Arc::new(layer));
+    }
+
+    /// Returns the layers of a route: those of its router around its own.
+    pub(crate) fn within(&self, router: &Self) -> Self {
+        Self(router.0.iter().chain(&self.0).cloned().collect())
+    }
+
+    /// Returns the call of a handler inside the layers.
+    pub(crate) fn around(&self, handler: Start<()>) -> Start<()> {
+        if self.is_empty() {
+            return handler;
+        }
+        let layers = self.0.iter().rev().cloned().collect();
+        Box::new(move |parts| {
+            let next = Next {
+                layers,
+                parts,
+                handler,
+            };
+            next.start()
+        })
+    }
+}
+
+impl Next {
+    /// Calls the inner layers and the handler. Returns the handler's outcome: its success, with what it recorded, or its
+    /// error.
+    ///
+    /// # Errors
+    /// The error of the handler or of an inner layer.
+    pub async fn run(self) -> Result<Done, HandlerError> {
+        self.start().await
+    }
+
+    fn start(mut self) -> CallFuture<Done> {
+        match self.layers.pop() {
+            Some(layer) => layer(self.parts.clone(), self),
+            None => (self.handler)(self.parts),
+        }
+    }
+}
+
+impl fmt::Debug for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").finish_non_exhaustive()
+    }
+}

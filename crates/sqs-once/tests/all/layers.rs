@@ -1,0 +1,248 @@
+//! Layers: functions around the handler of a record.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqs_once::extract::RecordParts;
+use sqs_once::handler::{Done, Next};
+use sqs_once::policy::{MissingKey, Mode, RouteBy};
+use sqs_once::store::Status;
+use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::{Batch, Consumer, HandlerError, MemoryStore, Recorded, ResultExt, Writes, router};
+use tokio::time::sleep;
+
+use crate::support::{Notes, Order, SECOND, assert_contains, orders, values};
+
+fn event(ids: &[&str]) -> Event {
+    Event::new(
+        ids.iter()
+            .map(|id| Record::json(&json!({ "id": id })).message_id(*id)),
+    )
+}
+
+/// Orders end as their ids ask for, and note it.
+fn consumer(done: &Notes<String>) -> Consumer {
+    let done = done.clone();
+    orders().handler(move |order: Order| {
+        let done = done.clone();
+        async move {
+            done.add(format!("handled {}", order.id));
+            order.obey().await
+        }
+    })
+}
+
+type Outcome = Result<Done, HandlerError>;
+
+/// A layer that notes its beginning and its end.
+fn around(
+    name: &'static str,
+    done: &Notes<String>,
+) -> impl Fn(RecordParts, Next) -> futures_util::future::BoxFuture<'static, Outcome> + use<> {
+    let done = done.clone();
+    move |_, next| {
+        let done = done.clone();
+        Box::pin(async move {
+            done.add(format!("{name} begins"));
+            let outcome = next.run().await;
+            let failed = outcome.as_ref().err().map(ToString::to_string);
+            done.add(format!("{name} ends {}", failed.unwrap_or_default()));
+            outcome
+        })
+    }
+}
+
+async fn terminal(_: RecordParts, _: Next) -> Outcome {
+    Err(HandlerError::terminal("not allowed"))
+}
+
+async fn skipped(_: RecordParts, _: Next) -> Outcome {
+    Ok(Done::default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_run_around_the_handler_in_the_order_in_which_they_are_added() {
+    let done = Notes::default();
+    let consumer = consumer(&done)
+        .layer(around("outer", &done))
+        .layer(around("inner", &done));
+    let bench = Bench::new(consumer);
+    bench.run(event(&["o-1"])).await.assert_processed("o-1");
+    let expected = [
+        "outer begins",
+        "inner begins",
+        "handled o-1",
+        "inner ends ",
+        "outer ends ",
+    ];
+    assert_eq!(done.take(), expected);
+    // A duplicate needs no claim, so that no layer runs.
+    bench.run(event(&["o-1"])).await.assert_duplicate("o-1");
+    assert_eq!(done.len(), 0);
+    bench.run(event(&["bad-1"])).await.assert_failed("bad-1");
+    assert_contains!(done.take().join(","), "outer ends ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_may_end_the_record_instead_of_the_handler() {
+    let done = Notes::default();
+    let retry = async |_: RecordParts, _: Next| -> Outcome {
+        Err("over the limit").retry_after(7 * SECOND)
+    };
+    let retrying = Bench::new(consumer(&done).layer(retry));
+    let answer = retrying.run(event(&["o-1"])).await;
+    answer
+        .assert_failed("o-1")
+        .assert_reason("o-1", "over the limit");
+    assert_eq!(answer.delay("o-1"), Some(7 * SECOND));
+    let item = retrying.item("o-1").await.unwrap();
+    assert_eq!(item.status, Status::InProgress);
+
+    let refusing = Bench::new(consumer(&done).layer(terminal));
+    refusing.run(event(&["o-1"])).await.assert_terminal("o-1");
+
+    let skipping = Bench::new(consumer(&done).layer(skipped));
+    skipping.run(event(&["o-1"])).await.assert_processed("o-1");
+    skipping.run(event(&["o-1"])).await.assert_duplicate("o-1");
+    assert_eq!(done.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_may_change_what_follows_the_handlers_outcome() {
+    let done = Notes::default();
+    let forgiving = async |_: RecordParts, next: Next| -> Outcome {
+        next.run().await.or_else(|_| Ok(Done::default()))
+    };
+    let bench = Bench::new(consumer(&done).layer(forgiving));
+    bench.run(event(&["bad-1"])).await.assert_processed("bad-1");
+    let strict = async |_: RecordParts, next: Next| -> Outcome {
+        next.run().await?;
+        Err("the effect can't be seen".into())
+    };
+    let bench = Bench::new(consumer(&done).layer(strict));
+    bench.run(event(&["o-1"])).await.assert_failed("o-1");
+    bench.run(event(&["o-1"])).await.assert_failed("o-1");
+    assert_eq!(done.take().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_sees_message_key_attempt_token_and_route() {
+    let seen = Notes::default();
+    let (notes, done) = (seen.clone(), Notes::default());
+    let layer = move |record: RecordParts, next: Next| {
+        let id = record.key().item_id().to_string();
+        let attempt = record.attempt().number();
+        let route = record.route().map(str::to_owned);
+        notes.add((
+            record.message().id().to_owned(),
+            id,
+            attempt,
+            route,
+            record.token(),
+        ));
+        next.run()
+    };
+    let routes = router(RouteBy::attribute("type"))
+        .route("order", consumer(&done))
+        .layer(layer);
+    let bench = Bench::new(routes);
+    let record = Record::json(&json!({ "id": "o-1" })).attribute("type", "order");
+    bench
+        .run(Event::new([record.receive_count(3)]))
+        .await
+        .assert_all_acknowledged();
+    let [(message, id, 3, Some(route), _)] = &seen.take()[..] else {
+        panic!("{seen:?}");
+    };
+    assert_eq!((&**message, &**route), ("m-1", "order"));
+    assert_eq!(*id, bench.item("o-1").await.unwrap().id.to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_layers_of_a_router_are_around_those_of_its_routes() {
+    let done = Notes::default();
+    let route = consumer(&done).layer(around("route", &done));
+    let routes = router(RouteBy::attribute("type"))
+        .layer(around("router", &done))
+        .route("order", route);
+    let record = Record::json(&json!({ "id": "o-1" })).attribute("type", "order");
+    Bench::new(routes).run(Event::new([record])).await;
+    let expected = [
+        "router begins",
+        "route begins",
+        "handled o-1",
+        "route ends ",
+        "router ends ",
+    ];
+    assert_eq!(done.take(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layers_time_is_the_handlers_and_its_panic_fails_its_record_alone() {
+    let done = Notes::default();
+    let slow = async |record: RecordParts, next: Next| -> Outcome {
+        match record.message().id() {
+            "slow" => sleep(Duration::from_secs(3600)).await,
+            "panic" => panic!("a layer's own"),
+            _ => {}
+        }
+        next.run().await
+    };
+    let bench = Bench::new(consumer(&done).layer(slow).record_timeout(SECOND));
+    let answer = bench.run(event(&["slow", "panic", "o-1"])).await;
+    answer
+        .assert_retried(["slow", "panic"])
+        .assert_processed("o-1");
+    answer
+        .assert_reason("slow", "longer than 1s")
+        .assert_reason("panic", "a layer's own");
+    assert_eq!(done.take(), ["handled o-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_records_or_writes_passes_through_its_layers() {
+    let passing = |_: RecordParts, next: Next| next.run();
+    let recorded = Notes::default();
+    let notes = recorded.clone();
+    let receipts = orders()
+        .handler(async |order: Order| Recorded(order.id))
+        .layer(passing);
+    let receipts = receipts.on_success(move |end| {
+        notes.add(end.recorded::<String>().unwrap());
+        async { Ok(()) }
+    });
+    Bench::new(receipts).run(event(&["o-1"])).await;
+    assert_eq!(recorded.take(), [Some("o-1".to_owned())]);
+
+    let writing = || orders().handler(async |order: Order| Writes::new().recording(&order.id));
+    for mode in [Mode::Transactional, Mode::ClaimFirst] {
+        for consumer in [writing().layer(passing), writing().layer(skipped)] {
+            let bench = Bench::new(consumer.mode(mode));
+            bench.run(event(&["o-1"])).await.assert_processed("o-1");
+            bench.run(event(&["o-1"])).await.assert_duplicate("o-1");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_a_key_runs_inside_the_layers_too() {
+    let done = Notes::default();
+    let keyless = values().handler(async |_: serde_json::Value| {});
+    let keyless = keyless
+        .layer(around("layer", &done))
+        .missing_key(MissingKey::ProcessUnprotected);
+    let event = Event::new([Record::json(&json!({ "no": "id" }))]);
+    Bench::new(keyless).run(event).await.assert_processed("m-1");
+    assert_eq!(done.len(), 2);
+}
+
+#[tokio::test]
+async fn a_batch_handler_with_a_layer_refuses_to_start() {
+    let batching = orders().batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
+    let batching = batching
+        .namespace("orders")
+        .store(MemoryStore::new())
+        .layer(skipped);
+    let error = batching.init().await.unwrap_err().to_string();
+    assert_contains!(error, "the setting `layer`", "batch handlers");
+}
