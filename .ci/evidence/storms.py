@@ -7,7 +7,7 @@ from .run import Run, Unit, bounds, output, slices, table
 
 SOURCES = "crates/sqs-once/src"
 CONSUMER = [
-    f"{SOURCES}/{module}" for module in ("batch", "consumer", "failed", "handler", "idempotency", "key", "record", "report.rs", "store")
+    f"{SOURCES}/{module}" for module in ("batch", "consumer", "failed", "handler", "idempotency", "key", "once", "record", "report.rs", "store")
 ]
 
 

@@ -10,8 +10,8 @@ use futures_util::future::{BoxFuture, join, try_join};
 use sqs_once::HandlerError;
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::store::{
-    Begun, Claim, Claimed, OpenTransaction, Settlement, Settling, StoreError, StoreErrorKind,
-    Transactions,
+    Begun, Claim, Claimed, FromTransaction, OpenTransaction, Settlement, Settling, StoreError,
+    StoreErrorKind, Transactions,
 };
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -26,6 +26,9 @@ use crate::{PostgresStore, errors, rows};
 const SOON: Duration = Duration::from_millis(500);
 
 /// The transaction of a handler: an argument of the handler, for a consumer whose store is a [`PostgresStore`].
+///
+/// Without SQS, it is an argument of the work that
+/// [`Invocation::run_in_transaction`](sqs_once::Invocation::run_in_transaction) does. The same then applies to the work.
 ///
 /// The handler's changes in this transaction commit together with the record of its business key, or do not commit at
 /// all. They do not commit if the handler fails, panics or is cancelled. If the process dies or the answer to the
@@ -55,6 +58,29 @@ const SOON: Duration = Duration::from_millis(500);
 ///         tx.batch_execute("ROLLBACK TO SAVEPOINT bonus").await?;
 ///     }
 ///     Ok(())
+/// }
+/// ```
+///
+/// Without SQS, here for an event that Lambda calls the function with:
+///
+/// ```no_run
+/// use lambda_runtime::LambdaEvent;
+/// use sqs_once::{Error, HandlerError, Idempotency};
+/// use sqs_once_postgres::Transaction;
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { id: String, amount_cents: i64 }
+///
+/// /// `idempotency` is `Idempotency::new().namespace("sales").store(PostgresStore::from_env()?)`.
+/// async fn place(idempotency: &Idempotency, event: LambdaEvent<OrderPlaced>) -> Result<Option<i64>, Error> {
+///     let order = event.payload;
+///     let sales = idempotency
+///         .until(event.context.deadline())
+///         .run_in_transaction(&order.id, async |tx: Transaction, _token| {
+///             let book = "UPDATE sales SET cents = cents + $1 RETURNING cents";
+///             let sales = tx.query_one(book, &[&order.amount_cents]).await?;
+///             Ok::<i64, HandlerError>(sales.try_get(0)?)
+///         })
+///         .await?;
+///     Ok(sales.into_value()) // recorded in the transaction: the same for a duplicate
 /// }
 /// ```
 ///
@@ -102,11 +128,17 @@ impl<S: Sync> FromRecord<S> for Transaction {
                  `FromRecord::TRANSACTION`",
             )
         })?;
-        open.downcast().map(Self).map_err(|_| {
+        Self::from_transaction(open).ok_or_else(|| {
             HandlerError::retry(
                 "this record's transaction is from another store: give the consumer a PostgresStore",
             )
         })
+    }
+}
+
+impl FromTransaction for Transaction {
+    fn from_transaction(handle: Arc<dyn Any + Send + Sync>) -> Option<Self> {
+        handle.downcast().map(Self).ok()
     }
 }
 

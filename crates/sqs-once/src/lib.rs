@@ -59,7 +59,8 @@
 //! - [`guide`]: a page for each topic, from [the promises](guide::guarantees) to
 //!   [the messages in the log](guide::troubleshooting).
 //!
-//! [`Idempotency`] does the same for functions that SNS, EventBridge or an asynchronous call invokes.
+//! [`Idempotency`] does the same, with the same guarantees, for functions that SNS, EventBridge or an asynchronous call
+//! invokes.
 //!
 //! # Features
 //!
@@ -149,7 +150,7 @@ pub use handler::extract::{IdempotencyToken, Remaining, State};
 pub use handler::outcome::Recorded;
 pub use key::BusinessKey;
 pub use lambda::{EventError, run};
-pub use once::{Idempotency, Invocation, Once, RunError};
+pub use once::{Idempotency, Invocation, Once, RunError, WorkOutcome};
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::MemoryStore;
 #[cfg(feature = "dynamodb")]

@@ -21,3 +21,4 @@ mod slices;
 mod support;
 mod transactions;
 mod values;
+mod work;

@@ -96,7 +96,7 @@ impl PendingSettlement {
     }
 }
 
-/// Whether a record may run, and in which transaction.
+/// Whether a record or work may run, and in which transaction.
 pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
 
 pub(crate) enum Conclusion {
@@ -311,7 +311,7 @@ impl Driver {
         mut endings: Vec<&mut PendingSettlement>,
     ) -> Answers<Conclusion> {
         match &mut endings[..] {
-            [ending] if ending.commits_work() => vec![self.commit(ending).await],
+            [ending] => vec![self.conclude_one(ending).await],
             endings => {
                 let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
                 self.settle(&endings).await
@@ -319,8 +319,20 @@ impl Driver {
         }
     }
 
+    /// Sends a settlement once.
+    pub(crate) async fn conclude_one(
+        &self,
+        ending: &mut PendingSettlement,
+    ) -> Result<Conclusion, StoreError> {
+        if ending.commits_work() {
+            return self.commit(ending).await;
+        }
+        let settled = self.settle(&[ending]).await.into_iter().next();
+        settled.unwrap_or_else(|| Err(incapable("settle a claim")))
+    }
+
     /// Sends settlements without work once, in one request.
-    pub(crate) async fn settle(&self, endings: &[&PendingSettlement]) -> Answers<Conclusion> {
+    async fn settle(&self, endings: &[&PendingSettlement]) -> Answers<Conclusion> {
         let settlements: Vec<_> = endings.iter().map(|one| one.settlement.clone()).collect();
         let answers = all_of(settlements.len(), self.store.settle(&settlements).await);
         let now = self.clock.now();

@@ -19,7 +19,7 @@ pub(crate) use deadline::Deadline;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
 pub(crate) use driver::{
-    Asked, CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, admit, contended,
+    Admitted, Asked, CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, admit, contended,
 };
 #[doc(hidden)]
 pub use protocol::Effect;

@@ -113,8 +113,8 @@ impl DriverSettings {
         if env.disabled && effect != Effect::APART {
             return Err(ConfigError::new(
                 "SQS_ONCE_DISABLED",
-                "is set, but the handler's effect commits through the store",
-                "false for a handler that returns `Writes` or takes a transaction",
+                "is set, but the effect commits through the store",
+                "false for handlers and work that return `Writes` or take a transaction",
             ));
         }
         let store = match &self.store {
@@ -128,8 +128,8 @@ impl DriverSettings {
             None if effect.transaction => {
                 return Err(ConfigError::new(
                     "the setting `store`",
-                    "is not set, but the handler takes a transaction of one",
-                    "`.store(…)` with the store that has it, such as `PostgresStore::from_env()?`",
+                    "is not set, but a transaction needs one",
+                    "`.store(…)` with a store that has them, such as `PostgresStore::from_env()?`",
                 ));
             }
             None => default_store().await?,
@@ -168,6 +168,26 @@ impl DriverSettings {
             mode,
             effect,
             completed: cache.map(|cache| Arc::new(CompletedKeys::new(cache))),
+        })
+    }
+
+    /// Resolves the settings for another effect. The result shares store, secret and cache with `other`.
+    pub(crate) async fn resolve_beside(
+        &self,
+        other: &Driver,
+        env: &EnvSettings,
+        effect: Effect,
+    ) -> Result<Driver, ConfigError> {
+        let settings = Self {
+            store: Some(Arc::clone(&other.store)),
+            key_secret: other.namespace.secret().cloned(),
+            ..self.clone()
+        };
+        let completed = other.completed.clone();
+        let driver = settings.resolve(env, effect).await?;
+        Ok(Driver {
+            completed,
+            ..driver
         })
     }
 
@@ -238,8 +258,8 @@ impl DriverSettings {
             (None, None) if effect != Effect::APART => {
                 return Err(ConfigError::new(
                     ALSO_READ,
-                    "is not set, but a secret hashes the keys, and a handler whose effect commits with the record of its \
-                     key can't look under the ids without the secret as well",
+                    "is not set, but a secret hashes the keys, and an effect that commits with the record of its key \
+                     can't look under the ids without the secret as well",
                     "nothing, or `.also_read_nothing()`, where the table holds no keys that this namespace has hashed \
                      without the secret",
                 ));
@@ -318,14 +338,14 @@ fn check_also_read(
         Some(also_read) if also_read == codec => "is where its keys are already",
         // Another version could commit between the lookup and the commit.
         Some(_) if effect != Effect::APART => {
-            "is set, but the handler's effect commits with the record of its key, which can't look at two ids at once"
+            "is set, but the effect commits with the record of its key, which can't look at two ids at once"
         }
         _ => return Ok(()),
     };
     Err(ConfigError::new(
         "the setting `also_read`",
         problem,
-        "another codec or namespace, for a handler that neither returns `Writes` nor takes a transaction",
+        "another codec or namespace, for handlers and work that neither return `Writes` nor take a transaction",
     ))
 }
 
@@ -333,15 +353,15 @@ fn check(store: &dyn Store, effect: Effect) -> Result<(), ConfigError> {
     if effect.writes && store.atomic_writes().is_none() {
         return Err(ConfigError::new(
             "the setting `store`",
-            "can't commit the `Writes` that the handler returns",
+            "can't commit `Writes`",
             "`DynamoDbStore`",
         ));
     }
     if effect.transaction && store.transactions().is_none() {
         return Err(ConfigError::new(
             "the setting `store`",
-            "has no transaction for the handler",
-            "the store that has it, such as `PostgresStore`",
+            "has no transactions",
+            "a store that has them, such as `PostgresStore`",
         ));
     }
     Ok(())

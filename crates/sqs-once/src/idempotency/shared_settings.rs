@@ -112,7 +112,8 @@ macro_rules! shared_settings {
         /// second may run twice. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same under
         /// another codec, but not in another namespace.
         ///
-        /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it.
+        /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it, and
+        /// an [`Idempotency`](crate::Idempotency) refuses such work.
         /// In [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) two concurrent versions may both run a key, as
         /// concurrent deliveries always may in that mode.
         ///

@@ -71,6 +71,10 @@ impl Namespace {
         self
     }
 
+    pub(crate) fn secret(&self) -> Option<&KeySecret> {
+        self.secret.as_ref()
+    }
+
     /// Returns the fingerprint in the form that is stored with this namespace's keys.
     pub(super) fn fingerprint(&self, fingerprint: Fingerprint) -> Fingerprint {
         match &self.secret {

@@ -16,11 +16,17 @@ use super::{Invocation, Once, RunError};
 /// Makes work happen once in functions that are invoked by something other than SQS: SNS, EventBridge, a schedule, an
 /// asynchronous call. All of them may invoke a function twice for one event.
 ///
-/// [`until`](Idempotency::until) takes the invocation's deadline, and [`run`](Invocation::run) a key and the work.
-/// `run` claims the key, does the work, and records its value; for a duplicate it returns the recorded value. The
-/// promise is that of a [`Consumer`](crate::Consumer) whose handler returns `()`: at least once, deduplicated. Only a
-/// consumer supports effects that commit together with the record of their key ([`Writes`](crate::Writes), a
-/// transaction of the store). A consumer and an `Idempotency` with the same table and namespace share their keys.
+/// [`until`](Idempotency::until) takes the invocation's deadline, and [`run`](Invocation::run) a key and the work. `run`
+/// returns the work's value, and for a duplicate the recorded one. The effect decides the promise, as in a
+/// [`Consumer`](crate::Consumer):
+///
+/// | effect | call | promise |
+/// |---|---|---|
+/// | anything | [`run`](Invocation::run): claims the key, does the work, records its value | at least once, deduplicated |
+/// | in DynamoDB | [`run`](Invocation::run), with work that returns [`Writes`](crate::Writes) | effectively once |
+/// | in a transaction of the store, such as PostgreSQL | [`run_in_transaction`](Invocation::run_in_transaction) | effectively once |
+///
+/// A consumer and an `Idempotency` with the same table and namespace share their keys.
 ///
 /// Create one per process, and clone it as needed. Settings that the code leaves out come from the environment, which
 /// is read once, with the first work or by [`init`](Idempotency::init). An invalid setting fails there with a
@@ -66,14 +72,23 @@ use super::{Invocation, Once, RunError};
 /// # When an attempt dies
 ///
 /// Its claim holds until its deadline plus the lease margin. An invocation before that is refused
-/// ([`RunError::InProgress`](crate::RunError::InProgress)). Lambda retries a failed asynchronous invocation twice,
+/// ([`RunError::InProgress`](crate::RunError::InProgress)). `Writes` need no claim, and the claim of a transaction ends with
+/// it. Lambda retries a failed asynchronous invocation twice,
 /// after one and after two minutes. If the function's timeout is longer than that, configure a destination for failures
 /// or a shorter timeout.
 #[derive(Clone, Default)]
 pub struct Idempotency {
     settings: DriverSettings,
-    /// Resolved from the settings on first use. Clones share it; changing a setting starts with a new one.
-    driver: Arc<OnceCell<Driver>>,
+    drivers: Arc<Drivers>,
+}
+
+/// One driver for each way in which an effect commits, resolved from the settings on first use. Clones share them; changing
+/// a setting starts with new ones.
+#[derive(Default)]
+struct Drivers {
+    apart: OnceCell<Driver>,
+    writes: OnceCell<Driver>,
+    transaction: OnceCell<Driver>,
 }
 
 impl Idempotency {
@@ -93,7 +108,7 @@ impl Idempotency {
     /// # Errors
     /// [`ConfigError`] if a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.driver().await?.connect(Vec::new()).await;
+        self.driver(Effect::APART).await?.connect(Vec::new()).await;
         Ok(())
     }
 
@@ -113,17 +128,31 @@ impl Idempotency {
         ready(Err(RunError::NoDeadline))
     }
 
-    pub(super) async fn driver(&self) -> Result<&Driver, ConfigError> {
-        let resolve = || async {
-            let env = EnvSettings::read(&process_env)?;
-            self.settings.resolve(&env, Effect::APART).await
+    pub(super) async fn driver(&self, effect: Effect) -> Result<&Driver, ConfigError> {
+        let (settings, drivers) = (&self.settings, &*self.drivers);
+        let read = || EnvSettings::read(&process_env);
+        let apart = || async { settings.resolve(&read()?, Effect::APART).await };
+        let apart = drivers.apart.get_or_try_init(apart);
+        let cell = match effect {
+            Effect::APART => return apart.await,
+            Effect { writes: true, .. } => &drivers.writes,
+            _ => &drivers.transaction,
         };
-        self.driver.get_or_try_init(resolve).await
+        let beside = || async {
+            // No default store has transactions, so its error would mislead.
+            if effect.transaction && settings.store.is_none() {
+                return settings.resolve(&read()?, effect).await;
+            }
+            settings
+                .resolve_beside(apart.await?, &read()?, effect)
+                .await
+        };
+        cell.get_or_try_init(beside).await
     }
 
     pub(crate) fn set_shared(mut self, change: impl FnOnce(&mut DriverSettings)) -> Self {
         change(&mut self.settings);
-        self.driver = Arc::default();
+        self.drivers = Arc::default();
         self
     }
 }

@@ -5,16 +5,20 @@ use std::error::Error as StdError;
 use thiserror::Error;
 
 use crate::error::ConfigError;
+use crate::error::Disposition;
 use crate::key::KeyError;
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
-/// The error of [`Invocation::run`](crate::Invocation::run). Let the invocation fail with it, so that the caller invokes the
-/// function again.
+/// The error of [`Invocation::run`](crate::Invocation::run) and its variants. Let the invocation fail with it, so that
+/// the caller invokes the function again.
+///
+/// Work that returns [`Writes`](crate::Writes) runs before its key is known to be free. Errors about the key then mean
+/// that nothing was written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A setting is missing or malformed. Nothing ran.
+    /// A setting is missing or malformed, or does not fit work that returns `Writes` or takes a transaction. Nothing ran.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The key is not usable, and a retry can't change that. Nothing ran, and the store got no request.
@@ -28,33 +32,46 @@ pub enum RunError {
     /// There was no time left. Nothing ran.
     #[error("the deadline came before the work was started")]
     NotStarted,
-    /// Another worker works on the key. Nothing ran here.
+    /// Another worker works on the key. The effect did not happen here.
     #[error("another worker has the key: fail, so that the event is tried again")]
     InProgress {
         /// The end of the other worker's lease, if the item has one.
         lease_until: Option<Timestamp>,
     },
     /// The key is completed with another [fingerprint](crate::Invocation::fingerprint): two different
-    /// events share it. Nothing ran.
+    /// events share it. The effect did not happen here.
     #[error("the key was processed for another payload: two different events share it")]
     PayloadMismatch,
-    /// This version does not know the item's status, so the key is neither done nor free. Nothing ran.
+    /// This version does not know the item's status, so the key is neither done nor free. The effect did not happen here.
     #[error("the key's item has the status {0:?}, which this version does not know")]
     UnknownStatus(String),
     /// The store did not confirm the claim. Nothing ran.
     #[error("the key could not be claimed: {0}")]
     NotClaimed(#[source] StoreError),
-    /// The work's own error. The key is free again.
+    /// The work's own error, or its `Writes` break a limit. The key is free again.
     #[error(transparent)]
     Work(Box<dyn StdError + Send + Sync>),
+    /// The condition of one of the work's [`Writes`](crate::Writes) was not met. Nothing was written, and the key is free.
+    #[error("{reason}")]
+    Conflict {
+        /// What [`Writes::on_conflict`](crate::Writes::on_conflict) chose. If it is terminal, another attempt can't help:
+        /// end the invocation without an error after keeping the event for a person.
+        disposition: Disposition,
+        /// The write whose condition was not met.
+        reason: String,
+    },
     /// The deadline came while the work ran, and it was cancelled. Its effect may be in flight, so the
-    /// key becomes free when its lease lapses.
+    /// key becomes free when its lease lapses. `Writes` and a transaction have had no effect, and their key is free.
     #[error("cancelled at the deadline while the work ran")]
     Cancelled,
     /// The work succeeded, and the store did not confirm its completion. If the completion is not recorded, the work runs
     /// again.
     #[error("the work succeeded, but that could not be recorded: {0}")]
     NotRecorded(#[source] StoreError),
+    /// The work succeeded, and the store did not confirm the commit of its effect. The effect and the record of the key
+    /// are both committed, or neither is. The next attempt is a duplicate, or does the work.
+    #[error("the work succeeded, but the commit of its effect was not confirmed: {0}")]
+    NotCommitted(#[source] StoreError),
     /// The work succeeded, but only after its lease had lapsed and another worker had claimed the key.
     #[error("the work succeeded, but another worker had taken over its key")]
     LeaseLost,

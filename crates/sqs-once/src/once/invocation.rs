@@ -1,26 +1,31 @@
 //! The work of one invocation.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, error_span, info, warn};
 
-use crate::error::chain;
+use crate::error::{ConfigError, chain};
 use crate::handler::{Done, HandlerError, IdempotencyToken, Running};
-use crate::idempotency::Refusal;
+use crate::idempotency::{Admission, CommitsWith, Effect, Refusal};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
 use crate::report::{Outcome, Report};
+use crate::store::FromTransaction;
 use crate::time::Timestamp;
 
 use super::builder::Idempotency;
 use super::error::RunError;
 use super::keyed_work::KeyedWork;
+use super::outcome::WorkOutcome;
+
+/// What a store makes a work's transaction from.
+type Handle = Arc<dyn Any + Send + Sync>;
 
 /// One invocation of a function, made by [`Idempotency::until`].
 #[derive(Clone, Debug)]
@@ -35,9 +40,9 @@ pub struct Invocation<'a> {
 pub enum Once<T> {
     /// The work was done now, and its completion is recorded.
     Processed(T),
-    /// The work was done before, and was not repeated. The value is the recorded one. It is `None` if it was too large to be
-    /// recorded or can't be read as a `T`, with a warning in the log, or if a [`Consumer`](crate::Consumer) processed the key
-    /// and recorded nothing.
+    /// The work was done before, and its effect was not repeated. The value is the recorded one. It is `None` if it was too
+    /// large to be recorded or can't be read as a `T`, with a warning in the log, or if a [`Consumer`](crate::Consumer)
+    /// processed the key and recorded nothing.
     Duplicate(Option<T>),
 }
 
@@ -79,8 +84,13 @@ impl<'a> Invocation<'a> {
 
     /// Does the work of a key, if it was not done before.
     ///
-    /// The work's value is recorded as JSON, 256 KiB at most. A value that is larger or can't be serialized is left out
-    /// with a warning in the log, because the effect is done.
+    /// The success of the work decides how its effect is recorded, see [`WorkOutcome`]:
+    ///
+    /// - A value is returned, and recorded for duplicates as JSON, 256 KiB at most. A value that is larger or can't be
+    ///   serialized is left out with a warning in the log, because the effect is done.
+    /// - [`Writes`](crate::Writes), or `(Writes, value)`: the writes commit in one transaction with the record of the key,
+    ///   so they happen once. The key is not claimed first. Concurrent duplicates may both run, but only one commits, and
+    ///   the others return its value.
     ///
     /// Work that fails or panics releases its key, so that the next invocation can start at once. A panic is resumed in the
     /// caller. Shortly before the deadline the work is cancelled. Its key becomes free when its lease lapses, because its
@@ -111,12 +121,48 @@ impl<'a> Invocation<'a> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run<K, W, F, T, E>(&self, key: &K, work: W) -> Result<Once<T>, RunError>
+    ///
+    /// The same with an effect in DynamoDB:
+    ///
+    /// ```
+    /// # #[cfg(feature = "dynamodb")] {
+    /// use std::time::{Duration, SystemTime};
+    /// use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
+    /// use sqs_once::testing::TestStore;
+    /// use sqs_once::{HandlerError, Idempotency, Once, Writes};
+    ///
+    /// /// Books a payment. The balance changes when the writes commit.
+    /// async fn book(payment: &str, cents: u64) -> Result<(Writes, String), HandlerError> {
+    ///     let balance = Update::builder()
+    ///         .table_name("balances")
+    ///         .key("account", AttributeValue::S("a-7".to_owned()))
+    ///         .update_expression("ADD cents :cents")
+    ///         .expression_attribute_values(":cents", AttributeValue::N(cents.to_string()))
+    ///         .build()?;
+    ///     Ok((Writes::new().update(balance), format!("receipt of {payment}")))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), sqs_once::RunError> {
+    /// let store = TestStore::default(); // `DynamoDbStore` in production, the default
+    /// let idempotency = Idempotency::new().namespace("payments").store(store.clone());
+    /// let invocation = idempotency.until(SystemTime::now() + Duration::from_secs(30));
+    ///
+    /// let booked = invocation.run("p-7", || book("p-7", 1299)).await?;
+    /// assert_eq!(booked, Once::Processed("receipt of p-7".to_owned()));
+    /// let again = invocation.run("p-7", || book("p-7", 1299)).await?;
+    /// assert_eq!(again, Once::Duplicate(Some("receipt of p-7".to_owned())));
+    /// assert_eq!(store.writes().len(), 1);
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// ```
+    pub async fn run<K, W, F, V, T, E>(&self, key: &K, work: W) -> Result<Once<T>, RunError>
     where
         K: KeyPart + ?Sized,
         W: FnOnce() -> F,
-        F: Future<Output = Result<T, E>>,
-        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<V, E>>,
+        V: WorkOutcome<T>,
         E: Into<HandlerError>,
     {
         self.run_with_token(key, |_| work()).await
@@ -128,19 +174,98 @@ impl<'a> Invocation<'a> {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub async fn run_with_token<K, W, F, T, E>(&self, key: &K, work: W) -> Result<Once<T>, RunError>
+    pub async fn run_with_token<K, W, F, V, T, E>(
+        &self,
+        key: &K,
+        work: W,
+    ) -> Result<Once<T>, RunError>
     where
         K: KeyPart + ?Sized,
         W: FnOnce(IdempotencyToken) -> F,
-        F: Future<Output = Result<T, E>>,
-        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<V, E>>,
+        V: WorkOutcome<T>,
         E: Into<HandlerError>,
+    {
+        let effect = Effect {
+            writes: V::WRITES,
+            ..Effect::APART
+        };
+        let work = |token, _| Ok(async move { work(token).await.map_err(Into::into)?.into_done() });
+        self.once(key, effect, V::recorded, work).await
+    }
+
+    /// Does the work in a transaction of the store, such as the `Transaction` of the crate `sqs-once-postgres`.
+    ///
+    /// The store claims the key in the transaction. The work's changes, its value and the record of the key commit
+    /// together, or none does. They do not commit if the work fails, panics or is cancelled, or if the caller drops the
+    /// future. A concurrent attempt with the key waits for the transaction to end, until shortly before its own deadline.
+    /// Then it is a duplicate, or does the work.
+    ///
+    /// The success of the work is a value that implements serde's `Serialize` and `Deserialize`. Effects outside the
+    /// transaction can repeat. Pass the token on with them.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run). [`RunError::Config`] if the store has no transactions, or not those of `X`.
+    ///
+    /// ```ignore
+    /// use sqs_once_postgres::Transaction;
+    ///
+    /// let receipt = idempotency
+    ///     .until(event.context.deadline())
+    ///     .run_in_transaction(&payment.id, async |tx: Transaction, _token| book(&payment, &tx).await)
+    ///     .await?;
+    /// ```
+    pub async fn run_in_transaction<X, K, W, F, T, E>(
+        &self,
+        key: &K,
+        work: W,
+    ) -> Result<Once<T>, RunError>
+    where
+        X: FromTransaction,
+        K: KeyPart + ?Sized,
+        W: FnOnce(X, IdempotencyToken) -> F,
+        F: Future<Output = Result<T, E>>,
+        T: WorkOutcome<T>,
+        E: Into<HandlerError>,
+    {
+        let effect = Effect {
+            transaction: true,
+            ..Effect::APART
+        };
+        let work = |token, handle: Option<Handle>| {
+            let transaction = handle.and_then(X::from_transaction).ok_or_else(|| {
+                ConfigError::new(
+                    "the setting `store`",
+                    "has other transactions than the work takes",
+                    "the store of that transaction",
+                )
+            })?;
+            Ok(async move {
+                let value = work(transaction, token).await.map_err(Into::into)?;
+                value.into_done()
+            })
+        };
+        self.once(key, effect, T::recorded, work).await
+    }
+
+    /// `recorded` reads the value of a duplicate.
+    async fn once<K, W, F, T>(
+        &self,
+        key: &K,
+        effect: Effect,
+        recorded: impl Fn(&str) -> serde_json::Result<T>,
+        work: W,
+    ) -> Result<Once<T>, RunError>
+    where
+        K: KeyPart + ?Sized,
+        W: FnOnce(IdempotencyToken, Option<Handle>) -> Result<F, ConfigError>,
+        F: Future<Output = Result<(Done, T), HandlerError>>,
     {
         if self.ends_at == Timestamp::default() {
             return Err(RunError::NoDeadline);
         }
         let key = BusinessKey::new(key)?;
-        let driver = self.idempotency.driver().await?;
+        let driver = self.idempotency.driver(effect).await?;
         let deadline = driver.deadline(self.ends_at);
         let fingerprint = self.fingerprint.clone();
         let attempt = KeyedWork::new(driver, deadline, &key, fingerprint)?;
@@ -148,14 +273,15 @@ impl<'a> Invocation<'a> {
         let span = error_span!("run", key = attempt.claim.id.short());
         let running = Running::current().map_or_else(Running::default, |outer| outer.part());
         let attempted = async {
-            if let Some(refusal) = attempt.claim().await? {
-                return refused(refusal);
-            }
+            let transaction = match attempt.claim().await? {
+                (Admission::Run { .. }, transaction) => transaction,
+                (Admission::Refused(refusal), _) => return refused(refusal, recorded),
+            };
+            let token = IdempotencyToken::of(&driver.namespace, &key);
+            let work = work(token, transaction.as_ref().map(|open| open.handle()))?;
             let cancel_at = attempt.deadline.cancel_at;
             let ended = {
-                let work = running
-                    .clone()
-                    .scope(async { work(IdempotencyToken::of(&driver.namespace, &key)).await });
+                let work = running.clone().scope(work);
                 let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
                 // Checks the clock, because the timer is late if other tasks held the thread. After the deadline the
                 // work must not be polled again.
@@ -168,21 +294,28 @@ impl<'a> Invocation<'a> {
             // If `run` returned earlier, the caller would ask for the next event, and the lease could lapse while the
             // code runs.
             running.ended().await;
+            // Rolls a transaction back.
             let Ok(Some(ended)) = ended else {
                 return Err(RunError::Cancelled);
             };
             match ended {
-                Ok(Ok(value)) => {
-                    let done = Done::recording(&value);
+                Ok(Ok((done, value))) => {
+                    let work = match (done.writes, transaction) {
+                        (Some(writes), _) => CommitsWith::Writes(writes),
+                        (None, Some(transaction)) => CommitsWith::Transaction(transaction),
+                        (None, None) => CommitsWith::Nothing,
+                    };
+                    if let Some(refusal) = attempt.complete(done.data, work).await? {
+                        return refused(refusal, recorded);
+                    }
                     if let Some(reason) = done.left_out {
                         warn!(target: "sqs_once::run", reason, "a duplicate will bring no value");
                     }
-                    attempt.complete(done.data).await?;
                     Ok(Once::Processed(value))
                 }
                 Ok(Err(error)) => {
                     attempt.release().await;
-                    Err(RunError::Work(error.into().into_source()))
+                    Err(RunError::Work(error.into_source()))
                 }
                 Err(panic) => {
                     attempt.release().await;
@@ -196,10 +329,13 @@ impl<'a> Invocation<'a> {
     }
 }
 
-fn refused<T: DeserializeOwned>(refusal: Refusal) -> Result<Once<T>, RunError> {
+fn refused<T>(
+    refusal: Refusal,
+    recorded: impl Fn(&str) -> serde_json::Result<T>,
+) -> Result<Once<T>, RunError> {
     match refusal {
         Refusal::Duplicate { data } => Ok(Once::Duplicate(data.and_then(|data| {
-            let value = serde_json::from_str(&data);
+            let value = recorded(&data);
             if value.is_err() {
                 // serde's message may quote the value, which must not be logged.
                 warn!(target: "sqs_once::run", "the value recorded for the key does not fit the type that the function returns");

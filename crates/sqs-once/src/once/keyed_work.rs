@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::idempotency::{
-    Admission, CommitsWith, Completion, Conclusion, Deadline, Driver, OtherId, PendingSettlement,
-    Refusal, Retry,
+    Admission, Admitted, CommitsWith, Completion, Conclusion, Deadline, Driver, OtherId,
+    PendingSettlement, Refusal, Retry,
 };
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::store::{Answers, Claim, StoreError, StoreErrorKind};
+use crate::store::{Claim, StoreError, StoreErrorKind};
 
 use super::error::RunError;
 
@@ -42,45 +42,68 @@ impl<'a> KeyedWork<'a> {
         })
     }
 
-    /// Claims the key. Returns the reason if the work must not run.
-    pub(super) async fn claim(&self) -> Result<Option<Refusal>, RunError> {
+    /// Claims the key, in a transaction if the work takes one. Returns the transaction, or why the work must not run.
+    pub(super) async fn claim(&self) -> Result<Admitted, RunError> {
         if self.is_late() {
             return Err(RunError::NotStarted);
         }
-        let ask = || async {
-            let mut claim = Claim {
-                now: self.driver.clock.now(),
-                ..self.claim.clone()
-            };
-            vec![self.driver.admit_one(&mut claim, &self.other_id).await]
-        };
-        let admission = self.retried(self.deadline.cancel_at, usize::MAX, ask).await;
-        match admission.map_err(RunError::NotClaimed)? {
-            Admission::Refused(refusal) => Ok(Some(refusal)),
-            Admission::Run { .. } if self.is_late() => {
-                self.release().await;
-                Err(RunError::NotStarted)
+        let mut retries = Retries::new(self.driver, self.deadline.cancel_at, usize::MAX);
+        let admitted = loop {
+            let answer = retries.answer(self.ask()).await;
+            if !retries.again(&answer).await {
+                break answer.map_err(RunError::NotClaimed)?;
             }
-            Admission::Run { .. } => Ok(None),
+        };
+        if matches!(admitted, (Admission::Run { .. }, _)) && self.is_late() {
+            self.release().await;
+            return Err(RunError::NotStarted);
         }
+        Ok(admitted)
     }
 
-    pub(super) async fn complete(&self, data: Option<Arc<str>>) -> Result<(), RunError> {
-        let ending = self
-            .driver
-            .completion(&self.claim, data, CommitsWith::Nothing);
-        let settled = self.settle(&ending, usize::MAX).await;
-        match settled.map_err(RunError::NotRecorded)? {
-            Conclusion::Completed(Completion::Recorded) => Ok(()),
-            Conclusion::Completed(Completion::RecordedByAnother) => {
+    async fn ask(&self) -> Result<Admitted, StoreError> {
+        let mut claim = Claim {
+            now: self.driver.clock.now(),
+            ..self.claim.clone()
+        };
+        if self.driver.opens_transactions() {
+            let cancel_at = self.deadline.cancel_at;
+            let patience = cancel_at.saturating_duration_since(Instant::now());
+            return self.driver.begin(&claim, patience).await;
+        }
+        let admission = self.driver.admit_one(&mut claim, &self.other_id).await?;
+        Ok((admission, None))
+    }
+
+    /// Records the effect, together with the work that commits with it. Returns the reason if the store refused both.
+    pub(super) async fn complete(
+        &self,
+        data: Option<Arc<str>>,
+        work: CommitsWith,
+    ) -> Result<Option<Refusal>, RunError> {
+        let ending = self.driver.completion(&self.claim, data, work);
+        match self.settle(ending, usize::MAX).await {
+            Ok(Conclusion::Completed(Completion::Recorded)) => Ok(None),
+            Ok(Conclusion::Completed(Completion::RecordedByAnother)) => {
                 tracing::warn!(
                     target: "sqs_once::run",
                     "another worker had taken over the key, and completed it: its effect may have happened twice"
                 );
-                Ok(())
+                Ok(None)
             }
-            // Unreachable: no writes commit with this work, so none can be refused.
-            _ => Err(RunError::LeaseLost),
+            Ok(Conclusion::Completed(Completion::LeaseLost)) => Err(RunError::LeaseLost),
+            Ok(Conclusion::Refused(refusal)) => Ok(Some(refusal)),
+            // Nothing was claimed before, so nothing is released.
+            Ok(Conclusion::Conflict {
+                disposition,
+                reason,
+                ..
+            }) => Err(RunError::Conflict {
+                disposition,
+                reason,
+            }),
+            Err(error) if self.driver.commits_effects() => Err(RunError::NotCommitted(error)),
+            Err(error) => Err(RunError::NotRecorded(error)),
         }
     }
 
@@ -89,7 +112,7 @@ impl<'a> KeyedWork<'a> {
         let Some(ending) = self.driver.release(&self.claim) else {
             return;
         };
-        if let Err(error) = self.settle(&ending, 2).await {
+        if let Err(error) = self.settle(ending, 2).await {
             tracing::error!(target: "sqs_once::store", error = error.to_string(), "a claim could not be released: its lease lapses");
         }
     }
@@ -100,37 +123,58 @@ impl<'a> KeyedWork<'a> {
 
     async fn settle(
         &self,
-        ending: &PendingSettlement,
+        mut ending: PendingSettlement,
         tries: usize,
     ) -> Result<Conclusion, StoreError> {
-        let ending = [ending];
-        let ask = || self.driver.settle(&ending);
-        self.retried(self.deadline.answer_by, tries, ask).await
+        let mut retries = Retries::new(self.driver, self.deadline.answer_by, tries);
+        loop {
+            let answer = retries.answer(self.driver.conclude_one(&mut ending)).await;
+            if !ending.is_repeatable() || !retries.again(&answer).await {
+                return answer;
+            }
+        }
+    }
+}
+
+/// Repeats a request to the store with growing pauses, as long as a retry may help.
+struct Retries<'a> {
+    driver: &'a Driver,
+    until: Instant,
+    tries: usize,
+    last: Option<Retry>,
+}
+
+impl<'a> Retries<'a> {
+    fn new(driver: &'a Driver, until: Instant, tries: usize) -> Self {
+        Self {
+            driver,
+            until,
+            tries,
+            last: None,
+        }
     }
 
-    /// Repeats a request to the store with growing pauses, as long as a retry may help.
-    async fn retried<T, F>(
+    /// Waits for an answer until the retries end.
+    async fn answer<T>(
         &self,
-        until: Instant,
-        mut tries: usize,
-        ask: impl Fn() -> F,
-    ) -> Result<T, StoreError>
-    where
-        F: Future<Output = Answers<T>>,
-    {
-        let mut retry = None;
-        loop {
-            let answered = timeout_at(until, ask()).await;
-            let answer = answered.ok().and_then(|answers| answers.into_iter().next());
-            let answer = answer.unwrap_or_else(|| Err(unanswered()));
-            tries -= 1;
-            retry = match &answer {
-                Err(error) if tries > 0 => Retry::after_error(retry, error, until),
-                _ => None,
-            };
-            let Some(retry) = retry else { return answer };
-            sleep_until(retry.at(self.driver)).await;
+        asked: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let answer = timeout_at(self.until, asked).await;
+        answer.unwrap_or_else(|_| Err(unanswered()))
+    }
+
+    /// Returns whether to send the request again, after the pause before it.
+    async fn again<T>(&mut self, answer: &Result<T, StoreError>) -> bool {
+        self.tries -= 1;
+        self.last = match answer {
+            Err(error) if self.tries > 0 => Retry::after_error(self.last, error, self.until),
+            _ => None,
+        };
+        match self.last {
+            Some(retry) => sleep_until(retry.at(self.driver)).await,
+            None => return false,
         }
+        true
     }
 }
 

@@ -4,7 +4,9 @@ mod builder;
 mod error;
 mod invocation;
 mod keyed_work;
+mod outcome;
 
 pub use builder::Idempotency;
 pub use error::RunError;
 pub use invocation::{Invocation, Once};
+pub use outcome::WorkOutcome;

@@ -35,7 +35,8 @@ pub enum Committed {
 
 /// Opens transactions in which handlers do their work.
 ///
-/// [`Consumer`](crate::Consumer) begins one for each record if the handler takes a transaction as an argument.
+/// [`Consumer`](crate::Consumer) begins one for each record if the handler takes a transaction as an argument, and
+/// [`Invocation::run_in_transaction`](crate::Invocation::run_in_transaction) one for its work.
 pub trait Transactions: Send + Sync {
     /// Begins a transaction and writes the claim in it. Waits for another transaction on the same key, for at most
     /// `patience`.
@@ -61,8 +62,8 @@ pub enum Begun {
 
 /// A transaction that contains a claim. Dropping it rolls everything back, including the claim.
 pub trait OpenTransaction: Send + Sync {
-    /// Returns the handle from which the extractor makes the handler's argument: see
-    /// [`RecordParts::transaction`](crate::extract::RecordParts::transaction).
+    /// Returns the handle from which the extractor makes the handler's argument, and [`FromTransaction`] that of work:
+    /// see [`RecordParts::transaction`](crate::extract::RecordParts::transaction).
     fn handle(&self) -> Arc<dyn Any + Send + Sync>;
 
     /// Settles the claim, and commits the settlement together with the handler's work.
@@ -74,4 +75,20 @@ pub trait OpenTransaction: Send + Sync {
         self: Box<Self>,
         settlement: Settlement,
     ) -> BoxFuture<'static, Result<(), StoreError>>;
+}
+
+/// The transaction that work takes as an argument in
+/// [`Invocation::run_in_transaction`](crate::Invocation::run_in_transaction).
+///
+/// A store that implements [`Transactions`] implements it, and
+/// [`FromRecord`](crate::extract::FromRecord), for its own type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the transaction of a store",
+    label = "not a transaction",
+    note = "work takes the type that belongs to the store, such as `sqs_once_postgres::Transaction` for a `PostgresStore`"
+)]
+pub trait FromTransaction: Sized {
+    /// Makes the argument from the [handle](OpenTransaction::handle) of an open transaction. Returns `None` if another
+    /// kind of store has opened it.
+    fn from_transaction(handle: Arc<dyn Any + Send + Sync>) -> Option<Self>;
 }

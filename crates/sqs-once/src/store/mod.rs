@@ -24,7 +24,7 @@ use futures_util::future::BoxFuture;
 
 use crate::key::ItemId;
 
-pub use atomic::{AtomicWrites, Begun, Committed, OpenTransaction, Transactions};
+pub use atomic::{AtomicWrites, Begun, Committed, FromTransaction, OpenTransaction, Transactions};
 #[cfg(all(feature = "dynamodb", feature = "testing"))]
 pub(crate) use aws_sdk_dynamodb::types::TransactWriteItem;
 pub(crate) use data::recordable;
@@ -101,14 +101,14 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
-    /// Returns the interface that commits the [`Writes`] that handlers return. Default: `None`, and consumers with such
-    /// a handler refuse to start on this store.
+    /// Returns the interface that commits the [`Writes`] that handlers and work return. Default: `None`, and consumers
+    /// with such a handler refuse to start on this store.
     fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
         None
     }
 
-    /// Returns the interface that opens the transactions that handlers take as an argument. Default: `None`, and
-    /// consumers with such a handler refuse to start on this store.
+    /// Returns the interface that opens the transactions that handlers and work take as an argument. Default: `None`,
+    /// and consumers with such a handler refuse to start on this store.
     fn transactions(&self) -> Option<&dyn Transactions> {
         None
     }

@@ -253,3 +253,29 @@ async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_e
     drop(database.lock("a").await);
     assert_eq!(database.open(), 0);
 }
+
+#[tokio::test]
+async fn cancelled_work_holds_its_transaction_until_its_blocking_work_has_ended() {
+    let bench = crate::support::Bench::new();
+    let database = Database::beside(&bench.store);
+    let (tell, told) = gate();
+    let idempotency = Idempotency::new().namespace("test").store(database.clone());
+    let invocation = idempotency.until(SystemClock.now() + LIMIT);
+    let (cancels, cancelled) = oneshot::channel::<()>();
+    let work = async |_: Ledger, _| -> Result<(), HandlerError> {
+        let _cancels = cancels;
+        spawn_blocking(told).await??;
+        Ok(())
+    };
+    let held = async {
+        cancelled.await.unwrap_err();
+        batch_goes_on().await;
+        let open = database.open();
+        tell.send(()).unwrap();
+        open
+    };
+    let (result, open) = tokio::join!(invocation.run_in_transaction("a", work), held);
+    assert!(matches!(result, Err(RunError::Cancelled)), "{result:?}");
+    assert_eq!(open, 1);
+    assert_eq!(database.open(), 0);
+}

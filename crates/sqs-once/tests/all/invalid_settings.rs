@@ -55,7 +55,7 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
     let function = JmesPath::new("powertools_json(body).id");
     let own = Namespace::new("test").unwrap();
     let strict = reading("fn").payload_mismatch(PayloadMismatch::Reject);
-    let commits = "`also_read` is set, but the handler's effect commits with the record";
+    let commits = "`also_read` is set, but the effect commits with the record";
     let slash = "the JSON pointer is \"id\": expected a `/` at its beginning";
     let tilde = "the JSON pointer is \"/a~\": expected `~0` for a `~`";
     let inner_tilde = "the JSON pointer is \"/a~2b\": expected `~0` for a `~`";

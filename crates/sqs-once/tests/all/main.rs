@@ -23,6 +23,7 @@ mod fingerprint;
 mod guides;
 mod hooks;
 mod hostile_code;
+mod idempotency_effects;
 mod idempotency_run;
 mod imports;
 mod in_flight;

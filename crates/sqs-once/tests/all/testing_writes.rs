@@ -92,5 +92,5 @@ async fn a_handler_that_takes_a_transaction_is_told_that_the_kit_has_none() {
     let consumer = orders().handler(async |_: Order, _: Transaction| {});
     let (_, event) = setup();
     let error = Bench::new(consumer).try_run(&event).await.unwrap_err();
-    assert_contains!(error.to_string(), "has no transaction for the handler");
+    assert_contains!(error.to_string(), "has no transactions");
 }

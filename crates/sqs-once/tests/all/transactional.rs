@@ -9,7 +9,7 @@ use sqs_once::store::StoreErrorKind::Throttled;
 use sqs_once::{HandlerError, Writes};
 
 /// An update of a table with the order's name.
-fn update(id: &str) -> Update {
+pub(crate) fn update(id: &str) -> Update {
     Update::builder()
         .table_name(id)
         .key("id", AttributeValue::S(id.to_owned()))

@@ -68,9 +68,8 @@ async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
-    let no_writes = "the setting `store` can't commit the `Writes` that the handler returns: expected `DynamoDbStore`";
-    let no_transaction = "the setting `store` has no transaction for the handler: expected the store that has it, such as \
-                          `PostgresStore`";
+    let no_writes = "the setting `store` can't commit `Writes`: expected `DynamoDbStore`";
+    let no_transaction = "the setting `store` has no transactions: expected a store that has them, such as `PostgresStore`";
     for (consumer, says) in [(writing(), no_writes), (booking(), no_transaction)] {
         let consumer = consumer.namespace("test").store(MemoryStore::new());
         assert_eq!(refusal(&consumer).await, says);
@@ -81,8 +80,8 @@ async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
 async fn a_transaction_without_a_store_asks_for_one_and_every_other_handler_for_a_table() {
     assert_eq!(
         refusal(&booking()).await,
-        "the setting `store` is not set, but the handler takes a transaction of one: expected `.store(…)` with the \
-         store that has it, such as `PostgresStore::from_env()?`"
+        "the setting `store` is not set, but a transaction needs one: expected `.store(…)` with a store that has them, \
+         such as `PostgresStore::from_env()?`"
     );
     for consumer in [plain(), writing()] {
         let refusal = refusal(&consumer).await;
@@ -121,8 +120,8 @@ async fn in_a_process_with_the_off_switch_only_effects_apart_can_be() {
             None => started.unwrap(),
             Some(_) => assert_eq!(
                 started.unwrap_err().to_string(),
-                "SQS_ONCE_DISABLED is set, but the handler's effect commits through the store: expected false for a \
-                 handler that returns `Writes` or takes a transaction"
+                "SQS_ONCE_DISABLED is set, but the effect commits through the store: expected false for handlers and \
+                 work that return `Writes` or take a transaction"
             ),
         }
     }

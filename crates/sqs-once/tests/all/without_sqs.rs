@@ -1,12 +1,16 @@
-//! The example `receipts`, end to end: a real process, a real Runtime API, and real HTTP to DynamoDB.
+//! The examples `receipts` and `deposits`, end to end: a real process, a real Runtime API, and real HTTP to DynamoDB.
 
 use std::path::PathBuf;
-
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, TableDescription};
+use sqs_once_local::{
+    Function, InvokeError, KeyAttribute, Launch, LocalDynamoDb, TableDescription,
+};
+use tokio::sync::Notify;
 
+use crate::support::wire::{Death, Turn, Wire};
 use crate::support::{Notes, dynamodb};
 
 /// Enough for a loaded machine. No test waits this long.
@@ -28,20 +32,24 @@ impl Bench {
         }
     }
 
-    /// Starts the example, which Cargo builds with the tests.
-    fn launch(&self) -> Launch {
+    /// Starts an example, which Cargo builds with the tests.
+    fn launch(&self, example: &str) -> Launch {
         let test = std::env::current_exe().unwrap();
         let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
         let lines = self.lines.clone();
-        Launch::new(profile.join("examples/receipts"))
+        Launch::new(profile.join("examples").join(example))
             .dynamodb(&self.dynamodb)
             .on_line(move |line| lines.add(line.to_owned()))
     }
 
-    async fn start(&self) -> Function {
-        let configured = self.launch().env("SQS_ONCE_TABLE", &self.table.name);
+    async fn start(&self, launch: Launch) -> Function {
+        let configured = launch.env("SQS_ONCE_TABLE", &self.table.name);
         let started = configured.start().await;
         started.expect("cargo builds the example with the tests, unless it is told `--test`")
+    }
+
+    async fn receipts(&self) -> Function {
+        self.start(self.launch("receipts")).await
     }
 }
 
@@ -67,8 +75,8 @@ fn event(order_id: &str) -> Value {
 #[tokio::test]
 async fn an_order_has_one_receipt_however_often_and_wherever_its_event_arrives() {
     let bench = Bench::new().await;
-    let one = bench.start().await;
-    let another = bench.start().await;
+    let one = bench.receipts().await;
+    let another = bench.receipts().await;
     let receipt = invoke(&one, &event("o-1")).await.unwrap();
     assert_eq!(receipt["amount_cents"], 1299);
     let refused = invoke(&one, &event(" ")).await.unwrap_err();
@@ -95,7 +103,7 @@ async fn an_order_has_one_receipt_however_often_and_wherever_its_event_arrives()
 #[tokio::test]
 async fn the_off_switch_bypasses_the_store_and_says_so() {
     let bench = Bench::new().await;
-    let off = bench.launch().env("SQS_ONCE_DISABLED", "true");
+    let off = bench.launch("receipts").env("SQS_ONCE_DISABLED", "true");
     // The table is set, but the function sends it no request.
     let off = off.env("SQS_ONCE_TABLE", &bench.table.name);
     let function = off.start().await.unwrap();
@@ -106,4 +114,92 @@ async fn the_off_switch_bypasses_the_store_and_says_so() {
     function.stop().await;
     let lines = bench.lines.all();
     assert!(lines.iter().any(|line| line.contains("SQS_ONCE_DISABLED")));
+}
+
+/// The requests of `deposits`: one at its start, and one for a deposit.
+const REQUESTS: [&str; 2] = ["BatchGetItem", "TransactWriteItems"];
+
+/// A bench with the table of `deposits`.
+struct Deposits(Bench);
+
+impl Deposits {
+    async fn new() -> Self {
+        let bench = Bench::new().await;
+        let balances = TableDescription {
+            name: "balances".to_owned(),
+            partition_key: KeyAttribute::string("account"),
+            ..TableDescription::default()
+        };
+        bench.dynamodb.create_table(&balances).unwrap();
+        Self(bench)
+    }
+
+    /// Starts a function whose requests take these turns.
+    async fn through(&self, turns: impl IntoIterator<Item = Turn>) -> (Function, Wire) {
+        let wire = Wire::to(&self.0.dynamodb.endpoint()).await;
+        wire.next(turns);
+        let launch = self.0.launch("deposits");
+        let launch = launch.env("AWS_ENDPOINT_URL_DYNAMODB", wire.endpoint());
+        (self.0.start(launch).await, wire)
+    }
+
+    /// Delivers the deposit once more, to another process. It is credited once.
+    async fn assert_credited_once(&self, what: &str) {
+        let function = self.0.start(self.0.launch("deposits")).await;
+        let receipt = invoke(&function, &deposit()).await.unwrap();
+        assert_eq!(receipt, receipt_of_deposit(), "{what}");
+        let balance = json!({ "account": { "S": "a-7" } });
+        let balance = self.0.dynamodb.item("balances", balance).unwrap().unwrap();
+        assert_eq!(balance["cents"]["N"], "1299", "{what}");
+        let items = self.0.dynamodb.items(&self.0.table.name).unwrap();
+        assert_eq!(items.len(), 1, "{what}");
+        assert_eq!(items[0]["status"]["S"], "COMPLETED", "{what}");
+    }
+}
+
+fn deposit() -> Value {
+    json!({ "detail": { "deposit_id": "d-1", "account": "a-7", "cents": 1299 } })
+}
+
+fn receipt_of_deposit() -> Value {
+    json!({ "deposit_id": "d-1", "cents": 1299 })
+}
+
+#[tokio::test]
+async fn a_deposit_is_credited_once_though_its_process_is_killed_at_any_request() {
+    for at in 0..REQUESTS.len() {
+        for death in [Death::Before, Death::After] {
+            let what = format!("{death:?} {}", REQUESTS[at]);
+            let deposits = Deposits::new().await;
+            let dies = Arc::new(Notify::new());
+            let turns = vec![Turn::Pass; at];
+            let turns = turns
+                .into_iter()
+                .chain([Turn::Die(death, Arc::clone(&dies))]);
+            let (function, wire) = deposits.through(turns).await;
+            let event = deposit();
+            tokio::select! {
+                answer = invoke(&function, &event) => panic!("{what}: {answer:?}"),
+                // Kills the process with SIGKILL.
+                () = dies.notified() => drop(function),
+            }
+            assert_eq!(wire.seen(), REQUESTS[..=at], "{what}");
+            deposits.assert_credited_once(&what).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deposit_is_credited_once_though_any_answer_is_lost() {
+    for at in 0..REQUESTS.len() {
+        let what = format!("the answer to {}", REQUESTS[at]);
+        let deposits = Deposits::new().await;
+        let turns = vec![Turn::Pass; at];
+        let turns = turns.into_iter().chain([Turn::LoseAnswer]);
+        let (function, wire) = deposits.through(turns).await;
+        let receipt = invoke(&function, &deposit()).await.unwrap();
+        assert_eq!(receipt, receipt_of_deposit(), "{what}");
+        assert_eq!(wire.seen().len(), REQUESTS.len() + 1, "{what}");
+        deposits.assert_credited_once(&what).await;
+    }
 }

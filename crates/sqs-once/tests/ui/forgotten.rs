@@ -1,10 +1,13 @@
 //! What is easily forgotten around a handler.
 #![allow(dead_code, unused_variables)]
 
+use std::any::Any;
 use std::error::Error as StdError;
+use std::sync::Arc;
 
 use serde::Deserialize;
-use sqs_once::{HandlerError, Idempotency};
+use sqs_once::store::FromTransaction;
+use sqs_once::{HandlerError, Idempotency, IdempotencyToken, Invocation, Writes};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -31,6 +34,29 @@ async fn boxed(order: OrderPlaced) -> Result<(), HandlerError> {
 async fn without_a_deadline(idempotency: &Idempotency, order: OrderPlaced) {
     let work = || async { Ok::<_, HandlerError>(()) };
     let done = idempotency.run(&order.order_id, work).await;
+}
+
+fn with_a_value_that_can_not_be_recorded(invocation: &Invocation<'_>, order: OrderPlaced) {
+    let work = || async { Ok::<_, HandlerError>((Writes::new(), App)) };
+    let doing = invocation.run(&order.order_id, work);
+}
+
+fn in_something_else(invocation: &Invocation<'_>, order: OrderPlaced) {
+    let work = async |tx: App, token: IdempotencyToken| Ok::<_, HandlerError>(());
+    let doing = invocation.run_in_transaction(&order.order_id, work);
+}
+
+struct Transaction;
+
+impl FromTransaction for Transaction {
+    fn from_transaction(_: Arc<dyn Any + Send + Sync>) -> Option<Self> {
+        Some(Self)
+    }
+}
+
+fn in_two_transactions(invocation: &Invocation<'_>, order: OrderPlaced) {
+    let work = async |tx: Transaction, token: IdempotencyToken| Ok::<_, HandlerError>(Writes::new());
+    let doing = invocation.run_in_transaction(&order.order_id, work);
 }
 
 fn main() {}

@@ -1,12 +1,13 @@
-//! Runs the example `reserve` as a real process and kills it with SIGKILL at every message that it sends. Kills the
-//! server in the same way.
+//! Runs the examples `reserve` and `reserve_without_sqs` as real processes and kills them with SIGKILL at every message
+//! that they send. Kills the server in the same way.
 
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
 use postgres_for_tests::Server;
-use sqs_once_local::{Event, Function, Launch};
+use serde_json::json;
+use sqs_once_local::{Event, Function, InvokeError, Launch};
 use tokio::task::block_in_place;
 
 use super::chance::Chance;
@@ -15,7 +16,6 @@ use super::world::Place;
 
 /// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
-const ACKNOWLEDGED: &[u8] = br#"{"batchItemFailures":[]}"#;
 /// More messages than the function sends for one record, including its start.
 const MOST_STEPS: usize = 200;
 
@@ -24,66 +24,110 @@ const SHOP: &str = "CREATE TABLE stock (sku text PRIMARY KEY, pieces bigint);
     INSERT INTO stock VALUES ('a-7', 1000);
     GRANT ALL ON stock, reservations TO quick";
 
-/// Starts the example, which Cargo builds with the tests.
-async fn start(place: &Place, port: u16) -> Function {
-    let test = std::env::current_exe().unwrap();
-    let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
-    let function = Launch::new(profile.join("examples/reserve"))
-        .env("SQS_ONCE_NAMESPACE", "shop")
-        .env("SQS_ONCE_POSTGRES_URL", place.through(port));
-    let started = function.start().await;
-    started.expect("cargo builds the example with the tests, unless it is told `--test`")
+/// An example, which Cargo builds with the tests.
+#[derive(Clone, Copy, Debug)]
+enum Example {
+    /// A consumer.
+    Reserve,
+    /// The same work without a queue.
+    ReserveWithoutSqs,
+}
+
+impl Example {
+    async fn start(self, place: &Place, port: u16) -> Function {
+        let name = match self {
+            Self::Reserve => "reserve",
+            Self::ReserveWithoutSqs => "reserve_without_sqs",
+        };
+        let test = std::env::current_exe().unwrap();
+        let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
+        let function = Launch::new(profile.join("examples").join(name))
+            .env("SQS_ONCE_NAMESPACE", "shop")
+            .env("SQS_ONCE_POSTGRES_URL", place.through(port));
+        let started = function.start().await;
+        started.expect("cargo builds the example with the tests, unless it is told `--test`")
+    }
+
+    fn event(self, order: &str) -> Vec<u8> {
+        let body = json!({ "order_id": order, "sku": "a-7" });
+        match self {
+            Self::Reserve => {
+                let event = Event::parse(&body.to_string(), "orders").unwrap();
+                event.payload().into()
+            }
+            Self::ReserveWithoutSqs => json!({ "detail": body }).to_string().into(),
+        }
+    }
+
+    /// The answer to the order that took this many pieces, once it is done.
+    fn done(self, pieces: i64) -> Vec<u8> {
+        let answer = match self {
+            Self::Reserve => json!({ "batchItemFailures": [] }),
+            Self::ReserveWithoutSqs => json!({ "pieces_left": 1000 - pieces }),
+        };
+        answer.to_string().into()
+    }
+
+    /// Invokes the function. Returns whether the order, which takes this many pieces, is done.
+    async fn is_done(self, function: &Function, order: &Order) -> bool {
+        match function.invoke(order.event.clone(), TIMEOUT).await {
+            Ok(answer) if answer == self.done(order.taken) => true,
+            Ok(answer) if answer.starts_with(br#"{"batchItemFailures":[{"#) => false,
+            Err(InvokeError::Function(_)) => false,
+            other => panic!("{}: {other:?}", order.id),
+        }
+    }
 }
 
 struct Order {
     id: String,
-    event: Event,
+    event: Vec<u8>,
+    /// The pieces that are taken with this order.
+    taken: i64,
 }
 
 impl Order {
-    fn new(id: String) -> Self {
-        let body = format!(r#"{{"order_id":"{id}","sku":"a-7"}}"#);
-        let event = Event::parse(&body, "orders").unwrap();
-        Self { id, event }
-    }
-
-    /// The order has one reservation, and this many pieces are taken.
-    async fn assert_taken(&self, place: &Place, pieces: i64) {
+    /// The order has one reservation, and its pieces are taken.
+    async fn assert_taken(&self, place: &Place) {
         let select = "SELECT count(*), (SELECT 1000 - pieces FROM stock) FROM reservations
             WHERE order_id = $1";
         let client = place.connect().await;
         let row = client.query_one(select, &[&self.id]).await.unwrap();
         let effects: (i64, i64) = (row.get(0), row.get(1));
-        assert_eq!(effects, (1, pieces), "{}", self.id);
+        assert_eq!(effects, (1, self.taken), "{}", self.id);
     }
 }
 
-/// Delivers an order until it is acknowledged.
-async fn delivered(place: &Place, order: &Event) {
-    let function = start(place, place.port).await;
-    let acknowledged =
-        async { while function.invoke(order.payload(), TIMEOUT).await.unwrap() != ACKNOWLEDGED {} };
-    let acknowledged = tokio::time::timeout(TIMEOUT, acknowledged).await;
-    acknowledged.expect("an order that nobody disturbs is acknowledged");
+/// Delivers an order until it is done.
+async fn delivered(place: &Place, example: Example, order: &Order) {
+    let function = example.start(place, place.port).await;
+    let done = async { while !example.is_done(&function, order).await {} };
+    let done = tokio::time::timeout(TIMEOUT, done).await;
+    done.expect("an order that nobody disturbs is done");
 }
 
 /// Delivers an order for each message at which the fault occurs, and one more. `deliver` makes the first delivery of an
-/// order, of which this many are taken with it, and tells whether the fault occurred.
+/// order, and tells whether the fault occurred.
 async fn at_every_message(
     place: &Place,
+    example: Example,
     fault: ConnectionFault,
-    deliver: impl AsyncFn(&Faults, &Proxy, Function, &Order, i64) -> bool,
+    deliver: impl AsyncFn(&Faults, &Proxy, Function, &Order) -> bool,
 ) {
     let mut killed = 0;
     for step in 0..MOST_STEPS {
-        let order = Order::new(format!("{fault:?}-{step}"));
+        let id = format!("{fault:?}-{step}");
+        let order = Order {
+            event: example.event(&id),
+            id,
+            taken: step as i64 + 1,
+        };
         let faults = Faults::new(FaultSchedule::Once(step, fault), Chance::from_seed(0));
         let proxy = Proxy::to(place.port, &faults).await;
-        let function = start(place, proxy.port).await;
-        let taken = step as i64 + 1;
-        let is_killed = deliver(&faults, &proxy, function, &order, taken).await;
-        delivered(place, &order.event).await;
-        order.assert_taken(place, taken).await;
+        let function = example.start(place, proxy.port).await;
+        let is_killed = deliver(&faults, &proxy, function, &order).await;
+        delivered(place, example, &order).await;
+        order.assert_taken(place).await;
         if !is_killed {
             break;
         }
@@ -94,12 +138,21 @@ async fn at_every_message(
 
 #[tokio::test]
 async fn a_function_that_is_killed_at_any_message_reserves_once() {
+    function_is_killed(Example::Reserve).await;
+}
+
+#[tokio::test]
+async fn a_function_without_sqs_that_is_killed_at_any_message_reserves_once() {
+    function_is_killed(Example::ReserveWithoutSqs).await;
+}
+
+async fn function_is_killed(example: Example) {
     for fault in [ConnectionFault::DieBefore, ConnectionFault::DieAfter] {
         let place = Place::new(&super::SERVER, SHOP).await;
-        at_every_message(&place, fault, async |_, proxy, function, order, _| {
+        at_every_message(&place, example, fault, async |_, proxy, function, order| {
             let is_killed = tokio::select! {
-                answer = function.invoke(order.event.payload(), TIMEOUT) => {
-                    assert_eq!(answer.unwrap(), ACKNOWLEDGED, "{}", order.id);
+                is_done = example.is_done(&function, order) => {
+                    assert!(is_done, "{}", order.id);
                     false
                 }
                 () = proxy.death() => true,
@@ -126,25 +179,31 @@ async fn a_server_that_is_killed_after_any_message_keeps_each_reservation_and_it
 }
 
 async fn server_is_killed(fault: ConnectionFault) {
+    let example = Example::Reserve;
     let server = Server::start();
     let place = Place::new(&server, SHOP).await;
-    at_every_message(&place, fault, async |faults, _, function, order, taken| {
-        let mut invoked = pin!(function.invoke(order.event.payload(), TIMEOUT));
-        let (answer, is_killed) = tokio::select! {
-            answer = &mut invoked => (answer, false),
-            () = faults.struck() => {
-                block_in_place(|| {
-                    server.kill();
-                    server.restart();
-                });
-                (invoked.await, true)
+    at_every_message(
+        &place,
+        example,
+        fault,
+        async |faults, _, function, order| {
+            let mut done = pin!(example.is_done(&function, order));
+            let (is_done, is_killed) = tokio::select! {
+                is_done = &mut done => (is_done, false),
+                () = faults.struck() => {
+                    block_in_place(|| {
+                        server.kill();
+                        server.restart();
+                    });
+                    (done.await, true)
+                }
+            };
+            // The function survives. It must not acknowledge an effect that the server lost.
+            if is_done {
+                order.assert_taken(&place).await;
             }
-        };
-        // The function survives. It must not acknowledge an effect that the server lost.
-        if answer.unwrap() == ACKNOWLEDGED {
-            order.assert_taken(&place, taken).await;
-        }
-        is_killed
-    })
+            is_killed
+        },
+    )
     .await;
 }

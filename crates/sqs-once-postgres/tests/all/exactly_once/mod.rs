@@ -87,7 +87,16 @@ fn all_are_exactly_once(stories: &[(String, Told)]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_written_exactly_once_whatever_befalls_any_message() {
-    let stories = tell_all(Way::Together, one_fault_each()).await;
+    one_fault_each_is_harmless(Way::Together).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_work_without_sqs_are_written_exactly_once_whatever_befalls_any_message() {
+    one_fault_each_is_harmless(Way::WithoutSqs).await;
+}
+
+async fn one_fault_each_is_harmless(way: Way) {
+    let stories = tell_all(way, one_fault_each()).await;
     all_are_exactly_once(&stories);
     let reached = stories.iter().map(|(_, told)| told.messages).min();
     assert!(reached > Some(STEPS / 2), "too few messages: {reached:?}");
@@ -97,6 +106,12 @@ async fn rows_are_written_exactly_once_whatever_befalls_any_message() {
 async fn rows_are_written_exactly_once_in_any_storm() {
     let seeds = number("SQS_ONCE_SEEDS", SEEDS);
     all_are_exactly_once(&tell_all(Way::Together, storms(seeds)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_work_without_sqs_are_written_exactly_once_in_any_storm() {
+    let seeds = number("SQS_ONCE_SEEDS", SEEDS);
+    all_are_exactly_once(&tell_all(Way::WithoutSqs, storms(seeds)).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use postgres_for_tests::Server;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{Consumer, HandlerError};
+use sqs_once::{Consumer, HandlerError, Idempotency, Invocation};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -35,6 +36,8 @@ const MOST_ROUNDS: usize = 1000;
 pub(crate) enum Way {
     /// In one transaction.
     Together,
+    /// In one transaction, by work without SQS.
+    WithoutSqs,
     /// The handler writes the effect itself, and the store writes the record afterwards.
     Apart,
 }
@@ -43,7 +46,7 @@ impl Way {
     /// The time limit of an invocation, and so the lease of an abandoned claim.
     fn invocation(self) -> Duration {
         match self {
-            Self::Together => Duration::from_secs(5),
+            Self::Together | Self::WithoutSqs => Duration::from_secs(5),
             Self::Apart => Duration::from_millis(500),
         }
     }
@@ -111,6 +114,7 @@ pub(crate) async fn effects(client: &Client, key: &str) -> i64 {
 }
 
 /// A process's clock, with an offset.
+#[derive(Clone, Copy)]
 struct SkewedClock(Duration);
 
 impl Clock for SkewedClock {
@@ -196,7 +200,7 @@ pub(crate) async fn tell(
     }
 }
 
-/// Runs one process on one batch. Returns the messages that SQS may delete.
+/// Runs one process on one batch. Returns the messages that need no other delivery.
 async fn invoke(
     place: &Place,
     faults: &Arc<Faults>,
@@ -210,48 +214,86 @@ async fn invoke(
     let store = PostgresStore::from_url(&url).unwrap();
     let clock = SkewedClock(skew);
     let ends_at = clock.now() + way.invocation();
-    let mut consumer = consumer(way, url, chance.clone())
-        .store(store)
-        .namespace("exactly-once")
-        .clock(clock)
-        // Keeps the wait for an abandoned claim short in claim-first mode.
-        .lease_margin(Duration::ZERO)
-        .random(chance.clone());
-    let messages = batch.iter().map(|one| (&*one.id, &*one.key));
-    let answer = consumer.call(event(messages, ends_at));
-    let answer = timeout(way.invocation(), async {
+    let done = async {
+        match way {
+            Way::WithoutSqs => {
+                let idempotency = Idempotency::new()
+                    .store(store)
+                    .namespace("exactly-once")
+                    .clock(clock)
+                    .random(chance.clone());
+                work(&idempotency.until(ends_at), &batch, &chance).await
+            }
+            Way::Together | Way::Apart => {
+                let consumer = consumer(way, url, chance.clone())
+                    .store(store)
+                    .namespace("exactly-once")
+                    .clock(clock)
+                    // Keeps the wait for an abandoned claim short in claim-first mode.
+                    .lease_margin(Duration::ZERO)
+                    .random(chance.clone());
+                consume(consumer, &batch, ends_at).await
+            }
+        }
+    };
+    let done = timeout(way.invocation(), async {
         tokio::select! {
-            answer = answer => Some(answer),
+            done = done => Some(done),
             () = proxy.death() => None,
         }
     });
-    let answer = answer.await.ok().flatten();
+    let done = done.await.ok().flatten();
     // The process may also die while it answers.
     if chance.below(20) == 0 {
         proxy.die();
     }
-    let answer = answer.filter(|_| !proxy.is_dead());
+    let done = done.filter(|_| !proxy.is_dead());
     proxy.die();
-    // An invocation that dies or fails acknowledges no message.
-    let Some(Ok(answer)) = answer else {
+    // An invocation that dies acknowledges no message.
+    let done = done.unwrap_or_default();
+    batch.retain(|message| done.contains(&message.id));
+    batch
+}
+
+/// Returns the IDs of the messages that a consumer acknowledges. An invocation that fails acknowledges none.
+async fn consume(mut consumer: Consumer, batch: &[Message], ends_at: Timestamp) -> Vec<String> {
+    let messages = batch.iter().map(|one| (&*one.id, &*one.key));
+    let Ok(answer) = consumer.call(event(messages, ends_at)).await else {
         return Vec::new();
     };
     let failures = failures(answer);
-    batch.retain(|message| !failures.contains(&message.id));
-    batch
+    let ids = batch.iter().map(|message| message.id.clone());
+    ids.filter(|id| !failures.contains(id)).collect()
+}
+
+/// Does the work of each message at the same time. Returns the IDs of those that are done.
+async fn work(invocation: &Invocation<'_>, batch: &[Message], chance: &Chance) -> Vec<String> {
+    let all = batch.iter().map(async |message| {
+        let work = async |tx: Transaction, _| {
+            effect(&message.key, &tx, chance).await?;
+            Ok::<_, HandlerError>(message.key.clone())
+        };
+        let done = invocation.run_in_transaction(&message.key, work).await;
+        let value = done.ok()?.into_value();
+        assert_eq!(value.as_ref(), Some(&message.key));
+        Some(message.id.clone())
+    });
+    join_all(all).await.into_iter().flatten().collect()
+}
+
+async fn effect(key: &str, tx: &Transaction, chance: &Chance) -> Result<(), HandlerError> {
+    sleep(chance.millis(0..5)).await;
+    tx.execute(ONE_MORE, &[&key]).await?;
+    sleep(chance.millis(0..5)).await;
+    Ok(())
 }
 
 fn consumer(way: Way, url: String, chance: Chance) -> Consumer {
     let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.id.clone());
     match way {
-        Way::Together => keyed.handler(move |order: Order, tx: Transaction| {
+        Way::Together | Way::WithoutSqs => keyed.handler(move |order: Order, tx: Transaction| {
             let chance = chance.clone();
-            async move {
-                sleep(chance.millis(0..5)).await;
-                tx.execute(ONE_MORE, &[&order.id]).await?;
-                sleep(chance.millis(0..5)).await;
-                Ok::<_, HandlerError>(())
-            }
+            async move { effect(&order.id, &tx, &chance).await }
         }),
         Way::Apart => keyed.handler(move |order: Order| {
             let url = url.clone();

@@ -11,8 +11,8 @@ use sqs_once::HandlerError;
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    AtomicWrites, Begun, Claim, Claimed, Item, OpenTransaction, Settled, Settlement, Store,
-    StoreError, StoreErrorKind, StoreFuture, Transactions,
+    AtomicWrites, Begun, Claim, Claimed, FromTransaction, Item, OpenTransaction, Settled,
+    Settlement, Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::{sleep, timeout};
@@ -217,7 +217,7 @@ impl OpenTransaction for Transaction {
     }
 }
 
-/// The handler's access to its transaction.
+/// The access of a handler, or of work, to its transaction.
 pub(crate) struct Ledger(Arc<Work>);
 
 impl Ledger {
@@ -237,7 +237,13 @@ impl<S: Sync> FromRecord<S> for Ledger {
     const TRANSACTION: bool = true;
 
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        let work = parts.transaction().and_then(|it| it.downcast().ok());
-        Ok(Self(work.ok_or("there is no transaction")?))
+        let ledger = parts.transaction().and_then(Self::from_transaction);
+        Ok(ledger.ok_or("there is no transaction")?)
+    }
+}
+
+impl FromTransaction for Ledger {
+    fn from_transaction(handle: Arc<dyn Any + Send + Sync>) -> Option<Self> {
+        handle.downcast().map(Self).ok()
     }
 }

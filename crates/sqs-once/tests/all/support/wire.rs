@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use super::Turns;
 
@@ -27,6 +28,15 @@ pub(crate) enum Turn {
     By(fn(&Value) -> (u16, Value)),
     /// The request is never answered.
     Hang,
+    /// The client dies: before DynamoDB sees the request, or after DynamoDB has executed it. The request is never answered.
+    Die(Death, Arc<Notify>),
+}
+
+/// When a client dies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Death {
+    Before,
+    After,
 }
 
 pub(crate) struct Wire {
@@ -144,6 +154,13 @@ async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
                 response(status, &body.to_string())
             }
             Turn::Hang => std::future::pending().await,
+            Turn::Die(death, dies) => {
+                if death == Death::After {
+                    pass().await;
+                }
+                dies.notify_one();
+                std::future::pending().await
+            }
         };
         if connection.write_all(&answer).await.is_err() {
             return;

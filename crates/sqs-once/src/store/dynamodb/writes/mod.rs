@@ -21,7 +21,7 @@ pub use write::{Conflict, WriteName};
 
 type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 
-/// The DynamoDB writes that are a handler's whole effect. They commit together with the record of its key in one
+/// The DynamoDB writes that are the whole effect of a handler, or of the work of an [`Idempotency`](crate::Idempotency). They commit together with the record of its key in one
 /// `TransactWriteItems`, or nothing is written.
 ///
 /// ```
@@ -82,8 +82,8 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// for each delivery, unless the consumer's mode is [`ClaimFirst`](crate::policy::Mode::ClaimFirst). The handler should
 /// therefore have no other effects. Return them as writes, for example as a message in an outbox table.
 ///
-/// A [`Handler`](crate::handler::Handler) returns them. A [`BatchHandler`](crate::handler::BatchHandler) and
-/// [`Idempotency`](crate::Idempotency) can't.
+/// A [`Handler`](crate::handler::Handler) returns them, and work for [`Invocation::run`](crate::Invocation::run). A
+/// [`BatchHandler`](crate::handler::BatchHandler) can't.
 ///
 /// # When a condition is not met
 ///

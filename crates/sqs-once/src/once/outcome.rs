@@ -1,0 +1,85 @@
+//! The types that work may return.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+#[cfg(feature = "dynamodb")]
+use crate::handler::IntoOutcome;
+use crate::handler::{Done, HandlerError};
+#[cfg(feature = "dynamodb")]
+use crate::store::Writes;
+
+/// The success of work: a value, [`Writes`](crate::Writes) that commit with the record of the key, or both as
+/// `(Writes, value)`.
+///
+/// `T` is the value that [`Invocation::run`](crate::Invocation::run) returns, and records for duplicates. It is `()` for
+/// `Writes` alone.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not something that work can return",
+    label = "not a value that can be recorded",
+    note = "work returns `Result<T, E>`, where `T` implements serde's `Serialize` and `Deserialize`: it is recorded for duplicates",
+    note = "writes to DynamoDB that commit with the record of the key: `Result<Writes, E>`, or `Result<(Writes, T), E>`",
+    note = "`run_in_transaction` takes no writes to DynamoDB: they don't commit with another store's transaction"
+)]
+pub trait WorkOutcome<T> {
+    /// Whether the type contains `Writes`.
+    #[doc(hidden)]
+    const WRITES: bool = false;
+
+    /// Returns the value, and its record with the writes.
+    ///
+    /// # Errors
+    /// The writes break a limit.
+    #[doc(hidden)]
+    fn into_done(self) -> Result<(Done, T), HandlerError>;
+
+    /// Reads a recorded value.
+    ///
+    /// # Errors
+    /// The record is not of this type.
+    #[doc(hidden)]
+    fn recorded(data: &str) -> serde_json::Result<T>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned> WorkOutcome<T> for T {
+    fn into_done(self) -> Result<(Done, T), HandlerError> {
+        Ok((Done::recording(&self), self))
+    }
+
+    fn recorded(data: &str) -> serde_json::Result<T> {
+        serde_json::from_str(data)
+    }
+}
+
+#[cfg(feature = "dynamodb")]
+impl WorkOutcome<()> for Writes {
+    const WRITES: bool = true;
+
+    fn into_done(self) -> Result<(Done, ()), HandlerError> {
+        let writes = match self.result() {
+            Some(_) => self,
+            None => self.recording(&()),
+        };
+        Ok((writes.into_outcome()?, ()))
+    }
+
+    /// The record may be a value of [`Writes::recording`], which other readers of the key get.
+    fn recorded(_: &str) -> serde_json::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(feature = "dynamodb")]
+impl<T: Serialize + DeserializeOwned> WorkOutcome<T> for (Writes, T) {
+    const WRITES: bool = true;
+
+    fn into_done(self) -> Result<(Done, T), HandlerError> {
+        let (writes, value) = self;
+        Ok((writes.recording(&value).into_outcome()?, value))
+    }
+
+    fn recorded(data: &str) -> serde_json::Result<T> {
+        serde_json::from_str(data)
+    }
+}
