@@ -207,13 +207,28 @@ impl<'a> Invocation<'a> {
     /// # Errors
     /// As [`run`](Self::run). [`RunError::Config`] if the store has no transactions, or not those of `X`.
     ///
-    /// ```ignore
+    /// ```no_run
+    /// # mod sqs_once_postgres {
+    /// #     pub struct Transaction;
+    /// #     impl Transaction {
+    /// #         pub async fn execute(&self, _: &str, _: &[&i64]) -> std::io::Result<u64> { Ok(1) }
+    /// #     }
+    /// #     impl sqs_once::store::FromTransaction for Transaction {
+    /// #         fn from_transaction(_: std::sync::Arc<dyn std::any::Any + Send + Sync>) -> Option<Self> { None }
+    /// #     }
+    /// # }
+    /// use sqs_once::{HandlerError, Invocation, Once, RunError};
     /// use sqs_once_postgres::Transaction;
     ///
-    /// let receipt = idempotency
-    ///     .until(event.context.deadline())
-    ///     .run_in_transaction(&payment.id, async |tx: Transaction, _token| book(&payment, &tx).await)
-    ///     .await?;
+    /// /// The invocation is of an `Idempotency` with a `PostgresStore`.
+    /// async fn book(invocation: Invocation<'_>, payment: &str, cents: i64) -> Result<Once<()>, RunError> {
+    ///     let work = async |tx: Transaction, _token| {
+    ///         tx.execute("UPDATE balance SET cents = cents + $1", &[&cents]).await?;
+    ///         Ok::<(), HandlerError>(())
+    ///     };
+    ///     invocation.run_in_transaction(payment, work).await
+    /// }
+    /// # fn main() {}
     /// ```
     pub async fn run_in_transaction<X, K, W, F, T, E>(
         &self,

@@ -134,10 +134,10 @@ impl Deposits {
         Self(bench)
     }
 
-    /// Starts a function whose requests take these turns.
-    async fn through(&self, turns: impl IntoIterator<Item = Turn>) -> (Function, Wire) {
+    /// Starts a function whose request with this index, counted from 0, takes this turn.
+    async fn with(&self, at: usize, turn: Turn) -> (Function, Wire) {
         let wire = Wire::to(&self.0.dynamodb.endpoint()).await;
-        wire.next(turns);
+        wire.next(std::iter::repeat_n(Turn::Pass, at).chain([turn]));
         let launch = self.0.launch("deposits");
         let launch = launch.env("AWS_ENDPOINT_URL_DYNAMODB", wire.endpoint());
         (self.0.start(launch).await, wire)
@@ -167,16 +167,13 @@ fn receipt_of_deposit() -> Value {
 
 #[tokio::test]
 async fn a_deposit_is_credited_once_though_its_process_is_killed_at_any_request() {
-    for at in 0..REQUESTS.len() {
+    for (at, request) in REQUESTS.iter().enumerate() {
         for death in [Death::Before, Death::After] {
-            let what = format!("{death:?} {}", REQUESTS[at]);
+            let what = format!("{death:?} {request}");
             let deposits = Deposits::new().await;
             let dies = Arc::new(Notify::new());
-            let turns = vec![Turn::Pass; at];
-            let turns = turns
-                .into_iter()
-                .chain([Turn::Die(death, Arc::clone(&dies))]);
-            let (function, wire) = deposits.through(turns).await;
+            let die = Turn::Die(death, Arc::clone(&dies));
+            let (function, wire) = deposits.with(at, die).await;
             let event = deposit();
             tokio::select! {
                 answer = invoke(&function, &event) => panic!("{what}: {answer:?}"),
@@ -191,12 +188,10 @@ async fn a_deposit_is_credited_once_though_its_process_is_killed_at_any_request(
 
 #[tokio::test]
 async fn a_deposit_is_credited_once_though_any_answer_is_lost() {
-    for at in 0..REQUESTS.len() {
-        let what = format!("the answer to {}", REQUESTS[at]);
+    for (at, request) in REQUESTS.iter().enumerate() {
+        let what = format!("the answer to {request}");
         let deposits = Deposits::new().await;
-        let turns = vec![Turn::Pass; at];
-        let turns = turns.into_iter().chain([Turn::LoseAnswer]);
-        let (function, wire) = deposits.through(turns).await;
+        let (function, wire) = deposits.with(at, Turn::LoseAnswer).await;
         let receipt = invoke(&function, &deposit()).await.unwrap();
         assert_eq!(receipt, receipt_of_deposit(), "{what}");
         assert_eq!(wire.seen().len(), REQUESTS.len() + 1, "{what}");
