@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use sqs_once::key::{KeySecret, Namespace};
 use sqs_once::store::{Item, Status};
-use sqs_once::{BusinessKey, HandlerError, Idempotency, MemoryStore};
+use sqs_once::testing::TestStore;
+use sqs_once::{BusinessKey, HandlerError, Idempotency, Writes};
 
 use crate::support::process::this_program;
 use crate::support::wire::{Turn, Wire};
@@ -32,7 +33,10 @@ fn secrets(request: &Value) -> (u16, Value) {
 
 /// Runs the process below with these variables and these secrets.
 async fn run(secrets: Secrets, variables: &[(&str, &str)]) -> Output {
-    let secrets = Wire::always(Turn::By(secrets)).await;
+    run_with(&Wire::always(Turn::By(secrets)).await, variables)
+}
+
+fn run_with(secrets: &Wire, variables: &[(&str, &str)]) -> Output {
     this_program(module_path!(), TEST)
         .args(["--nocapture"])
         .env("SQS_ONCE_TEST_SECRETS", "1")
@@ -76,10 +80,11 @@ async fn in_a_process_that_handles_a_key() {
             ("binary", id(namespace().key_secret(secret(&[7; 16])))),
         ]
     };
-    let store = MemoryStore::new();
+    let test_store = TestStore::default();
+    let store = test_store.memory();
     let idempotency = Idempotency::new()
         .namespace("payments")
-        .store(store.clone());
+        .store(test_store.clone());
     if let Err(error) = idempotency.init().await {
         println!("\nsaid: {} {error}", error.variable());
         return;
@@ -106,7 +111,29 @@ async fn in_a_process_that_handles_a_key() {
             store.remove(&id);
         }
     }
+    // Writes can't look under two IDs.
+    if matches!(known[..], [only] if only == own) {
+        let work = || async { Ok::<_, HandlerError>(Writes::new()) };
+        idempotency.until(ends_at()).run("o-3", work).await.unwrap();
+        assert!(
+            ids("o-3")
+                .iter()
+                .all(|(name, id)| store.get(id).is_some() == (*name == own))
+        );
+    }
     println!("\nsaid: {own}, knows {}", known.join(" "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_secret_is_fetched_once_for_work_of_every_kind() {
+    let wire = Wire::always(Turn::By(secrets)).await;
+    let variables = [
+        ("SQS_ONCE_KEY_SECRET_ARN", ARN),
+        ("SQS_ONCE_ALSO_READ", "nothing"),
+    ];
+    let said = said(&run_with(&wire, &variables));
+    assert_eq!(said, "string, knows string");
+    assert_eq!(wire.seen(), ["GetSecretValue"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -114,12 +114,23 @@ fn the_off_switch_is_refused_where_the_effect_commits_through_the_store() {
 #[tokio::test(start_paused = true)]
 async fn in_a_process_with_the_off_switch_only_effects_apart_can_be() {
     on_all(plain()).init().await.unwrap();
+    let bench = Bench::new();
+    let work = bench.idempotency();
+    let invocation = work.until(bench.deadline());
+    let plain = async || Ok::<_, HandlerError>(());
+    invocation.run("a", plain).await.unwrap();
+    let writing_work = async || Ok::<_, HandlerError>(Writes::new());
+    let worked = invocation.run("b", writing_work).await.map(drop);
+    let mut started = vec![worked.map_err(|error| error.to_string())];
     for consumer in [writing(), booking()] {
-        let started = on_all(consumer).init().await;
+        let consumer = on_all(consumer).init().await;
+        started.push(consumer.map_err(|error| error.to_string()));
+    }
+    for started in started {
         match std::env::var_os("SQS_ONCE_DISABLED") {
             None => started.unwrap(),
             Some(_) => assert_eq!(
-                started.unwrap_err().to_string(),
+                started.unwrap_err(),
                 "SQS_ONCE_DISABLED is set, but the effect commits through the store: expected false for handlers and \
                  work that return `Writes` or take a transaction"
             ),
