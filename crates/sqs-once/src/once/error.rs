@@ -55,7 +55,7 @@ pub enum RunError {
     #[error("{reason}")]
     Conflict {
         /// What [`Writes::on_conflict`](crate::Writes::on_conflict) chose. If it is terminal, another attempt can't help:
-        /// end the invocation without an error after keeping the event for a person.
+        /// keep the event for a person, and end the invocation without an error.
         disposition: Disposition,
         /// The write whose condition was not met.
         reason: String,

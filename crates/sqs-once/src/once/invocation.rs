@@ -263,7 +263,7 @@ impl<'a> Invocation<'a> {
         self.once(key, effect, T::recorded, work).await
     }
 
-    /// `recorded` reads the value of a duplicate.
+    /// Does work whose effect commits in this way. `recorded` reads the value of a duplicate.
     async fn once<K, W, F, T>(
         &self,
         key: &K,
