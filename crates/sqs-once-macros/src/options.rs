@@ -144,7 +144,7 @@ impl Options {
 
     pub(crate) fn start(&self, payload: &Type) -> TokenStream {
         match &self.decode {
-            Some(decoder) => quote!(::sqs_once::consumer_with::<#payload>(#decoder)),
+            Some(decoder) => quote!(::sqs_once::consumer_with::<#payload, _>(#decoder)),
             None => quote!(::sqs_once::consumer::<#payload>()),
         }
     }

@@ -87,6 +87,11 @@ impl<'a> Claimer<'a> {
         self.asking.is_empty() && self.postponed.is_empty()
     }
 
+    /// Returns whether a request for new claims is in flight.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.asking.is_empty()
+    }
+
     pub(super) fn has_room(&self) -> bool {
         self.asking.len() < self.engine.requests_in_flight()
     }

@@ -169,6 +169,11 @@ impl Engine {
         routes.any(|route| route.idempotency.opens_transactions())
     }
 
+    /// Returns whether a payload may have to be waited for.
+    pub(super) fn waits_for_payloads(&self) -> bool {
+        self.routes.iter().any(|route| route.handler.waits())
+    }
+
     /// Returns how many requests for claims may be in flight, and how many for settlements.
     pub(super) fn requests_in_flight(&self) -> usize {
         let mut routes = self.routes.iter();

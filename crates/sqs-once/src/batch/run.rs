@@ -1,6 +1,7 @@
 //! The main loop of a batch: claims keys, starts handlers, settles claims and ends records.
 
 mod ending;
+mod preparing;
 mod whole_batch;
 
 use std::collections::{HashMap, VecDeque};
@@ -16,9 +17,12 @@ use tracing::{Instrument, debug_span};
 use crate::breaker::{Pass, Permit, Queue};
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
-use crate::handler::{Done, IdempotencyToken, PrepareError, RecordParts, Running, Work};
+use crate::handler::{
+    Done, IdempotencyToken, PrepareError, PrepareResult, Preparing, RecordParts, Running, Work,
+};
 use crate::idempotency::{Admission, Deadline, Owners};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
+use crate::record::Message;
 use crate::report::{Outcome, Report};
 use crate::router::{NoRoute, RouteError};
 use crate::store::{Claim, Fence, OpenTransaction};
@@ -33,6 +37,7 @@ use super::ledger::Ledger;
 use super::limited::Limited;
 use super::moving::DeadLetterMove;
 use super::settling::{Concluded, Settler};
+use preparing::{Preparations, Waited};
 use whole_batch::Together;
 
 const IS_OPEN: &str = "its breaker is open";
@@ -54,6 +59,8 @@ struct RecordState {
     commits_effect: bool,
     /// Warnings for its log line, regardless of its outcome.
     warnings: Vec<String>,
+    /// The message with its fetched body, until the record ends.
+    message: Option<Arc<Message>>,
     /// Later records with the same key. They end like this record.
     followers: Vec<usize>,
 }
@@ -109,6 +116,8 @@ enum Event {
     Settled(Vec<Concluded>),
     Hooked(Hooked),
     Passed(Passed),
+    /// Records that had to wait for their payload.
+    Prepared(Vec<Waited>),
 }
 
 pub(super) struct Run<'a> {
@@ -124,6 +133,7 @@ pub(super) struct Run<'a> {
     owners: Owners,
     /// The first record of the batch with each key.
     leaders: HashMap<ItemId, usize>,
+    preparing: Preparations<'a>,
     claimer: Claimer<'a>,
     startable: VecDeque<Startable>,
     calls: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
@@ -163,6 +173,7 @@ impl<'a> Run<'a> {
             owners: engine.driver().owners(),
             held: vec![VecDeque::new(); engine.routes.len()],
             leaders: HashMap::new(),
+            preparing: Preparations::new(engine),
             claimer: Claimer::new(engine, ledger, claims_until.unwrap_or(deadline.cancel_at)),
             startable: VecDeque::new(),
             calls: FuturesUnordered::new(),
@@ -193,8 +204,8 @@ impl<'a> Run<'a> {
             let event = match self.next_event().now_or_never() {
                 Some(event) => event,
                 None => {
-                    let more_may_come =
-                        !self.stopped && (!self.calls.is_empty() || !self.claimer.is_idle());
+                    let claims = !self.claimer.is_idle() || !self.preparing.is_idle();
+                    let more_may_come = !self.stopped && (claims || !self.calls.is_empty());
                     self.settler.flush(more_may_come);
                     let is_idle =
                         self.settler.is_idle() && self.hooks.is_idle() && self.gate.is_idle();
@@ -212,6 +223,7 @@ impl<'a> Run<'a> {
                 Event::Settled(answered) => self.settled(answered),
                 Event::Hooked(hooked) => self.hooked(hooked),
                 Event::Passed(passed) => self.passed(passed),
+                Event::Prepared(waited) => self.waited(waited),
             }
         }
     }
@@ -228,6 +240,7 @@ impl<'a> Run<'a> {
             passed = self.gate.next() => Event::Passed(passed),
             (record, report) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
+            waited = self.preparing.next() => Event::Prepared(waited),
             () = sleep_until(claims_until.unwrap_or(self.deadline.cancel_at)), if claims_until.is_some() => Event::Deadline,
         }
     }
@@ -239,19 +252,25 @@ impl<'a> Run<'a> {
             limit = usize::MAX;
             self.return_unclaimed();
         }
+        self.claim_ready();
         // Decoding runs user code, which may be slow.
         let cancel_at = self.deadline.cancel_at;
         let in_time = || Instant::now() < cancel_at;
         // An open transaction holds a connection, and other workers wait for its key.
         let is_open = self.engine.opens_transactions();
-        if is_open {
+        // A payload that was waited for may be large.
+        let waits = self.engine.waits_for_payloads();
+        if (is_open || waits) && self.together.is_none() {
             limit = self.engine.concurrency.get();
         }
         while self.returning.is_none() && self.claimer.has_room() && in_time() {
             let mut keys = self.engine.requests.keys();
-            let mut ahead = self.claimer.undecided() + self.startable.len();
+            let prepared = self.preparing.count();
+            let mut ahead = self.claimer.undecided() + self.startable.len() + prepared;
             if is_open {
                 ahead += self.calls.len() + self.settler.unanswered();
+            }
+            if is_open || waits {
                 keys = keys.min(limit.saturating_sub(ahead));
             }
             if keys == 0 || (ahead > 0 && ahead + keys > limit) {
@@ -259,7 +278,10 @@ impl<'a> Run<'a> {
             }
             let mut candidates = Vec::new();
             // A record without a key needs no claim, but it waits in `startable` too.
-            while candidates.len() < keys && self.startable.len() < limit {
+            while candidates.len() + self.preparing.count() < keys + prepared
+                && self.preparing.has_room()
+                && self.startable.len() < limit
+            {
                 let Some((record, route)) = self.next_record(&candidates) else {
                     break;
                 };
@@ -314,6 +336,7 @@ impl<'a> Run<'a> {
         let startable = self.startable.iter().filter(|one| one.route == route);
         let claimed = candidates.iter().filter(|one| one.route == route).count()
             + self.claimer.undecided_of(route)
+            + self.preparing.count_of(route)
             + startable.count();
         match (claimed < room, self.together.is_some()) {
             (true, _) => pass,
@@ -377,10 +400,28 @@ impl<'a> Run<'a> {
         let with_fingerprint = route.mismatch != PayloadMismatch::Ignore;
         let prepare = || route.handler.prepare(message, with_fingerprint);
         let span = self.ledger.span(record);
-        let prepared = span
+        let preparing = span
             .in_scope(|| caught(prepare))
-            .unwrap_or_else(|_| Err(PrepareError::Panic));
+            .unwrap_or_else(|_| Preparing::Ended(Err(PrepareError::Panic)));
         self.log_correlation(record);
+        match preparing {
+            Preparing::Ended(result) => self.prepared(record, at, result),
+            Preparing::Waits(future) => {
+                self.prepare_later(record, at, future);
+                None
+            }
+        }
+    }
+
+    /// Returns a candidate for the first record with each key, and ends records that can't be read.
+    fn prepared(
+        &mut self,
+        record: usize,
+        at: usize,
+        prepared: PrepareResult<()>,
+    ) -> Option<Candidate> {
+        let route = &self.engine.routes[at];
+        let span = self.ledger.span(record);
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(PrepareError::Ignored(reason)) => {
@@ -394,6 +435,7 @@ impl<'a> Run<'a> {
             }
         };
         let work = Guarded::new(prepared.work);
+        self.records[record].message = prepared.message;
         let key = match prepared.key {
             Ok(key) => key,
             Err(missing) => {
@@ -592,12 +634,18 @@ impl<'a> Run<'a> {
         None
     }
 
+    /// Returns the message of a record, with its fetched body if it has one.
+    fn message(&self, record: usize) -> Arc<Message> {
+        let fetched = self.records[record].message.as_ref();
+        Arc::clone(fetched.unwrap_or(&self.ledger.messages[record]))
+    }
+
     fn hand_over(&mut self, startable: Startable) -> (Option<Owned>, RecordParts<()>) {
         let record = startable.record;
         let owned = startable.owned.as_ref();
         let transaction = owned.and_then(|owned| owned.transaction.as_ref());
         let parts = RecordParts {
-            message: Arc::clone(&self.ledger.messages[record]),
+            message: self.message(record),
             key: startable.key,
             namespace: self.engine.routes[startable.route]
                 .idempotency
@@ -625,6 +673,8 @@ impl<'a> Run<'a> {
                 self.finished_together(finished);
             }
         }
+        let unprepared = self.preparing.stop();
+        self.waited(unprepared);
         for postponed in self.gate.learned(Queue::UNKNOWN) {
             self.end_unavailable(postponed);
         }

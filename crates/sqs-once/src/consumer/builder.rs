@@ -8,10 +8,11 @@ use tracing::{Instrument, debug_span};
 
 use crate::batch::{self, Engine};
 use crate::error::ConfigError;
+use crate::handler::decode::{Decoder, IntoDecoder};
 use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, WholeBatch};
 use crate::idempotency::DriverSettings;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
-use crate::record::{Decode, Json, Message};
+use crate::record::{Json, Message};
 use crate::report::Report;
 use crate::telemetry::{BatchMetrics, Identity, Seen};
 use crate::time::Timestamp;
@@ -20,7 +21,7 @@ use super::routes::Routes;
 use super::settings::Settings;
 
 /// A consumer that needs a key next: [`Consumer::key`].
-pub struct Keyless<T>(Arc<dyn Decode<T>>);
+pub struct Keyless<T>(Decoder<T>);
 
 impl<T> std::fmt::Debug for Keyless<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -108,7 +109,8 @@ pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> 
 }
 
 /// Starts building a consumer of messages whose body `decoder` reads: [`Text`](crate::body::Text),
-/// [`Bytes`](crate::body::Bytes), or a [`Decode`] of your own.
+/// [`Bytes`](crate::body::Bytes), or a [`Decode`](crate::body::Decode) or [`AsyncDecode`](crate::body::AsyncDecode) of
+/// your own.
 ///
 /// ```
 /// use sqs_once::body::Bytes;
@@ -118,8 +120,10 @@ pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> 
 ///     .key(MessageAttribute::new("image-id"))
 ///     .handler(async |image: Vec<u8>| {});
 /// ```
-pub fn consumer_with<T: Send + 'static>(decoder: impl Decode<T>) -> Consumer<Keyless<T>> {
-    Consumer::new(Keyless(Arc::new(decoder)))
+pub fn consumer_with<T: Send + 'static, M>(
+    decoder: impl IntoDecoder<T, M>,
+) -> Consumer<Keyless<T>> {
+    Consumer::new(Keyless(decoder.into_decoder()))
 }
 
 impl<T> Consumer<Keyless<T>> {

@@ -52,6 +52,7 @@ pub fn handler_with_state<S, H, X, T, K>(
     handler: H,
 ) -> Consumer<Ready<S>>
 where
+    S: 'static,
     H: Handler<T, S, X>,
     X: 'static,
     T: Send + 'static,

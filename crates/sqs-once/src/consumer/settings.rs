@@ -13,7 +13,7 @@ use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::failed::FailedSettings;
-use crate::handler::{Layers, PrepareRecord, WithEnvelope};
+use crate::handler::{FetchBody, Layers, PrepareRecord, WithEnvelope};
 use crate::idempotency::{DriverSettings, Effect};
 #[cfg(feature = "testing")]
 use crate::key::Namespace;
@@ -48,6 +48,7 @@ pub(super) struct Settings {
     pub(super) missing_key: Option<MissingKey>,
     pub(super) envelope: Option<Arc<dyn Envelope>>,
     pub(super) correlate: Option<Correlate>,
+    pub(super) bodies: Option<Arc<dyn FetchBody>>,
     pub(super) hooks: Hooks,
     pub(super) layers: Layers,
     pub(super) token_validity: TokenValidity,
@@ -203,6 +204,7 @@ impl Settings {
                 inner: Arc::clone(handler),
                 envelope: self.envelope.clone(),
                 correlate: self.correlate.clone(),
+                bodies: self.bodies.clone(),
             },
             idempotency,
             record_timeout: self.record_timeout,

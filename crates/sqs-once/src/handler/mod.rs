@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod batch_handler;
 pub(crate) mod blocking;
+pub(crate) mod decode;
 pub(crate) mod error;
 pub(crate) mod extract;
 mod layer;
@@ -26,8 +27,8 @@ pub(crate) use layer::Layers;
 pub use layer::Next;
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
-    BatchCall, Bound, CallFuture, HandlerType, PrepareError, PrepareRecord, Stateful, WholeBatch,
-    WithEnvelope, Work,
+    BatchCall, Bound, CallFuture, FetchBody, HandlerType, PrepareError, PrepareRecord,
+    PrepareResult, Preparing, Stateful, WholeBatch, WithEnvelope, Work,
 };
 pub(crate) use reader::Reader;
 

@@ -37,10 +37,24 @@ pub(crate) enum Work<S> {
     Join(Payload),
 }
 
+impl<S: Send + 'static> Work<S> {
+    fn with_state(self, state: impl FnOnce() -> S) -> Work<()> {
+        match self {
+            Self::Call(start) => {
+                let state = state();
+                Work::Call(Box::new(move |parts| start(parts.with_state(state))))
+            }
+            Self::Join(payload) => Work::Join(payload),
+        }
+    }
+}
+
 /// A record with its decoded payload and its key, or the reason why it has none.
 pub(crate) struct Prepared<W> {
     pub(crate) key: Result<BusinessKey, KeyError>,
     pub(crate) fingerprint: Option<Fingerprint>,
+    /// The message with the body that was fetched for it, if it was.
+    pub(crate) message: Option<Arc<Message>>,
     /// The payload, and later the work on it.
     pub(crate) work: W,
 }
@@ -50,6 +64,7 @@ impl<W> Prepared<W> {
         Prepared {
             key: self.key,
             fingerprint: self.fingerprint,
+            message: self.message,
             work: change(self.work),
         }
     }
@@ -94,10 +109,31 @@ impl HandlerType {
 
 pub(crate) type PrepareResult<S> = Result<Prepared<Work<S>>, PrepareError>;
 
+/// The preparation of a record: its result, or what has to be waited for.
+pub(crate) enum Preparing<W> {
+    Ended(Result<Prepared<W>, PrepareError>),
+    Waits(CallFuture<Result<Prepared<W>, PrepareError>>),
+}
+
+impl<W: Send + 'static> Preparing<W> {
+    fn map<W2>(self, change: impl FnOnce(W) -> W2 + Send + 'static) -> Preparing<W2> {
+        match self {
+            Self::Ended(result) => Preparing::Ended(result.map(|prepared| prepared.map(change))),
+            Self::Waits(future) => Preparing::Waits(Box::pin(async move {
+                let result = future.await?;
+                Ok(result.map(|prepared| prepared.map(change)))
+            })),
+        }
+    }
+}
+
 /// Decodes records and calls the handler for them.
 pub(crate) trait PrepareRecord<S>: Send + Sync {
     /// Decodes a record and extracts its key and, on request, its fingerprint.
-    fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<S>;
+    fn prepare(&self, message: &Arc<Message>, with_fingerprint: bool) -> Preparing<Work<S>>;
+
+    /// Returns whether a preparation may have to wait.
+    fn waits(&self) -> bool;
 
     /// Checks the key extractor's settings, and that the consumer's envelope has the metadata without which every
     /// record would fail.
@@ -116,7 +152,7 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
 }
 
 pub(crate) struct Bound<T, K, H, X> {
-    reader: Reader<T, K>,
+    reader: Arc<Reader<T, K>>,
     handler: H,
     types: PhantomData<fn(X)>,
 }
@@ -124,7 +160,7 @@ pub(crate) struct Bound<T, K, H, X> {
 impl<T, K, H, X> Bound<T, K, H, X> {
     pub(crate) fn new(reader: Reader<T, K>, handler: H) -> Self {
         Self {
-            reader,
+            reader: Arc::new(reader),
             handler,
             types: PhantomData,
         }
@@ -136,15 +172,20 @@ where
     T: Send + 'static,
     K: KeyExtractor<T>,
     H: Handler<T, S, X>,
+    S: 'static,
 {
-    fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<S> {
-        let read = self.reader.read(message, with_fingerprint)?;
+    fn prepare(&self, message: &Arc<Message>, with_fingerprint: bool) -> Preparing<Work<S>> {
         let handler = self.handler.clone();
-        Ok(read.map(|payload| {
+        let read = self.reader.read(message, with_fingerprint);
+        read.map(|payload| {
             Work::Call(Box::new(move |parts| {
                 Box::pin(handler.call(payload, parts))
             }))
-        }))
+        })
+    }
+
+    fn waits(&self) -> bool {
+        self.reader.waits()
     }
 
     fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
@@ -170,9 +211,13 @@ where
     H: BatchHandler<T, S, X>,
     S: 'static,
 {
-    fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<S> {
-        let read = self.0.reader.read(message, with_fingerprint)?;
-        Ok(read.map(|payload| Work::Join(Box::new(Guarded::new(payload)))))
+    fn prepare(&self, message: &Arc<Message>, with_fingerprint: bool) -> Preparing<Work<S>> {
+        let read = self.0.reader.read(message, with_fingerprint);
+        read.map(|payload| Work::Join(Box::new(Guarded::new(payload))))
+    }
+
+    fn waits(&self) -> bool {
+        self.0.reader.waits()
     }
 
     fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
@@ -207,15 +252,21 @@ pub(crate) struct Stateful<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
-    fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<()> {
-        let prepared = self.inner.prepare(message, with_fingerprint)?;
-        Ok(prepared.map(|work| match work {
-            Work::Call(start) => {
+    fn prepare(&self, message: &Arc<Message>, with_fingerprint: bool) -> Preparing<Work<()>> {
+        match self.inner.prepare(message, with_fingerprint) {
+            Preparing::Ended(prepared) => Preparing::Ended(
+                prepared
+                    .map(|prepared| prepared.map(|work| work.with_state(|| self.state.clone()))),
+            ),
+            waits @ Preparing::Waits(_) => {
                 let state = self.state.clone();
-                Work::Call(Box::new(move |parts| start(parts.with_state(state))))
+                waits.map(|work| work.with_state(|| state))
             }
-            Work::Join(payload) => Work::Join(payload),
-        }))
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.inner.waits()
     }
 
     fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
@@ -238,25 +289,63 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
     }
 }
 
-/// Opens a message's envelope before its handler receives the message.
+/// Fetches bodies that a producer has put elsewhere.
+pub(crate) trait FetchBody: Send + Sync {
+    /// Returns the body to which `content` points, or `None` if the content is the body itself.
+    fn fetch(&self, content: &str) -> Option<CallFuture<String>>;
+}
+
+/// Opens a message's envelope, and fetches its body, before its handler receives the message.
 pub(crate) struct WithEnvelope {
     pub(crate) inner: Arc<dyn PrepareRecord<()>>,
     pub(crate) envelope: Option<Arc<dyn Envelope>>,
     pub(crate) correlate: Option<Correlate>,
+    pub(crate) bodies: Option<Arc<dyn FetchBody>>,
 }
 
 impl WithEnvelope {
-    pub(crate) fn prepare(&self, message: &Message, with_fingerprint: bool) -> PrepareResult<()> {
+    /// Returns whether a preparation may have to wait.
+    pub(crate) fn waits(&self) -> bool {
+        self.bodies.is_some() || self.inner.waits()
+    }
+
+    fn fetch(&self, message: &Message) -> Option<CallFuture<String>> {
+        self.bodies.as_ref()?.fetch(message.content()?)
+    }
+
+    pub(crate) fn prepare(
+        &self,
+        message: &Arc<Message>,
+        with_fingerprint: bool,
+    ) -> Preparing<Work<()>> {
         let opened = match &self.envelope {
             Some(envelope) => message.open(&**envelope),
             None => Ok(()),
         };
         // An envelope may contain the correlation id, which the log line of an unreadable message should have too.
         message.correlate(self.correlate.as_ref());
-        opened?;
-        match message.ignored_because() {
-            Some(reason) => Err(PrepareError::Ignored(reason.to_owned())),
-            None => self.inner.prepare(message, with_fingerprint),
+        match (opened, message.ignored_because()) {
+            (Err(error), _) => Preparing::Ended(Err(error.into())),
+            (Ok(()), Some(reason)) => {
+                Preparing::Ended(Err(PrepareError::Ignored(reason.to_owned())))
+            }
+            (Ok(()), None) => {
+                let Some(body) = self.fetch(message) else {
+                    return self.inner.prepare(message, with_fingerprint);
+                };
+                let (inner, message) = (Arc::clone(&self.inner), Arc::clone(message));
+                Preparing::Waits(Box::pin(async move {
+                    let message = Arc::new(message.with_fetched(body.await?));
+                    let mut prepared = match inner.prepare(&message, with_fingerprint) {
+                        Preparing::Ended(prepared) => prepared,
+                        Preparing::Waits(prepared) => prepared.await?,
+                    };
+                    if let Ok(prepared) = &mut prepared {
+                        prepared.message = Some(message);
+                    }
+                    Ok(prepared)
+                }))
+            }
         }
     }
 }

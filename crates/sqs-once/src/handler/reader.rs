@@ -5,41 +5,69 @@ use std::sync::Arc;
 use crate::error::ConfigError;
 use crate::guarded::caught;
 use crate::key::{Fingerprint, KeyError, KeyExtractor};
-use crate::record::{Decode, Envelope, Message, Needed};
+use crate::record::{Envelope, Message, Needed};
 
-use super::prepare::{PrepareError, Prepared};
+use super::decode::{Decoder, Kind};
+use super::prepare::{PrepareError, Prepared, Preparing};
 
 /// Returns the part of a payload that its fingerprint covers.
 pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
 
 pub(crate) struct Reader<T, K> {
-    pub(crate) decoder: Arc<dyn Decode<T>>,
+    pub(crate) decoder: Decoder<T>,
     pub(crate) key: K,
     /// `None` if the fingerprint covers the whole body.
     pub(crate) fingerprint: Option<TakeFingerprint<T>>,
 }
 
-impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
+impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
     pub(super) fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
         self.key.check()?;
         Needed::check_all(self.key.needs(), envelope)
     }
 
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.decoder.0, Kind::Waiting(_))
+    }
+
     /// Decodes a record and extracts its key and, on request, its fingerprint.
     pub(super) fn read(
+        self: &Arc<Self>,
+        message: &Arc<Message>,
+        with_fingerprint: bool,
+    ) -> Preparing<T> {
+        match &self.decoder.0 {
+            Kind::AtOnce(decoder) => Preparing::Ended((|| {
+                let body = message.content().ok_or(PrepareError::NoBody)?;
+                let payload = decoder.decode(body, message)?;
+                self.prepared(payload, message, with_fingerprint)
+            })()),
+            Kind::Waiting(decoder) => {
+                let decoded = Arc::clone(decoder).start(Arc::clone(message));
+                let (reader, message) = (Arc::clone(self), Arc::clone(message));
+                Preparing::Waits(Box::pin(async move {
+                    Ok(match decoded.await? {
+                        Some(payload) => reader.prepared(payload, &message, with_fingerprint),
+                        None => Err(PrepareError::NoBody),
+                    })
+                }))
+            }
+        }
+    }
+
+    fn prepared(
         &self,
+        payload: T,
         message: &Message,
         with_fingerprint: bool,
     ) -> Result<Prepared<T>, PrepareError> {
-        let body = message.content().ok_or(PrepareError::NoBody)?;
-        let payload = self.decoder.decode(body, message)?;
         let key = match taken(|| self.key.key(&payload, message)) {
             Err(error) if !error.is_missing() => return Err(error.into()),
             key => key,
         };
         let fingerprint = match key {
             Ok(_) if with_fingerprint => Some(
-                self.fingerprint(&payload, body)
+                self.fingerprint(&payload, message)
                     .map_err(PrepareError::Fingerprint)?,
             ),
             _ => None,
@@ -47,14 +75,17 @@ impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
         Ok(Prepared {
             key,
             fingerprint,
+            message: None,
             work: payload,
         })
     }
 
-    fn fingerprint(&self, payload: &T, body: &str) -> Result<Fingerprint, KeyError> {
+    fn fingerprint(&self, payload: &T, message: &Message) -> Result<Fingerprint, KeyError> {
         match &self.fingerprint {
             Some(take) => taken(|| take(payload)),
-            None => Ok(Fingerprint::from_body(body)),
+            None => Ok(Fingerprint::from_body(
+                message.content().unwrap_or_default(),
+            )),
         }
     }
 }

@@ -19,7 +19,8 @@ pub(crate) use deadline::Deadline;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
 pub(crate) use driver::{
-    Admitted, Asked, CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, admit, contended,
+    Admitted, Asked, CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, admit,
+    contended,
 };
 #[doc(hidden)]
 pub use protocol::Effect;

@@ -18,8 +18,8 @@ use super::Message;
 /// | [`Bytes`] | base64 | `Vec<u8>` |
 ///
 /// A body that can't be decoded makes only its own record terminal, and its key is never claimed. A decoder that panics
-/// has the same effect. Decoding is synchronous, because the key may come from the payload: a handler's argument that
-/// has to wait, for example for an object in S3, implements [`FromRecord`](crate::extract::FromRecord).
+/// has the same effect. A decoder that has to wait, for example for an object in S3, implements
+/// [`AsyncDecode`](crate::body::AsyncDecode).
 ///
 /// You can write your own decoder, here for a binary format such as Protobuf or Avro:
 ///

@@ -14,6 +14,7 @@ use super::{Correlate, CorrelationId, Envelope, EnvelopeError, Opened, RawRecord
 /// One SQS message as Lambda delivered it.
 ///
 /// Absent or malformed metadata is `None` and never fails a record.
+#[derive(Clone)]
 pub struct Message {
     /// Shared with the answer, which outlives the message.
     id: Arc<str>,
@@ -22,9 +23,11 @@ pub struct Message {
     queue_arn: Option<Arc<str>>,
     /// The receipt handle or an empty text, then the names and values of the system attributes.
     texts: Packed,
-    attributes: Box<[(String, SqsMessageAttribute)]>,
+    attributes: Arc<[(String, SqsMessageAttribute)]>,
     /// The content of the envelope. Empty until the envelope is opened, or if there is none.
-    opened: OnceLock<Box<Opened>>,
+    opened: OnceLock<Arc<Opened>>,
+    /// The body to which the content points, if the consumer has fetched it.
+    fetched: Option<Box<str>>,
     correlation_id: OnceLock<Option<CorrelationId>>,
 }
 
@@ -52,6 +55,7 @@ impl Message {
             texts: Packed::new(iter::once(receipt_handle).chain(pairs)),
             attributes: attributes.into_iter().collect(),
             opened: OnceLock::new(),
+            fetched: None,
             correlation_id: OnceLock::new(),
         }
     }
@@ -77,7 +81,16 @@ impl Message {
     pub fn content(&self) -> Option<&str> {
         let opened = self.opened.get();
         let inside = opened.and_then(|opened| opened.content.as_deref());
-        inside.or_else(|| self.body())
+        let fetched = self.fetched.as_deref();
+        fetched.or(inside).or_else(|| self.body())
+    }
+
+    /// Returns the message with the body to which its content points.
+    pub(crate) fn with_fetched(&self, body: String) -> Self {
+        Self {
+            fetched: Some(body.into()),
+            ..self.clone()
+        }
     }
 
     /// Returns the metadata of the message's envelope: [`SnsMeta`](crate::extract::SnsMeta),
@@ -92,7 +105,7 @@ impl Message {
             let opened = envelope.open(body, self)?;
             self.check(&opened)?;
             // `set` fails only if the envelope itself called this function.
-            let _ = self.opened.set(Box::new(opened));
+            let _ = self.opened.set(Arc::new(opened));
         }
         Ok(())
     }
@@ -219,6 +232,7 @@ impl fmt::Debug for Message {
 }
 
 /// A list of any number of texts in two allocations.
+#[derive(Clone)]
 struct Packed {
     texts: Box<str>,
     ends: Box<[usize]>,

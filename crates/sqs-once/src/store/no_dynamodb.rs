@@ -18,6 +18,10 @@ pub enum Writes {}
 pub enum Conflict {}
 
 impl Writes {
+    pub(crate) fn nothing() -> Option<Arc<Self>> {
+        None
+    }
+
     pub(crate) fn check_all(&self) -> Result<(), Infallible> {
         match *self {}
     }

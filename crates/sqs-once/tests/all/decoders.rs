@@ -139,7 +139,7 @@ async fn a_decoder_that_panics_makes_its_record_terminal_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn json_asked_for_by_name_is_the_default() {
-    let by_name = consumer_with::<Order>(Json)
+    let by_name = consumer_with::<Order, _>(Json)
         .key(|order: &Order| order.id.clone())
         .handler(async |_: Order| {});
     let bench = Bench::new().on(by_name);

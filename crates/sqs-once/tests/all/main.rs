@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod also_read;
+mod async_decoders;
 mod attribute;
 mod bad_input;
 mod batch;

@@ -7,7 +7,7 @@ use crate::failed::{AfterDeadLetter, Cause};
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::{CommitsWith, Completion, Conclusion, Refusal};
 use crate::report::{Outcome, Report, RouteTally};
-use crate::store::{Claim, StoreError, StoreErrorKind};
+use crate::store::{Claim, StoreError, StoreErrorKind, Writes};
 use crate::time::Timestamp;
 
 use super::super::engine::{FifoFailure, PayloadMismatch, Route};
@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
         self.end_failed(record, failure);
     }
 
-    fn end_failed(&mut self, record: usize, failure: Failure) {
+    pub(super) fn end_failed(&mut self, record: usize, failure: Failure) {
         let report = Report::new(Outcome::Failed).because(failure.to_string());
         let claims_before = |route: &Route| route.idempotency.claims_before();
         let report = match failure {
@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
                 // A layer may have ended the record without the handler's writes.
                 let writes = done
                     .writes
-                    .or_else(|| driver.effect.writes.then(Arc::default));
+                    .or_else(|| Writes::nothing().filter(|_| driver.effect.writes));
                 let work = match (writes, transaction) {
                     (Some(writes), _) => CommitsWith::Writes(writes),
                     (None, Some(transaction)) => CommitsWith::Transaction(transaction),
@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
     }
 
     fn hook_call(&self, record: usize, hook: &'a Hook, report: Report) -> HookCall<'a> {
-        let message = Arc::clone(&self.ledger.messages[record]);
+        let message = self.message(record);
         let taken = &self.records[record];
         let token = self.route(record).zip(taken.key.as_ref());
         let token =
@@ -387,6 +387,7 @@ impl<'a> Run<'a> {
         let hook = self.hook(record, report.outcome);
         let hook = hook.filter(|_| report.has_failed());
         let call = hook.map(|hook| self.hook_call(record, hook, report.clone()));
+        self.records[record].message = None;
         self.ledger.enter(record, report.clone());
         if let Some(call) = call {
             self.hooks.push(call);

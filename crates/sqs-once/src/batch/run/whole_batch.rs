@@ -71,7 +71,7 @@ impl Run<'_> {
         };
         let is_order_decided =
             || !self.ledger.is_fifo || self.ledger.open() == self.startable.len() + followers();
-        let is_decided = self.claimer.is_idle() && is_order_decided();
+        let is_decided = self.claimer.is_idle() && self.preparing.is_idle() && is_order_decided();
         let claims_over = self.together.as_ref().is_some_and(|call| call.claims_over);
         if !is_decided && !claims_over {
             return;

@@ -54,6 +54,8 @@ table! {
     input::not_base64: "the body is not base64",
     input::unusable_envelopes: "envelope can't be opened",
     input::ignored: "record ignored",
+    input::waited_for: "the decoder's own words",
+    input::unrouted: "no route takes it",
     input::missing_key: "the business key is missing",
     input::unprotected: "record processed",
     input::unusable_keys: "the key extractor failed",

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use sqs_once::body::{Auto, Bytes, EventBridge, S3, Sns};
+use sqs_once::body::{AsyncDecode, Auto, Bytes, EventBridge, S3, Sns};
+use sqs_once::consumer::Runnable;
+use sqs_once::extract::Message;
 use sqs_once::key::{JmesPath, JsonPointer, KeyError, MessageAttribute};
-use sqs_once::policy::{MissingKey, PayloadMismatch};
-use sqs_once::{Consumer, consumer, consumer_with};
+use sqs_once::policy::{MissingKey, PayloadMismatch, RouteBy};
+use sqs_once::{Consumer, HandlerError, ResultExt, consumer, consumer_with, router};
 
 use crate::no_secrets::world::{Order, World, id, order, record};
 
@@ -116,6 +118,45 @@ pub(crate) async fn missing_key() {
     for missing in [MissingKey::Terminal, MissingKey::Retry] {
         let consumer = keyless(&world).missing_key(missing);
         world.orders(&consumer, ["a"]).await;
+    }
+}
+
+/// A decoder that waits, and ends as the card says.
+struct Waiting;
+
+impl AsyncDecode<Order> for Waiting {
+    async fn decode(&self, body: &str, _: &Message) -> Result<Order, HandlerError> {
+        tokio::task::yield_now().await;
+        match body.len() % 4 {
+            0 => panic!("cannot read {body}"),
+            1 => Err(std::io::Error::other("the decoder's own words").into()),
+            2 => Err("the decoder's own words").terminal(),
+            _ => serde_json::from_str(body).map_err(|_| HandlerError::terminal("not an order")),
+        }
+    }
+}
+
+pub(crate) async fn waited_for() {
+    let world = World::new();
+    let waiting = consumer_with(Waiting).key(id).handler(async |_: Order| {});
+    world
+        .orders(&world.consumer(waiting), ["a", "ab", "abc", "abcd"])
+        .await;
+}
+
+pub(crate) async fn unrouted() {
+    let world = World::new();
+    for by in [
+        RouteBy::attribute("type"),
+        RouteBy::field("/card"),
+        RouteBy::field("/none"),
+        RouteBy::function(|message| panic!("no route for {:?}", message.body())),
+    ] {
+        let route = consumer().key(id).handler(async |_: Order| {});
+        let routes = router(by).route("other", route.namespace("test"));
+        world
+            .orders(&world.set_up(routes.into_consumer()), ["a"])
+            .await;
     }
 }
 

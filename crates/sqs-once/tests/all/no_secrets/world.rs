@@ -87,10 +87,13 @@ impl World {
         }
     }
 
-    /// A consumer with a dead-letter queue, and with hooks that print their arguments.
     pub(crate) fn consumer(&self, consumer: Consumer) -> Consumer {
+        self.set_up(consumer.namespace("test"))
+    }
+
+    /// A consumer with a dead-letter queue, and with hooks that print their arguments.
+    pub(crate) fn set_up(&self, consumer: Consumer) -> Consumer {
         consumer
-            .namespace("test")
             .store(self.store.clone())
             .clock(self.clock.clone())
             .sqs_client(self.sqs.client())

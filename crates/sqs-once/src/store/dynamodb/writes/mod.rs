@@ -129,6 +129,11 @@ impl Writes {
         Self::default()
     }
 
+    /// A list without writes, in builds that have the type.
+    pub(crate) fn nothing() -> Option<Arc<Self>> {
+        Some(Arc::default())
+    }
+
     /// Puts an item into `table` without a condition. Its attributes are the fields of `item`. For a condition, use
     /// [`put_item`](Self::put_item).
     ///
