@@ -45,7 +45,7 @@ const UNPROTECTED: &str = "without a business key: not protected against duplica
 
 #[derive(Clone, Default)]
 struct RecordState {
-    /// The place of its route in the engine, once it is chosen.
+    /// The place of its route in the engine, once a router has chosen it.
     route: Option<usize>,
     key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
@@ -125,7 +125,7 @@ pub(super) struct Run<'a> {
     ledger: &'a Ledger,
     deadline: Deadline,
     lanes: Lanes,
-    /// The records of each route that wait until a dependency lets them start.
+    /// The records of each route that wait until a dependency lets them start, or that are taken up again.
     held: Vec<VecDeque<usize>>,
     /// The single call of a batch handler.
     together: Option<Together<'a>>,
@@ -349,7 +349,6 @@ impl<'a> Run<'a> {
     /// Returns the place of a record's route, or ends a record that no route takes.
     fn choose_route(&mut self, record: usize) -> Option<usize> {
         let Some(router) = &self.engine.router else {
-            self.records[record].route = Some(0);
             return Some(0);
         };
         self.records[record].taken_up = Some(Instant::now());

@@ -176,8 +176,11 @@ impl Routes {
             }
             let route = one(&common, env, Arc::clone(name), consumer).await;
             let route = route.map_err(|error| error.of_route(name))?;
-            // The first route creates the store if none is set.
+            // The first route creates the store, and fetches the secret, if none is set.
             common.idempotency.share(&route.idempotency);
+            if consumer.settings.idempotency.key_secret.is_none() {
+                common.idempotency.share_secret(&route.idempotency);
+            }
             if let Some(other) = routes
                 .iter()
                 .find(|other| other.idempotency.codec == route.idempotency.codec)

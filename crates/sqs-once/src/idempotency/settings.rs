@@ -104,6 +104,11 @@ impl DriverSettings {
         self.random = Some(Arc::clone(&driver.random));
     }
 
+    /// Takes over the secret of a driver that has none of its own.
+    pub(crate) fn share_secret(&mut self, driver: &Driver) {
+        self.key_secret = driver.namespace.secret().cloned();
+    }
+
     pub(crate) async fn resolve(
         &self,
         env: &EnvSettings,

@@ -2,9 +2,9 @@
 
 use crate::support::{Bench, Order, Tested, body, json_body, orders};
 use serde_json::{Value, json};
-use sqs_once::BusinessKey;
 use sqs_once::key::{Fingerprint, KeyError, KeyPart};
 use sqs_once::policy::{Mode, PayloadMismatch};
+use sqs_once::{Batch, BusinessKey};
 
 fn order(total: u64) -> Value {
     json_body(&json!({ "id": "a", "total": total }))
@@ -108,4 +108,35 @@ async fn a_completion_without_a_fingerprint_is_a_plain_duplicate_for_a_consumer_
     bench.deliver(&ignoring, [order(1)]).await;
     bench.run([order(2)]).await;
     assert_eq!(bench.outcomes(), "duplicate processed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_good_duplicate_behind_a_message_that_differs_is_a_duplicate() {
+    for (policy, returned) in [
+        (PayloadMismatch::Reject, &["m-0", "m-2"][..]),
+        (PayloadMismatch::Warn, &[]),
+    ] {
+        let consumer = orders().payload_mismatch(policy);
+        let bench = Bench::new().on(consumer.handler(async |_: Order| {}));
+        bench.run([order(1)]).await;
+        bench.lines();
+        assert_eq!(bench.run([2, 1, 3, 1].map(order)).await, returned);
+        let ends = bench.lines();
+        let line = |id: &str| ends.iter().find(|line| line["message_id"] == id).unwrap();
+        for good in ["m-1", "m-3"] {
+            assert_eq!(line(good)["outcome"], "duplicate");
+            assert!(!line(good).contains_key("reason"), "{:?}", line(good));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_does_not_wait_for_a_duplicate_behind_a_message_that_differs() {
+    let consumer = orders().payload_mismatch(PayloadMismatch::Reject);
+    let consumer = consumer.batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
+    let bench = Bench::new().on(consumer);
+    assert_eq!(bench.run([order(1)]).await, [""; 0]);
+    let other = json_body(&json!({ "id": "b", "total": 1 }));
+    let records = [order(2), order(1), other];
+    assert_eq!(bench.run(records).await, ["m-0"]);
 }

@@ -65,6 +65,8 @@ async fn in_a_process_that_handles_batches() {
     if std::env::var_os("ROUTED").is_none() {
         std::process::exit(0);
     }
+    let group = (0..3).map(|number| order(&format!("group-{number}"), "pay").fifo("a"));
+    handle(&down, group.collect()).await;
     let routes = router(RouteBy::attribute("type"))
         .route("charge", consumer())
         .route("idle", consumer().namespace("idle"))
@@ -114,9 +116,10 @@ fn check(document: &Value) {
 #[test]
 fn a_route_is_a_dimension_of_the_metrics_of_its_records() {
     let documents = documents(&[EMF, ("ROUTED", "1")]);
-    let [.., charge, batch] = &documents[..] else {
+    let [.., deferred, charge, batch] = &documents[..] else {
         panic!("{documents:?}");
     };
+    assert_eq!(deferred["Deferred"], 3);
     let dimensions =
         |document: &Value| document["_aws"]["CloudWatchMetrics"][0]["Dimensions"].clone();
     assert_eq!(

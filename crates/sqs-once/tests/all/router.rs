@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
+use sqs_once::consumer::{Routes, Runnable};
 use sqs_once::extract::EventBridgeMeta;
 use sqs_once::policy::{Dependency, InProgress, MissingKey, Mode, RouteBy, Unrouted};
 use sqs_once::store::{Status, StoreErrorKind};
@@ -50,11 +51,11 @@ fn refunding(done: &Done) -> Consumer {
         .namespace("refund")
 }
 
-fn by_type() -> Consumer<sqs_once::consumer::Routes> {
+fn by_type() -> Consumer<Routes> {
     router(RouteBy::attribute("type"))
 }
 
-fn charges_and_refunds(done: &Done) -> Consumer<sqs_once::consumer::Routes> {
+fn charges_and_refunds(done: &Done) -> Consumer<Routes> {
     by_type()
         .route("charge", noting("charge", done))
         .route("refund", refunding(done))
@@ -125,8 +126,11 @@ async fn routes_keep_the_order_of_a_fifo_group_and_stop_it_at_the_first_failure(
     assert_eq!(done.len(), 5);
 }
 
-#[tokio::test(start_paused = true)]
-async fn routes_share_the_concurrency() {
+/// The most handlers at once, of forty orders that two routes share.
+async fn most_at_once(
+    set: impl Fn(Consumer) -> Consumer,
+    set_router: impl Fn(Consumer<Routes>) -> Consumer<Routes>,
+) -> usize {
     let at_once = AtOnce::default();
     let route = |namespace: &str| {
         let at_once = at_once.clone();
@@ -137,16 +141,28 @@ async fn routes_share_the_concurrency() {
                 sleep(SECOND).await;
             }
         });
-        consumer.namespace(namespace)
+        set(consumer.namespace(namespace))
     };
     let routes = by_type().route("a", route("a")).route("b", route("b"));
-    let bench = Bench::new(routes.concurrency(4));
+    let bench = Bench::new(set_router(routes)).timeout(90 * SECOND);
     let record = |at: usize| order(["a", "b"][at % 2], &format!("o-{at}"));
-    bench
-        .run(Event::new((0..40).map(record)))
-        .await
-        .assert_all_acknowledged();
-    assert_eq!(at_once.most(), 4);
+    let answer = bench.run(Event::new((0..40).map(record))).await;
+    answer.assert_all_acknowledged();
+    at_once.most()
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_share_the_concurrency() {
+    assert_eq!(most_at_once(|it| it, |it| it.concurrency(4)).await, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_share_the_limit_of_calls_to_a_dependency() {
+    let payments = || Dependency::new("payments").max_in_flight(3);
+    assert_eq!(
+        most_at_once(|it| it.depends_on(payments()), |it| it).await,
+        3
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -455,30 +471,6 @@ async fn an_open_breaker_returns_the_records_of_the_routes_that_depend_on_it_and
 }
 
 #[tokio::test(start_paused = true)]
-async fn routes_share_the_limit_of_calls_to_a_dependency() {
-    let at_once = AtOnce::default();
-    let route = |namespace: &str| {
-        let at_once = at_once.clone();
-        let consumer = orders().handler(move |_: Order| {
-            let at_once = at_once.clone();
-            async move {
-                let _counted = at_once.enter();
-                sleep(Duration::from_millis(10)).await;
-            }
-        });
-        let payments = Dependency::new("payments").max_in_flight(3);
-        consumer.namespace(namespace).depends_on(payments)
-    };
-    let bench = Bench::new(by_type().route("a", route("a")).route("b", route("b")));
-    let record = |at: usize| order(["a", "b"][at % 2], &format!("o-{at}"));
-    bench
-        .run(Event::new((0..40).map(record)))
-        .await
-        .assert_all_acknowledged();
-    assert_eq!(at_once.most(), 3);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_log_line_names_the_route_of_its_record() {
     let done = Done::default();
     let log = Log::capture();
@@ -592,7 +584,7 @@ async fn a_router_that_can_t_work_refuses_to_start() {
             "the setting `depends_on` has two sets of numbers for \"payments\"",
         ),
     ] {
-        let routes = sqs_once::consumer::Runnable::into_consumer(routes.store(MemoryStore::new()));
+        let routes = routes.store(MemoryStore::new()).into_consumer();
         let error = routes.init().await.unwrap_err().to_string();
         assert_contains!(error, expected);
     }

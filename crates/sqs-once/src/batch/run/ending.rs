@@ -53,14 +53,19 @@ impl<'a> Run<'a> {
             .because("its key was processed for another payload: two different messages share it")
     }
 
-    /// Returns the route of a record, once it is chosen.
+    /// Returns the place of a record's route, once it is chosen. Without a router there is only one.
+    fn place(&self, record: usize) -> Option<usize> {
+        let chosen = self.records[record].route;
+        chosen.or_else(|| self.engine.router.is_none().then_some(0))
+    }
+
     fn route(&self, record: usize) -> Option<&'a Route> {
-        Some(&self.engine.routes[self.records[record].route?])
+        Some(&self.engine.routes[self.place(record)?])
     }
 
     fn count(&self, record: usize, change: impl FnOnce(&mut RouteTally)) {
-        if let Some(route) = self.records[record].route {
-            self.ledger.count(route, change);
+        if let Some(place) = self.place(record) {
+            self.ledger.count(place, change);
         }
     }
 
@@ -442,12 +447,27 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Lets a record claim its key itself, if records may still start. Returns whether it will.
+    fn take_up_again(&mut self, record: usize) -> bool {
+        let item = self.records[record].item.as_ref();
+        let (Some(route), Some(item), None) = (self.place(record), item, self.returning) else {
+            return false;
+        };
+        self.leaders.remove(item);
+        self.held[route].push_front(record);
+        true
+    }
+
     /// Ends a record with the same key as an earlier record of the batch.
     pub(super) fn end_like(&mut self, record: usize, leader: usize, report: &Report) {
         let leads = &self.records[leader];
-        // Both copies may differ from the payload for which the key was completed.
-        let same_payload =
-            !leads.is_mismatched && self.records[record].fingerprint == leads.fingerprint;
+        let is_equal = self.records[record].fingerprint == leads.fingerprint;
+        // The key was completed for another payload than the leader's, which may be this record's.
+        if leads.is_mismatched && !is_equal && self.take_up_again(record) {
+            return;
+        }
+        let leads = &self.records[leader];
+        let same_payload = is_equal && !leads.is_mismatched;
         let report = match report.outcome {
             Outcome::Processed | Outcome::Duplicate if same_payload => {
                 self.records[record].data = self.records[leader].data.clone();
