@@ -1,6 +1,7 @@
 //! Whole outages in simulated time: a queue with visibility timeouts and a redrive policy, environments, and a service that
 //! is down for a while.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -8,6 +9,8 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use proptest::prelude::*;
+use proptest::test_runner::{TestRunner, contextualize_config};
+use serde::Serialize;
 use serde_json::json;
 use sqs_once::Consumer;
 use sqs_once::idempotency::breaker::item_id;
@@ -329,19 +332,23 @@ fn left(received: u32) -> u32 {
     MAX_RECEIVE_COUNT - received - 1
 }
 
+/// Whether the deliveries of a message outlast the outage.
+fn survives(received: u32, result: &Result) -> bool {
+    match left(received) {
+        // Two waits are a little less than a day.
+        2 => result.ended < 23 * HOUR,
+        left => left > 2 && result.ended <= 24 * HOUR,
+    }
+}
+
 /// What an outage of up to a day must not do.
 fn check(outage: &Outage, result: &Result) -> std::result::Result<(), String> {
     for (message, (sent, received)) in outage.messages.iter().enumerate() {
         if result.buried.contains(&message) {
             return Err(format!("SQS moved {message} without a reason"));
         }
-        let survives = match left(*received) {
-            // Two waits are a little less than a day.
-            2 => result.ended < 23 * HOUR,
-            left => left > 2 && result.ended <= 24 * HOUR,
-        };
         let is_marked = result.marked.contains(&message);
-        if is_marked && survives {
+        if is_marked && survives(*received, result) {
             return Err(format!("{message} had {} deliveries left", left(*received)));
         }
         if is_marked && *sent > result.ended + LEASE {
@@ -381,17 +388,67 @@ fn delays(outage: &Outage, result: &Result) -> impl Iterator<Item = (usize, Dura
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases / 4,
-        ..ProptestConfig::default()
-    })]
+/// What came of the outages of one length. `.ci/long outages` publishes the figures.
+#[derive(Default, Serialize)]
+struct Figures {
+    outages: usize,
+    messages: usize,
+    /// Those whose deliveries outlast the outage, and how many of these ended in the dead-letter queue.
+    surviving: usize,
+    lost: usize,
+    /// The others in the dead-letter queue: with a reason, and without.
+    marked: usize,
+    buried: usize,
+    calls: usize,
+    outdated: usize,
+    overwritten: usize,
+    longest_delay: u64,
+}
 
-    #[test]
-    fn an_outage_of_a_day_buries_no_message_with_three_deliveries_left(outage in outages()) {
+impl Figures {
+    fn add(&mut self, outage: &Outage, result: &Result) {
+        let survives = |message: &usize| survives(outage.messages[*message].1, result);
+        let lost = result.marked.iter().filter(|it| survives(it)).count();
+        let delays = delays(outage, result).map(|(_, delay)| delay.as_secs());
+        self.outages += 1;
+        self.messages += outage.messages.len();
+        self.surviving += (0..outage.messages.len()).filter(survives).count();
+        self.lost += lost;
+        self.marked += result.marked.len() - lost;
+        self.buried += result.buried.len();
+        self.calls += result.calls;
+        self.outdated += result.outdated;
+        self.overwritten += result.overwritten;
+        self.longest_delay = delays.fold(self.longest_delay, u64::max);
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "`.ci/long outages` reads the figures")]
+fn an_outage_of_a_day_buries_no_message_with_three_deliveries_left() {
+    // By the longest outage.
+    let figures = RefCell::new(BTreeMap::<u64, Figures>::new());
+    let config = contextualize_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let outcome = TestRunner::new(config).run(&outages(), |outage| {
         let result = simulate(&outage, Mutant::None);
         prop_assert_eq!(check(&outage, &result), Ok(()), "{:?}", result);
+        let lasts = outage.lasts.as_secs();
+        let length = LENGTHS.into_iter().find(|length| lasts <= *length);
+        let mut figures = figures.borrow_mut();
+        figures
+            .entry(length.unwrap())
+            .or_default()
+            .add(&outage, &result);
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
     }
+    println!("\n{}", json!(figures));
 }
 
 #[test]
