@@ -52,8 +52,8 @@ class Outages(Run):
             "others in the DLQ, with the reason": lambda one: f"{one['marked']:,}",
             "**others in the DLQ, without a reason**": lambda one: f"**{one['buried']:,}**",
             "calls during the outage, on average": lambda one: f"{one['calls'] / one['outages']:.0f}",
-            "late successes of outdated probes": lambda one: f"{one['outdated']:,}",
-            "**of these, changed the breaker**": lambda one: f"**{one['overwritten']:,}**",
+            "late successes: the breaker had changed meanwhile": lambda one: f"{one['outdated']:,}",
+            "**of these, changed it again**": lambda one: f"**{one['overwritten']:,}**",
             "longest delay after the outage": lambda one: minutes(one["longest_delay"]),
         }
         return table(head, [[name, *(of(figures[length]) for length in LENGTHS)] for name, of in rows.items()])
