@@ -5,7 +5,8 @@ from .coverage import Coverage
 from .fuzzing import Fuzz
 from .kill import Kill
 from .mutation import Mutation
+from .outages import Outages
 from .simulator import Engine, Guards, Model, Simulation
 from .storms import Storms
 
-RUNS = [Model(), Simulation(), Guards(), Engine(), Storms(), Kill(), Fuzz(), Coverage(), Mutation(), Benchmark()]
+RUNS = [Model(), Simulation(), Guards(), Engine(), Outages(), Storms(), Kill(), Fuzz(), Coverage(), Mutation(), Benchmark()]

@@ -13,7 +13,7 @@ from .run import OUT, ROOT, Run, Unit, commit, installed, output, table, worktre
 VERSION = "27.1.0"
 # The number of mutants in a part, which takes a few minutes.
 SLICE = 25
-MODULES = ("batch", "failed", "handler", "idempotency", "key", "once", "record", "store")
+MODULES = ("batch", "breaker", "failed", "handler", "idempotency", "key", "once", "record", "store")
 SOURCES = "crates/sqs-once/src"
 POSTGRES = "crates/sqs-once-postgres/src"
 # The survivors that are accepted, each with a reason.
@@ -25,43 +25,47 @@ PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 # The closest modules of `tests/all` for a file, else for its module. They catch most mutants, and build in seconds without
 # the other test modules.
 NEXT_TO = {
-    "batch/answer.rs": "batch blocking deadline",
+    "batch/answer.rs": "batch blocking deadline metrics",
     "batch/claiming.rs": "batch in_flight requests store_trouble",
+    "batch/earlier.rs": "token_validity",
     "batch/engine.rs": "batch fifo missing_key requests",
-    "batch/handling.rs": "batch deadline logs",
+    "batch/gate.rs": "metrics outages",
+    "batch/handling.rs": "batch deadline logs outages",
     "batch/hooks.rs": "hooks",
     "batch/lanes.rs": "fifo",
     "batch/ledger.rs": "batch logs spans",
     "batch/limited.rs": "dead_letters hooks",
     "batch/moving.rs": "dead_letters",
-    "batch/run.rs": "batch deadline fifo in_flight missing_key requests",
-    "batch/run/ending.rs": "batch dead_letters fifo hooks store_trouble transactional transactional_effects transactions visibility",
-    "batch/run/whole_batch.rs": "batch_handlers batch_handlers_fifo batch_handlers_late",
+    "batch/run.rs": "batch deadline fifo in_flight missing_key outages requests token_validity",
+    "batch/run/ending.rs": "batch dead_letters fifo hooks outages store_trouble transactional transactional_effects transactions"
+    " visibility",
+    "batch/run/whole_batch.rs": "batch_handlers batch_handlers_fifo batch_handlers_late outages",
     "batch/settling.rs": "batch requests store_trouble",
     "batch/visibility_warning.rs": "visibility_warning",
     "failed/attributes.rs": "dead_letters",
     "failed/backoff.rs": "invalid_settings visibility",
     "failed/dead_letters.rs": "dead_letters",
-    "failed/isolated.rs": "testing_kit",
-    "failed/mod.rs": "dead_letters visibility",
+    "failed/isolated.rs": "outages testing_kit",
+    "failed/mod.rs": "dead_letters outages visibility",
     "failed/settings.rs": "dead_letters invalid_settings visibility",
     "failed/sqs.rs": "dead_letters visibility",
-    "failed/visibility.rs": "visibility",
+    "failed/visibility.rs": "outages visibility",
     "handler/batch.rs": "batch_handlers",
     "handler/batch_handler.rs": "batch_handlers",
     "handler/blocking.rs": "blocking deadline next_event",
-    "handler/error.rs": "dead_letters hooks visibility",
+    "handler/error.rs": "dead_letters hooks outages visibility",
     "handler/extract.rs": "batch correlation envelopes keys testing_kit",
     "handler/outcome.rs": "recorded writes",
     "handler/prepare.rs": "decoders envelopes missing_key namesakes",
     "handler/reader.rs": "decoders fingerprint keys",
     "batch": "batch batch_handlers batch_handlers_fifo batch_handlers_late blocking cache dead_letters deadline fifo hooks"
-    " in_flight invalid_settings logs metrics missing_key requests spans store_trouble transactional transactional_effects"
-    " transactions visibility visibility_warning",
-    "failed": "batch dead_letters fifo hooks invalid_settings start testing_kit visibility",
+    " in_flight invalid_settings logs metrics missing_key outages requests spans store_trouble token_validity transactional"
+    " transactional_effects transactions visibility visibility_warning",
+    "breaker": "metrics outages",
+    "failed": "batch dead_letters fifo hooks invalid_settings outages start testing_kit visibility",
     "handler": "batch batch_handlers batch_handlers_fifo blocking dead_letters hooks idempotency_run invalid_settings logs"
-    " recorded spans testing_kit transactional transactional_effects transactions writes",
-    "idempotency": "also_read batch cache idempotency_run metrics recorded start store_trouble transactional"
+    " outages recorded spans testing_kit token_validity transactional transactional_effects transactions writes",
+    "idempotency": "also_read batch cache idempotency_run metrics outages recorded start store_trouble transactional"
     " transactional_effects transactional_settings transactions writes",
     "key": "also_read attribute fetched_secrets fingerprint invalid_settings jmespath key_codecs key_secret keys namesakes"
     " powertools_items readable_keys start stored_values",
@@ -71,6 +75,7 @@ NEXT_TO = {
     "report": "invalid_settings logs metrics spans",
     "store": "also_read in_flight powertools_items protocol_decisions requests start store_suite store_trouble testing_writes"
     " transactional writes",
+    "idempotency/breaker.rs": "outages",
     "idempotency/cache.rs": "cache",
     "idempotency/driver.rs": "batch transactional transactional_effects writes recorded transactions store_trouble",
     "idempotency/also_read.rs": "also_read",

@@ -4,7 +4,7 @@ mod world;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use sqs_once::store::{Owner, Seen, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
 use sqs_once::{Consumer, HandlerError, ResultExt};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::support::sqs::{Sqs, Turn};
@@ -25,6 +26,14 @@ struct Service {
     is_down: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
     at_once: AtOnce,
+    hangs: Arc<Mutex<Option<Hang>>>,
+}
+
+/// A call that hangs until the test answers it.
+#[derive(Clone, Default)]
+struct Hang {
+    begun: Arc<Notify>,
+    answered: Arc<Notify>,
 }
 
 impl Service {
@@ -38,6 +47,11 @@ impl Service {
         self.is_down.store(is_down, Ordering::SeqCst);
     }
 
+    /// Makes the next call hang, or none.
+    fn hang(&self, next: Option<Hang>) {
+        *self.hangs.lock().unwrap() = next;
+    }
+
     /// The calls since the last question.
     fn calls(&self) -> usize {
         self.calls.swap(0, Ordering::SeqCst)
@@ -46,6 +60,12 @@ impl Service {
     async fn call(&self) -> io::Result<()> {
         let _counted = self.at_once.enter();
         self.calls.fetch_add(1, Ordering::SeqCst);
+        let hang = self.hangs.lock().unwrap().take();
+        if let Some(hang) = hang {
+            hang.begun.notify_one();
+            hang.answered.notified().await;
+            return Ok(());
+        }
         sleep(Duration::from_millis(1)).await;
         match self.is_down.load(Ordering::SeqCst) {
             true => Err(io::ErrorKind::ConnectionRefused.into()),
