@@ -23,7 +23,7 @@ pub struct Message {
     queue_arn: Option<Arc<str>>,
     /// The receipt handle or an empty text, then the names and values of the system attributes.
     texts: Packed,
-    attributes: Arc<[(String, SqsMessageAttribute)]>,
+    attributes: Box<[(String, SqsMessageAttribute)]>,
     /// The content of the envelope. Empty until the envelope is opened, or if there is none.
     opened: OnceLock<Arc<Opened>>,
     /// The body to which the content points, if the consumer has fetched it.
