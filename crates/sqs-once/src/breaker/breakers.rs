@@ -23,6 +23,8 @@ pub(crate) struct Breakers {
     dependencies: Vec<Dependency>,
     /// The consumer's concurrency.
     most: usize,
+    /// Whether a dependency limits how many handlers run.
+    limits_handlers: bool,
     states: Mutex<States>,
     changed: watch::Sender<()>,
     /// What the queue said.
@@ -37,6 +39,11 @@ struct States {
 }
 
 impl States {
+    fn are_closed(&self) -> bool {
+        let mut circuits = self.circuits.iter();
+        circuits.all(|circuit| matches!(circuit, Circuit::Closed { .. }))
+    }
+
     /// Returns the breakers whose time is over. They are asked about from now on.
     fn lapsed(&mut self, now: Timestamp) -> Vec<usize> {
         let mut lapsed = Vec::new();
@@ -55,8 +62,14 @@ pub(crate) struct Permit<'a>(&'a Breakers);
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.0.states().in_flight -= 1;
-        self.0.notify();
+        let mut states = self.0.states();
+        states.in_flight -= 1;
+        // Otherwise no record waits for a handler to end, and a notice would wake the batch for nothing.
+        let is_awaited = self.0.limits_handlers || !states.are_closed();
+        drop(states);
+        if is_awaited {
+            self.0.notify();
+        }
     }
 }
 
@@ -70,6 +83,7 @@ impl Breakers {
         Self {
             dependencies: dependencies.to_vec(),
             most,
+            limits_handlers: dependencies.iter().any(|one| one.max_in_flight.is_some()),
             states: Mutex::new(States {
                 circuits: vec![Circuit::CLOSED; dependencies.len()],
                 in_flight: 0,
@@ -167,7 +181,7 @@ impl Breakers {
     /// Enters the end of a call. `unavailable` is the dependency that its error names. Returns the requests to make.
     pub(crate) fn ended(&self, tried: Tried, unavailable: Option<&str>) -> Vec<(usize, Next)> {
         let mut states = self.states();
-        let mut requests = Vec::new();
+        let (mut requests, mut is_changed) = (Vec::new(), false);
         for (at, circuit) in states.circuits.iter_mut().enumerate() {
             let dependency = &self.dependencies[at];
             let tried = match (tried, unavailable) {
@@ -175,12 +189,15 @@ impl Breakers {
                 (Tried::Unavailable, name) if name != Some(dependency.name()) => Tried::Unknown,
                 (tried, _) => tried,
             };
-            let next;
-            (*circuit, next) = circuit.ended(tried, dependency.failures, self.most);
+            let (after, next) = circuit.ended(tried, dependency.failures, self.most);
+            is_changed |= *circuit != after;
+            *circuit = after;
             requests.extend(next.map(|next| (at, next)));
         }
         drop(states);
-        self.notify();
+        if is_changed {
+            self.notify();
+        }
         requests
     }
 
@@ -404,5 +421,29 @@ impl Drop for Outcome<'_> {
     fn drop(&mut self) {
         self.breakers.states().circuits[self.at] = self.circuit;
         self.breakers.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_call_wakes_batches_only_if_their_records_may_start() {
+        let plain = Dependency::new("payments");
+        let limited = plain.clone().max_in_flight(1);
+        for (dependency, tried, wakes) in [
+            (&plain, Tried::Succeeded, false),
+            (&plain, Tried::Unavailable, true),
+            (&limited, Tried::Succeeded, true),
+        ] {
+            let breakers = Breakers::new(std::slice::from_ref(dependency), 10, None);
+            let changes = breakers.changes();
+            let permit = breakers.begin(Timestamp::default()).ok();
+            breakers.ended(tried, Some("payments"));
+            drop(permit);
+            let has_changed = changes.has_changed().unwrap();
+            assert_eq!(has_changed, wakes, "{dependency:?} {tried:?}");
+        }
     }
 }
