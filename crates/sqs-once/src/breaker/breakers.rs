@@ -23,6 +23,8 @@ pub(crate) struct Breakers {
     dependencies: Vec<Dependency>,
     /// The consumer's concurrency.
     most: usize,
+    /// Whether a dependency limits how many handlers run.
+    limits_handlers: bool,
     states: Mutex<States>,
     changed: watch::Sender<()>,
     /// What the queue said.
@@ -38,6 +40,11 @@ struct States {
 }
 
 impl States {
+    fn are_closed(&self) -> bool {
+        let mut circuits = self.circuits.iter();
+        circuits.all(|circuit| matches!(circuit, Circuit::Closed { .. }))
+    }
+
     /// Returns those of the breakers whose time is over. They are asked about from now on.
     fn lapsed(&mut self, on: &[usize], now: Timestamp) -> Vec<usize> {
         let mut lapsed = Vec::new();
@@ -76,8 +83,12 @@ impl Drop for Permit<'_> {
         for &at in self.on {
             states.in_flight[at] -= 1;
         }
+        // Otherwise no record waits for a handler to end, and a notice would wake the batch for nothing.
+        let is_awaited = self.breakers.limits_handlers || !states.are_closed();
         drop(states);
-        self.breakers.notify();
+        if is_awaited {
+            self.breakers.notify();
+        }
     }
 }
 
@@ -91,6 +102,7 @@ impl Breakers {
         Self {
             dependencies: dependencies.to_vec(),
             most,
+            limits_handlers: dependencies.iter().any(|one| one.max_in_flight.is_some()),
             states: Mutex::new(States {
                 circuits: vec![Circuit::CLOSED; dependencies.len()],
                 in_flight: vec![0; dependencies.len()],
@@ -198,7 +210,7 @@ impl Breakers {
         unavailable: Option<&str>,
     ) -> Vec<(usize, Next)> {
         let mut states = self.states();
-        let mut requests = Vec::new();
+        let (mut requests, mut is_changed) = (Vec::new(), false);
         for &at in on {
             let circuit = &mut states.circuits[at];
             let dependency = &self.dependencies[at];
@@ -207,12 +219,15 @@ impl Breakers {
                 (Tried::Unavailable, name) if name != Some(dependency.name()) => Tried::Unknown,
                 (tried, _) => tried,
             };
-            let next;
-            (*circuit, next) = circuit.ended(tried, dependency.failures, self.most);
+            let (after, next) = circuit.ended(tried, dependency.failures, self.most);
+            is_changed |= *circuit != after;
+            *circuit = after;
             requests.extend(next.map(|next| (at, next)));
         }
         drop(states);
-        self.notify();
+        if is_changed {
+            self.notify();
+        }
         requests
     }
 
@@ -423,5 +438,29 @@ impl Drop for Outcome<'_> {
     fn drop(&mut self) {
         self.breakers.states().circuits[self.at] = self.circuit;
         self.breakers.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_call_wakes_batches_only_if_their_records_may_start() {
+        let plain = Dependency::new("payments");
+        let limited = plain.clone().max_in_flight(1);
+        for (dependency, tried, wakes) in [
+            (&plain, Tried::Succeeded, false),
+            (&plain, Tried::Unavailable, true),
+            (&limited, Tried::Succeeded, true),
+        ] {
+            let breakers = Breakers::new(std::slice::from_ref(dependency), 10, None);
+            let changes = breakers.changes();
+            let permit = breakers.begin(&[0], Timestamp::default()).ok();
+            breakers.ended(&[0], tried, Some("payments"));
+            drop(permit);
+            let has_changed = changes.has_changed().unwrap();
+            assert_eq!(has_changed, wakes, "{dependency:?} {tried:?}");
+        }
     }
 }

@@ -1,7 +1,5 @@
 //! A router: one consumer for several kinds of messages.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
