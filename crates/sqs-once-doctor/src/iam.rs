@@ -10,7 +10,7 @@ fn actions(service: &str, names: &str) -> Vec<String> {
     names.map(|name| format!("{service}:{name}")).collect()
 }
 
-/// The actions that an AWS managed policy allows on queues, tables and keys. `name` is the policy's name or ARN; `None` if
+/// The actions that an AWS managed policy allows on queues, tables, keys and objects. `name` is the policy's name or ARN; `None` if
 /// this table does not list it.
 fn managed_policy(name: &str) -> Option<Vec<String>> {
     Some(match name.rsplit('/').next().unwrap_or(name) {
@@ -20,10 +20,12 @@ fn managed_policy(name: &str) -> Option<Vec<String>> {
         "AmazonSQSFullAccess" => actions("sqs", "*"),
         "AmazonDynamoDBFullAccess" | "AmazonDynamoDBFullAccess_v2" => actions("dynamodb", "*"),
         "AdministratorAccess" => vec!["*".to_owned()],
-        "PowerUserAccess" => ["sqs", "dynamodb", "kms"]
+        "PowerUserAccess" => ["sqs", "dynamodb", "kms", "s3"]
             .map(|it| format!("{it}:*"))
             .to_vec(),
         "AmazonSQSReadOnlyAccess" => actions("sqs", "GetQueueAttributes GetQueueUrl ListQueues"),
+        "AmazonS3ReadOnlyAccess" => actions("s3", "GetObject ListBucket"),
+        "AmazonS3FullAccess" => actions("s3", "*"),
         "AmazonDynamoDBReadOnlyAccess" => actions("dynamodb", "GetItem BatchGetItem Query"),
         "AWSLambdaBasicExecutionRole"
         | "AWSLambdaVPCAccessExecutionRole"
@@ -32,14 +34,12 @@ fn managed_policy(name: &str) -> Option<Vec<String>> {
         | "AWSXRayDaemonWriteAccess"
         | "AWSXrayWriteOnlyAccess"
         | "CloudWatchLambdaInsightsExecutionRolePolicy"
-        | "AmazonS3ReadOnlyAccess"
-        | "AmazonS3FullAccess"
         | "AmazonSNSFullAccess" => Vec::new(),
         _ => return None,
     })
 }
 
-/// The actions that a SAM policy template allows, and the parameter that names the queue, table or key.
+/// The actions that a SAM policy template allows, and the parameter that names the queue, table, key or bucket.
 pub(crate) fn sam_policy_template(name: &str) -> Option<(Vec<String>, &'static str)> {
     let names = match name {
         "SQSPollerPolicy" => {
@@ -54,12 +54,15 @@ pub(crate) fn sam_policy_template(name: &str) -> Option<(Vec<String>, &'static s
         "KMSDecryptPolicy" => "Decrypt",
         "KMSEncryptPolicy" => "Encrypt",
         "KMSEncryptPolicy_v2" => "Encrypt GenerateDataKey GenerateDataKeyWithoutPlaintext",
+        "S3ReadPolicy" => "GetObject ListBucket",
+        "S3CrudPolicy" | "S3FullAccessPolicy" => "GetObject ListBucket PutObject DeleteObject",
         "DynamoDBReadPolicy" => "GetItem Scan Query BatchGetItem DescribeTable",
         _ => return None,
     };
     Some(match &name[..3] {
         "SQS" => (actions("sqs", names), "QueueName"),
         "KMS" => (actions("kms", names), "KeyId"),
+        "S3R" | "S3C" | "S3F" => (actions("s3", names), "BucketName"),
         _ => (actions("dynamodb", names), "TableName"),
     })
 }

@@ -309,6 +309,14 @@ pub static RULES: &[Rule] = &[
         check: permissions::missing,
     },
     Rule {
+        id: "bucket-permission-missing",
+        severity: Severity::Error,
+        title: "The function's role may not read the bodies of large messages",
+        why: "S3 refuses them, so messages with a pointer return to the queue until they end in the dead-letter queue.",
+        url: IAM,
+        check: |all| found(all.consuming_functions(), permissions::bodies),
+    },
+    Rule {
         id: "key-permission-missing",
         severity: Severity::Error,
         title: "The function's role may not use the key of a queue or the table",

@@ -20,6 +20,9 @@ const TABLE: [&str; 2] = ["dynamodb:UpdateItem", "dynamodb:BatchGetItem"];
 /// Further requests of batched claims and completions.
 const BATCHES: [&str; 2] = ["dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"];
 
+/// The request for a body that is in S3.
+const BODY: &str = "s3:GetObject";
+
 /// A resource that a consumer uses.
 pub(super) struct Need {
     pub(super) resource: String,
@@ -71,6 +74,25 @@ fn table_elsewhere(deployment: &Deployment, function: &Function) -> Option<Probl
     let hcl = format!("\"arn:aws:dynamodb:REGION:ACCOUNT:table/{name}\"");
     let problem = problem(function, &need, json!({ "Fn::Sub": arn }), &hcl);
     Some(problem.automatic_if(variable.known().is_some()))
+}
+
+/// A problem if the function's role can't fetch the bodies of large messages. A policy names objects by a wildcard, so any
+/// object will do.
+pub(super) fn bodies(function: &Function) -> Option<Problem> {
+    let bucket = function.environment.get("SQS_ONCE_LARGE_MESSAGES_BUCKET")?;
+    if function.permissions.may_somewhere(BODY) {
+        return None;
+    }
+    let name = bucket.known().map_or("NAME", String::as_str);
+    let need = Need {
+        resource: format!("the objects of the bucket {name}"),
+        actions: vec![BODY],
+        purpose: "The function fetches the bodies of large messages there.",
+    };
+    let arn = json!({ "Fn::Sub": format!("arn:${{AWS::Partition}}:s3:::{name}/*") });
+    let hcl = format!("\"arn:aws:s3:::{name}/*\"");
+    let problem = problem(function, &need, arn, &hcl);
+    Some(problem.automatic_if(bucket.known().is_some()))
 }
 
 /// The resources that a consumer uses, and the actions that it needs on them.
