@@ -18,7 +18,7 @@ const OPTIONS: [(&str, &str); 7] = [
 ];
 
 /// Methods of the consumer that are not options, each with its environment variable.
-const METHODS: [(&str, Option<&str>); 37] = [
+const METHODS: [(&str, Option<&str>); 38] = [
     ("after_answer", None),
     ("after_dead_letter", None),
     ("also_read", Some("SQS_ONCE_ALSO_READ")),
@@ -34,6 +34,7 @@ const METHODS: [(&str, Option<&str>); 37] = [
     ("in_progress", None),
     ("key_codec", None),
     ("key_secret", Some("SQS_ONCE_KEY_SECRET_ARN")),
+    ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES_BUCKET")),
     ("layer", None),
     ("lease_margin", Some("SQS_ONCE_LEASE_MARGIN")),
     ("max_receive_count", Some("SQS_ONCE_MAX_RECEIVE_COUNT")),
@@ -234,6 +235,7 @@ fn not_an_option(name: &str, handler: &Ident) -> String {
 fn feature(method: &str) -> Option<&'static str> {
     match method {
         "after_answer" => Some("opentelemetry"),
+        "large_messages" => Some("s3"),
         "after_dead_letter" | "backoff" | "dead_letter_queue" | "queue_url" | "sqs_client" => {
             Some("sqs")
         }

@@ -24,6 +24,7 @@ guides! {
     first_consumer = "first-consumer.md",
     guarantees = "guarantees.md",
     iam = "iam.md",
+    large_messages = "large-messages.md",
     layers = "layers.md",
     limits = "limits.md",
     managed_instances = "managed-instances.md",

@@ -54,6 +54,7 @@
 //! - [`hook`]: what hooks receive when a record has ended.
 //! - [`telemetry`]: metrics and outcomes.
 //! - [`store`]: where claims are kept, and how to write a store.
+//! - `large_messages` (feature `s3`): messages whose body is in S3.
 //! - `producer` (feature `sqs`): sending messages with their key.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 //! - [`guide`]: a page for each topic, from [the promises](guide::guarantees) to
@@ -70,6 +71,7 @@
 //!   PostgreSQL turns it off with `default-features = false`, and does not compile the SDK of DynamoDB.
 //! - `sqs`: sends terminal records to the dead-letter queue at once, sets visibility timeouts, and adds the module
 //!   `producer`. Compiles the SDK of SQS.
+//! - `s3`: fetches bodies that are too large for SQS from S3, with the module `large_messages`. Compiles the SDK of S3.
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `nfc`: normalises text keys to one Unicode form with [`key::nfc`].
 //! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
@@ -89,12 +91,22 @@
 #[doc(no_inline)]
 pub use aws_sdk_dynamodb;
 
+/// S3's SDK, in the version whose client [`LargeMessages`](large_messages::LargeMessages) takes.
+#[cfg(feature = "s3")]
+#[doc(no_inline)]
+pub use aws_sdk_s3;
+
 /// SQS's SDK, in the version whose client [`Consumer`] takes.
 #[cfg(feature = "sqs")]
 #[doc(no_inline)]
 pub use aws_sdk_sqs;
 
-#[cfg(any(feature = "dynamodb", feature = "secrets", feature = "sqs"))]
+#[cfg(any(
+    feature = "dynamodb",
+    feature = "s3",
+    feature = "secrets",
+    feature = "sqs"
+))]
 mod aws;
 mod batch;
 pub mod body;
@@ -117,6 +129,10 @@ pub mod hook;
 pub mod idempotency;
 pub mod key;
 mod lambda;
+#[cfg(not(feature = "s3"))]
+mod large_messages;
+#[cfg(feature = "s3")]
+pub mod large_messages;
 mod once;
 pub mod policy;
 #[cfg(feature = "sqs")]

@@ -1,4 +1,7 @@
-//! Message attributes that a producer sets for the consumer.
+//! Message attributes that a producer sets for the consumer, and bodies that it puts into S3.
+
+#[cfg(feature = "s3")]
+mod offload;
 
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
@@ -15,6 +18,9 @@ use crate::key::{BusinessKey, KeyError, KeyPart, ProducerKey};
 use crate::record::CorrelationId;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
+
+#[cfg(feature = "s3")]
+pub use offload::Offload;
 
 /// The attributes of a message for a consumer: its business key, its correlation id, and its position in a trace.
 ///
@@ -67,7 +73,7 @@ pub enum OutgoingError {
     },
     /// The message would have too many attributes.
     #[error(
-        "with its key and correlation id the message would have {count} attributes, and SQS accepts {MAX_ATTRIBUTES}"
+        "with the attributes that Outgoing adds, the message would have {count} attributes, and SQS accepts {MAX_ATTRIBUTES}"
     )]
     TooMany {
         /// The number of attributes it would have.
@@ -76,6 +82,10 @@ pub enum OutgoingError {
     /// The SDK could not build an attribute.
     #[error("the SDK can't build the attribute")]
     Unbuilt(#[from] BuildError),
+    /// S3 did not store the body.
+    #[cfg(feature = "s3")]
+    #[error("the body could not be put into S3")]
+    NotStored(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Outgoing {
@@ -120,19 +130,32 @@ impl Outgoing {
         ];
         for (name, value) in added {
             let Some(value) = value else { continue };
-            if message.has_attribute(name) {
-                return Err(OutgoingError::Taken { name });
-            }
-            message = message.with_attribute(name, value)?;
+            message = with(message, name, TEXT, value)?;
         }
-        let count = message.attributes();
-        if count > MAX_ATTRIBUTES {
-            return Err(OutgoingError::TooMany { count });
-        }
+        check_count(&message)?;
         match trace_header() {
             Some(header) if !message.has_trace_header() => Ok(message.with_trace_header(header)?),
             _ => Ok(message),
         }
+    }
+}
+
+fn with<M: Sendable>(
+    message: M,
+    name: &'static str,
+    kind: &str,
+    value: String,
+) -> Result<M, OutgoingError> {
+    match message.has_attribute(name) {
+        true => Err(OutgoingError::Taken { name }),
+        false => Ok(message.with_attribute(name, kind, value)?),
+    }
+}
+
+fn check_count<M: Sendable>(message: &M) -> Result<(), OutgoingError> {
+    match message.attributes() {
+        count if count > MAX_ATTRIBUTES => Err(OutgoingError::TooMany { count }),
+        _ => Ok(()),
     }
 }
 
@@ -153,7 +176,14 @@ mod sealed {
     pub trait Message: Sized {
         fn attributes(&self) -> usize;
         fn has_attribute(&self, name: &str) -> bool;
-        fn with_attribute(self, name: &str, value: String) -> Result<Self, BuildError>;
+        fn with_attribute(self, name: &str, kind: &str, value: String) -> Result<Self, BuildError>;
+        /// The bytes of names, types and values.
+        #[cfg(feature = "s3")]
+        fn attributes_size(&self) -> usize;
+        #[cfg(feature = "s3")]
+        fn body(&self) -> Option<&str>;
+        #[cfg(feature = "s3")]
+        fn with_body(self, body: String) -> Self;
         fn has_trace_header(&self) -> bool;
         fn with_trace_header(self, header: String) -> Result<Self, BuildError>;
     }
@@ -175,9 +205,30 @@ macro_rules! sendable {
                 all.is_some_and(|all| all.contains_key(name))
             }
 
-            fn with_attribute(self, name: &str, value: String) -> Result<Self, BuildError> {
-                let value = MessageAttributeValue::builder().data_type(TEXT).string_value(value);
+            fn with_attribute(self, name: &str, kind: &str, value: String) -> Result<Self, BuildError> {
+                let value = MessageAttributeValue::builder().data_type(kind).string_value(value);
                 Ok(self.message_attributes(name, value.build()?))
+            }
+
+            #[cfg(feature = "s3")]
+            fn attributes_size(&self) -> usize {
+                let all = self.get_message_attributes().iter().flatten();
+                let size = |(name, value): (&String, &MessageAttributeValue)| {
+                    let text = value.string_value().map_or(0, str::len);
+                    let binary = value.binary_value().map_or(0, |bytes| bytes.as_ref().len());
+                    name.len() + value.data_type().len() + text + binary
+                };
+                all.map(size).sum()
+            }
+
+            #[cfg(feature = "s3")]
+            fn body(&self) -> Option<&str> {
+                self.get_message_body().as_deref()
+            }
+
+            #[cfg(feature = "s3")]
+            fn with_body(self, body: String) -> Self {
+                self.message_body(body)
             }
 
             fn has_trace_header(&self) -> bool {

@@ -12,7 +12,7 @@ use tracing::{Instrument, error, warn};
 use crate::handler::Running;
 use crate::idempotency::Deadline;
 use crate::record::Message;
-use crate::report::{Report, Tally};
+use crate::report::{Outcome, Report, Tally};
 use crate::telemetry::flush;
 
 use super::alarm::Alarm;
@@ -91,6 +91,7 @@ pub(crate) async fn answer(
         );
     }
     ledger.tally().still_running = still_running as u64;
+    delete_bodies(&engine, &ledger.messages, &reports, deadline).await;
     hide_returned(&engine, &ledger.messages, &reports, deadline).await;
     let tally = std::mem::take(&mut *ledger.tally());
     (reports, tally)
@@ -123,6 +124,31 @@ async fn hide_returned(
     let hidden = visibility.hide(waits);
     if timeout_at(by.answer_by, hidden).await.is_err() {
         warn!("the deadline came before all returned records were hidden");
+    }
+}
+
+/// Deletes the bodies of records whose effects are on record, if so configured. A failure does not change the answer.
+async fn delete_bodies(
+    engine: &Engine,
+    messages: &[Arc<Message>],
+    reports: &[Report],
+    by: Deadline,
+) {
+    let mut routes = engine.routes.iter();
+    let Some(bodies) = routes.find_map(|route| route.handler.bodies.as_ref()) else {
+        return;
+    };
+    let contents: Vec<_> = messages
+        .iter()
+        .zip(reports)
+        .filter(|(_, report)| report.acknowledged)
+        .filter(|(_, report)| matches!(report.outcome, Outcome::Processed | Outcome::Duplicate))
+        .filter_map(|(message, _)| message.content())
+        .collect();
+    if let Some(deleted) = bodies.delete(&contents)
+        && timeout_at(by.answer_by, deleted).await.is_err()
+    {
+        warn!("the deadline came before all bodies of acknowledged messages were deleted");
     }
 }
 

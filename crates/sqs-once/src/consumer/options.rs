@@ -12,6 +12,8 @@ use crate::breaker::Dependency;
 use crate::failed::{AfterDeadLetter, Backoff};
 use crate::handler::{Done, HandlerError, Next, RecordParts};
 use crate::idempotency::{Mode, shared_settings};
+#[cfg(feature = "s3")]
+use crate::large_messages::LargeMessages;
 use crate::record::{Envelope, Message};
 use crate::report::Outcome;
 use crate::telemetry::Metrics;
@@ -492,6 +494,20 @@ impl<Phase> Consumer<Phase> {
     pub fn sqs_client(self, client: aws_sdk_sqs::Client) -> Self {
         self.set_of_batch("sqs_client", |settings| {
             settings.failed.client = Some(client)
+        })
+    }
+}
+
+/// Settings of the feature `s3`, in any phase.
+#[cfg(feature = "s3")]
+impl<Phase> Consumer<Phase> {
+    /// Fetches bodies that producers have put into S3, because they are too large for SQS: see [`LargeMessages`]. Default:
+    /// the bodies in the bucket `SQS_ONCE_LARGE_MESSAGES_BUCKET`; else none, and a pointer is an ordinary body. An invalid
+    /// setting fails at [`init`](Consumer::init).
+    #[must_use]
+    pub fn large_messages(self, messages: LargeMessages) -> Self {
+        self.set_of_batch("large_messages", |settings| {
+            settings.large_messages.code = Some(messages)
         })
     }
 }

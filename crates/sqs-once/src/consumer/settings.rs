@@ -13,10 +13,11 @@ use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::failed::FailedSettings;
-use crate::handler::{FetchBody, Layers, PrepareRecord, WithEnvelope};
+use crate::handler::{Layers, PrepareRecord, WithEnvelope};
 use crate::idempotency::{DriverSettings, Effect};
 #[cfg(feature = "testing")]
 use crate::key::Namespace;
+use crate::large_messages::LargeMessageSettings;
 use crate::record::{Correlate, Envelope};
 use crate::report::RecordLevels;
 use crate::telemetry::{Identity, Meter, Metrics};
@@ -42,13 +43,13 @@ pub(super) struct Settings {
     pub(super) in_progress: Option<InProgress>,
     pub(super) requests: Option<Requests>,
     pub(super) failed: FailedSettings,
+    pub(super) large_messages: LargeMessageSettings,
     pub(super) visibility_timeout: Option<Duration>,
     pub(super) dependencies: Vec<Dependency>,
     pub(super) max_receive_count: Option<u32>,
     pub(super) missing_key: Option<MissingKey>,
     pub(super) envelope: Option<Arc<dyn Envelope>>,
     pub(super) correlate: Option<Correlate>,
-    pub(super) bodies: Option<Arc<dyn FetchBody>>,
     pub(super) hooks: Hooks,
     pub(super) layers: Layers,
     pub(super) token_validity: TokenValidity,
@@ -204,7 +205,7 @@ impl Settings {
                 inner: Arc::clone(handler),
                 envelope: self.envelope.clone(),
                 correlate: self.correlate.clone(),
-                bodies: self.bodies.clone(),
+                bodies: self.large_messages.resolve(env).await?,
             },
             idempotency,
             record_timeout: self.record_timeout,

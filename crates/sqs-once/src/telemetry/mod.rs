@@ -43,10 +43,15 @@ pub(crate) const SAMPLE_RATE: [&str; 2] =
     ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"];
 
 /// The most detailed level of crates that would log whole requests at a more detailed one: bodies, receipt handles,
-/// credentials, and the parameters of SQL statements.
-const QUIET: [(&str, LevelFilter); 5] = [
+/// credentials, the keys of objects in S3, and the parameters of SQL statements.
+const QUIET: [(&str, LevelFilter); 7] = [
     ("lambda_runtime", LevelFilter::DEBUG),
     ("aws_", LevelFilter::DEBUG),
+    ("aws_sdk_s3", LevelFilter::INFO),
+    (
+        "aws_smithy_runtime::client::orchestrator::endpoints",
+        LevelFilter::INFO,
+    ),
     ("hyper", LevelFilter::DEBUG),
     ("rustls", LevelFilter::DEBUG),
     ("tokio_postgres", LevelFilter::INFO),

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::guides::files;
 
 /// The modules with code, in order. Each imports only from the modules before it.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "guarded",
     "time",
     "random",
@@ -23,6 +23,7 @@ const ORDER: [&str; 25] = [
     "store",
     "idempotency",
     "handler",
+    "large_messages",
     "breaker",
     "failed",
     "router",

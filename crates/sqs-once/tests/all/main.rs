@@ -33,6 +33,7 @@ mod jmespath;
 mod key_codecs;
 mod key_secret;
 mod keys;
+mod large_messages;
 mod layers;
 mod log_lines;
 mod logs;

@@ -12,6 +12,7 @@ mod lambda;
 mod paths;
 mod paths_dynamodb;
 mod paths_input;
+mod paths_large;
 mod paths_once;
 mod paths_store;
 mod sites;

@@ -11,6 +11,7 @@ use tracing::Level;
 
 use crate::no_secrets::paths_dynamodb as dynamodb;
 use crate::no_secrets::paths_input as input;
+use crate::no_secrets::paths_large as large;
 use crate::no_secrets::paths_once as once;
 use crate::no_secrets::paths_store as store;
 use crate::no_secrets::world::{Order, Unkept, World, id, own_words};
@@ -55,6 +56,9 @@ table! {
     input::unusable_envelopes: "envelope can't be opened",
     input::ignored: "record ignored",
     input::waited_for: "the decoder's own words",
+    large::not_fetched: "is missing in the bucket",
+    large::not_deleted: "bodies of acknowledged messages stay in S3",
+    large::not_deleted_in_time: "all bodies of acknowledged messages were deleted",
     input::unrouted: "no route takes it",
     input::missing_key: "the business key is missing",
     input::unprotected: "record processed",

@@ -28,7 +28,15 @@ pub(crate) fn watch() {
     let quiet = ["lambda_runtime", "aws_", "hyper", "rustls"];
     let levels = Targets::new()
         .with_default(LevelFilter::TRACE)
-        .with_targets(quiet.map(|target| (target, LevelFilter::DEBUG)));
+        .with_targets(quiet.map(|target| (target, LevelFilter::DEBUG)))
+        .with_targets(
+            // Both log the keys of objects in S3.
+            [
+                "aws_sdk_s3",
+                "aws_smithy_runtime::client::orchestrator::endpoints",
+            ]
+            .map(|target| (target, LevelFilter::INFO)),
+        );
     tracing_subscriber::registry()
         .with(levels)
         .with(Watch)

@@ -5,6 +5,7 @@ pub(crate) mod database;
 pub(crate) mod dynamodb;
 pub(crate) mod envelope_bench;
 pub(crate) mod process;
+pub(crate) mod s3;
 pub(crate) mod sqs;
 pub(crate) mod stores;
 pub(crate) mod wire;

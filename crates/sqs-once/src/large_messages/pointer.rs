@@ -1,0 +1,44 @@
+//! The pointers of Amazon's Extended Client Libraries.
+
+use serde::{Deserialize, Serialize};
+
+/// The name of the pointer's class in the Java library. All libraries write it in front of a pointer.
+const CLASS: &str = "software.amazon.payloadoffloading.PayloadS3Pointer";
+
+/// The name in version 1 of the Java library, which the Python library writes on request.
+const LEGACY_CLASS: &str = "com.amazon.sqs.javamessaging.MessageS3Pointer";
+
+/// The place of a body in S3.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Pointer {
+    #[serde(rename = "s3BucketName")]
+    pub(crate) bucket: String,
+    #[serde(rename = "s3Key")]
+    pub(crate) key: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the body is a malformed pointer to S3")]
+pub(super) struct Malformed;
+
+impl Pointer {
+    /// Parses a pointer: `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"…","s3Key":"…"}]`.
+    /// `None` if the text is something else.
+    pub(super) fn parse(text: &str) -> Option<Result<Self, Malformed>> {
+        // The class decides, so that a large array is not parsed twice.
+        let class = text.trim_start().strip_prefix('[')?;
+        let class = class.trim_start().strip_prefix('"')?;
+        let (class, _) = class.split_once('"')?;
+        if class != CLASS && class != LEGACY_CLASS {
+            return None;
+        }
+        let parsed: Result<(&str, Self), _> = serde_json::from_str(text);
+        // The parser's error may quote the body.
+        Some(parsed.map(|(_, pointer)| pointer).map_err(|_| Malformed))
+    }
+
+    #[cfg(feature = "sqs")]
+    pub(crate) fn to_text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(&(CLASS, self))
+    }
+}

@@ -1,0 +1,106 @@
+//! Puts bodies that are too large for SQS into S3.
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::primitives::ByteStream;
+
+use crate::large_messages::Pointer;
+use crate::random::{OsRandom, Random};
+
+use super::{Outgoing, OutgoingError, Sendable, check_count, with};
+
+/// The default of Amazon's Extended Client Libraries. A queue whose `MaximumMessageSize` was never changed takes this
+/// much, also if it was created before SQS took 1 MiB.
+const THRESHOLD: usize = 256 * 1024;
+
+/// The attribute by which Amazon's libraries recognise a pointer. Its value is the size of the body.
+const SIZE: &str = "ExtendedPayloadSize";
+const NUMBER: &str = "Number";
+
+/// Where [`Outgoing::offload_onto`] puts large bodies, and which ones.
+///
+/// Consumers of this library fetch them with [`LargeMessages`](crate::large_messages::LargeMessages), others with
+/// Amazon's Extended Client Libraries for Java and Python.
+///
+/// ```no_run
+/// use sqs_once::producer::{Offload, Outgoing};
+///
+/// # async fn send(
+/// #     s3: aws_sdk_s3::Client,
+/// #     sqs: aws_sdk_sqs::Client,
+/// #     queue_url: &str,
+/// #     catalogue: String,
+/// # ) -> Result<(), sqs_once::Error> {
+/// let bodies = Offload::new(s3, "acme-large-messages");
+/// let message = sqs.send_message().queue_url(queue_url).message_body(catalogue);
+/// let message = Outgoing::new("catalogue-7")?.offload_onto(message, &bodies).await?;
+/// message.send().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Offload {
+    client: Client,
+    bucket: String,
+    threshold: usize,
+}
+
+impl Offload {
+    /// Creates settings for this bucket. The producer's role needs `s3:PutObject` on its objects. Give the bucket a
+    /// lifecycle rule that deletes objects after the longest time that a message can wait in its queue and the dead-letter
+    /// queue, such as 30 days.
+    pub fn new(client: Client, bucket: &str) -> Self {
+        Self {
+            client,
+            bucket: bucket.to_owned(),
+            threshold: THRESHOLD,
+        }
+    }
+
+    /// Sets how many bytes body and attributes may have together before the body goes to S3. Default: 262,144 (256 KiB),
+    /// which every queue takes. SQS takes 1 MiB, for a batch of messages too: choose 104,857 for batches of ten.
+    #[must_use]
+    pub fn threshold(mut self, bytes: usize) -> Self {
+        self.threshold = bytes;
+        self
+    }
+}
+
+impl Outgoing {
+    /// Adds the attributes to a message, as [`onto`](Self::onto) does, and puts a large body into S3. The message then
+    /// contains a pointer to it, and the attribute `ExtendedPayloadSize`.
+    ///
+    /// A FIFO queue with deduplication by content takes each pointer for another message: use
+    /// [`deduplication_id`](Self::deduplication_id) there. If the message is never sent, the body stays until the bucket's
+    /// lifecycle rule deletes it.
+    ///
+    /// # Errors
+    /// The errors of [`onto`](Self::onto), and [`OutgoingError::NotStored`] if S3 does not take the body.
+    pub async fn offload_onto<M: Sendable>(
+        &self,
+        message: M,
+        bodies: &Offload,
+    ) -> Result<M, OutgoingError> {
+        let message = self.onto(message)?;
+        let size = |body: &str| body.len() + message.attributes_size();
+        let large = message.body().filter(|body| size(body) > bodies.threshold);
+        let Some(body) = large.map(str::to_owned) else {
+            return Ok(message);
+        };
+        let message = with(message, SIZE, NUMBER, body.len().to_string())?;
+        check_count(&message)?;
+        let pointer = Pointer {
+            bucket: bodies.bucket.clone(),
+            key: format!("{:032x}", OsRandom.bits()),
+        };
+        let text = pointer.to_text();
+        let text = text.map_err(|error| OutgoingError::NotStored(error.into()))?;
+        let request = bodies.client.put_object();
+        let request = request.bucket(pointer.bucket).key(pointer.key);
+        let stored = request
+            .body(ByteStream::from(body.into_bytes()))
+            .send()
+            .await;
+        stored.map_err(|error| OutgoingError::NotStored(error.into()))?;
+        Ok(message.with_body(text))
+    }
+}
