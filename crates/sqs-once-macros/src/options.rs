@@ -334,6 +334,8 @@ mod tests {
         let sources = Path::new(sources);
         let consumer = fs::read_dir(sources.join("consumer")).unwrap();
         let files = consumer.map(|file| file.unwrap().path());
+        // Its setters are those of a router.
+        let files = files.filter(|file| !file.ends_with("routes.rs"));
         let shared = sources.join("idempotency/shared_settings.rs");
         let mut setters = BTreeSet::new();
         for file in files.chain([shared]) {
