@@ -159,6 +159,8 @@ pub mod __private {
 
 pub use consumer::{Consumer, consumer, consumer_with, router};
 pub use error::{ConfigError, Error};
+#[cfg(feature = "dynamodb")]
+pub use handler::batch::BatchWrites;
 pub use handler::batch::{Batch, BatchOutcome};
 pub use handler::blocking::spawn_blocking;
 pub use handler::error::{HandlerError, ResultExt};

@@ -85,7 +85,7 @@ pub enum InProgress {
 #[non_exhaustive]
 pub enum Requests {
     /// Up to 25, with up to 8 requests for claims and 8 for completions in flight (the default). A lone key does not wait for
-    /// others.
+    /// others. The transactions of a batch handler that returns [`BatchWrites`](crate::BatchWrites) carry as many keys as fit.
     #[default]
     Batched,
     /// One, with up to 32 requests for claims and 32 for completions in flight. This needs more connections and far
@@ -109,6 +109,10 @@ impl Requests {
         }
     }
 }
+
+/// The most effects of a batch handler that are sent to the store together. As many fit in one transaction if they write
+/// nothing.
+const COMMITS: usize = 100;
 
 /// The settings and parts that all batches of a consumer share.
 pub(crate) struct Engine {
@@ -177,10 +181,19 @@ impl Engine {
     /// Returns how many requests for claims may be in flight, and how many for settlements.
     pub(super) fn requests_in_flight(&self) -> usize {
         let mut routes = self.routes.iter();
-        // Each effect that commits with its record is a request of its own.
+        // Each effect of a handler of single records that commits with its record is a request of its own.
         match routes.any(|route| route.idempotency.commits_effects()) {
             true => Requests::Single.in_flight(),
             false => self.requests.in_flight(),
+        }
+    }
+
+    /// Returns how many effects that commit with their record one request of the settler carries.
+    pub(super) fn commits_in_a_request(&self) -> usize {
+        let is_batched = self.requests == Requests::Batched && self.driver().commits_effects();
+        match is_batched && self.batch_call().is_some() {
+            true => COMMITS,
+            false => 1,
         }
     }
 

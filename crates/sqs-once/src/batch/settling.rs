@@ -38,8 +38,9 @@ pub(super) struct Settler<'a> {
     ledger: &'a Ledger,
     until: Instant,
     waiting: Vec<Entry>,
-    /// Settlements that commit together with work. Each is a request of its own.
-    alone: VecDeque<Entry>,
+    /// Settlements that commit together with work. Those of a batch handler share requests.
+    commits: VecDeque<Entry>,
+    commits_in_a_request: usize,
     waiting_since: Option<Instant>,
     in_flight: FuturesUnordered<BoxFuture<'a, Replies>>,
     postponed: FuturesUnordered<BoxFuture<'a, Vec<Entry>>>,
@@ -52,7 +53,8 @@ impl<'a> Settler<'a> {
             ledger,
             until,
             waiting: Vec::new(),
-            alone: VecDeque::new(),
+            commits: VecDeque::new(),
+            commits_in_a_request: engine.commits_in_a_request(),
             waiting_since: None,
             in_flight: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
@@ -71,7 +73,7 @@ impl<'a> Settler<'a> {
 
     fn wait(&mut self, entry: Entry) {
         if entry.ending.commits_work() {
-            return self.alone.push_back(entry);
+            return self.commits.push_back(entry);
         }
         self.waiting_since.get_or_insert_with(Instant::now);
         self.waiting.push(entry);
@@ -79,6 +81,7 @@ impl<'a> Settler<'a> {
 
     /// Sends waiting settlements. Those that arrive during a write form the next group while `more_may_come`.
     pub(super) fn flush(&mut self, more_may_come: bool) {
+        self.send_commits(1);
         let waits = more_may_come && !self.in_flight.is_empty();
         if !waits && !self.waiting.is_empty() && self.has_room() {
             let group = std::mem::take(&mut self.waiting);
@@ -113,7 +116,7 @@ impl<'a> Settler<'a> {
     }
 
     pub(super) fn unanswered(&self) -> usize {
-        self.waiting.len() + self.alone.len() + self.in_flight.len() + self.postponed.len()
+        self.waiting.len() + self.commits.len() + self.in_flight.len() + self.postponed.len()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -157,11 +160,7 @@ impl<'a> Settler<'a> {
     }
 
     fn send_full_groups(&mut self) {
-        while self.has_room()
-            && let Some(entry) = self.alone.pop_front()
-        {
-            self.send(vec![entry]);
-        }
+        self.send_commits(self.commits_in_a_request);
         let keys = self.engine.requests.keys();
         while self.waiting.len() >= keys && self.has_room() {
             let rest = self.waiting.split_off(keys);
@@ -170,6 +169,15 @@ impl<'a> Settler<'a> {
         }
         if self.waiting.is_empty() {
             self.waiting_since = None;
+        }
+    }
+
+    /// Sends commits in groups of at least `fewest`.
+    fn send_commits(&mut self, fewest: usize) {
+        while self.commits.len() >= fewest && self.has_room() {
+            let count = self.commits.len().min(self.commits_in_a_request);
+            let group = self.commits.drain(..count).collect();
+            self.send(group);
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) enum Grouping {
     Grouped,
     /// A slice of one, and each commit in a transaction without other writes.
     InTransaction,
+    /// The same, between two commits of new keys.
+    InSharedTransaction,
 }
 
 pub(super) struct Suite<'a, F> {
@@ -255,35 +257,62 @@ impl<F: Fixture> Case<'_, F> {
 
     fn grouped<E: Clone>(&self, entry: &E, company: impl FnOnce() -> E) -> Vec<E> {
         match self.suite.grouping {
-            Grouping::Alone | Grouping::InTransaction => vec![entry.clone()],
+            Grouping::Alone | Grouping::InTransaction | Grouping::InSharedTransaction => {
+                vec![entry.clone()]
+            }
             Grouping::Grouped => vec![company(), entry.clone()],
         }
     }
 
     async fn settle(&self, settlement: &Settlement) -> Settled {
         let store = self.suite.fixture.store();
-        if let (Grouping::InTransaction, Settling::Commit(_), Some(atomic)) = (
-            self.suite.grouping,
-            &settlement.settling,
-            store.atomic_writes(),
-        ) {
-            return match self.answered(atomic.commit(settlement, &Writes::new()).await) {
-                Committed::Written => Settled::Written,
-                Committed::Refused(item) => Settled::Refused(Some(item)),
-                Committed::Conflict(conflict) => {
-                    self.broken("a commit without writes conflicts", &conflict)
+        if let (Settling::Commit(_), Some(atomic)) = (&settlement.settling, store.atomic_writes()) {
+            let writes = Writes::new();
+            match self.suite.grouping {
+                Grouping::Alone | Grouping::Grouped => {}
+                Grouping::InTransaction => {
+                    let committed = atomic.commit(settlement, &writes).await;
+                    return self.committed(committed);
                 }
-            };
+                Grouping::InSharedTransaction => {
+                    let [before, after] = [(); 2].map(|()| claim_of(new_id(), NOW));
+                    let [before, after] = [before, after].map(|claim| {
+                        settlement_of(&claim, Settling::Commit(recording_of(&claim, None)))
+                    });
+                    let commits = [&before, settlement, &after].map(|one| (one, &writes));
+                    let answers = atomic.commit_all(&commits).await.into_iter();
+                    let answers: Vec<_> = answers.map(|answer| self.committed(answer)).collect();
+                    let [first, answer, last] = answers.try_into().unwrap_or_else(|answers| {
+                        self.broken("a slice of three has three answers", &answers)
+                    });
+                    let others = [first, last];
+                    let written = [Settled::Written, Settled::Written];
+                    self.same("the others commit", &others, &written);
+                    return answer;
+                }
+            }
         }
         let company = || settlement_of(&claim_of(new_id(), NOW), Settling::Release);
         let settlements = self.grouped(settlement, company);
         self.last(store.settle(&settlements).await)
     }
 
+    fn committed(&self, answer: Result<Committed, StoreError>) -> Settled {
+        match self.answered(answer) {
+            Committed::Written => Settled::Written,
+            Committed::Refused(item) => Settled::Refused(Some(item)),
+            Committed::Conflict(conflict) => {
+                self.broken("a commit without writes conflicts", &conflict)
+            }
+        }
+    }
+
     /// Returns the answer to the last entry of a slice. Every entry must have one.
     fn last<T: Debug>(&self, answers: Answers<T>) -> T {
         let (sent, promise) = match self.suite.grouping {
-            Grouping::Alone | Grouping::InTransaction => (1, "a slice of one has one answer"),
+            Grouping::Alone | Grouping::InTransaction | Grouping::InSharedTransaction => {
+                (1, "a slice of one has one answer")
+            }
             Grouping::Grouped => (2, "a slice of two has two answers"),
         };
         if answers.len() != sent {

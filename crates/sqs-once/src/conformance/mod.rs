@@ -85,8 +85,9 @@ pub async fn run<F: Fixture>(fixture: &F) {
         commits::all(suite).await;
     }
     if fixture.store().atomic_writes().is_some() {
-        let grouping = Grouping::InTransaction;
-        commits::all(&Suite { fixture, grouping }).await;
+        for grouping in [Grouping::InTransaction, Grouping::InSharedTransaction] {
+            commits::all(&Suite { fixture, grouping }).await;
+        }
     }
     slices::all(fixture).await;
 }

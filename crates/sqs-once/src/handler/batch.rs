@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use crate::guarded::Guarded;
 use crate::record::Message;
+#[cfg(feature = "dynamodb")]
+use crate::store::Writes;
 
 use super::{
     Attempt, Done, FromRecord, HandlerError, IdempotencyToken, IntoOutcome, Key, RecordParts,
@@ -79,6 +81,12 @@ impl<T> Batch<T> {
     /// Returns the outcome of a batch in which every record succeeded.
     pub fn all_succeeded(&self) -> BatchOutcome {
         self.outcome_of(|| Some(Ok(Done::default())))
+    }
+
+    /// Creates writes to fill in: every record counts as failed until it is reported as succeeded with its writes.
+    #[cfg(feature = "dynamodb")]
+    pub fn writes(&self) -> BatchWrites {
+        BatchWrites(self.outcome())
     }
 
     fn outcome_of(&self, result: fn() -> Option<Result<Done, HandlerError>>) -> BatchOutcome {
@@ -235,5 +243,84 @@ impl BatchOutcome {
         Ok(results
             .map(|result| result.unwrap_or_else(unsaid))
             .collect())
+    }
+}
+
+/// The [`Writes`] of each record of a [`Batch`]. [`Batch::writes`] creates it.
+///
+/// The writes of a record commit together with the record of its key, or nothing of both is written. The consumer sends
+/// as many records in one `TransactWriteItems` as fit in its 100 items and 4 MB. A record takes one item for its key, and one
+/// for each of its writes.
+///
+/// ```
+/// use serde::Deserialize;
+/// use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put};
+/// use sqs_once::{Batch, BatchWrites, HandlerError, Writes};
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced { order_id: String }
+///
+/// /// Keeps each order once.
+/// #[sqs_once::batch_handler(key = order.order_id)]
+/// async fn keep(orders: Batch<OrderPlaced>) -> Result<BatchWrites, HandlerError> {
+///     let mut writes = orders.writes();
+///     for order in &orders {
+///         let id = AttributeValue::S(order.payload().order_id.clone());
+///         let put = Put::builder().table_name("orders").item("order_id", id).build()?;
+///         writes.succeeded(order, Writes::new().put_item(put));
+///     }
+///     Ok(writes)
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # use serde_json::json;
+/// # use sqs_once::testing::{Bench, Event};
+/// let bench = Bench::new(keep::consumer());
+/// let orders = [json!({ "order_id": "o-1" }), json!({ "order_id": "o-2" })];
+/// bench.run(Event::new(&orders)).await.assert_processed("m-1").assert_processed("m-2");
+/// assert_eq!(bench.store().writes().len(), 2);
+/// # }
+/// ```
+///
+/// # Promise
+///
+/// *Effectively once* for each record: see [`Writes`]. Records are independent of each other. If a condition, a size or a
+/// duplicate refuses one record, DynamoDB cancels the transaction. That record is decided alone, and the others are sent
+/// again without it. Two records that write the same item go to different transactions, in order.
+///
+/// The commits of a FIFO message group may end in any order, and the refusal of one does not stop the next. Give the
+/// writes of such records conditions that keep their order, or use a [`Handler`](crate::handler::Handler).
+///
+/// # What it costs
+///
+/// The same write units as one transaction for each record, and far fewer requests. A cancelled transaction costs the
+/// units of all its records once more. If many deliveries are duplicates, set
+/// [`Mode::ClaimFirst`](crate::policy::Mode::ClaimFirst): duplicates then end before the call.
+///
+/// Unreported records fail, as in a [`BatchOutcome`].
+#[cfg(feature = "dynamodb")]
+#[derive(Debug)]
+#[must_use = "nothing is written unless the batch handler returns it"]
+pub struct BatchWrites(pub(super) BatchOutcome);
+
+#[cfg(feature = "dynamodb")]
+impl BatchWrites {
+    /// Reports that these writes are the record's whole effect.
+    pub fn succeeded<T>(&mut self, record: &BatchRecord<T>, writes: Writes) {
+        self.0.ended(record, writes);
+    }
+
+    /// Reports a failure: the record returns to the queue, or goes to the dead-letter queue if the error is terminal.
+    pub fn failed<T>(&mut self, record: &BatchRecord<T>, error: impl Into<HandlerError>) {
+        self.0.failed(record, error);
+    }
+
+    /// Reports the writes of a record, or its failure.
+    pub fn ended<T, E: Into<HandlerError>>(
+        &mut self,
+        record: &BatchRecord<T>,
+        result: Result<Writes, E>,
+    ) {
+        self.0.ended(record, result);
     }
 }

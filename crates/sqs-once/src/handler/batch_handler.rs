@@ -2,17 +2,22 @@
 
 use tokio::time::Instant;
 
+use crate::idempotency::Effect;
+
+#[cfg(feature = "dynamodb")]
+use super::batch::BatchWrites;
 use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 
 /// An async function that handles all records of a batch in one call, for effects that are cheaper
 /// together, such as a bulk insert.
 ///
 /// Its first argument is the [`Batch`]; up to eight extractors ([`FromBatch`]) may follow. It returns a
-/// [`BatchOutcome`], or a `Result` of one, which reports each record:
+/// [`BatchOutcome`] or [`BatchWrites`](crate::BatchWrites), or a `Result` of one, which reports each record:
 ///
 /// | it returns | then |
 /// |---|---|
 /// | a [`BatchOutcome`] | each record ends as reported; an unreported record fails |
+/// | [`BatchWrites`](crate::BatchWrites) | likewise, and the writes of each record commit with the record of its key |
 /// | an error | every record fails with it: retryable, or terminal |
 /// | nothing, since it panics | every record has failed |
 /// | nothing in time | every record has failed, and its claim is left to lapse |
@@ -34,17 +39,20 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// unreported. A record that succeeded after an earlier record failed is still recorded and acknowledged, with a
 /// warning in its log line, because a retry would not undo its effect.
 ///
-/// **Its promise** is *at least once, deduplicated*. A batch handler can neither return [`Writes`](crate::Writes) nor
-/// take a transaction of the store, because one call for many keys can't commit with the record of each key. Use a
-/// [`Handler`](crate::handler::Handler), which is called for each record, for effects that must happen exactly once.
+/// **Its promise** is *at least once, deduplicated*. A handler that returns [`BatchWrites`](crate::BatchWrites) is
+/// *effectively once* for each record. A batch handler can't take a transaction of the store.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",
     note = "a batch handler is an `async fn` whose first argument is `Batch<{T}>`; `State<T>` and `Remaining` may follow",
-    note = "it returns `Result<BatchOutcome, HandlerError>` or `BatchOutcome`, and its future must be `Send`",
+    note = "it returns `Result<BatchOutcome, HandlerError>`, `BatchWrites` in place of the `BatchOutcome`, or one of the two, and its future must be `Send`",
     note = "`#[sqs_once::batch_handler]` on the function tells what is wrong"
 )]
 pub trait BatchHandler<T, S, X>: Clone + Send + Sync + 'static {
+    /// How the handler's effects commit. Default: separately from the records of their keys.
+    #[doc(hidden)]
+    const EFFECT: Effect = Effect::APART;
+
     /// Handles the batch.
     fn call(
         &self,
@@ -63,6 +71,11 @@ macro_rules! batch_handlers {
             S: Send + Sync + 'static,
             $($extractor: FromBatch<S> + Send + 'static,)*
         {
+            const EFFECT: Effect = Effect {
+                writes: <Fut::Output as IntoBatchOutcome>::WRITES,
+                ..Effect::APART
+            };
+
             #[allow(non_snake_case, unused_variables, reason = "the macro names each variable after its type")]
             fn call(
                 &self,
@@ -136,14 +149,19 @@ impl<S: Sync> FromBatch<S> for Remaining {
     }
 }
 
-/// What a batch handler returns: a [`BatchOutcome`], or a `Result` of one.
+/// What a batch handler returns: a [`BatchOutcome`], [`BatchWrites`](crate::BatchWrites), or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something a batch handler can return",
     label = "not a batch's outcome",
     note = "return `Result<BatchOutcome, HandlerError>`, or `BatchOutcome` for a handler that can't fail as a whole",
-    note = "`orders.all_succeeded()` makes one when all went well, `orders.outcome()` one to fill in record by record"
+    note = "`orders.all_succeeded()` makes one when all went well, `orders.outcome()` one to fill in record by record",
+    note = "writes to DynamoDB that commit with the records of the keys: `Result<BatchWrites, HandlerError>`, made by `orders.writes()`"
 )]
 pub trait IntoBatchOutcome {
+    /// Whether the type contains [`Writes`](crate::Writes). Default: no.
+    #[doc(hidden)]
+    const WRITES: bool = false;
+
     /// Returns the outcome of each record, or the error for all records.
     ///
     /// # Errors
@@ -157,8 +175,19 @@ impl IntoBatchOutcome for BatchOutcome {
     }
 }
 
+#[cfg(feature = "dynamodb")]
+impl IntoBatchOutcome for BatchWrites {
+    const WRITES: bool = true;
+
+    fn into_batch_outcome(self) -> Result<BatchOutcome, HandlerError> {
+        Ok(self.0)
+    }
+}
+
 #[diagnostic::do_not_recommend]
 impl<T: IntoBatchOutcome, E: Into<HandlerError>> IntoBatchOutcome for Result<T, E> {
+    const WRITES: bool = T::WRITES;
+
     fn into_batch_outcome(self) -> Result<BatchOutcome, HandlerError> {
         self.map_err(Into::into)?.into_batch_outcome()
     }

@@ -245,6 +245,10 @@ where
             Box::pin(async move { outcome.await?.into_results(&identity) })
         }))
     }
+
+    fn effect(&self) -> Effect {
+        H::EFFECT
+    }
 }
 
 pub(crate) struct Stateful<S> {

@@ -77,7 +77,7 @@ impl PendingSettlement {
         self.work.is_some()
     }
 
-    /// Returns whether it commits together with work, which takes a request of its own.
+    /// Returns whether it commits together with work.
     pub(crate) fn commits_work(&self) -> bool {
         !matches!(self.work, Some(CommitsWith::Nothing))
     }
@@ -305,7 +305,8 @@ impl Driver {
         }
     }
 
-    /// Sends settlements once: any number of them without work, or one with the work that commits together with it.
+    /// Sends settlements once: any number of them without work, any number with writes, or one with other work that
+    /// commits together with it.
     pub(crate) async fn conclude(
         &self,
         mut endings: Vec<&mut PendingSettlement>,
@@ -314,7 +315,10 @@ impl Driver {
             [ending] => vec![self.conclude_one(ending).await],
             endings => {
                 let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
-                self.settle(&endings).await
+                match endings.iter().any(|ending| ending.commits_work()) {
+                    true => self.commit_all(&endings).await,
+                    false => self.settle(&endings).await,
+                }
             }
         }
     }
@@ -373,26 +377,58 @@ impl Driver {
         let Some(atomic) = self.store.atomic_writes() else {
             return Err(incapable("commit writes"));
         };
-        let refused_by = match atomic.commit(&ending.settlement, writes).await? {
+        let committed = atomic.commit(&ending.settlement, writes).await?;
+        Ok(self.committed(ending, writes, committed))
+    }
+
+    /// Sends settlements with their writes once.
+    async fn commit_all(&self, endings: &[&PendingSettlement]) -> Answers<Conclusion> {
+        let commits = endings.iter().filter_map(|ending| match &ending.work {
+            Some(CommitsWith::Writes(writes)) => Some((&ending.settlement, &**writes)),
+            _ => None,
+        });
+        let commits: Vec<_> = commits.collect();
+        let answers = match self.store.atomic_writes() {
+            Some(atomic) if commits.len() == endings.len() => atomic.commit_all(&commits).await,
+            _ => vec![Err(incapable("commit these together")); endings.len()],
+        };
+        let answers = all_of(endings.len(), answers).into_iter();
+        let concluded = answers.zip(endings).map(|(answer, ending)| {
+            let committed = answer?;
+            match &ending.work {
+                Some(CommitsWith::Writes(writes)) => Ok(self.committed(ending, writes, committed)),
+                _ => Err(incapable("commit these together")),
+            }
+        });
+        concluded.collect()
+    }
+
+    fn committed(
+        &self,
+        ending: &PendingSettlement,
+        writes: &Writes,
+        committed: Committed,
+    ) -> Conclusion {
+        let refused_by = match committed {
             Committed::Written => None,
             Committed::Refused(item) => Some(*item),
             Committed::Conflict(conflict) => {
                 let (disposition, reason) = writes.disposition_of(&conflict);
-                return Ok(Conclusion::Conflict {
+                return Conclusion::Conflict {
                     disposition,
                     reason,
                     release: ending.release(),
-                });
+                };
             }
         };
         let (owner, fingerprint) = (ending.settlement.owner, ending.fingerprint.as_ref());
         let recorded = on_committed(owner, fingerprint, refused_by.as_ref());
         let item = refused_by.unwrap_or_else(|| ending.item());
         ending.keep(item, self.clock.now());
-        Ok(match recorded {
+        match recorded {
             Ok(()) => Conclusion::Completed(Completion::Recorded),
             Err(refusal) => Conclusion::Refused(refusal),
-        })
+        }
     }
 }
 

@@ -4,13 +4,13 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 
-use super::{Claim, Conflict, Fence, Item, Settlement, StoreError, Writes};
+use super::{Claim, Conflict, Fence, Item, Settlement, StoreError, StoreFuture, Writes};
 
 /// Commits the [`Writes`] that handlers return.
 ///
-/// A store that wraps [`DynamoDbStore`](super::DynamoDbStore) forwards the call to it.
+/// A store that wraps [`DynamoDbStore`](super::DynamoDbStore) forwards both calls to it.
 pub trait AtomicWrites: Send + Sync {
     /// Commits `writes` and the settlement (a [`Settling::Commit`](super::Settling::Commit)) in one transaction: all of
     /// them or none. A repeated commit changes nothing, as with [`Store::settle`](super::Store::settle).
@@ -19,6 +19,20 @@ pub trait AtomicWrites: Send + Sync {
         settlement: &'a Settlement,
         writes: &'a Writes,
     ) -> BoxFuture<'a, Result<Committed, StoreError>>;
+
+    /// Commits each settlement with its writes, as [`commit`](Self::commit) does. Several may share a transaction, but each
+    /// has its own answer, and none prevents another. Default: one transaction for each.
+    ///
+    /// The settlements of one slice have different ids.
+    fn commit_all<'a>(
+        &'a self,
+        commits: &'a [(&'a Settlement, &'a Writes)],
+    ) -> StoreFuture<'a, Committed> {
+        let each = commits
+            .iter()
+            .map(|(settlement, writes)| self.commit(settlement, writes));
+        Box::pin(join_all(each))
+    }
 }
 
 /// The result of a commit.

@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 
 use crate::key::ItemId;
 use crate::store::{
-    AtomicWrites, Claim, Claimed, CommitFuture, Item, Settled, Settlement, Settling, Store,
-    StoreFuture, Writes,
+    AtomicWrites, Claim, Claimed, CommitFuture, Committed, Item, Settled, Settlement, Settling,
+    Store, StoreFuture, Writes,
 };
 
 use super::TestStore;
@@ -81,6 +81,14 @@ impl Store for Doomed {
 
 impl AtomicWrites for Doomed {
     fn commit<'a>(&'a self, _: &'a Settlement, _: &'a Writes) -> CommitFuture<'a> {
+        self.die();
+        Box::pin(pending())
+    }
+
+    fn commit_all<'a>(
+        &'a self,
+        _: &'a [(&'a Settlement, &'a Writes)],
+    ) -> StoreFuture<'a, Committed> {
         self.die();
         Box::pin(pending())
     }

@@ -187,23 +187,39 @@ fn of(settlement: &Settlement) -> Operation {
 
 impl AtomicWrites for TestStore {
     fn commit<'a>(&'a self, settlement: &'a Settlement, writes: &'a Writes) -> CommitFuture<'a> {
+        Box::pin(async move {
+            let mut answers = self.commit_all(&[(settlement, writes)]).await;
+            answers.pop().unwrap_or_else(|| Err(not_a_commit()))
+        })
+    }
+
+    /// Counts as one request, however many fit in a transaction of DynamoDB.
+    fn commit_all<'a>(
+        &'a self,
+        commits: &'a [(&'a Settlement, &'a Writes)],
+    ) -> StoreFuture<'a, Committed> {
         let fault = self
             .faults(&[Operation::Complete])
             .remove(&Operation::Complete);
         Box::pin(async move {
-            let Some(fault) = fault else {
-                return self.commit_all(settlement, writes).await;
-            };
-            if fault.is_done {
-                self.commit_all(settlement, writes).await?;
+            let mut answers = Vec::with_capacity(commits.len());
+            for (settlement, writes) in commits {
+                let answer = match fault {
+                    Some(fault) if !fault.is_done => Err(fault.error()),
+                    _ => self.commit_one(settlement, writes).await,
+                };
+                answers.push(match fault {
+                    Some(fault) => answer.and(Err(fault.error())),
+                    None => answer,
+                });
             }
-            Err(fault.error())
+            answers
         })
     }
 }
 
 impl TestStore {
-    async fn commit_all(
+    async fn commit_one(
         &self,
         settlement: &Settlement,
         writes: &Writes,
@@ -222,9 +238,13 @@ impl TestStore {
             }
             Some(Ok(Settled::Refused(Some(item)))) => Ok(Committed::Refused(item)),
             // Unreachable for a commit: only an item refuses it.
-            _ => Err(StoreError::new(StoreErrorKind::Other, "it is not a commit")),
+            _ => Err(not_a_commit()),
         }
     }
+}
+
+fn not_a_commit() -> StoreError {
+    StoreError::new(StoreErrorKind::Other, "it is not a commit")
 }
 
 impl Store for TestStore {

@@ -6,11 +6,13 @@
 //! the fence that was seen. If a refusal does not contain the item, a consistent read follows.
 //!
 //! A commit is one `TransactWriteItems`. If the handler's own writes failed, a consistent read of the key's item
-//! follows, because the writes of a duplicate usually fail.
+//! follows, because the writes of a duplicate usually fail. A slice of commits shares transactions of up to 100 items. The
+//! commits for which DynamoDB cancels a transaction are decided by their reasons, and the others are sent again.
 
 mod errors;
 mod layout;
 mod operate;
+mod packing;
 mod statements;
 mod table;
 mod table_client;
@@ -32,8 +34,8 @@ use crate::error::ConfigError;
 use crate::key::ItemId;
 
 use super::{
-    Answers, AtomicWrites, Claim, Claimed, CommitFuture, Item, Seen, Settled, Settlement, Settling,
-    Store, StoreFuture,
+    Answers, AtomicWrites, Claim, Claimed, CommitFuture, Committed, Item, Seen, Settled,
+    Settlement, Settling, Store, StoreFuture,
 };
 use layout::is_name;
 use table::Table;
@@ -173,7 +175,14 @@ impl Store for DynamoDbStore {
 
 impl AtomicWrites for DynamoDbStore {
     fn commit<'a>(&'a self, settlement: &'a Settlement, writes: &'a Writes) -> CommitFuture<'a> {
-        Box::pin(self.requests.commit(settlement, writes))
+        Box::pin(self.requests.commit((settlement, writes)))
+    }
+
+    fn commit_all<'a>(
+        &'a self,
+        commits: &'a [(&'a Settlement, &'a Writes)],
+    ) -> StoreFuture<'a, Committed> {
+        Box::pin(self.requests.commit_all(commits))
     }
 }
 

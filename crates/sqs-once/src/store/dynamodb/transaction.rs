@@ -4,17 +4,30 @@ use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::transact_write_items::{
+    TransactWriteItemsError, TransactWriteItemsOutput,
+};
 use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity};
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
+use sha2::{Digest, Sha256};
 
-use crate::store::{Committed, Item, Settlement, StoreError, StoreErrorKind, unquoted};
+use crate::key::{ItemId, hex};
+use crate::store::{Answers, Committed, Item, StoreError, StoreErrorKind, unquoted};
 
 use super::errors;
-use super::table_client::{TRIES, TableClient, without};
-use super::writes::{Conflict, Writes};
+use super::packing::{Commit, packed};
+use super::table_client::{Retries, TRIES, TableClient, without};
+use super::writes::Conflict;
 
 const CONDITION_NOT_MET: &str = "ConditionalCheckFailed";
 const NOTHING_WRONG: &str = "None";
+/// The number of times that commits share a transaction after DynamoDB has cancelled the one before.
+const SHARED_TRIES: usize = 3;
+/// The most transactions of one call that are in flight.
+const IN_FLIGHT: usize = 8;
+
+type Failed = SdkError<TransactWriteItemsError, HttpResponse>;
 
 enum Cancelled {
     /// The key's item refused it. The answer may contain the item.
@@ -25,57 +38,147 @@ enum Cancelled {
 
 impl TableClient {
     /// Sends one transaction. Sends it again only if the item that refused it is gone.
-    pub(super) async fn commit(
-        &self,
-        settlement: &Settlement,
-        writes: &Writes,
-    ) -> Result<Committed, StoreError> {
-        self.leaves_the_key_alone(settlement, writes)?;
+    pub(super) async fn commit(&self, commit: Commit<'_>) -> Result<Committed, StoreError> {
+        self.leaves_the_key_alone(commit)?;
         for _ in 0..TRIES {
-            let mut items = writes.items().to_vec();
-            items.push(self.table.settlement_update(settlement).in_transaction());
-            let request = self
-                .client
-                .transact_write_items()
-                .set_transact_items(Some(items))
-                // The token is the same whenever this settlement is sent, so DynamoDB carries it out only once in ten
-                // minutes.
-                .client_request_token(settlement.owner.to_string())
-                // An answer without results is not from DynamoDB.
-                .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            let error = match request.send().await {
-                Ok(answer) if !answer.consumed_capacity().is_empty() => {
-                    return Ok(Committed::Written);
-                }
-                Ok(_) => return Err(without("what was written")),
+            let error = match self.send(&[commit]).await {
+                Ok(answer) => return confirmed(&answer),
                 Err(error) => error,
             };
-            let quotable: Vec<_> = super::quotable(settlement).chain(writes.texts()).collect();
-            let why = match self.cancelled(error, writes, &quotable)? {
-                Cancelled::ByKey(Some(item)) => return Ok(Committed::Refused(item)),
-                Cancelled::ByKey(None) => None,
-                Cancelled::ByWrites(why) => Some(why),
-            };
-            // A duplicate's own writes are usually refused too, so the key's item decides.
-            let item = self.read_one(&settlement.id).await;
-            let item = item.map_err(|error| error.without(quotable))?;
-            match (item, why) {
-                (Some(item), _) if !settlement.admitted_by(Some(&item)) => {
-                    return Ok(Committed::Refused(Box::new(item)));
-                }
-                (_, Some(why)) => return why.map(Committed::Conflict),
-                // The item that refused the commit is gone or released.
-                (_, None) => {}
+            let why = self.cancelled(error, commit);
+            if let Some(decided) = self.decided(vec![(commit, why)]).await.pop()
+                && let Some(committed) = decided.transpose()
+            {
+                return committed;
             }
         }
         Err(without("the item that refused the commit"))
     }
 
-    fn leaves_the_key_alone(
+    /// Commits all of these in as few transactions as possible, and returns their answers in order. A commit that its
+    /// transaction was cancelled for does not keep the others from committing.
+    pub(super) async fn commit_all(&self, commits: &[Commit<'_>]) -> Answers<Committed> {
+        let chains = packed(commits).into_iter();
+        let chains: Vec<_> = chains.map(|chain| self.commit_chain(chain)).collect();
+        let answers: Vec<_> = stream::iter(chains).buffered(IN_FLIGHT).collect().await;
+        answers.into_iter().flatten().collect()
+    }
+
+    /// Sends transactions one after the other.
+    async fn commit_chain(&self, chain: Vec<Vec<Commit<'_>>>) -> Answers<Committed> {
+        let mut answers = Vec::new();
+        for transaction in chain {
+            answers.extend(self.commit_together(transaction).await);
+        }
+        answers
+    }
+
+    /// Commits these in one transaction. After a cancellation, decides those that it names, and sends the others again.
+    async fn commit_together(&self, commits: Vec<Commit<'_>>) -> Answers<Committed> {
+        let mut answers: Vec<_> = commits.iter().map(|_| None).collect();
+        for _ in 0..SHARED_TRIES {
+            let open: Vec<_> = (0..commits.len())
+                .filter(|&at| answers[at].is_none())
+                .collect();
+            if open.len() < 2 {
+                break;
+            }
+            let sent: Vec<_> = open.iter().map(|&at| commits[at]).collect();
+            let error = match self.send(&sent).await {
+                Ok(answer) => {
+                    let confirmed = confirmed(&answer);
+                    open.iter()
+                        .for_each(|&at| answers[at] = Some(confirmed.clone()));
+                    break;
+                }
+                Err(error) => error,
+            };
+            let Some(reasons) = reasons_of_each(&error, &sent) else {
+                let values: Vec<_> = sent.iter().flat_map(quotable).collect();
+                let error = errors::request_and(error, &values, |_, _| {});
+                // Any other error may concern one of them only.
+                if error.is_transient() || error.kind() == StoreErrorKind::NoCredentials {
+                    open.iter()
+                        .for_each(|&at| answers[at] = Some(Err(error.clone())));
+                }
+                break;
+            };
+            let is_wrong = |reasons: &[CancellationReason]| {
+                let mut codes = reasons.iter().filter_map(CancellationReason::code);
+                codes.any(|code| code != NOTHING_WRONG)
+            };
+            let (places, refused): (Vec<_>, Vec<_>) = open
+                .iter()
+                .zip(reasons)
+                .filter(|(_, reasons)| is_wrong(reasons))
+                .map(|(&at, reasons)| {
+                    (
+                        at,
+                        (commits[at], self.decisive_reason(reasons, commits[at])),
+                    )
+                })
+                .unzip();
+            if refused.is_empty() {
+                break;
+            }
+            for (at, decided) in places.into_iter().zip(self.decided(refused).await) {
+                answers[at] = decided.transpose();
+            }
+        }
+        // Sends those that are still open alone, so that none of them refuses another.
+        let answers = commits
+            .iter()
+            .zip(answers)
+            .map(async |(commit, answer)| match answer {
+                Some(answer) => answer,
+                None => self.commit(*commit).await,
+            });
+        join_all(answers).await
+    }
+
+    /// Sends one transaction once.
+    async fn send(&self, commits: &[Commit<'_>]) -> Result<TransactWriteItemsOutput, Failed> {
+        let mut items = Vec::new();
+        for (settlement, writes) in commits {
+            items.extend_from_slice(writes.items());
+            items.push(self.table.settlement_update(settlement).in_transaction());
+        }
+        let request = self
+            .client
+            .transact_write_items()
+            .set_transact_items(Some(items))
+            .client_request_token(token(commits))
+            // An answer without results is not from DynamoDB.
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        request.send().await
+    }
+
+    /// Decides on refused commits. `None` for one whose refusing item is gone or released: the caller sends it again.
+    async fn decided(
         &self,
-        settlement: &Settlement,
-        writes: &Writes,
-    ) -> Result<(), StoreError> {
+        refused: Vec<(Commit<'_>, Result<Cancelled, StoreError>)>,
+    ) -> Answers<Option<Committed>> {
+        let is_open = |why: &Result<Cancelled, StoreError>| {
+            matches!(why, Ok(Cancelled::ByKey(None) | Cancelled::ByWrites(_)))
+        };
+        // A duplicate's own writes are usually refused too, so the key's item decides.
+        let open = refused.iter().filter(|(_, why)| is_open(why));
+        let ids: Vec<ItemId> = open
+            .map(|((settlement, _), _)| settlement.id.clone())
+            .collect();
+        let mut found = self
+            .read_batch(&ids, Retries::AsConfigured)
+            .await
+            .into_iter();
+        let mut decided = Vec::with_capacity(refused.len());
+        for (commit, why) in refused {
+            let item = is_open(&why).then(|| found.next()).flatten();
+            decided.push(decision(commit, why, item));
+        }
+        decided
+    }
+
+    fn leaves_the_key_alone(&self, (settlement, writes): Commit<'_>) -> Result<(), StoreError> {
         let key = self.table.key_of(&settlement.id);
         let all = writes.all();
         match all.iter().find(|write| write.is_of(&self.table.name, &key)) {
@@ -87,15 +190,10 @@ impl TableClient {
         }
     }
 
-    fn cancelled(
-        &self,
-        error: SdkError<TransactWriteItemsError, HttpResponse>,
-        writes: &Writes,
-        quotable: &[&str],
-    ) -> Result<Cancelled, StoreError> {
+    fn cancelled(&self, error: Failed, commit: Commit<'_>) -> Result<Cancelled, StoreError> {
         match error.as_service_error() {
             Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-                self.decisive_reason(cancelled.cancellation_reasons(), writes, quotable)
+                self.decisive_reason(cancelled.cancellation_reasons(), commit)
             }
             // An earlier copy was carried out. The key's item shows its result.
             Some(TransactWriteItemsError::IdempotentParameterMismatchException(_)) => {
@@ -104,7 +202,7 @@ impl TableClient {
                 let error = other(text.to_owned()).with_source(error);
                 Ok(Cancelled::ByWrites(Err(error)))
             }
-            _ => Err(self.failed(error, writes, quotable)),
+            _ => Err(self.failed(error, commit)),
         }
     }
 
@@ -112,9 +210,10 @@ impl TableClient {
     fn decisive_reason(
         &self,
         reasons: &[CancellationReason],
-        writes: &Writes,
-        quotable: &[&str],
+        commit: Commit<'_>,
     ) -> Result<Cancelled, StoreError> {
+        let quotable: Vec<_> = quotable(&commit).collect();
+        let writes = commit.1;
         let all = writes.all();
         let Some((own, others)) = reasons
             .split_last()
@@ -130,10 +229,10 @@ impl TableClient {
             let item = own.item().map(|item| self.table.item(item)).transpose()?;
             return Ok(Cancelled::ByKey(item.map(Box::new)));
         }
-        let own_failure = failure(own, quotable)
+        let own_failure = failure(own, &quotable)
             .map(|(kind, text)| StoreError::new(kind, format!("the record of the key: {text}")));
         let failures = all.iter().zip(others).filter_map(|(write, reason)| {
-            let (kind, text) = failure(reason, quotable)?;
+            let (kind, text) = failure(reason, &quotable)?;
             Some(StoreError::new(
                 of_write(kind),
                 format!("{}: {text}", write.name()),
@@ -165,15 +264,11 @@ impl TableClient {
 
     /// Converts the error of a failed request. A transaction concerns several tables, and DynamoDB may not name the one
     /// that failed, so the message lists them.
-    fn failed(
-        &self,
-        error: SdkError<TransactWriteItemsError, HttpResponse>,
-        writes: &Writes,
-        quotable: &[&str],
-    ) -> StoreError {
-        let all = writes.all();
+    fn failed(&self, error: Failed, commit: Commit<'_>) -> StoreError {
+        let quotable: Vec<_> = quotable(&commit).collect();
+        let all = commit.1.all();
         let own = format!("dynamodb:UpdateItem on `{}`", self.table.name);
-        errors::request_and(error, quotable, |kind, message| match kind {
+        errors::request_and(error, &quotable, |kind, message| match kind {
             StoreErrorKind::AccessDenied => {
                 let needed = all
                     .iter()
@@ -208,6 +303,71 @@ impl TableClient {
             _ => *kind = of_write(*kind),
         })
     }
+}
+
+/// Returns a token that is the same whenever the same commits are sent together, so DynamoDB carries them out only once in
+/// ten minutes.
+fn token(commits: &[Commit<'_>]) -> String {
+    if let [(settlement, _)] = commits {
+        return settlement.owner.to_string();
+    }
+    let mut hash = Sha256::new();
+    for (settlement, _) in commits {
+        hash.update(settlement.owner.to_string());
+    }
+    hex(&hash.finalize()[..16])
+}
+
+fn confirmed(answer: &TransactWriteItemsOutput) -> Result<Committed, StoreError> {
+    match answer.consumed_capacity() {
+        [] => Err(without("what was written")),
+        _ => Ok(Committed::Written),
+    }
+}
+
+/// Returns the cancellation reasons of each commit, if DynamoDB gave one for each item.
+fn reasons_of_each<'a>(
+    error: &'a Failed,
+    commits: &[Commit<'_>],
+) -> Option<Vec<&'a [CancellationReason]>> {
+    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+        error.as_service_error()
+    else {
+        return None;
+    };
+    let mut rest = cancelled.cancellation_reasons();
+    let mut of_each = Vec::with_capacity(commits.len());
+    for (_, writes) in commits {
+        let (reasons, others) = rest.split_at_checked(writes.len() + 1)?;
+        of_each.push(reasons);
+        rest = others;
+    }
+    rest.is_empty().then_some(of_each)
+}
+
+/// Decides on a refused commit. `item` is the key's item, unless it was not read.
+fn decision(
+    commit: Commit<'_>,
+    why: Result<Cancelled, StoreError>,
+    item: Option<Result<Option<Item>, StoreError>>,
+) -> Result<Option<Committed>, StoreError> {
+    let why = match why? {
+        Cancelled::ByKey(Some(item)) => return Ok(Some(Committed::Refused(item))),
+        Cancelled::ByKey(None) => None,
+        Cancelled::ByWrites(why) => Some(why),
+    };
+    let item = item.unwrap_or_else(|| Err(without("the key's item")));
+    match item.map_err(|error| error.without(quotable(&commit)))? {
+        Some(item) if !commit.0.admitted_by(Some(&item)) => {
+            Ok(Some(Committed::Refused(Box::new(item))))
+        }
+        _ => why.map(|why| why.map(Committed::Conflict)).transpose(),
+    }
+}
+
+/// Returns the values that DynamoDB may quote in errors of a commit.
+fn quotable<'a>((settlement, writes): &Commit<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
+    super::quotable(settlement).chain(writes.texts())
 }
 
 /// Returns the error of one write without the values that DynamoDB quotes, unless it has none but an unmet condition.

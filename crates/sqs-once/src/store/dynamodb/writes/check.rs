@@ -1,5 +1,7 @@
 //! Finds writes that DynamoDB would always refuse, before a request is sent.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::store::dynamodb::table::Attributes;
@@ -9,7 +11,8 @@ use super::{Write, WriteName, WritesError};
 /// DynamoDB accepts 100 writes in a transaction, and one of them is the record of the key.
 pub(super) const MOST_WRITES: usize = 99;
 /// DynamoDB accepts 4 MB in a transaction. The 4 KiB are for the record of the key without its data.
-pub(super) const MOST_BYTES: usize = 4 * 1024 * 1024 - 4 * 1024;
+pub(super) const MOST_BYTES: usize = 4 * 1024 * 1024 - RECORD_BYTES;
+pub(super) const RECORD_BYTES: usize = 4 * 1024;
 
 /// The overhead in bytes of a document and of each of its elements.
 const DOCUMENT: usize = 3;
@@ -31,11 +34,7 @@ pub(super) fn writes(writes: &[Write<'_>], data: usize) -> Result<(), WritesErro
         let count = writes.len();
         return Err(WritesError::TooMany { count });
     }
-    let sizes = writes.iter().map(|write| {
-        let values = write.values.into_iter().flat_map(|values| values.values());
-        attributes_size(write.attributes) + values.map(value_size).sum::<usize>()
-    });
-    let bytes = sizes.sum::<usize>() + data;
+    let bytes = size(writes) + data;
     if bytes > MOST_BYTES {
         return Err(WritesError::TooLarge { bytes });
     }
@@ -57,36 +56,62 @@ pub(super) fn writes(writes: &[Write<'_>], data: usize) -> Result<(), WritesErro
     }
 }
 
+/// Returns the size of the writes in bytes.
+pub(super) fn size(writes: &[Write<'_>]) -> usize {
+    let sizes = writes.iter().map(|write| {
+        let values = write.values.into_iter().flat_map(|values| values.values());
+        attributes_size(write.attributes) + values.map(value_size).sum::<usize>()
+    });
+    sizes.sum()
+}
+
 fn same_item(writes: &[Write<'_>]) -> Option<(WriteName, WriteName)> {
+    let keys = Keys::shown_by(writes);
     let pairs = writes
         .iter()
         .enumerate()
         .flat_map(|(at, second)| writes[..at].iter().map(move |first| (first, second)));
-    let mut same = pairs.filter(|(first, second)| {
-        first.table == second.table
-            && match (first.is_put(), second.is_put()) {
-                (_, false) => first.is_of(second.table, second.attributes),
-                (false, true) => second.is_of(first.table, first.attributes),
-                (true, true) => are_put_to_one_item(first, second, writes),
-            }
-    });
+    let mut same = pairs.filter(|(first, second)| keys.are_of_one_item(first, second));
     same.next()
         .map(|(first, second)| (first.name(), second.name()))
 }
 
-/// Returns whether two puts write the same item. A put does not show which of its attributes are the key, but another
-/// write to the table may. Two equal puts always write the same item.
-fn are_put_to_one_item(first: &Write<'_>, second: &Write<'_>, writes: &[Write<'_>]) -> bool {
-    if first.attributes == second.attributes {
-        return true;
+/// The keys of tables, by the name of the table. A put does not show which of its attributes are the key, but another
+/// write to the table does.
+pub(crate) struct Keys<'a>(HashMap<&'a str, &'a Attributes>);
+
+impl<'a> Keys<'a> {
+    pub(crate) fn shown_by<'w>(writes: impl IntoIterator<Item = &'w Write<'a>>) -> Self
+    where
+        'a: 'w,
+    {
+        let writes = writes.into_iter().filter(|write| !write.is_put());
+        Self(
+            writes
+                .map(|write| (write.table, write.attributes))
+                .collect(),
+        )
     }
-    let shows_key = |write: &&Write<'_>| !write.is_put() && write.table == first.table;
-    writes.iter().find(shows_key).is_some_and(|write| {
-        write.attributes.keys().all(|name| {
-            let value = first.attributes.get(name);
-            value.is_some() && value == second.attributes.get(name)
-        })
-    })
+
+    /// Returns whether two writes are certain to change the same item.
+    pub(crate) fn are_of_one_item(&self, first: &Write<'_>, second: &Write<'_>) -> bool {
+        first.table == second.table
+            && match (first.is_put(), second.is_put()) {
+                (_, false) => first.is_of(second.table, second.attributes),
+                (false, true) => second.is_of(first.table, first.attributes),
+                (true, true) => self.are_put_to_one_item(first, second),
+            }
+    }
+
+    fn are_put_to_one_item(&self, first: &Write<'_>, second: &Write<'_>) -> bool {
+        let have_one_key = |key: &&Attributes| {
+            key.keys().all(|name| {
+                let value = first.attributes.get(name);
+                value.is_some() && value == second.attributes.get(name)
+            })
+        };
+        first.attributes == second.attributes || self.0.get(first.table).is_some_and(have_one_key)
+    }
 }
 
 fn attributes_size(attributes: &Attributes) -> usize {

@@ -15,6 +15,7 @@ use crate::error::Disposition;
 use crate::guarded::{Guarded, caught};
 use crate::store::data::recordable;
 
+pub(super) use check::Keys;
 pub use error::WritesError;
 pub(super) use write::Write;
 pub use write::{Conflict, WriteName};
@@ -83,7 +84,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// therefore have no other effects. Return them as writes, for example as a message in an outbox table.
 ///
 /// A [`Handler`](crate::handler::Handler) returns them, and work for [`Invocation::run`](crate::Invocation::run). A
-/// [`BatchHandler`](crate::handler::BatchHandler) can't.
+/// [`BatchHandler`](crate::handler::BatchHandler) returns those of each record as [`BatchWrites`](crate::BatchWrites).
 ///
 /// # When a condition is not met
 ///
@@ -271,6 +272,12 @@ impl Writes {
     /// Returns the values of the writes that DynamoDB may quote in errors.
     pub(super) fn texts(&self) -> Vec<&str> {
         self.all().iter().flat_map(Write::texts).collect()
+    }
+
+    /// Returns their size in a transaction, including the record of the key, in bytes.
+    pub(super) fn size(&self) -> usize {
+        let recorded = self.result.as_ref().and_then(|result| result.as_ref().ok());
+        check::size(&self.all()) + recorded.map_or(0, |data| data.len()) + check::RECORD_BYTES
     }
 
     pub(super) fn all(&self) -> Vec<Write<'_>> {
