@@ -4,10 +4,14 @@ use crate::support::database::{Database, Ledger};
 use crate::support::process::passes;
 use crate::support::{Bench, Order, assert_contains, orders, set};
 use sqs_once::policy::{MissingKey, Mode};
-use sqs_once::{Consumer, HandlerError, MemoryStore, Writes};
+use sqs_once::{Batch, Consumer, HandlerError, MemoryStore, Writes};
 
 fn writing() -> Consumer {
     orders().handler(async |_: Order| Writes::new())
+}
+
+fn writing_together() -> Consumer {
+    orders().batch_handler(async |orders: Batch<Order>| orders.writes())
 }
 
 fn booking() -> Consumer {
@@ -41,6 +45,7 @@ async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
     for (consumer, mode, says) in [
         (plain(), Some(Mode::Transactional), "can't commit with"),
         (writing(), RECORD_AFTER, "is `RecordAfter`, but"),
+        (writing_together(), RECORD_AFTER, "is `RecordAfter`, but"),
         (booking(), RECORD_AFTER, "is `RecordAfter`, but"),
         (booking(), CLAIM_FIRST, "in which its key is claimed"),
         (both(), None, APART),
@@ -60,6 +65,8 @@ async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
         (plain(), Mode::RecordAfter),
         (writing(), Mode::ClaimFirst),
         (writing(), Mode::Transactional),
+        (writing_together(), Mode::ClaimFirst),
+        (writing_together(), Mode::Transactional),
         (booking(), Mode::Transactional),
     ] {
         on_all(consumer).mode(mode).init().await.unwrap();
@@ -70,7 +77,11 @@ async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
 async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
     let no_writes = "the setting `store` can't commit `Writes`: expected `DynamoDbStore`";
     let no_transaction = "the setting `store` has no transactions: expected a store that has them, such as `PostgresStore`";
-    for (consumer, says) in [(writing(), no_writes), (booking(), no_transaction)] {
+    for (consumer, says) in [
+        (writing(), no_writes),
+        (writing_together(), no_writes),
+        (booking(), no_transaction),
+    ] {
         let consumer = consumer.namespace("test").store(MemoryStore::new());
         assert_eq!(refusal(&consumer).await, says);
     }
@@ -83,7 +94,7 @@ async fn a_transaction_without_a_store_asks_for_one_and_every_other_handler_for_
         "the setting `store` is not set, but a transaction needs one: expected `.store(…)` with a store that has them, \
          such as `PostgresStore::from_env()?`"
     );
-    for consumer in [plain(), writing()] {
+    for consumer in [plain(), writing(), writing_together()] {
         let refusal = refusal(&consumer).await;
         assert!(refusal.starts_with("SQS_ONCE_TABLE is "), "{refusal}");
     }
@@ -91,7 +102,7 @@ async fn a_transaction_without_a_store_asks_for_one_and_every_other_handler_for_
 
 #[tokio::test(start_paused = true)]
 async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_record() {
-    for consumer in [writing(), booking()] {
+    for consumer in [writing(), writing_together(), booking()] {
         let consumer = on_all(consumer);
         for allowed in [MissingKey::Terminal, MissingKey::Retry] {
             let consumer = consumer.clone().missing_key(allowed);
@@ -122,7 +133,7 @@ async fn in_a_process_with_the_off_switch_only_effects_apart_can_be() {
     let writing_work = async || Ok::<_, HandlerError>(Writes::new());
     let worked = invocation.run("b", writing_work).await.map(drop);
     let mut started = vec![worked.map_err(|error| error.to_string())];
-    for consumer in [writing(), booking()] {
+    for consumer in [writing(), writing_together(), booking()] {
         let consumer = on_all(consumer).init().await;
         started.push(consumer.map_err(|error| error.to_string()));
     }

@@ -17,7 +17,7 @@ pub(crate) async fn shop() -> Networked {
 }
 
 /// A shop with the default layout and one with another.
-async fn shops() -> [Networked; 2] {
+pub(crate) async fn shops() -> [Networked; 2] {
     Networked::both().await.map(with_tables)
 }
 

@@ -4,6 +4,7 @@
 mod claims;
 mod commits;
 mod commits_refused;
+mod commits_together;
 mod commits_unanswered;
 mod conformance;
 mod errors;

@@ -766,6 +766,16 @@ impl AtomicWrites for TestStore {
         self.commits.add(settlement.clone());
         AtomicWrites::commit(&self.kit, settlement, writes)
     }
+
+    fn commit_all<'a>(
+        &'a self,
+        commits: &'a [(&'a Settlement, &'a Writes)],
+    ) -> StoreFuture<'a, Committed> {
+        self.note("commit_all", commits.len());
+        let settlements = commits.iter().map(|(settlement, _)| (*settlement).clone());
+        settlements.for_each(|settlement| self.commits.add(settlement));
+        self.kit.commit_all(commits)
+    }
 }
 
 pub(crate) type Line = HashMap<String, String>;

@@ -1,0 +1,264 @@
+//! Batch handlers that return `BatchWrites`: each record's writes commit with the record of its key, many in a request.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sqs_once::policy::{Cache, Disposition, Mode, Requests};
+use sqs_once::store::Status;
+use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
+use sqs_once::testing::{self, Operation};
+use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, Writes};
+
+use crate::support::{
+    Calls, Notes, Order, SECOND, Tested, ends, grouped, handling_batches, keys, several, told,
+};
+use crate::transactional::update;
+
+/// Ends each record as its order requests: `bad…` fail, `hopeless…` are terminal, and `unsaid…` are not reported. The
+/// others update a table with their name, and a conflict of `sold-out…` is terminal.
+fn writes(orders: &Batch<Order>) -> BatchWrites {
+    let mut writes = orders.writes();
+    for record in orders {
+        let id = &record.payload().id;
+        let one = Writes::new().update(update(id)).recording(id);
+        match id.split('-').next() {
+            Some("bad") => writes.failed(record, "no luck"),
+            Some("hopeless") => writes.ended(record, Err(HandlerError::terminal("no use"))),
+            Some("unsaid") => {}
+            Some("sold") => {
+                writes.succeeded(record, one.on_conflict(0, |_| Disposition::Terminal));
+            }
+            _ => writes.ended(record, Ok::<_, HandlerError>(one)),
+        }
+    }
+    writes
+}
+
+fn setup() -> (Tested, Calls) {
+    let (calls, notes) = Notes::pair();
+    let bench = handling_batches(move |orders: Batch<Order>| {
+        let ids = orders.payloads().map(|order| order.id.clone());
+        notes.add((Duration::ZERO, ids.collect()));
+        async move { Ok::<_, HandlerError>(writes(&orders)) }
+    });
+    (bench, calls)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_effects_of_a_call_commit_together_without_a_claim() {
+    let (bench, calls) = setup();
+    assert_eq!(bench.run(keys(130)).await, [""; 0]);
+    let commits = [("commit_all", 100), ("commit_all", 30)];
+    assert_eq!(bench.store.take_calls(), commits);
+    assert_eq!(calls.ids()[0].len(), 130);
+    assert_eq!(bench.store.written(), keys(130).collect::<Vec<_>>());
+    let item = bench.store.item("k7").unwrap();
+    assert_eq!(item.status, Status::Completed);
+    assert_eq!(item.data, Some("\"k7\"".into()));
+
+    // One record has a request of its own.
+    bench.run(["one"]).await;
+    assert_eq!(bench.store.take_calls(), [("commit", 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_effect_commits_alone_where_requests_are_single() {
+    let (bench, _) = setup();
+    let bench = bench.with(|it| it.requests(Requests::Single));
+    assert_eq!(bench.run(keys(40)).await, [""; 0]);
+    assert_eq!(bench.store.take_calls(), [("commit", 1); 40]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_record_ends_as_the_handler_says_and_only_successes_are_written() {
+    let (bench, _) = setup();
+    let batch = ["a", "bad-1", "hopeless-1", "unsaid-1", "b"];
+    for written in [&["a", "b"][..], &[]] {
+        assert_eq!(bench.run(batch).await, ["m-1", "m-2", "m-3"]);
+        assert_eq!(bench.store.take_calls(), [("commit_all", 2)]);
+        let success = match written.is_empty() {
+            true => "duplicate",
+            false => "processed",
+        };
+        let expected = [
+            (success, ""),
+            ("failed", "no luck"),
+            ("terminal", "no use"),
+            ("failed", "the batch handler did not say that it succeeded"),
+            (success, ""),
+        ];
+        assert_eq!(told(&ends(bench.lines())), expected);
+        assert_eq!(bench.store.written(), ["a", "b"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_or_a_panic_of_the_call_writes_nothing() {
+    let bench =
+        handling_batches(
+            async |orders: Batch<Order>| match orders[0].payload().id.as_str() {
+                "panic" => panic!("no luck"),
+                _ => Err::<BatchWrites, _>(HandlerError::retry("the database is down")),
+            },
+        );
+    for first in ["a", "panic"] {
+        assert_eq!(bench.run([first, "b"]).await, ["m-0", "m-1"]);
+        assert_eq!(bench.outcomes(), "failed failed");
+    }
+    assert_eq!(bench.store.take_calls(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_is_not_met_isolates_its_record_and_the_others_commit() {
+    for mode in [Mode::Transactional, Mode::ClaimFirst] {
+        let (bench, _) = setup();
+        let bench = bench.with(|it| it.mode(mode));
+        bench.store.fail_condition(0, 2);
+        let failed = bench.run(["a", "sold-out", "b", "c"]).await;
+        assert_eq!(failed, ["m-0", "m-1"]);
+        let said = "its condition was not met";
+        let lines = ends(bench.lines());
+        assert_eq!(lines[0].0, "failed");
+        assert_eq!(lines[1].0, "terminal");
+        assert!(lines[..2].iter().all(|line| line.1.contains(said)));
+        assert_eq!(bench.store.written(), ["b", "c"]);
+        // The key is free at once.
+        assert_eq!(bench.run(["a", "sold-out"]).await, [""; 0]);
+        assert_eq!(bench.store.written(), ["b", "c", "a", "sold-out"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_can_not_be_sent_end_their_record_alone() {
+    let bench = handling_batches(async |orders: Batch<Order>| {
+        let mut all = orders.writes();
+        for record in &orders {
+            let id = &record.payload().id;
+            let one = Writes::new().update(update(id));
+            let one = match id.starts_with("twice") {
+                true => one.update(update(id)),
+                false => one,
+            };
+            all.succeeded(record, one);
+        }
+        all
+    });
+    assert_eq!(bench.run(["a", "twice", "b"]).await, ["m-1"]);
+    assert_eq!(bench.outcomes(), "processed terminal processed");
+    assert_eq!(bench.store.written(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn duplicates_in_the_batch_and_of_earlier_batches_have_one_effect() {
+    let (bench, calls) = setup();
+    assert_eq!(bench.run(["a", "b", "a"]).await, [""; 0]);
+    assert_eq!(bench.outcomes(), "processed processed duplicate");
+    assert_eq!(bench.run(["c", "a", "d", "c"]).await, [""; 0]);
+    assert_eq!(bench.outcomes(), "processed duplicate processed duplicate");
+    assert_eq!(bench.store.written(), ["a", "b", "c", "d"]);
+    // Without a claim, the handler receives the earlier duplicate.
+    assert_eq!(calls.ids(), [vec!["a", "b"], vec!["c", "a", "d"]]);
+
+    for settings in [
+        |it: Consumer| it.mode(Mode::ClaimFirst),
+        |it: Consumer| it.cache(Cache::new(10)),
+    ] {
+        let (bench, calls) = setup();
+        let bench = bench.with(settings);
+        bench.run(["a"]).await;
+        bench.run(["a", "b"]).await;
+        assert_eq!(calls.ids(), [["a"], ["b"]]);
+        assert_eq!(bench.store.written(), ["a", "b"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_claim_of_another_worker_is_not_acknowledged_and_the_others_commit() {
+    let (bench, _) = setup();
+    bench.foreign("a", Status::InProgress, 60 * SECOND);
+    assert_eq!(bench.run(["a", "b"]).await, ["m-0"]);
+    assert_eq!(bench.outcomes(), "in_progress processed");
+    assert_eq!(bench.store.written(), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn commits_without_an_answer_are_sent_again_as_they_were_and_happen_once() {
+    let (bench, calls) = setup();
+    bench.store.lose_answer("commit", 3);
+    assert_eq!(bench.run(["a", "b", "c"]).await, [""; 0]);
+    assert_eq!(bench.store.take_calls(), [("commit_all", 3); 4]);
+    assert_eq!(bench.store.written(), ["a", "b", "c"]);
+    let commits = bench.store.take_commits();
+    assert!(commits.chunks(3).all(|group| *group == commits[..3]));
+    assert_eq!(calls.len(), 1);
+
+    bench.store.always_fails("commit", Throttled);
+    let begun = bench.elapsed();
+    assert_eq!(bench.run(["d", "e"]).await, ["m-0", "m-1"]);
+    assert!(bench.elapsed() - begun < bench.timeout);
+    bench.store.fail("commit", Throttled, 0);
+    assert_eq!(bench.run(["d", "e"]).await, [""; 0]);
+    assert_eq!(bench.store.written(), ["a", "b", "c", "d", "e"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_commit_is_logged_once_and_the_batch_ends() {
+    let (bench, _) = setup();
+    bench.store.fail("commit", AccessDenied, 1);
+    assert_eq!(bench.run(["a", "b"]).await, ["m-0", "m-1"]);
+    assert_eq!(bench.log.take("sqs_once::store").len(), 1);
+    assert_eq!(bench.run(["a", "b"]).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_records_of_a_fifo_batch_commit_together_too() {
+    let (bench, _) = setup();
+    let records = ["a", "bad-1", "b"].map(|id| grouped("g", id));
+    assert_eq!(bench.run(records).await, ["m-1"]);
+    let lines = ends(bench.lines());
+    assert_eq!(lines[2].0, "processed");
+    assert!(lines[2].1.contains("after an earlier record"), "{lines:?}");
+    assert_eq!(bench.store.written(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_writes_of_another_batch_fail_every_record() {
+    let kept: Arc<Mutex<Option<BatchWrites>>> = Arc::default();
+    let bench = handling_batches(move |orders: Batch<Order>| {
+        let mine = writes(&orders);
+        let theirs = kept.lock().unwrap().replace(writes(&orders));
+        async move { theirs.unwrap_or(mine) }
+    });
+    assert_eq!(bench.run(["a"]).await, [""; 0]);
+    assert_eq!(bench.run(["b"]).await, ["m-0"]);
+    assert_eq!(bench.store.written(), ["a"]);
+}
+
+/// The macro accepts the return type.
+#[sqs_once::batch_handler(key = order.id)]
+async fn reserve(orders: Batch<Order>) -> Result<BatchWrites, HandlerError> {
+    Ok(writes(&orders))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_testing_kit_keeps_the_writes_of_a_batch_handler() {
+    let bench = testing::Bench::new(reserve::consumer());
+    bench.store().fail_condition(0, 1);
+    let answer = bench.run(several(["a", "b", "c"])).await;
+    answer.assert_failed("m-1");
+    answer.assert_processed("m-2").assert_processed("m-3");
+    assert_eq!(bench.store().writes().len(), 2);
+    assert_eq!(bench.store().requests(), 1);
+
+    bench.store().lose_answers(Operation::Complete, 1);
+    let answer = bench.run(several(["d", "e"])).await;
+    answer.assert_processed("m-1").assert_processed("m-2");
+    assert_eq!(bench.store().writes().len(), 4);
+
+    let event = several(["f", "g"]);
+    bench.run_and_crash(&event).await;
+    assert_eq!(bench.store().writes().len(), 4);
+    let answer = bench.run(&event).await;
+    answer.assert_processed("m-1").assert_processed("m-2");
+    assert_eq!(bench.store().writes().len(), 6);
+}

@@ -1,0 +1,481 @@
+//! Commits that share transactions: as many as fit, and each with its own result.
+
+use aws_sdk_dynamodb::types::{Put, Update};
+use serde_json::{Value, json};
+use sqs_once::conformance::Fixture;
+use sqs_once::idempotency::on_committed;
+use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
+use sqs_once::store::{Committed, Settlement, Store, StoreError, StoreErrorKind, Writes};
+
+use crate::store_suite::commits::{number, order, shop, shops, taken, text};
+use crate::store_suite::lost_answers::losses;
+use crate::store_suite::support::{
+    Networked, TABLE, commit_of, new_claims, new_commit, refused, rivals,
+};
+use crate::support::assert_contains;
+use crate::support::wire::Turn;
+
+const TRANSACTION: &str = "TransactWriteItems";
+const READ: &str = "BatchGetItem";
+
+/// A commit of a new key.
+struct Entry {
+    settlement: Settlement,
+    writes: Writes,
+}
+
+fn entry(writes: Writes) -> Entry {
+    let settlement = new_commit();
+    Entry { settlement, writes }
+}
+
+/// A new order of this name.
+fn ordering(id: &str) -> Entry {
+    entry(Writes::new().put_item(order(id)))
+}
+
+/// This many new orders, with `writes` writes each.
+fn orderings(count: usize, writes: usize) -> Vec<Entry> {
+    let entries = (0..count).map(|at| {
+        let orders = (0..writes).map(|write| order(&format!("o-{at}-{write}")));
+        entry(orders.fold(Writes::new(), Writes::put_item))
+    });
+    entries.collect()
+}
+
+impl Networked {
+    async fn commit_all<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Outcome> {
+        let commits = entries
+            .into_iter()
+            .map(|one| (&one.settlement, &one.writes));
+        let commits: Vec<_> = commits.collect();
+        let atomic = self.store.atomic_writes().unwrap();
+        atomic.commit_all(&commits).await
+    }
+
+    /// The entries commit, except those at these places.
+    async fn all_commit_except(&self, entries: &[Entry], except: &[usize]) -> Vec<Outcome> {
+        let answers = self.commit_all(entries).await;
+        assert_eq!(answers.len(), entries.len());
+        let mut others = Vec::new();
+        for (at, answer) in answers.into_iter().enumerate() {
+            if except.contains(&at) {
+                others.push(answer);
+            } else {
+                assert_eq!(answer.unwrap(), Committed::Written, "entry {at}");
+                self.assert_written(&entries[at].settlement).await;
+            }
+        }
+        others
+    }
+
+    /// The number of items in each transaction sent.
+    fn items_sent(&self) -> Vec<usize> {
+        let bodies = self.wire.bodies().into_iter();
+        let items = bodies.map(|body| body["TransactItems"].as_array().unwrap().len());
+        items.collect()
+    }
+}
+
+type Outcome = Result<Committed, StoreError>;
+
+fn conflicts(outcome: &Outcome) -> usize {
+    match outcome {
+        Ok(Committed::Conflict(conflict)) => conflict.index(),
+        other => panic!("no conflict: {other:?}"),
+    }
+}
+
+/// DynamoDB cancels a transaction of two orders, with these reasons.
+fn cancelled(reasons: [&str; 4]) -> Turn {
+    let reasons = reasons.map(|code| json!({ "Code": code, "Message": "Details" }));
+    let reasons = json!({ "CancellationReasons": reasons });
+    refused("TransactionCanceledException", reasons)
+}
+
+#[tokio::test]
+async fn as_many_records_share_a_transaction_as_its_hundred_items_hold() {
+    for (records, writes, expected) in [
+        (100, 0, vec![100]),
+        (101, 0, vec![100, 1]),
+        (50, 1, vec![100]),
+        (51, 1, vec![100, 2]),
+        (10, 9, vec![100]),
+        (12, 9, vec![100, 20]),
+        (34, 2, vec![99, 3]),
+        (2, 99, vec![100, 100]),
+        (2, 50, vec![51, 51]),
+    ] {
+        let shop = shop().await;
+        let entries = orderings(records, writes);
+        shop.all_commit_except(&entries, &[]).await;
+        let mut sent = shop.items_sent();
+        sent.sort_by_key(|items| std::cmp::Reverse(*items));
+        assert_eq!(sent, expected, "{records} records of {writes} writes");
+        let units = 2 * records * (1 + writes);
+        assert_eq!(shop.wire.units(), units as f64, "as many as one by one");
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_stays_below_four_megabytes() {
+    let shop = shop().await;
+    let entries: Vec<_> = (0..12)
+        .map(|at| {
+            let put = Put::builder().table_name("orders");
+            let put = put.item("id", text(&format!("o-{at}")));
+            let put = put.item("body", text(&"x".repeat(380_000)));
+            entry(Writes::new().put_item(put.build().unwrap()))
+        })
+        .collect();
+    shop.all_commit_except(&entries, &[]).await;
+    let mut sent = shop.items_sent();
+    sent.sort_unstable();
+    assert_eq!(sent, [4, 20]);
+}
+
+#[tokio::test]
+async fn a_condition_that_is_not_met_refuses_its_record_alone() {
+    for shop in shops().await {
+        shop.put_stock("a-7", 0);
+        let mut entries = orderings(5, 1);
+        entries[2] = entry(Writes::new().put_item(order("sold")).update(taken("a-7")));
+        let [refused] = shop
+            .all_commit_except(&entries, &[2])
+            .await
+            .try_into()
+            .unwrap();
+        assert_eq!(conflicts(&refused), 1);
+        let Ok(Committed::Conflict(conflict)) = refused else {
+            panic!("no conflict");
+        };
+        assert_eq!(conflict.item().unwrap()["pieces"], number(0));
+        assert_eq!(shop.wire.seen(), [TRANSACTION, READ, TRANSACTION]);
+        assert!(shop.get("orders", "sold").is_none());
+        let item = shop.table.peek(&entries[2].settlement.id).await;
+        assert_eq!(item, None);
+    }
+}
+
+#[tokio::test]
+async fn several_refused_records_are_decided_with_one_read() {
+    let shop = shop().await;
+    let mut entries = orderings(6, 1);
+    for at in [0, 3, 5] {
+        entries[at].writes = Writes::new().update(taken("none"));
+    }
+    // They write one item, so each has a transaction of its own.
+    let outcomes = shop.all_commit_except(&entries, &[0, 3, 5]).await;
+    assert!(outcomes.iter().all(|outcome| conflicts(outcome) == 0));
+
+    let mut entries = orderings(6, 1);
+    for (at, one) in entries.iter_mut().enumerate() {
+        let order = order(&format!("p-{at}"));
+        one.writes = Writes::new().put_item(order);
+        if at % 2 == 0 {
+            let none = taken(&format!("none-{at}"));
+            one.writes = Writes::new().update(none);
+        }
+    }
+    shop.wire.seen();
+    let outcomes = shop.all_commit_except(&entries, &[0, 2, 4]).await;
+    assert!(outcomes.iter().all(|outcome| conflicts(outcome) == 0));
+    assert_eq!(shop.wire.seen(), [TRANSACTION, READ, TRANSACTION]);
+}
+
+#[tokio::test]
+async fn a_duplicate_is_refused_and_the_others_commit() {
+    for shop in shops().await {
+        let claims = new_claims(2);
+        let mut entries = orderings(4, 1);
+        let first = commit_of(&claims);
+        shop.commit(&first, &Writes::new().put_item(order("o-1-0")))
+            .await;
+        shop.wire.seen();
+        entries[1].settlement = commit_of(&rivals(&claims));
+        let [refused] = shop
+            .all_commit_except(&entries, &[1])
+            .await
+            .try_into()
+            .unwrap();
+        let kept = shop.table.peek(&first.id).await.unwrap();
+        assert_eq!(refused.unwrap(), Committed::Refused(Box::new(kept)));
+        // Its own condition is not met either, but the refusal contains the key's item.
+        assert_eq!(shop.wire.seen(), [TRANSACTION, TRANSACTION]);
+
+        // All of them are duplicates.
+        let again: Vec<_> = entries
+            .iter()
+            .map(|one| {
+                let mut settlement = new_commit();
+                settlement.id = one.settlement.id.clone();
+                let writes = Writes::new().update(taken(settlement.id.as_str()));
+                Entry { settlement, writes }
+            })
+            .collect();
+        let answers = shop.commit_all(&again).await;
+        let is_refused = |answer: &Outcome| matches!(answer, Ok(Committed::Refused(_)));
+        assert!(answers.iter().all(is_refused), "{answers:?}");
+        assert_eq!(shop.wire.seen(), [TRANSACTION]);
+    }
+}
+
+#[tokio::test]
+async fn an_item_that_is_too_large_fails_its_record_alone() {
+    let shop = shop().await;
+    let mut entries = orderings(4, 1);
+    let put = Put::builder()
+        .table_name("orders")
+        .item("id", text("large"));
+    let put = put.item("body", text(&"x".repeat(420_000)));
+    entries[1].writes = Writes::new().put_item(put.build().unwrap());
+    let [failed] = shop
+        .all_commit_except(&entries, &[1])
+        .await
+        .try_into()
+        .unwrap();
+    let error = failed.unwrap_err();
+    assert_eq!(error.kind(), Other, "{error}");
+    assert!(!error.is_permanent());
+    assert!(shop.get("orders", "large").is_none());
+    assert_eq!(shop.table.peek(&entries[1].settlement.id).await, None);
+}
+
+/// The second update must see the first.
+#[tokio::test]
+async fn two_records_that_write_one_item_commit_one_after_the_other() {
+    let shop = shop().await;
+    shop.put_stock("a-7", 2);
+    let taking = |id: &str| entry(Writes::new().put_item(order(id)).update(taken("a-7")));
+    let entries = [
+        taking("o-1"),
+        ordering("o-2"),
+        taking("o-3"),
+        ordering("o-4"),
+    ];
+    shop.all_commit_except(&entries, &[]).await;
+    assert_eq!(shop.stock("a-7"), Some(0));
+    assert_eq!(shop.items_sent(), [5, 5]);
+
+    // The stock lasts for one of three.
+    shop.put_stock("a-7", 1);
+    let entries = [taking("o-5"), taking("o-6"), taking("o-7")];
+    let refused = shop.all_commit_except(&entries, &[1, 2]).await;
+    assert!(refused.iter().all(|refused| conflicts(refused) == 1));
+    assert_eq!(shop.stock("a-7"), Some(0));
+}
+
+#[tokio::test]
+async fn puts_that_only_dynamodb_can_tell_to_be_of_one_item_are_sent_alone() {
+    let shop = shop().await;
+    let put = |total| {
+        let put = Put::builder().table_name("orders").item("id", text("o-1"));
+        entry(Writes::new().put_item(put.item("total", number(total)).build().unwrap()))
+    };
+    let entries = [put(1), put(2), ordering("o-2")];
+    // DynamoDB accepts the two puts in any order, and may find them in conflict for a moment.
+    for answer in shop.commit_all(&entries).await {
+        match answer {
+            Ok(committed) => assert_eq!(committed, Committed::Written),
+            Err(error) => assert_eq!(error.kind(), Throttled),
+        }
+    }
+    assert!(shop.get("orders", "o-2").is_some());
+    assert_eq!(shop.wire.seen(), [TRANSACTION; 4]);
+
+    // A write that shows the table's key spares the attempt.
+    let update = Update::builder().table_name("orders");
+    let update = update.key("id", text("o-3")).update_expression("REMOVE a");
+    let update = entry(Writes::new().update(update.build().unwrap()));
+    shop.items_sent();
+    let entries = [put(3), put(4), update, ordering("o-4")];
+    shop.all_commit_except(&entries[1..], &[]).await;
+    assert_eq!(shop.commit_all(&entries).await.len(), 4);
+    assert_eq!(shop.items_sent(), [6, 2, 6]);
+}
+
+#[tokio::test]
+async fn a_write_to_the_record_of_another_key_fails_nothing_else() {
+    let shop = shop().await;
+    let mut entries = orderings(3, 1);
+    let id = entries[0].settlement.id.as_str().to_owned();
+    let put = Put::builder().table_name(TABLE).item("id", text(&id));
+    let put = put.item("status", text("COMPLETED"));
+    let put = put.condition_expression("attribute_not_exists(id)");
+    entries[2].writes = Writes::new().put_item(put.build().unwrap());
+    let answers = shop.commit_all(&entries).await;
+    assert_eq!(*answers[1].as_ref().unwrap(), Committed::Written);
+    let written = answers
+        .iter()
+        .filter(|answer| matches!(answer, Ok(Committed::Written)));
+    assert_eq!(written.count(), 2, "{answers:?}");
+}
+
+#[tokio::test]
+async fn commits_whose_answer_was_lost_are_sent_again_and_happen_once() {
+    let in_progress = refused("TransactionInProgressException", json!({}));
+    for loss in losses().into_iter().chain([Turn::LoseRequest, in_progress]) {
+        let shop = shop().await;
+        for at in 0..3 {
+            shop.put_stock(&format!("a-{at}"), 3);
+        }
+        shop.wire.next([loss.clone()]);
+        let entries = [0, 1, 2].map(|at| entry(Writes::new().update(taken(&format!("a-{at}")))));
+        shop.all_commit_except(&entries, &[]).await;
+        for at in 0..3 {
+            assert_eq!(shop.stock(&format!("a-{at}")), Some(2), "{loss:?}");
+        }
+        let bodies = shop.wire.bodies();
+        assert_eq!(bodies.len(), 2);
+        assert_eq!(bodies[0], bodies[1], "the token is the same");
+        let token = bodies[0]["ClientRequestToken"].as_str().unwrap();
+        assert!(token.len() <= 36, "{token}");
+    }
+}
+
+#[tokio::test]
+async fn commits_that_are_never_answered_are_unknown_and_happen_once_in_any_company() {
+    for (later, sent_first) in [
+        ([0, 1, 2], 3),
+        ([0, 1, 3], 3),
+        ([3, 2, 0], 2),
+        ([1, 3, 2], 1),
+    ] {
+        let shop = shop().await;
+        for at in 0..4 {
+            shop.put_stock(&format!("a-{at}"), 3);
+        }
+        let all = [0, 1, 2, 3].map(|at| entry(Writes::new().update(taken(&format!("a-{at}")))));
+        shop.wire.next(vec![Turn::LoseAnswer; 3]);
+        for answer in shop.commit_all(&all[..sent_first]).await {
+            assert_eq!(answer.unwrap_err().kind(), Unanswered);
+        }
+        // Now with other records.
+        let again = later.map(|at| &all[at]);
+        for (at, answer) in later.into_iter().zip(shop.commit_all(again).await) {
+            let owner = all[at].settlement.owner;
+            let refused_by = match answer.unwrap() {
+                Committed::Written => None,
+                Committed::Refused(item) => Some(*item),
+                conflict => panic!("{conflict:?}"),
+            };
+            let committed = on_committed(owner, None, refused_by.as_ref());
+            assert_eq!(committed, Ok(()), "{at} of {later:?}");
+            assert_eq!(shop.stock(&format!("a-{at}")), Some(2), "{at} of {later:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_moment_may_change_is_told_of_every_record_and_nothing_else_is_tried() {
+    let shop = shop().await;
+    for (turn, kind, requests) in [
+        (refused("ThrottlingException", json!({})), Throttled, 3),
+        (Turn::LoseRequest, Unanswered, 3),
+    ] {
+        shop.wire.next(vec![turn; 3]);
+        for answer in shop.commit_all(&orderings(3, 1)).await {
+            assert_eq!(answer.unwrap_err().kind(), kind);
+        }
+        assert_eq!(shop.wire.seen().len(), requests);
+    }
+}
+
+#[tokio::test]
+async fn another_transaction_on_an_item_holds_up_its_record_alone() {
+    let shop = shop().await;
+    let entries = [ordering("o-1"), ordering("o-2")];
+    let busy = cancelled(["TransactionConflict", "None", "None", "None"]);
+    shop.wire.next([busy]);
+    let [failed] = shop
+        .all_commit_except(&entries, &[0])
+        .await
+        .try_into()
+        .unwrap();
+    let error = failed.unwrap_err();
+    assert_eq!(error.kind(), Throttled);
+    assert_contains!(error.to_string(), "write 0 (put into table `orders`)");
+    assert_eq!(shop.wire.seen(), [TRANSACTION; 2]);
+}
+
+#[tokio::test]
+async fn an_error_that_names_no_record_sends_each_alone() {
+    let error = |code: &str| refused(code, json!({ "Message": "no" }));
+    let because = |reasons: Value| {
+        let reasons = json!({ "CancellationReasons": reasons });
+        refused("TransactionCanceledException", reasons)
+    };
+    for turn in [
+        error("ValidationException"),
+        error("AccessDeniedException"),
+        error("ResourceNotFoundException"),
+        error("IdempotentParameterMismatchException"),
+        because(json!([])),
+        because(json!([{}, {}, {}])),
+        because(json!([{}, {}, {}, {}, {}])),
+        cancelled(["None"; 4]),
+    ] {
+        let shop = shop().await;
+        shop.wire.next([turn.clone()]);
+        let entries = [ordering("o-1"), ordering("o-2")];
+        shop.all_commit_except(&entries, &[]).await;
+        assert_eq!(shop.items_sent(), [4, 2, 2], "{turn:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_denied_or_missing_fails_only_the_records_that_write_it() {
+    let shop = shop().await;
+    let mut entries = orderings(3, 1);
+    let put = Put::builder().table_name("ordrs").item("id", text("o-1"));
+    entries[1].writes = Writes::new().put_item(put.build().unwrap());
+    let [failed] = shop
+        .all_commit_except(&entries, &[1])
+        .await
+        .try_into()
+        .unwrap();
+    assert_eq!(failed.unwrap_err().kind(), Other);
+
+    let denied = refused("AccessDeniedException", json!({ "Message": "no" }));
+    shop.wire.next([denied.clone(), denied]);
+    let answers = shop.commit_all(&[ordering("p-1"), ordering("p-2")]).await;
+    let kinds: Vec<StoreErrorKind> = answers
+        .into_iter()
+        .filter_map(|answer| Some(answer.err()?.kind()))
+        .collect();
+    assert_eq!(kinds, [AccessDenied]);
+}
+
+#[tokio::test]
+async fn records_that_keep_on_being_refused_one_by_one_end_with_a_transaction_each() {
+    let shop = shop().await;
+    // Each answer names one more record, though DynamoDB usually names all at once.
+    let reasons = |records: usize| {
+        let mut reasons = vec![json!({ "Code": "None" }); 2 * records];
+        reasons[0] = json!({ "Code": "ConditionalCheckFailed" });
+        let reasons = json!({ "CancellationReasons": reasons });
+        refused("TransactionCanceledException", reasons)
+    };
+    let turns = [8, 7, 6].map(reasons);
+    let [first, second, third] = turns;
+    let turns = [first, Turn::Pass, second, Turn::Pass, third];
+    shop.wire.next(turns);
+    let entries = orderings(8, 1);
+    let refused = shop.all_commit_except(&entries, &[0, 1, 2]).await;
+    assert!(refused.iter().all(|refused| conflicts(refused) == 0));
+    let sent = shop.wire.seen();
+    let transactions = sent.iter().filter(|operation| *operation == TRANSACTION);
+    assert_eq!(transactions.count(), 3 + 5);
+}
+
+#[tokio::test]
+async fn nothing_to_commit_takes_no_request_and_one_commit_is_a_transaction_of_its_own() {
+    let shop = shop().await;
+    assert!(shop.commit_all(&[]).await.is_empty());
+    assert_eq!(shop.wire.seen(), [""; 0]);
+    let entries = [ordering("o-1")];
+    shop.all_commit_except(&entries, &[]).await;
+    let [body] = shop.wire.bodies().try_into().unwrap();
+    let owner = entries[0].settlement.owner.to_string();
+    assert_eq!(body["ClientRequestToken"], owner);
+}
