@@ -6,7 +6,7 @@ from .run import Run, Unit, release, table
 
 WAYS = ("claim-first", "fifo", "transactional")
 SOURCES = "crates/sqs-once/src"
-MODULES = ("batch", "consumer", "failed", "idempotency", "key", "lambda", "record", "report.rs", "store")
+MODULES = ("batch", "consumer", "failed", "idempotency", "key", "lambda", "record", "report.rs", "router.rs", "store")
 WRONG = ("lost", "unrecorded", "unexpected", "duplicated", "misplaced", "concurrent", "unfenced", "disordered")
 REPEATED = {
     "the process was killed before the effect was on record": "killed before the record",

@@ -10,7 +10,7 @@ from .run import OUT, ROOT, Run, Unit, bounds, commit, output, release, slices, 
 THREADS = os.cpu_count()
 LIBRARY = "crates/sqs-once/src"
 DECISIONS = [f"{LIBRARY}/{module}" for module in ("idempotency", "store")]
-CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "failed", "handler", "key", "record", "report.rs")]
+CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "failed", "handler", "key", "record", "report.rs", "router.rs")]
 WAYS = "verification/sqs-once-sim/src/way.rs"
 WORLD = [*DECISIONS, *CONSUMER, WAYS, "verification/sqs-once-sim/src/simulation"]
 BENEATH = [*WORLD, f"{LIBRARY}/aws"]
@@ -34,6 +34,8 @@ PROPERTIES = (
 # The counts that the page shows, and their names there. The record has all counts of its commit.
 SHOWN = {
     "schedules": "schedules",
+    "schedules of a router with two routes": "schedules of a router with two routes",
+    "keys with effects in both routes": "keys with effects in both routes",
     "deliveries": "deliveries",
     "deliveries of what is out already": "deliveries of a message already in flight",
     "deliveries of what is deleted already": "deliveries of a deleted message",
@@ -46,6 +48,7 @@ SHOWN = {
     "processes killed at their deadline": "processes killed at their deadline",
     "freezes": "freezes",
     "clocks set back or forward": "clock changes",
+    "records that a layer ended": "records that a layer ended",
     "effects repeated: process died before the record": "effects repeated: process died before the record",
     "effects repeated: handler cancelled at the deadline": "… handler cancelled at the deadline",
     "effects repeated: effect's own request unanswered": "… no answer to the effect's request",

@@ -16,7 +16,7 @@ use crate::chance::Chance;
 use crate::history::{Close, History, name, order_of};
 use crate::killer::Killer;
 use crate::plan::{Plan, Way};
-use crate::worker::{COUNTERS, PROCESS, namespace};
+use crate::worker::{COUNTERS, PROCESS, item_id};
 
 /// How long an environment waits if the queue is empty.
 const IDLE: Duration = Duration::from_millis(20);
@@ -143,7 +143,7 @@ impl Environment {
         let (plan, history) = (&self.shared.plan, &self.shared.history);
         let dynamodb = &self.shared.dynamodb;
         for order in messages.iter().filter_map(order_of) {
-            if is_recorded(plan.way, dynamodb, order)? {
+            if is_recorded(dynamodb, order)? {
                 history.recorded(order);
             }
             if plan.way == Way::Transactional {
@@ -155,10 +155,9 @@ impl Environment {
 }
 
 /// Whether the library's table records the order's key as completed.
-fn is_recorded(way: Way, dynamodb: &LocalDynamoDb, order: usize) -> Result<bool> {
-    let id = format!("{}#s:{}", namespace(way), name(order));
+fn is_recorded(dynamodb: &LocalDynamoDb, order: usize) -> Result<bool> {
     let table = TableDescription::default().name;
-    let item = dynamodb.item(&table, json!({"id": {"S": id}}))?;
+    let item = dynamodb.item(&table, json!({"id": {"S": item_id(order)}}))?;
     Ok(item.is_some_and(|item| item["status"]["S"] == "COMPLETED"))
 }
 

@@ -23,6 +23,7 @@ use tokio::time::sleep;
 use crate::chance::Chance;
 use crate::history::History;
 use crate::killer::Killer;
+use crate::worker::{KEY, ROUTES};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum TrafficFault {
@@ -220,17 +221,24 @@ impl Way {
     }
 }
 
+/// The orders that a request names: by themselves in messages, and by their keys in items.
 fn orders_in(body: &[u8]) -> Vec<usize> {
     let text = String::from_utf8_lossy(body);
-    let mut orders: Vec<usize> = text
-        .split("order-")
-        .skip(1)
-        .filter_map(|rest| {
-            let end = rest.find(|c: char| !c.is_ascii_digit());
-            rest[..end.unwrap_or(rest.len())].parse().ok()
-        })
-        .collect();
+    let mut orders = numbers_behind("order-", &text);
+    for (nth, route) in ROUTES.iter().enumerate() {
+        let keys = numbers_behind(&format!("{route}#s:{KEY}"), &text);
+        orders.extend(keys.into_iter().map(|key| key * ROUTES.len() + nth));
+    }
     orders.sort_unstable();
     orders.dedup();
     orders
+}
+
+fn numbers_behind(prefix: &str, text: &str) -> Vec<usize> {
+    let rests = text.split(prefix).skip(1);
+    let numbers = rests.filter_map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse().ok()
+    });
+    numbers.collect()
 }

@@ -76,8 +76,8 @@ impl Plan {
     pub(crate) const LEASE_MARGIN: &str = "1s";
     pub(crate) const MAX_RECEIVE_COUNT: u32 = 5;
     pub(crate) const BATCH_SIZE: usize = 10;
-    /// One order in this many cannot be handled.
-    pub(crate) const SPOILT: usize = 100;
+    /// One order in this many cannot be handled. An odd number, so that each route has such orders.
+    pub(crate) const SPOILT: usize = 99;
 
     const GROUPS: usize = 37;
     /// How many orders of a message group are sent in a row, so that a batch has several of them.

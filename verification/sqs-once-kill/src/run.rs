@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::accounts::{Accounts, account};
 use crate::chance::Chance;
 use crate::environment::{Environment, Shared, counted};
-use crate::history::{History, REDRIVEN, name, number};
+use crate::history::{History, REDRIVEN, number};
 use crate::killer::Killer;
 use crate::ledger::{self, Desk};
 use crate::network::Traffic;
@@ -164,11 +164,8 @@ fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Resu
         .collect();
     let (queue, _) = plan.queues();
     for (copy, (_, order, id)) in sends.into_iter().enumerate() {
-        let body = Order {
-            order_id: name(order),
-            work_ms: u64::try_from(works[order].as_millis()).unwrap_or_default(),
-            is_spoilt: order % Plan::SPOILT == Plan::SPOILT - 1,
-        };
+        let is_spoilt = order % Plan::SPOILT == Plan::SPOILT - 1;
+        let body = Order::new(order, works[order], is_spoilt);
         let mut message = NewMessage::new(format!("m-{id}"), serde_json::to_string(&body)?);
         if plan.way == Way::Fifo {
             // The queue recognises no copy, as after its five-minute deduplication interval.

@@ -11,9 +11,12 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
+use sqs_once::consumer::Routes;
 use sqs_once::extract::{Attempt, MessageMeta};
-use sqs_once::{Error, HandlerError, IdempotencyToken, State, Writes};
+use sqs_once::policy::RouteBy;
+use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, State, Writes, router};
 
+use crate::history::name;
 use crate::plan::Way;
 
 /// The table of the effects of `Way::Transactional`.
@@ -24,21 +27,40 @@ pub(crate) const LEDGER_URL: &str = "KILL_LEDGER_URL";
 pub(crate) const PROCESS: &str = "KILL_PROCESS";
 pub(crate) const WAY: &str = "KILL_WAY";
 
-/// The namespace of the keys, which the handlers below set.
-pub(crate) fn namespace(way: Way) -> &'static str {
-    match way {
-        Way::Transactional => "count",
-        Way::ClaimFirst | Way::Fifo | Way::Unprotected => "charge",
-    }
-}
+/// The routes of the function: of orders with an even number, and with an odd one. Each has a namespace of its name.
+pub(crate) const ROUTES: [&str; 2] = ["charge", "refund"];
+
+/// The prefix of the business keys. An order has its key in common with one order of the other route.
+pub(crate) const KEY: &str = "payment-";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The business key: `order-` and a number.
+    /// `order-` and a number.
     pub(crate) order_id: String,
+    route: String,
+    /// The business key.
+    payment: String,
     pub(crate) work_ms: u64,
     /// Whether the order always fails.
     pub(crate) is_spoilt: bool,
+}
+
+impl Order {
+    pub(crate) fn new(number: usize, work: Duration, is_spoilt: bool) -> Self {
+        Self {
+            order_id: name(number),
+            route: ROUTES[number % ROUTES.len()].to_owned(),
+            payment: format!("{KEY}{}", number / ROUTES.len()),
+            work_ms: u64::try_from(work.as_millis()).unwrap_or_default(),
+            is_spoilt,
+        }
+    }
+}
+
+/// The id of an order's item in the library's table.
+pub(crate) fn item_id(order: usize) -> String {
+    let Order { route, payment, .. } = Order::new(order, Duration::ZERO, false);
+    format!("{route}#s:{payment}")
 }
 
 /// The body of a request to the ledger: a handler has started, or its effect happens.
@@ -91,8 +113,8 @@ impl Ledger {
 }
 
 /// A handler whose effect does not commit with its record.
-#[sqs_once::handler(key = order.order_id, namespace = "charge")]
-async fn charge(
+#[sqs_once::handler(key = order.payment)]
+async fn enter(
     order: Order,
     attempt: Attempt,
     token: IdempotencyToken,
@@ -116,7 +138,7 @@ async fn charge(
 }
 
 /// A handler whose effect commits with its record.
-#[sqs_once::handler(key = order.order_id, namespace = "count")]
+#[sqs_once::handler(key = order.payment)]
 async fn count(order: Order) -> Result<Writes, HandlerError> {
     if order.is_spoilt {
         return Err(HandlerError::terminal(SPOILT));
@@ -130,15 +152,23 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
     Ok(Writes::new().update(once_more.build()?))
 }
 
+/// A router with this consumer in each route.
+fn routed(consumer: &Consumer) -> Consumer<Routes> {
+    let routes = router(RouteBy::field("/route")).readable_keys(true);
+    ROUTES.into_iter().fold(routes, |routes, name| {
+        routes.route(name, consumer.clone().namespace(name))
+    })
+}
+
 /// Runs the function until it is killed.
 pub async fn run() -> Result<(), Error> {
     let way: String = setting(WAY)?;
     match Way::from_str(&way, false)? {
-        Way::Transactional => sqs_once::run(count::consumer().readable_keys(true)).await,
+        Way::Transactional => sqs_once::run(routed(&count::consumer())).await,
         // With `SQS_ONCE_DISABLED`, which the run sets for `Unprotected`, nothing is recorded.
         Way::ClaimFirst | Way::Fifo | Way::Unprotected => {
-            let consumer = charge::consumer().readable_keys(true);
-            sqs_once::run(consumer.state(Ledger::from_env()?)).await
+            let consumer = enter::consumer().state(Ledger::from_env()?);
+            sqs_once::run(routed(&consumer)).await
         }
     }
 }

@@ -96,22 +96,27 @@ impl<'a> Claimer<'a> {
         self.asking.len() < self.engine.requests_in_flight()
     }
 
+    /// Sends the claims of all routes together, unless some need a further request that others would wait for.
     pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {
-        let (mut together, mut alone) = (Vec::new(), Vec::new());
+        let mut requests: Vec<(_, Vec<Candidate>)> = Vec::new();
         for candidate in candidates {
             self.undecided[candidate.route] += 1;
             let driver = &self.engine.routes[candidate.route].idempotency;
-            match driver.opens_transactions() {
-                // It waits for other transactions on its key.
-                true => alone.push(candidate),
-                false => together.push(candidate),
+            let opens_transactions = driver.opens_transactions();
+            let needs = (
+                driver.mode,
+                opens_transactions,
+                candidate.other_id.is_some(),
+            );
+            let mut same = requests.iter_mut().filter(|(other, _)| *other == needs);
+            match same.next() {
+                // A transaction waits for other transactions on its key.
+                Some((_, together)) if !opens_transactions => together.push(candidate),
+                _ => requests.push((needs, vec![candidate])),
             }
         }
-        if !together.is_empty() {
-            self.send(together);
-        }
-        for candidate in alone {
-            self.send(vec![candidate]);
+        for (_, candidates) in requests {
+            self.send(candidates);
         }
     }
 

@@ -338,6 +338,11 @@ pub(super) fn new_id() -> ItemId {
     ItemId::from_stored(format!("conformance#{:064x}", OsRandom.bits()))
 }
 
+/// Returns the id of the same key in a second namespace.
+pub(super) fn in_another_namespace(id: &ItemId) -> ItemId {
+    ItemId::from_stored(id.as_str().replace('#', "-2#"))
+}
+
 pub(super) fn claim_by_another(claim: Claim) -> Claim {
     Claim {
         owner: new_owner(),

@@ -32,8 +32,8 @@
 //! # }
 //! ```
 //!
-//! Every case uses new keys in the namespace `conformance`, and leaves its items behind. The cases run in the year
-//! 2100, so that no store deletes their items as expired.
+//! Every case uses new keys in the namespaces `conformance` and `conformance-2`, and leaves its items behind. The cases
+//! run in the year 2100, so that no store deletes their items as expired.
 
 mod attributes;
 mod case;

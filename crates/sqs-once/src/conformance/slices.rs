@@ -4,7 +4,9 @@ use crate::key::ItemId;
 use crate::store::{Answers, Claim, Claimed, Fence, Item, Settled, Settlement, Settling};
 
 use super::Fixture;
-use super::case::{MILLISECOND, NOW, claim_of, completion, new_id, settlement_of};
+use super::case::{
+    MILLISECOND, NOW, claim_of, completion, in_another_namespace, new_id, settlement_of,
+};
 
 /// Lengths around the limits at which stores start another request.
 const LENGTHS: [usize; 9] = [0, 1, 2, 24, 25, 26, 60, 100, 101];
@@ -63,12 +65,17 @@ fn nth_settlement((n, claim): (usize, &Claim)) -> Settlement {
     settlement_of(claim, settling)
 }
 
-/// Creates claims at different times, so that their fences differ, and gives the keys 0, 3, 6 … to other owners.
+/// Creates claims at different times, so that their fences differ, and gives the keys 0, 3, 6 … to other owners. The keys
+/// 0 and 1 are one key in two namespaces, as are 2 and 3, and so on: a slice has claims of several routes.
 async fn planted<F: Fixture>(fixture: &F, length: usize) -> (Vec<Claim>, Vec<Option<Item>>) {
     let (mut claims, mut planted) = (Vec::new(), Vec::new());
-    for n in 0..length {
+    let keys = std::iter::repeat_with(new_id).flat_map(|id| {
+        let elsewhere = in_another_namespace(&id);
+        [id, elsewhere]
+    });
+    for (n, id) in keys.take(length).enumerate() {
         let now = NOW + MILLISECOND * u32::try_from(n).unwrap_or(u32::MAX);
-        let claim = claim_of(new_id(), now);
+        let claim = claim_of(id, now);
         let other = claim_of(claim.id.clone(), now + MILLISECOND * 500);
         let item = (n % 3 == 0).then(|| other.write(None));
         if let Some(item) = &item {
@@ -86,7 +93,8 @@ fn answered<T>(answers: Answers<T>) -> Vec<T> {
 }
 
 fn same<T: std::fmt::Debug + PartialEq>(what: &str, length: usize, found: &[T], expected: &[T]) {
-    let promise = format!("{what} are answered in their order");
+    let promise =
+        format!("{what} are answered in their order, and each only for the key of its namespace");
     assert!(
         found.len() == expected.len(),
         "promise broken: every entry of a slice has an answer ({promise}): {length} entries, {} answers",

@@ -441,7 +441,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Decides for each claim whether its record may run. Keys in the cache cost no request. The claims of all consumers share
-/// a request, because their store is the same.
+/// a request, because their store is the same. All of them have one mode.
 ///
 /// The answer is `None` if an item refused the claim although its key is free. The claim then replaces this item: the
 /// caller sends it again. A claim that was written and released gets a new owner for its next attempt.
@@ -450,32 +450,26 @@ pub(crate) async fn admit(asked: &mut [Asked<'_>]) -> Answers<Option<Admission>>
         .iter()
         .map(|one| one.driver.admit_unasked(one.claim).map(|it| Ok(Some(it))))
         .collect();
-    let open = |mode: Mode, answers: &[Option<_>]| -> Vec<usize> {
-        let all = asked.iter().zip(answers).enumerate();
-        let open = all.filter(|(_, (one, answer))| answer.is_none() && one.driver.mode == mode);
-        open.map(|(at, _)| at).collect()
-    };
-    let (to_claim, to_look_up) = (
-        open(Mode::ClaimFirst, &answers),
-        open(Mode::RecordAfter, &answers),
-    );
-    if let Some(&first) = to_claim.first() {
-        let claims: Vec<_> = to_claim.iter().map(|&at| asked[at].claim.clone()).collect();
-        let claimed = asked[first].driver.store.claim(&claims).await;
-        for (at, answer) in to_claim.into_iter().zip(all_of(claims.len(), claimed)) {
-            let one = &mut asked[at];
-            answers[at] = Some(answer.map(|claimed| one.driver.claimed(one.claim, claimed)));
-        }
-    }
-    if let Some(&first) = to_look_up.first() {
-        let ids: Vec<_> = to_look_up
-            .iter()
-            .map(|&at| asked[at].claim.id.clone())
-            .collect();
-        let found = asked[first].driver.store.read(&ids).await;
-        for (at, answer) in to_look_up.into_iter().zip(all_of(ids.len(), found)) {
-            let one = &asked[at];
-            answers[at] = Some(answer.map(|found| Some(one.driver.found(one.claim, found))));
+    let open: Vec<_> = (0..asked.len())
+        .filter(|&at| answers[at].is_none())
+        .collect();
+    if let Some(&first) = open.first() {
+        let driver = asked[first].driver;
+        let claims = open.iter().map(|&at| &*asked[at].claim);
+        if driver.mode == Mode::RecordAfter {
+            let ids: Vec<_> = claims.map(|claim| claim.id.clone()).collect();
+            let found = driver.store.read(&ids).await;
+            for (at, answer) in open.into_iter().zip(all_of(ids.len(), found)) {
+                let one = &asked[at];
+                answers[at] = Some(answer.map(|found| Some(one.driver.found(one.claim, found))));
+            }
+        } else {
+            let claims: Vec<_> = claims.cloned().collect();
+            let claimed = driver.store.claim(&claims).await;
+            for (at, answer) in open.into_iter().zip(all_of(claims.len(), claimed)) {
+                let one = &mut asked[at];
+                answers[at] = Some(answer.map(|claimed| one.driver.claimed(one.claim, claimed)));
+            }
         }
     }
     let mut answers: Vec<_> = answers

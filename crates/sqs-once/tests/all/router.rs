@@ -1,5 +1,7 @@
 //! A router: one consumer for several kinds of messages.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
@@ -7,14 +9,17 @@ use sqs_once::consumer::{Routes, Runnable};
 use sqs_once::extract::EventBridgeMeta;
 use sqs_once::policy::{Dependency, InProgress, MissingKey, Mode, RouteBy, Unrouted};
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::testing::{Bench, Event, Operation, Record};
+use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use sqs_once::{
     Batch, Consumer, HandlerError, IdempotencyToken, MemoryStore, Recorded, ResultExt, State,
     Writes, consumer, router,
 };
 use tokio::time::sleep;
 
-use crate::support::{AtOnce, Log, Notes, Order, SECOND, assert_contains, orders, values};
+use crate::support::stores::Altered;
+use crate::support::{
+    AtOnce, Log, Notes, Order, SECOND, assert_contains, json_body, orders, values,
+};
 
 #[derive(Deserialize)]
 struct Refund {
@@ -389,6 +394,22 @@ async fn routes_with_each_mode_work_in_one_batch() {
     assert_eq!(done.take().len(), 0);
     let refused = bench.run(Event::new([order("writes", "refused")])).await;
     refused.assert_terminal("refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
+    let done = Done::default();
+    let routes = router(RouteBy::field("/type"))
+        .route("charge", noting("charge", &done))
+        .route("after", noting("after", &done).mode(Mode::RecordAfter));
+    let silent = Altered::new(MemoryStore::new()).reads_take(|_| Duration::MAX);
+    let bench = crate::support::Bench::new();
+    let consumer = routes.store(silent).clock(bench.clock.clone());
+    let record = |kind: &str| json_body(&json!({ "type": kind, "id": "o-1" }));
+    let records = [record("after"), record("charge")];
+    let retried = bench.deliver(&consumer.into_consumer(), records).await;
+    assert_eq!(retried, ["m-0"]);
+    assert_eq!(done.take(), ["charge o-1"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,11 +37,7 @@ impl Tale {
 
     /// Each process gets the message once: its receive count is the process's number.
     fn message(&self, process: usize) -> [Received; 1] {
-        let order = Order {
-            order_id: name(0),
-            work_ms: 0,
-            is_spoilt: self.is_spoilt,
-        };
+        let order = Order::new(0, Duration::ZERO, self.is_spoilt);
         let now = SystemTime::now();
         [Received {
             receipt_handle: String::new(),

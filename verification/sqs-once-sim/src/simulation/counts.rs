@@ -14,6 +14,10 @@ use crate::way::name;
 pub(crate) enum Count {
     #[value(name = "schedules")]
     Schedules,
+    #[value(name = "schedules of a router with two routes")]
+    RoutedSchedules,
+    #[value(name = "keys with effects in both routes")]
+    KeysOfBothRoutes,
     #[value(name = "invocations")]
     Invocations,
     #[value(name = "processes started")]
@@ -86,6 +90,8 @@ pub(crate) enum Count {
     Hangs,
     #[value(name = "handlers with code that can't be cancelled")]
     Blocks,
+    #[value(name = "records that a layer ended")]
+    LayerEndings,
     #[value(name = "processes killed at their deadline while such code ran")]
     KilledAtWork,
     #[value(name = "effects repeated: process died before the record")]

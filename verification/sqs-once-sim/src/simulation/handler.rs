@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::counts::Count;
+use super::ids::{Ids, ROUTES, route_of};
 use super::lambda::Environment;
 use super::network::PATIENCE;
 use super::process::Process;
@@ -26,15 +27,19 @@ pub(crate) struct Order {
 
 impl Order {
     /// The body of a message with this key.
-    pub(crate) fn body(key: usize) -> String {
-        format!(r#"{{"key":"k{key}"}}"#)
+    pub(crate) fn body(ids: Ids, key: usize) -> String {
+        let text = ids.text_of(key);
+        match ids {
+            Ids::Routed => format!(r#"{{"key":"k{text}","route":"{}"}}"#, ROUTES[route_of(key)]),
+            _ => format!(r#"{{"key":"k{text}"}}"#),
+        }
     }
 
-    fn number(&self) -> usize {
-        self.key
-            .strip_prefix('k')
-            .and_then(|key| key.parse().ok())
-            .unwrap_or_default()
+    /// The number of its key, according to the route that handles it.
+    pub(crate) fn number(&self, route: Option<usize>) -> usize {
+        let text = self.key.strip_prefix('k').and_then(|key| key.parse().ok());
+        let text: usize = text.unwrap_or_default();
+        route.map_or(text, |route| text * ROUTES.len() + route)
     }
 }
 
@@ -91,15 +96,14 @@ impl Drop for Running {
 /// A handler whose effect commits with its record.
 pub(crate) async fn together(
     environment: Arc<Environment>,
-    order: Order,
+    key: usize,
     meta: MessageMeta,
     attempt: Attempt,
 ) -> Result<Writes, HandlerError> {
-    let key = AttributeValue::S(order.key.clone());
-    work(environment, order, meta, attempt, Effect::Together).await?;
+    work(environment, key, meta, attempt, Effect::Together).await?;
     let update = Update::builder()
         .table_name("effects")
-        .key("id", key)
+        .key("id", AttributeValue::S(format!("k{key}")))
         .update_expression("ADD times :one")
         .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
         .build()
@@ -120,13 +124,12 @@ pub(crate) enum Effect {
 /// Any handler.
 pub(crate) async fn work(
     environment: Arc<Environment>,
-    order: Order,
+    key: usize,
     meta: MessageMeta,
     attempt: Attempt,
     effect: Effect,
 ) -> Result<(), HandlerError> {
     let Environment { world, process, .. } = &*environment;
-    let key = order.number();
     let number = |name: &str| {
         let text = meta.system_attribute(name).unwrap_or_default();
         text.parse().unwrap_or_default()
@@ -255,7 +258,7 @@ async fn block(
 }
 
 /// Waits. Meanwhile the process may crash or freeze, or its clock may change.
-async fn pause(environment: &Environment) {
+pub(crate) async fn pause(environment: &Environment) {
     let (world, process) = (&environment.world, &environment.process);
     let chance = &world.chance;
     let is_troubled = world.is_troubled();

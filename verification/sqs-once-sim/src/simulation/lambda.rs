@@ -9,7 +9,8 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Consumer;
-use sqs_once::policy::{AfterDeadLetter, Backoff, Cache, InProgress, Requests};
+use sqs_once::consumer::Runnable;
+use sqs_once::policy::{AfterDeadLetter, Backoff, Cache, InProgress, Requests, RouteBy};
 use sqs_once::testing::{Running, TestSettings};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
@@ -17,6 +18,8 @@ use tower_service::Service;
 use super::clock::{ProcessClock, true_time};
 use super::counts::Count;
 use super::handler::{Effect, INVOCATION, MESSAGE, Order, together, work};
+use super::ids::{ROUTES, route_of};
+use super::layer::layer;
 use super::mutant::Mutant;
 use super::process::Process;
 use super::queue::Delivery;
@@ -229,46 +232,80 @@ fn record(world: &World, delivery: &Delivery, invocation: usize) -> SqsMessage {
         (MESSAGE.to_owned(), message.to_string()),
     ]);
     if world.plan.is_fifo {
-        attributes.insert("MessageGroupId".to_owned(), format!("g{}", delivery.group));
+        let part = match world.mutant() {
+            Some(Mutant::RoutesSplitGroups) => ROUTES[route_of(delivery.key)],
+            _ => "",
+        };
+        let group = format!("g{}{part}", delivery.group);
+        attributes.insert("MessageGroupId".to_owned(), group);
     }
     let mut record = SqsMessage::default();
     record.message_id = Some(format!("m{message}"));
     record.receipt_handle = Some(format!("{message}.{}", delivery.receipt));
-    record.body = Some(Order::body(delivery.key));
+    record.body = Some(Order::body(world.plan.ids[0], delivery.key));
     record.attributes = attributes;
     record.event_source_arn = Some(arn.to_owned());
     record
 }
 
 fn consumer(environment: &Arc<Environment>) -> Consumer {
-    let (world, process) = (&environment.world, &environment.process);
-    let plan = &world.plan;
+    let world = &environment.world;
+    if !world.plan.is_routed {
+        return with_settings(environment, handling(environment, None));
+    }
+    let by = match world.mutant() {
+        Some(Mutant::FirstRouteTakesAll) => RouteBy::function(|_| Some(ROUTES[0].to_owned())),
+        _ => RouteBy::field("/route"),
+    };
+    let routes = ROUTES.iter().enumerate();
+    let routes = routes.fold(sqs_once::router(by), |routes, (nth, name)| {
+        routes.route(name, handling(environment, Some(nth)))
+    });
+    with_settings(environment, routes).into_consumer()
+}
+
+/// The consumer of a route, or of all messages.
+fn handling(environment: &Arc<Environment>, route: Option<usize>) -> Consumer {
+    let process = &environment.process;
+    let nth = route.unwrap_or_default();
+    let way = environment.world.plan.ways[nth];
     let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.key.clone());
     let shared = Arc::clone(environment);
-    let consumer = match plan.way {
-        Way::ClaimFirst | Way::RecordAfter => keyed.handler(move |order, meta, attempt| {
-            work(Arc::clone(&shared), order, meta, attempt, Effect::Apart)
+    let consumer = match way {
+        Way::ClaimFirst | Way::RecordAfter => keyed.handler(move |order: Order, meta, attempt| {
+            let (shared, key) = (Arc::clone(&shared), order.number(route));
+            work(shared, key, meta, attempt, Effect::Apart)
         }),
-        Way::Writes | Way::ClaimedWrites => keyed.handler(move |order, meta, attempt| {
-            together(Arc::clone(&shared), order, meta, attempt)
+        Way::Writes | Way::ClaimedWrites => keyed.handler(move |order: Order, meta, attempt| {
+            together(Arc::clone(&shared), order.number(route), meta, attempt)
         }),
-        Way::Transaction => keyed.handler(move |order, meta, attempt, transaction| {
-            let effect = Effect::Inside(transaction);
-            work(Arc::clone(&shared), order, meta, attempt, effect)
+        Way::Transaction => keyed.handler(move |order: Order, meta, attempt, transaction| {
+            let (shared, key) = (Arc::clone(&shared), order.number(route));
+            work(shared, key, meta, attempt, Effect::Inside(transaction))
         }),
     };
-    let mut consumer = consumer
-        .mode(plan.way.mode())
-        .namespace(process.ids().name())
-        .store(world.store(process))
-        .clock(environment.clock.clone())
-        .random(world.chance.clone())
-        .concurrency(plan.concurrency);
+    let mut consumer = consumer.mode(way.mode()).namespace(process.ids().name(nth));
     if let Some(secret) = process.ids().secret() {
         consumer = consumer.key_secret(secret);
     }
     if let Some(other) = process.also_reads() {
-        consumer = consumer.also_read(other.namespace());
+        consumer = consumer.also_read(other.namespace(nth));
+    }
+    consumer
+}
+
+/// Sets what all routes have in common.
+fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Consumer<P> {
+    let (world, process) = (&environment.world, &environment.process);
+    let plan = &world.plan;
+    let mut consumer = consumer
+        .store(world.store(process))
+        .clock(environment.clock.clone())
+        .random(world.chance.clone())
+        .concurrency(plan.concurrency);
+    if plan.has_layer {
+        let shared = Arc::clone(environment);
+        consumer = consumer.layer(move |record, next| layer(Arc::clone(&shared), record, next));
     }
     if plan.cache {
         consumer = consumer.cache(Cache::new(10));

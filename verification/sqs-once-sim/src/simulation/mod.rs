@@ -27,6 +27,9 @@
 //! - The store at the `Store` trait: it decides by `Claim::admitted_by` and `Settlement::admitted_by`, and writes the
 //!   items of `Claim::write` and `Settlement::write`. It commits `Writes`, and opens transactions like a relational
 //!   database.
+//! - Routes: some schedules have a router of two routes, which may record in different ways. Each key has the text of a key
+//!   of the other route, and every property holds for each.
+//! - Layers: some schedules have one, which passes records on, and may fail a record before or after its handler.
 //! - The network between them: every request, the effect's own included, can meet each fault that the report counts.
 //!   Unless a fault loses it, a request that was sent is carried out even if its sender dies.
 //!
@@ -67,6 +70,7 @@ mod counts;
 mod handler;
 mod ids;
 mod lambda;
+mod layer;
 mod mutant;
 mod network;
 mod options;

@@ -62,6 +62,14 @@ pub enum Mutant {
     NoCoalescing,
     /// A dead letter counts as sent before SQS has accepted it.
     AcknowledgeBeforeSend,
+    /// A router sends every message to its first route.
+    FirstRouteTakesAll,
+    /// Two routes share a namespace.
+    RoutesShareNamespace,
+    /// A message group keeps its order only within a route.
+    RoutesSplitGroups,
+    /// A layer completes a record whose handler failed.
+    LayerHidesFailure,
     /// What other libraries do: no owner, an unconditional completion, and an unconditional deletion after a failure.
     Peers,
     /// The effect is written before its record, in a separate write. Only the model has this mutant.
@@ -93,10 +101,13 @@ impl Mutant {
             Self::BusyIsDone
             | Self::UnknownIsDone
             | Self::LostIsDone
-            | Self::AcknowledgeBeforeSend => Property::NothingLost,
+            | Self::AcknowledgeBeforeSend
+            | Self::FirstRouteTakesAll
+            | Self::RoutesShareNamespace
+            | Self::LayerHidesFailure => Property::NothingLost,
             Self::NoSelfRecognition => Property::OwnIsUsed,
             Self::NoDeadlineGuard => Property::AnswersInTime,
-            Self::NoFifo | Self::GroupGoesOn => Property::OrderKept,
+            Self::NoFifo | Self::RoutesSplitGroups | Self::GroupGoesOn => Property::OrderKept,
             Self::NoCoalescing => Property::RepeatsInWindows,
         }
     }
@@ -104,6 +115,14 @@ impl Mutant {
     /// Whether the guard matters only if leases don't hold.
     pub const fn is_hostile(self) -> bool {
         matches!(self, Self::LostIsDone)
+    }
+
+    /// Whether only a router has the guard.
+    pub(crate) const fn is_of_routes(self) -> bool {
+        matches!(
+            self,
+            Self::FirstRouteTakesAll | Self::RoutesShareNamespace | Self::RoutesSplitGroups
+        )
     }
 
     /// The versions between which the guard matters.

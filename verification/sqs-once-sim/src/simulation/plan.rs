@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::chance::Chance;
 use crate::way::Way;
 
-use super::ids::Ids;
+use super::ids::{Ids, ROUTES};
 use super::mutant::Mutant;
 use super::network::Weather;
 use super::options::{Options, Versions};
@@ -27,7 +27,12 @@ pub(crate) struct Planned {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) way: Way,
+    /// How each route records effects; twice the same without routes.
+    pub(crate) ways: [Way; 2],
+    /// Whether the consumer is a router.
+    pub(crate) is_routed: bool,
+    /// Whether a layer is around the handlers.
+    pub(crate) has_layer: bool,
     pub(crate) is_fifo: bool,
     pub(crate) keys: usize,
     pub(crate) groups: usize,
@@ -65,7 +70,18 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn draw(chance: &Chance, options: &Options) -> Self {
+    pub(crate) fn draw(seed: u64, chance: &Chance, options: &Options) -> Self {
+        // A generator of its own leaves a seed without routes and layer as it is.
+        let other = Chance::from_seed(!seed);
+        // Each mutant needs routes, or a layer, or neither.
+        let is_routed = match options.mutant {
+            Some(mutant) => mutant.is_of_routes(),
+            None => other.once_in(4) && options.versions != Versions::OtherIds,
+        };
+        let has_layer = match options.mutant {
+            Some(mutant) => mutant == Mutant::LayerHidesFailure,
+            None => other.once_in(4),
+        };
         let is_fifo = chance.once_in(3);
         // A crowd needs several requests, and makes records wait for others. Most schedules stay small, because a few
         // messages show most faults.
@@ -73,6 +89,11 @@ impl Plan {
         let (keys, messages, batch) = match is_crowd {
             true => (1 + chance.index(MOST_KEYS), 30 + chance.index(300), 400),
             false => (1 + chance.index(3), 1 + chance.index(5), 5),
+        };
+        let keys = if is_routed {
+            keys.max(ROUTES.len())
+        } else {
+            keys
         };
         let mut sent_after = Duration::ZERO;
         let messages = (0..messages).map(|_| {
@@ -86,8 +107,15 @@ impl Plan {
         });
         let messages = messages.collect();
         let timeout = chance.pick(&[3, 6, 10]);
+        let way = options.way.unwrap_or_else(|| chance.pick(options.ways()));
+        let second = match options.way {
+            None if is_routed => other.pick(options.ways()),
+            _ => way,
+        };
         Self {
-            way: options.way.unwrap_or_else(|| chance.pick(options.ways())),
+            ways: [way, second],
+            is_routed,
+            has_layer,
             is_fifo,
             keys,
             groups: 1 + chance.index(keys),
@@ -133,6 +161,7 @@ impl Plan {
             goes_on: chance.once_in(2),
             ids: match options.versions {
                 Versions::OtherIds => chance.pick(&Ids::CHANGES),
+                _ if is_routed => [Ids::Routed; 2],
                 _ => [Ids::Plain; 2],
             },
         }

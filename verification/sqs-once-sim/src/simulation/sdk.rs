@@ -15,7 +15,6 @@ use serde_json::{Value as Json, json};
 use sqs_once::DynamoDbStore;
 use sqs_once::store::{Item, Owner};
 
-use super::ids::id_of;
 use super::mutant::Mutant;
 use super::network::Broken;
 use super::process::Process;
@@ -55,7 +54,7 @@ impl Dynamo {
                 world.witness().looked_up(process, key);
                 continue;
             }
-            let id = id_of(key);
+            let id = world.id_of(key);
             let after = (self.tables.item(id), self.tables.happened(key));
             let before = std::mem::replace(&mut stored[key], after.clone());
             if before == after {
@@ -134,7 +133,7 @@ impl Request {
         let mut ids = BTreeSet::new();
         collect(&self.body, &mut ids);
         let keys = 0..world.plan.keys;
-        keys.filter(|key| ids.contains(id_of(*key).as_str()))
+        keys.filter(|key| ids.contains(world.id_of(*key).as_str()))
             .collect()
     }
 

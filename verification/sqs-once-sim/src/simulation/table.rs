@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use sqs_once::key::ItemId;
 use sqs_once::store::{Claim, Claimed, Committed, Item, Settled, Settlement, Settling};
 
-use super::ids::{Ids, key_of, place_of};
+use super::ids::{Ids, key_of, place_of, route_of};
 use super::mutant::Mutant;
 use super::process::Process;
 use super::transaction::{Beginning, Session};
@@ -29,10 +29,21 @@ impl Table {
         }
     }
 
+    /// The place of an item. Without namespaces, a key has one item for all routes.
+    fn place(&self, id: &ItemId) -> usize {
+        match self.mutant {
+            Some(Mutant::RoutesShareNamespace) => {
+                let key = key_of(id);
+                place_of(Ids::of(id).id_of(key - route_of(key)))
+            }
+            _ => place_of(id),
+        }
+    }
+
     /// Applies a claim. `is_old` marks a process of the previous version, which does not compare the item that it has
     /// seen.
     pub(crate) fn claim(&self, world: &World, claim: &Claim, is_old: bool) -> Claimed {
-        let (key, place) = (key_of(&claim.id), place_of(&claim.id));
+        let (key, place) = (key_of(&claim.id), self.place(&claim.id));
         let mut items = self.items.lock();
         let before = items[place].take();
         let admits = |item: &Item| match self.mutant.and_then(|one| one.admits_claim(claim, item)) {
@@ -79,7 +90,7 @@ impl Table {
 
     /// Applies a settlement. `commits` is whether the effect of its key is part of it.
     pub(crate) fn settle(&self, world: &World, settlement: &Settlement, commits: bool) -> Settled {
-        let (key, place) = (key_of(&settlement.id), place_of(&settlement.id));
+        let (key, place) = (key_of(&settlement.id), self.place(&settlement.id));
         let mut items = self.items.lock();
         let before = items[place].take();
         let without = |mutant: Mutant| mutant.admits_settlement(settlement, before.as_ref());
@@ -105,13 +116,13 @@ impl Table {
 
     pub(crate) fn read(&self, world: &World, process: &Process, id: &ItemId) -> Option<Item> {
         world.witness().looked_up(process, key_of(id));
-        self.items.lock()[place_of(id)].clone()
+        self.items.lock()[self.place(id)].clone()
     }
 
     /// Begins a transaction that contains a claim, unless another transaction holds the key.
     pub(crate) fn begin(&self, session: &Arc<Session>) -> Beginning {
         let key = key_of(&session.claim.id);
-        let item = self.items.lock()[place_of(&session.claim.id)].clone();
+        let item = self.items.lock()[self.place(&session.claim.id)].clone();
         let slot = &mut self.sessions.lock()[key];
         // A request that arrives after its connection has closed begins no transaction.
         if slot.is_some() || session.is_over.load(Ordering::Relaxed) {
@@ -141,7 +152,7 @@ impl Table {
         session: &Arc<Session>,
         settlement: &Settlement,
     ) -> bool {
-        let (key, place) = (key_of(&settlement.id), place_of(&settlement.id));
+        let (key, place) = (key_of(&settlement.id), self.place(&settlement.id));
         let open = self.sessions.lock()[key].clone();
         if !open.is_some_and(|one| Arc::ptr_eq(&one, session)) {
             return false;

@@ -7,7 +7,7 @@ use sqs_once::store::{Fence, Item, Owner, Status};
 use tokio::time::Instant;
 
 use super::counts::{Count, Counts};
-use super::ids::Ids;
+use super::ids::{Ids, route_of};
 use super::mutant::Mutant;
 use super::options::Options;
 use super::process::Process;
@@ -86,7 +86,8 @@ struct Told {
 
 #[derive(Debug)]
 pub(crate) struct Witness {
-    way: Way,
+    /// How each route records effects.
+    ways: [Way; 2],
     /// The only property to check, if set.
     only: Option<Property>,
     /// Whether leases don't hold, because clocks and kills are off by more than they allow for.
@@ -103,9 +104,9 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    pub(crate) fn new(way: Way, keys: usize, options: &Options, timeline: Timeline) -> Self {
+    pub(crate) fn new(ways: [Way; 2], keys: usize, options: &Options, timeline: Timeline) -> Self {
         Self {
-            way,
+            ways,
             only: options.mutant.map(Mutant::breaks),
             is_hostile: options.is_hostile,
             keys: (0..keys).map(|_| Key::default()).collect(),
@@ -117,6 +118,10 @@ impl Witness {
             violation: None,
             timeline,
         }
+    }
+
+    fn way(&self, key: usize) -> Way {
+        self.ways[route_of(key)]
     }
 
     /// Records a violation. Only the first one is kept.
@@ -177,7 +182,7 @@ impl Witness {
         let looked_up_at = lookups
             .find(|(who, at)| *who == process.name && *at >= begun)
             .map(|(_, at)| *at);
-        if self.way == Way::RecordAfter
+        if self.way(key) == Way::RecordAfter
             && let Some(recorded_at) = self.keys[key].recorded_at
             && looked_up_at.is_none_or(|looked_up_at| looked_up_at > recorded_at)
         {
@@ -195,20 +200,14 @@ impl Witness {
             let what = format!("{process} handles k{key}, which was on record when it was claimed");
             self.violated(Property::RecordedIsOver, what);
         }
-        if self.way.has_owners() {
+        if self.way(key).has_owners() {
             let mut attempts = self.attempts.iter();
             if let Some(other) = attempts.find(|other| other.key == key && other.is_at_work()) {
                 let what = format!("{process} handles k{key} while {} does", other.process);
                 self.violated(Property::OneOwner, what);
             }
         }
-        let mut told = self.told.iter_mut();
-        let told =
-            told.find(|told| told.ids == process.ids() && told.key == key && told.fence == fence);
-        let owner = told.map(|told| {
-            told.used = true;
-            told.owner
-        });
+        let owner = self.uses(process, key, fence);
         self.attempts.push(Attempt {
             key,
             message,
@@ -222,6 +221,24 @@ impl Witness {
             recorded_at: None,
         });
         self.attempts.len() - 1
+    }
+
+    /// A layer or a handler starts in the claim with this fence. Returns the claim's owner.
+    pub(crate) fn uses(&mut self, process: &Process, key: usize, fence: Fence) -> Option<Owner> {
+        let mut told = self.told.iter_mut();
+        let told =
+            told.find(|told| told.ids == process.ids() && told.key == key && told.fence == fence)?;
+        told.used = true;
+        Some(told.owner)
+    }
+
+    /// A layer fails a record whose handler succeeded.
+    pub(crate) fn overruled(&mut self, invocation: usize, key: usize) {
+        let mut attempts = self.attempts.iter_mut();
+        let is_its = |one: &&mut Attempt| one.invocation == invocation && one.key == key;
+        if let Some(attempt) = attempts.rfind(is_its) {
+            attempt.end = Some((End::Failed, Instant::now()));
+        }
     }
 
     pub(crate) fn unanswered(&mut self, attempt: usize) {
@@ -287,7 +304,7 @@ impl Witness {
         let is_over_at = earlier.recorded_at.or(earlier.end.map(|(_, at)| at));
         let overlaps = is_over_at.is_none_or(|at| later.admitted_at <= at);
         let is_elsewhere = earlier.invocation != later.invocation;
-        if self.way == Way::RecordAfter && is_elsewhere && overlaps {
+        if self.way(earlier.key) == Way::RecordAfter && is_elsewhere && overlaps {
             return Some(Count::WindowConcurrent);
         }
         match earlier.end?.0 {
@@ -336,7 +353,7 @@ impl Witness {
             return self.claimed(key, ids, by, before, fence);
         }
         let mine = before.is_some_and(|item| item.owner == Some(by));
-        let needs_own = !is_completion || (self.way == Way::ClaimFirst && !commits);
+        let needs_own = !is_completion || (self.way(key) == Way::ClaimFirst && !commits);
         let attempt = self.attempts.iter_mut().rfind(|one| one.owner == Some(by));
         match attempt {
             Some(attempt) if is_completion => {

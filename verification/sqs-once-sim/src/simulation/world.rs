@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use sqs_once::key::ItemId;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -13,7 +14,7 @@ use crate::chance::Chance;
 
 use super::clock::ProcessClock;
 use super::counts::Count;
-use super::ids::Ids;
+use super::ids::{Ids, ROUTES};
 use super::lambda::Warm;
 use super::mutant::Mutant;
 use super::network::Network;
@@ -49,16 +50,15 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, options: &Options, records: bool) -> Arc<Self> {
         let chance = Chance::from_seed(seed);
-        let plan = Plan::draw(&chance, options);
+        let plan = Plan::draw(seed, &chance, options);
         let timeline = Timeline::new(records);
         timeline.note("plan", format_args!("{plan:?}"));
-        let way = plan.way;
         Arc::new(Self {
             queue: Mutex::new(Queue::new(plan.is_fifo, plan.visibility, plan.max_receives)),
             network: Network::new(plan.weather, chance.clone(), timeline.clone()),
             started: Instant::now(),
             changed: Notify::new(),
-            witness: Mutex::new(Witness::new(way, plan.keys, options, timeline)),
+            witness: Mutex::new(Witness::new(plan.ways, plan.keys, options, timeline)),
             backend: match options.depth {
                 Depth::Trait => TableClient::backend(Table::new(plan.keys, options.mutant)),
                 Depth::Sdk => sdk::backend(Dynamo::new(plan.keys, options.mutant)),
@@ -106,6 +106,11 @@ impl World {
             true => [even, odd],
             false => [odd, even],
         }
+    }
+
+    /// The store id of a key, where all processes use the same.
+    pub(crate) fn id_of(&self, key: usize) -> &'static ItemId {
+        self.plan.ids[0].id_of(key)
     }
 
     pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched {
@@ -234,6 +239,15 @@ impl World {
         let mut witness = self.witness();
         witness.judge_repeats();
         witness.counts.add(Count::Schedules);
+        if self.plan.is_routed {
+            witness.counts.add(Count::RoutedSchedules);
+            let of_both = (0..self.plan.keys).step_by(ROUTES.len()).filter(|&first| {
+                let mut both = first..(first + ROUTES.len()).min(self.plan.keys);
+                both.len() == ROUTES.len() && both.all(|key| witness.has_happened(key))
+            });
+            let of_both = of_both.count() as u64;
+            witness.counts.add_many(Count::KeysOfBothRoutes, of_both);
+        }
         witness
             .counts
             .add_many(Count::Requests, self.network.requests());

@@ -58,6 +58,13 @@ struct Mutant {
     racy: bool,
     /// Omits the answers for absent items.
     skips_absent: bool,
+    /// Takes one key in two namespaces for one item.
+    ignores_namespaces: bool,
+}
+
+/// The id of the same key in the first namespace of the suite.
+fn first_namespaces(id: &ItemId) -> ItemId {
+    ItemId::from_stored(id.as_str().replace("-2#", "#"))
 }
 
 impl Mutant {
@@ -67,8 +74,14 @@ impl Mutant {
         mutant
     }
 
+    fn get(&self, id: &ItemId) -> Option<Item> {
+        let elsewhere = || self.items.get(&first_namespaces(id));
+        let item = self.items.get(id);
+        item.or_else(|| elsewhere().filter(|_| self.ignores_namespaces))
+    }
+
     fn claim_one(&self, claim: &Claim, looked: Option<Item>) -> Claimed {
-        let existing = looked.or_else(|| self.items.get(&claim.id).filter(|_| !self.racy));
+        let existing = looked.or_else(|| self.get(&claim.id).filter(|_| !self.racy));
         if let Some(item) = &existing {
             let reference = claim.admitted_by(Some(item));
             let mutated = |admits: Admits| admits(claim, item, reference);
@@ -86,7 +99,7 @@ impl Mutant {
     }
 
     fn settle_one(&self, settlement: &Settlement) -> Settled {
-        let existing = self.items.get(&settlement.id);
+        let existing = self.get(&settlement.id);
         let reference = settlement.admitted_by(existing.as_ref());
         let is_admitted = match (&settlement.settling, self.settles, self.commits, &existing) {
             (settling, Some((kind, settles)), ..) if kind(settling) => {
@@ -126,7 +139,7 @@ impl Mutant {
 impl Store for Mutant {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
-            let looked = claims.iter().map(|claim| self.items.get(&claim.id));
+            let looked = claims.iter().map(|claim| self.get(&claim.id));
             let looked: Vec<_> = looked.collect();
             if self.racy {
                 tokio::task::yield_now().await;
@@ -146,7 +159,7 @@ impl Store for Mutant {
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         Box::pin(async move {
-            let answers = ids.iter().map(|id| Ok(self.items.get(id)));
+            let answers = ids.iter().map(|id| Ok(self.get(id)));
             let answers =
                 answers.filter(|answer| !self.skips_absent || !matches!(answer, Ok(None)));
             self.ordered(answers.collect())
@@ -361,4 +374,10 @@ async fn a_store_that_answers_out_of_order_or_looks_first_and_writes_later_is_fo
     is_found_out(skips, "a slice of one has one answer").await;
     let racy = Mutant::with(|it| it.racy = true);
     is_found_out(racy, "exactly one is granted").await;
+}
+
+#[tokio::test]
+async fn a_store_that_takes_one_key_in_two_namespaces_for_one_item_is_found_out() {
+    let mutant = Mutant::with(|it| it.ignores_namespaces = true);
+    is_found_out(mutant, "only for the key of its namespace").await;
 }
