@@ -80,7 +80,7 @@ class Both:
             (message,) = received["Messages"]
             assert message["Body"] == body
             assert message["MessageAttributes"] == {"business-key": TEXT}, message["MessageAttributes"]
-            # The library takes what follows the last `-` for the receipt handle.
+            # SQS's own handle is what follows the last `-`.
             handle = message["ReceiptHandle"].rpartition("-..s3Key..-")[2]
             self.plain.delete_message(QueueUrl=self.queue, ReceiptHandle=handle)
             for key in self.objects():

@@ -1,4 +1,4 @@
-//! Chooses the route of a record by what its message says.
+//! Chooses the route of a record from its message.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -247,9 +247,10 @@ async fn ask(engine: &Engine, candidates: Vec<Candidate>, until: Instant) -> Rep
 /// Sends a request. Waits until `until` for other transactions on the keys.
 async fn request(engine: &Engine, mut candidates: Vec<Candidate>, until: Instant) -> Replies {
     let driver_of = |candidate: &Candidate| &engine.routes[candidate.route].idempotency;
+    // All candidates of a request need the same.
     if candidates
-        .iter()
-        .any(|one| driver_of(one).opens_transactions())
+        .first()
+        .is_some_and(|one| driver_of(one).opens_transactions())
     {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let patience = until.saturating_duration_since(Instant::now());

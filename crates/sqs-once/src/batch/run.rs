@@ -7,12 +7,11 @@ mod whole_batch;
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
-use tracing::{Instrument, debug_span};
+use tracing::{Instrument, Span, debug_span};
 
 use crate::breaker::{Pass, Permit, Queue};
 use crate::failed::Cause;
@@ -294,8 +293,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the next record that may start, with its route. Holds records back that wait for a dependency, and returns
-    /// those whose breaker is open to the queue.
+    /// Returns the next record that may start, with its route. Holds records back that wait for a dependency. Records
+    /// whose breaker is open return to the queue.
     fn next_record(&mut self, candidates: &[Candidate]) -> Option<(usize, usize)> {
         for route in 0..self.held.len() {
             while let Some(&record) = self.held[route].front() {
@@ -357,7 +356,7 @@ impl<'a> Run<'a> {
         let chosen = span
             .in_scope(|| caught(|| router.choose(message)))
             .unwrap_or_else(|_| Err(NoRoute::Terminal(RouteError::Panic)));
-        self.log_correlation(record);
+        log_correlation(message, &span);
         match chosen {
             Ok(route) => {
                 let name = self.engine.routes[route].name.as_deref();
@@ -382,13 +381,6 @@ impl<'a> Run<'a> {
         None
     }
 
-    fn log_correlation(&self, record: usize) {
-        if let Some(correlation_id) = self.ledger.messages[record].correlation_id() {
-            let span = self.ledger.span(record);
-            span.record("correlation_id", correlation_id.as_str());
-        }
-    }
-
     /// Decodes a record and extracts its key. Returns a candidate for the first record with each key only.
     fn take_up(&mut self, record: usize, at: usize) -> Option<Candidate> {
         let route = &self.engine.routes[at];
@@ -402,7 +394,7 @@ impl<'a> Run<'a> {
         let preparing = span
             .in_scope(|| caught(prepare))
             .unwrap_or_else(|_| Preparing::Ended(Err(PrepareError::Panic)));
-        self.log_correlation(record);
+        log_correlation(message, &span);
         match preparing {
             Preparing::Ended(result) => self.prepared(record, at, result),
             Preparing::Waits(future) => {
@@ -665,10 +657,9 @@ impl<'a> Run<'a> {
     fn stop(&mut self) {
         self.stopped = true;
         self.ledger.tally().deadline_hits = self.ledger.open() as u64;
-        let mut context = Context::from_waker(Waker::noop());
-        for mut handling in std::mem::take(&mut self.calls) {
+        for handling in std::mem::take(&mut self.calls) {
             // After the deadline, a poll returns the call's result without polling the handler.
-            if let Poll::Ready(finished) = handling.as_mut().poll(&mut context) {
+            if let Some(finished) = handling.now_or_never() {
                 self.finished_together(finished);
             }
         }
@@ -681,6 +672,12 @@ impl<'a> Run<'a> {
             self.end_terminal(terminal.record, terminal.cause);
         }
         self.return_rest(Failure::NOT_STARTED);
+    }
+}
+
+fn log_correlation(message: &Message, span: &Span) {
+    if let Some(correlation_id) = message.correlation_id() {
+        span.record("correlation_id", correlation_id.as_str());
     }
 }
 

@@ -46,7 +46,7 @@ impl std::fmt::Debug for Routes {
 ///   store, the concurrency, the queues, metrics and logs, margins, and `fifo`.
 /// - Each route needs a namespace of its own. A `#[handler]` at the root of its binary has one by default.
 /// - A message that no route takes is [terminal](Unrouted::Terminal), unless [`unrouted`](Consumer::unrouted) or
-///   [`fallback`](Consumer::fallback) says something else.
+///   [`fallback`](Consumer::fallback) is set.
 /// - A batch handler can't be a route, nor can a router.
 ///
 /// Two routes with one name or one namespace, an empty name, and a router without routes fail at

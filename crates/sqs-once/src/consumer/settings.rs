@@ -74,7 +74,12 @@ impl Settings {
                 (routes, Some(router))
             }
         };
-        let (routes, dependencies) = with_breakers(routes)?;
+        let (mut routes, dependencies) = with_breakers(routes)?;
+        // All routes fetch with one client.
+        let bodies = self.large_messages.resolve(&env).await?;
+        for route in &mut routes {
+            route.handler.bodies.clone_from(&bodies);
+        }
         let [first, ..] = &routes[..] else {
             return Err(ConfigError::new("the router", "has no routes", "a route"));
         };
@@ -205,7 +210,7 @@ impl Settings {
                 inner: Arc::clone(handler),
                 envelope: self.envelope.clone(),
                 correlate: self.correlate.clone(),
-                bodies: self.large_messages.resolve(env).await?,
+                bodies: None,
             },
             idempotency,
             record_timeout: self.record_timeout,

@@ -37,11 +37,13 @@ impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
         with_fingerprint: bool,
     ) -> Preparing<T> {
         match &self.decoder.0 {
-            Kind::AtOnce(decoder) => Preparing::Ended((|| {
-                let body = message.content().ok_or(PrepareError::NoBody)?;
-                let payload = decoder.decode(body, message)?;
-                self.prepared(payload, message, with_fingerprint)
-            })()),
+            Kind::AtOnce(decoder) => {
+                let body = message.content().ok_or(PrepareError::NoBody);
+                let payload = body.and_then(|body| Ok(decoder.decode(body, message)?));
+                let prepared =
+                    payload.and_then(|payload| self.prepared(payload, message, with_fingerprint));
+                Preparing::Ended(prepared)
+            }
             Kind::Waiting(decoder) => {
                 let decoded = Arc::clone(decoder).start(Arc::clone(message));
                 let (reader, message) = (Arc::clone(self), Arc::clone(message));

@@ -46,6 +46,19 @@ pub(crate) enum CommitsWith {
     Transaction(Box<dyn OpenTransaction>),
 }
 
+impl CommitsWith {
+    pub(crate) fn new(
+        writes: Option<Arc<Writes>>,
+        transaction: Option<Box<dyn OpenTransaction>>,
+    ) -> Self {
+        match (writes, transaction) {
+            (Some(writes), _) => Self::Writes(writes),
+            (None, Some(transaction)) => Self::Transaction(transaction),
+            (None, None) => Self::Nothing,
+        }
+    }
+}
+
 /// A settlement, with the work that commits together with it.
 pub(crate) struct PendingSettlement {
     pub(crate) settlement: Settlement,
@@ -175,13 +188,15 @@ impl Driver {
         Err(contended())
     }
 
+    /// Returns the completion in the cache that refuses a claim.
+    fn known(&self, claim: &Claim) -> Option<Box<Item>> {
+        let completed = self.completed.as_ref()?;
+        completed.find(claim, self.clock.now())
+    }
+
     /// Decides without a request, if the cache knows the key or its handler runs without a claim.
     fn admit_unasked(&self, claim: &Claim) -> Option<Admission> {
-        let known = self
-            .completed
-            .as_ref()
-            .and_then(|all| all.find(claim, self.clock.now()));
-        match (known, self.mode) {
+        match (self.known(claim), self.mode) {
             (Some(item), _) => Some(on_claimed(claim, &Claimed::Refused(item))),
             (None, Mode::Transactional) => Some(Admission::Run {
                 fence: Fence::first(claim.now),
@@ -237,9 +252,7 @@ impl Driver {
         claim: &Claim,
         patience: Duration,
     ) -> Result<Admitted, StoreError> {
-        let now = self.clock.now();
-        let known = self.completed.as_ref().and_then(|all| all.find(claim, now));
-        Ok(match (known, self.store.transactions()) {
+        Ok(match (self.known(claim), self.store.transactions()) {
             (Some(item), _) => (on_claimed(claim, &Claimed::Refused(item)), None),
             (None, Some(transactions)) => match transactions.begin(claim, patience).await? {
                 Begun::Open { fence, transaction } => (Admission::Run { fence }, Some(transaction)),

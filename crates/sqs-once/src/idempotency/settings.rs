@@ -58,24 +58,20 @@ impl DriverSettings {
 
     /// Returns a setting that concerns the whole batch, if one is set.
     pub(crate) fn of_batch(&self) -> Option<&'static str> {
-        let set = [
+        first_set([
             (self.store.is_some(), "store"),
             (self.lease_margin.is_some(), "lease_margin"),
             (self.deadline_margin.is_some(), "deadline_margin"),
-        ];
-        set.into_iter()
-            .find_map(|(is_set, name)| is_set.then_some(name))
+        ])
     }
 
     /// Returns a setting that only one handler can have, if one is set.
     pub(crate) fn of_one_handler(&self) -> Option<&'static str> {
-        let set = [
+        first_set([
             (self.namespace.is_some(), "the setting `namespace`"),
             (self.codec.is_some(), "the setting `key_codec`"),
             (self.also_read.is_some(), "the setting `also_read`"),
-        ];
-        set.into_iter()
-            .find_map(|(is_set, name)| is_set.then_some(name))
+        ])
     }
 
     /// Returns the settings of a route: its own, then those of its router.
@@ -300,6 +296,11 @@ impl DriverSettings {
              a transaction; any other for the rest",
         ))
     }
+}
+
+fn first_set(settings: [(bool, &'static str); 3]) -> Option<&'static str> {
+    let mut settings = settings.into_iter();
+    settings.find_map(|(is_set, name)| is_set.then_some(name))
 }
 
 #[cfg(feature = "dynamodb")]

@@ -315,11 +315,7 @@ impl<'a> Invocation<'a> {
             };
             match ended {
                 Ok(Ok((done, value))) => {
-                    let work = match (done.writes, transaction) {
-                        (Some(writes), _) => CommitsWith::Writes(writes),
-                        (None, Some(transaction)) => CommitsWith::Transaction(transaction),
-                        (None, None) => CommitsWith::Nothing,
-                    };
+                    let work = CommitsWith::new(done.writes, transaction);
                     if let Some(refusal) = attempt.complete(done.data, work).await? {
                         return refused(refusal, recorded);
                     }

@@ -266,7 +266,7 @@ async fn consume(mut consumer: Consumer, batch: &[Message], ends_at: Timestamp) 
     ids.filter(|id| !failures.contains(id)).collect()
 }
 
-/// Does the work of each message at the same time. Returns the IDs of those that are done.
+/// Does the work of each message at the same time. Returns the IDs of the messages that are done.
 async fn work(invocation: &Invocation<'_>, batch: &[Message], chance: &Chance) -> Vec<String> {
     let all = batch.iter().map(async |message| {
         let work = async |tx: Transaction, _| {

@@ -147,11 +147,7 @@ impl<'a> Run<'a> {
                 let writes = done
                     .writes
                     .or_else(|| Writes::nothing().filter(|_| driver.effect.writes));
-                let work = match (writes, transaction) {
-                    (Some(writes), _) => CommitsWith::Writes(writes),
-                    (None, Some(transaction)) => CommitsWith::Transaction(transaction),
-                    (None, None) => CommitsWith::Nothing,
-                };
+                let work = CommitsWith::new(writes, transaction);
                 self.records[record].commits_effect = !matches!(work, CommitsWith::Nothing);
                 let completion = driver.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);

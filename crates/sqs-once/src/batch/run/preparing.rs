@@ -1,7 +1,5 @@
 //! Records whose payload has to be waited for.
 
-use std::task::{Context, Poll, Waker};
-
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
@@ -74,13 +72,8 @@ impl<'a> Preparations<'a> {
 
     /// Ends all preparations. Call it after the deadline only, so that no user code runs.
     pub(super) fn stop(&mut self) -> Vec<Waited> {
-        let mut context = Context::from_waker(Waker::noop());
-        let mut all = Vec::new();
-        for mut one in std::mem::take(&mut self.waiting) {
-            if let Poll::Ready(waited) = one.as_mut().poll(&mut context) {
-                all.push(waited);
-            }
-        }
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let all: Vec<_> = waiting.filter_map(FutureExt::now_or_never).collect();
         self.left(&all);
         all
     }

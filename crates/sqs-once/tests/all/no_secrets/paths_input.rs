@@ -121,7 +121,7 @@ pub(crate) async fn missing_key() {
     }
 }
 
-/// A decoder that waits, and ends as the card says.
+/// A decoder that waits. The length of the body decides how it ends.
 struct Waiting;
 
 impl AsyncDecode<Order> for Waiting {
