@@ -129,7 +129,22 @@ NEXT_TO = {
     "store/item.rs": "protocol_decisions store_suite stored_values",
     "store/memory.rs": "store_suite",
     "store/mod.rs": "namesakes start",
+    # Files of sqs-once-postgres.
+    "config.rs": "errors",
+    "errors.rs": "abandoned crashes errors",
+    "expired.rs": "expired",
+    "iam.rs": "errors",
+    "lib.rs": "errors expired transactions",
+    "pool.rs": "abandoned crashes errors",
+    "rows.rs": "round_trips slices values",
+    "statements.rs": "round_trips slices transactions values",
+    "store.rs": "abandoned errors round_trips slices transactions",
+    "tls.rs": "errors",
+    "transaction.rs": "transactions work",
+    "values.rs": "values",
 }
+# Modules of `tests/all` that others use.
+HELPERS = "claims histories orders relay support"
 # The files that the tests of another package exercise.
 TESTED_BY = {"store/dynamodb/operate.rs": "sqs-once-operate"}
 # The remaining mutants run under all tests except these, which are slow or do not test the library's decisions.
@@ -218,8 +233,10 @@ class Mutation(Run):
         }
         command = self.command(unit, files, *options)
         if near:
-            others = re.compile(rf"^mod (?!({'|'.join([*near.split(), 'support'])});).*\n", re.MULTILINE)
-            tests = OUT / self.name / "tree/crates/sqs-once/tests/all/main.rs"
+            used = "|".join(f"{near} {HELPERS}".split())
+            others = re.compile(rf"^(#\[path.*\n)?mod (?!({used});).*\n", re.MULTILINE)
+            package = self.units[unit].covers[0].partition("/src")[0]
+            tests = OUT / self.name / "tree" / package / "tests/all/main.rs"
             tests.write_text(others.sub("", tests.read_text()))
         status = subprocess.run(command, env=environment, stdout=sys.stderr).returncode
         # 2: mutants were missed. 3: tests timed out. 4: the tests failed without any mutant.
