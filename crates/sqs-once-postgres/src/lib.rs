@@ -255,18 +255,22 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod batch_transaction;
+mod begin;
 mod config;
 mod errors;
 mod expired;
 mod iam;
 mod pool;
 mod rows;
+mod session;
 mod statements;
 mod store;
 mod tls;
 mod transaction;
 mod values;
 
+pub use batch_transaction::BatchTransaction;
 pub use config::ConfigError;
 pub use deadpool_postgres;
 pub use expired::Deleted;

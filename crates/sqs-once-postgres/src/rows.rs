@@ -44,6 +44,11 @@ pub(crate) fn fence(row: &Row) -> Result<Fence, StoreError> {
     Ok(Fence::from_stored(fence))
 }
 
+/// Reads the ID of the transaction that wrote a claimed row.
+pub(crate) fn transaction_id(row: &Row) -> Result<String, StoreError> {
+    get(row, 2)
+}
+
 /// Converts a number to a column value. Values above the column's range saturate.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

@@ -34,8 +34,8 @@ pub(crate) struct Statements {
     /// Records over a row that a claim could replace, or over the owner's own claim.
     pub(crate) commit: String,
     end: String,
+    end_here: String,
     read: String,
-    complete: String,
     delete_expired: String,
 }
 
@@ -85,7 +85,28 @@ impl Statements {
                      fence = coalesce(kept.fence + 1, excluded.fence) \
                  WHERE CASE kept.status WHEN 'COMPLETED' THEN {expired} \
                      WHEN 'INPROGRESS' THEN {in_progress} ELSE false END \
-                 RETURNING id, fence"
+                 RETURNING id, fence, pg_current_xact_id()::text"
+            )
+        };
+        // Locks the rows first, since an UPDATE alone locks them in any order.
+        let end = |claimed_here: &str| {
+            format!(
+                "WITH new AS ( \
+                     SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[], $5::bytea[]) \
+                         AS new (id, owner, completes, expiration, data) \
+                 ), mine AS ( \
+                     SELECT kept.id FROM {table} AS kept JOIN new ON new.id = kept.id AND new.owner = kept.owner \
+                     ORDER BY kept.id FOR UPDATE OF kept \
+                 ) \
+                 UPDATE {table} AS kept SET \
+                     status = CASE WHEN completes THEN 'COMPLETED' ELSE kept.status END, \
+                     in_progress_expiration = CASE WHEN completes THEN kept.in_progress_expiration ELSE 0 END, \
+                     expiration = CASE WHEN completes THEN new.expiration ELSE kept.expiration END, \
+                     data = coalesce(new.data, kept.data) \
+                 FROM mine JOIN new ON new.id = mine.id \
+                 WHERE kept.id = mine.id AND kept.owner = new.owner \
+                     AND (completes OR kept.status = 'INPROGRESS') {claimed_here} \
+                 RETURNING kept.id"
             )
         };
         let recordings = "SELECT id, 'COMPLETED', NULL::bigint, expiration, validation, data, owner, fence \
@@ -129,35 +150,13 @@ impl Statements {
                 "",
                 &format!("kept.owner = excluded.owner OR {lapsed}"),
             ),
-            // Locks the rows first, since an UPDATE alone locks them in any order.
-            end: format!(
-                "WITH new AS ( \
-                     SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[], $5::bytea[]) \
-                         AS new (id, owner, completes, expiration, data) \
-                 ), mine AS ( \
-                     SELECT kept.id FROM {table} AS kept JOIN new ON new.id = kept.id AND new.owner = kept.owner \
-                     ORDER BY kept.id FOR UPDATE OF kept \
-                 ) \
-                 UPDATE {table} AS kept SET \
-                     status = CASE WHEN completes THEN 'COMPLETED' ELSE kept.status END, \
-                     in_progress_expiration = CASE WHEN completes THEN kept.in_progress_expiration ELSE 0 END, \
-                     expiration = CASE WHEN completes THEN new.expiration ELSE kept.expiration END, \
-                     data = coalesce(new.data, kept.data) \
-                 FROM mine JOIN new ON new.id = mine.id \
-                 WHERE kept.id = mine.id AND kept.owner = new.owner \
-                     AND (completes OR kept.status = 'INPROGRESS') \
-                 RETURNING kept.id"
-            ),
+            end: end(""),
             read: format!("SELECT {COLUMNS} FROM {table} WHERE id = ANY ($1)"),
-            // `xmin` is the transaction that wrote the row, so only the transaction with the claim can complete it. If
-            // no row matches, the division by zero turns the following COMMIT into a rollback.
-            complete: format!(
-                "WITH completed AS ( \
-                     UPDATE {table} SET status = 'COMPLETED', expiration = $3, data = coalesce($4, data) \
-                     WHERE id = $1 AND owner = $2 AND status = 'INPROGRESS' \
-                         AND xmin = pg_current_xact_id()::xid \
-                     RETURNING 1 \
-                 ) SELECT 1 / count(*) FROM completed"
+            // Only the transaction with the claims may end them. Unless it ends all, the division by zero turns the
+            // following COMMIT into a rollback.
+            end_here: format!(
+                "WITH ended AS ({}) SELECT 1 / (count(*) = cardinality($1))::integer FROM ended",
+                end("AND kept.status = 'INPROGRESS' AND pg_current_xact_id()::text = $6")
             ),
             delete_expired: DELETE_EXPIRED
                 .replace("processed_events", table)
@@ -266,19 +265,42 @@ impl Statements {
         if ends.is_empty() {
             return Ok(Vec::new());
         }
+        Self::send_ends(client, &self.end, ends, None).await
+    }
+
+    /// Ends all claims of the transaction with this ID. Fails if a claim is not in it, or the session is in no such
+    /// transaction.
+    pub(crate) async fn end_here(
+        &self,
+        client: &Client,
+        ends: &[End<'_>],
+        transaction: &str,
+    ) -> Result<(), Error> {
+        Self::send_ends(client, &self.end_here, ends, Some(transaction)).await?;
+        Ok(())
+    }
+
+    async fn send_ends(
+        client: &Client,
+        statement: &str,
+        ends: &[End<'_>],
+        transaction: Option<&str>,
+    ) -> Result<Vec<Row>, Error> {
         let ids = column(ends, |(one, _)| one.id.as_str());
         let owners = column(ends, |(one, _)| one.owner.to_string());
         let completes = column(ends, |(_, completion)| completion.is_some());
         let expirations = column(ends, |(_, end)| end.map(|(at, _)| whole_secs(at)));
         let data = column(ends, |(_, completion)| bytes(completion.as_ref()?.1));
-        let parameters: [Parameter<'_>; 5] = [
+        let parameters: [Parameter<'_>; 6] = [
             (&ids, Type::TEXT_ARRAY),
             (&owners, Type::TEXT_ARRAY),
             (&completes, Type::BOOL_ARRAY),
             (&expirations, Type::INT8_ARRAY),
             (&data, Type::BYTEA_ARRAY),
+            (&transaction, Type::TEXT),
         ];
-        client.query_typed(&self.end, &parameters).await
+        let count = 5 + usize::from(transaction.is_some());
+        client.query_typed(statement, &parameters[..count]).await
     }
 
     /// Returns a text that is equal for two stores only if they use the same table name.
@@ -292,37 +314,9 @@ impl Statements {
         client.query_typed(&self.read, &parameters).await
     }
 
-    /// Begins a transaction with time limits on the server. If the process is frozen or dead, the server ends the
-    /// session and frees its locks. The server also ends a statement that hangs.
+    /// Begins a transaction that waits up to `limit` for locks: see [`begin_text`].
     pub(crate) async fn begin(&self, client: &Client, limit: Duration) -> Result<(), Error> {
-        // Zero would mean no limit. Statements get one more second, so that the server reports a lock timeout as such.
-        let limit = limit.as_millis().clamp(1, i32::MAX as u128 - 1000);
-        let begin = format!(
-            "BEGIN; SET LOCAL lock_timeout = {limit}; SET LOCAL statement_timeout = {}; \
-             SET LOCAL idle_in_transaction_session_timeout = {limit}",
-            limit + 1000
-        );
-        client.batch_execute(&begin).await
-    }
-
-    /// Completes a claim that this transaction wrote. Fails if this transaction wrote none.
-    pub(crate) async fn complete(
-        &self,
-        client: &Client,
-        claim: &Settlement,
-        expiration: Timestamp,
-        data: Option<&Arc<str>>,
-    ) -> Result<(), Error> {
-        let (id, owner) = (claim.id.as_str(), claim.owner.to_string());
-        let (expiration, data) = (whole_secs(expiration), bytes(data));
-        let parameters: [Parameter<'_>; 4] = [
-            (&id, Type::TEXT),
-            (&owner, Type::TEXT),
-            (&expiration, Type::INT8),
-            (&data, Type::BYTEA),
-        ];
-        client.query_typed(&self.complete, &parameters).await?;
-        Ok(())
+        client.batch_execute(&begin_text(limit)).await
     }
 
     /// Deletes up to `limit` expired rows and returns their number.
@@ -332,6 +326,23 @@ impl Statements {
             .execute_typed(&self.delete_expired, &parameters)
             .await
     }
+}
+
+/// Begins a transaction with time limits on the server. If the process is frozen or dead, the server ends the session and
+/// frees its locks. The server also ends a statement that hangs.
+pub(crate) fn begin_text(limit: Duration) -> String {
+    // Statements get one more second, so that the server reports a lock timeout as such.
+    let limit = millis(limit);
+    format!(
+        "BEGIN; SET LOCAL lock_timeout = {limit}; SET LOCAL statement_timeout = {}; \
+         SET LOCAL idle_in_transaction_session_timeout = {limit}",
+        limit + 1000
+    )
+}
+
+/// Converts a time limit to milliseconds. Zero would mean no limit.
+pub(crate) fn millis(limit: Duration) -> u128 {
+    limit.as_millis().clamp(1, i32::MAX as u128 - 1000)
 }
 
 fn fingerprint(fingerprint: &Option<Fingerprint>) -> Option<&str> {

@@ -323,7 +323,7 @@ fn refused<'a>(ids: impl Iterator<Item = &'a ItemId>, written: &[Row]) -> Vec<&'
         .collect()
 }
 
-fn by_id<T>(
+pub(crate) fn by_id<T>(
     rows: &[Row],
     value: impl Fn(&Row) -> Result<T, StoreError>,
 ) -> HashMap<ItemId, Result<T, StoreError>> {

@@ -137,7 +137,9 @@ async fn no_error_shows_what_a_constraint_was_violated_with() {
     database.run(constraint).await;
     let claim = new_claims(1).remove(0);
     let transaction = open(&database.store, &claim).await;
-    let committed = transaction.commit(settlement(&claim, completion())).await;
+    let committed = transaction
+        .commit(vec![settlement(&claim, completion())])
+        .await;
     let shown = shown(&committed.unwrap_err());
     assert!(shown.contains("23503"), "{shown}");
     assert!(!shown.contains(&claim.owner.to_string()), "{shown}");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod abandoned;
+mod batch_transactions;
 #[path = "../../../sqs-once/tests/all/store_suite/claims.rs"]
 mod claims;
 mod conformance;

@@ -107,7 +107,7 @@ async fn no_setting_stays_on_a_connection_that_others_get_next() {
         let transaction = open(store, claim).await;
         if commits {
             let completion = settlement(claim, completion());
-            transaction.commit(completion).await.unwrap();
+            transaction.commit(vec![completion]).await.unwrap();
         }
     }
     let other = connect(&database.url).await;

@@ -39,7 +39,7 @@ async fn in_transactions(database: &Database, claims: &[Claim]) {
     for claim in claims {
         let transaction = open(&database.store, claim).await;
         let completion = settlement(claim, completion(claim));
-        transaction.commit(completion).await.unwrap();
+        transaction.commit(vec![completion]).await.unwrap();
     }
 }
 

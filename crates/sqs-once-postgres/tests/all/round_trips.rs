@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqs_once::conformance::claim;
-use sqs_once::store::{Begun, Claimed, Settled, Settling, Status, Store, Transactions};
+use sqs_once::store::{Claimed, Settled, Settling, Status, Store, Transactions};
 use sqs_once_postgres::PostgresStore;
 
 use crate::relay::Relay;
@@ -29,7 +29,7 @@ async fn a_transaction_begins_in_one_round_trip_and_commits_in_one() {
     let transaction = open(&store, &claim).await;
     assert_eq!(relay.round_trips() - before, 1);
     let completion = settlement(&claim, completion());
-    transaction.commit(completion).await.unwrap();
+    transaction.commit(vec![completion]).await.unwrap();
     assert_eq!(relay.round_trips() - before, 2);
 }
 
@@ -42,8 +42,12 @@ async fn a_duplicate_of_a_transaction_is_known_in_two_round_trips() {
     let again = rival(&claims[0]);
     let before = relay.round_trips();
     let patience = Duration::from_secs(60);
-    let begun = store.begin(&again, patience).await.unwrap();
-    assert!(matches!(begun, Begun::Refused(item) if item.status == Status::Completed));
+    let begun = store.begin(&[again], patience).await.unwrap();
+    let [Ok(Claimed::Refused(item))] = &begun.answers[..] else {
+        panic!("it was claimed");
+    };
+    assert_eq!(item.status, Status::Completed);
+    assert!(begun.transaction.is_none());
     assert_eq!(relay.round_trips() - before, 2);
 }
 

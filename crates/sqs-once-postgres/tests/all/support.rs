@@ -7,8 +7,7 @@ use postgres_for_tests::Server;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
-    Begun, Claim, Fence, Item, OpenTransaction, Owner, Settlement, Settling, Status, Store,
-    Transactions,
+    Claim, Fence, Item, OpenTransaction, Owner, Settlement, Settling, Status, Store, Transactions,
 };
 use sqs_once::time::Timestamp;
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
@@ -176,10 +175,9 @@ pub(crate) fn rival(claim: &Claim) -> Claim {
 
 /// Begins a transaction that contains a claim, which must be granted.
 pub(crate) async fn open(store: &PostgresStore, claim: &Claim) -> Box<dyn OpenTransaction> {
-    match store.begin(claim, Duration::from_secs(60)).await.unwrap() {
-        Begun::Open { transaction, .. } => transaction,
-        Begun::Refused(item) => panic!("a new key was refused by {item:?}"),
-    }
+    let claims = std::slice::from_ref(claim);
+    let begun = store.begin(claims, Duration::from_secs(60)).await.unwrap();
+    begun.transaction.expect("the key is new")
 }
 
 pub(crate) fn settlement(claim: &Claim, settling: Settling) -> Settlement {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use sqs_once::store::{Begun, StoreErrorKind, Transactions};
+use sqs_once::store::{StoreErrorKind, Transactions};
 use sqs_once::{Batch, HandlerError, Recorded};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::sync::oneshot;
@@ -44,7 +44,10 @@ async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_fre
     let claim = new_claims(1).remove(0);
     let first = open(&database.store, &claim).await;
     let rival = rival(&claim);
-    let second = database.store.begin(&rival, Duration::from_millis(5)).await;
+    let second = database
+        .store
+        .begin(&[rival.clone()], Duration::from_millis(5))
+        .await;
     let error = second.err().unwrap();
     assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
     assert!(error.to_string().contains("used the same rows"), "{error}");
@@ -58,15 +61,13 @@ async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_tha
     let claim = new_claims(1).remove(0);
     // From here on, the transaction is idle with a live connection.
     let had = Duration::from_millis(500);
-    let frozen = database.store.begin(&claim, had).await.unwrap();
+    let frozen = database.store.begin(&[claim.clone()], had).await.unwrap();
     let patience = Duration::from_secs(10);
-    let next = database.store.begin(&rival(&claim), patience).await;
-    assert!(matches!(next, Ok(Begun::Open { .. })));
-    let Begun::Open { transaction, .. } = frozen else {
-        panic!("nobody else had the key");
-    };
+    let next = database.store.begin(&[rival(&claim)], patience).await;
+    assert!(next.unwrap().transaction.is_some());
+    let transaction = frozen.transaction.expect("nobody else had the key");
     let late = settlement(&claim, completion());
-    assert!(transaction.commit(late).await.is_err());
+    assert!(transaction.commit(vec![late]).await.is_err());
 }
 
 #[tokio::test]
@@ -315,7 +316,10 @@ async fn a_record_of_a_batch_handler_says_that_it_has_no_transaction() {
         .batch_handler(handler);
     assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
     let said = said.try_recv().unwrap();
-    assert!(said.contains("a batch handler can have none"), "{said}");
+    assert!(
+        said.contains("a batch handler takes a `BatchTransaction`"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

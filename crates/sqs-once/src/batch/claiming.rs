@@ -1,6 +1,7 @@
 //! Undecided claims: in flight, waiting for a retry, or waiting for another worker. No claim delays another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -9,7 +10,9 @@ use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::Work;
-use crate::idempotency::{Admission, Asked, OtherId, Refusal, Retry, TRIES, admit, contended};
+use crate::idempotency::{
+    Admission, Asked, Driver, OtherId, Refusal, Retry, TRIES, admit, contended,
+};
 use crate::key::BusinessKey;
 use crate::store::{Claim, OpenTransaction, Seen, StoreError};
 #[cfg(feature = "opentelemetry")]
@@ -33,7 +36,8 @@ pub(super) struct Candidate {
     pub(super) claim: Claim,
     /// The other id under which the table may know the key.
     pub(super) other_id: Option<OtherId>,
-    /// The transaction that contains the claim, once it is open.
+    /// The transaction that contains the claim, once it is open. The first record that runs carries the transaction of a
+    /// batch handler.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
     /// How often its key was free again after it refused the claim, in a row.
@@ -57,6 +61,8 @@ pub(super) struct Claimer<'a> {
     /// The number of undecided claims of each route, not counting claims that wait for another worker.
     undecided: Vec<usize>,
     waiting: usize,
+    /// Whether one transaction contains all claims of the batch.
+    pub(super) begins_once: bool,
     pub(super) stopped: bool,
 }
 
@@ -70,6 +76,7 @@ impl<'a> Claimer<'a> {
             postponed: FuturesUnordered::new(),
             undecided: vec![0; engine.routes.len()],
             waiting: 0,
+            begins_once: engine.begins_once(),
             stopped: false,
         }
     }
@@ -110,8 +117,10 @@ impl<'a> Claimer<'a> {
             );
             let mut same = requests.iter_mut().filter(|(other, _)| *other == needs);
             match same.next() {
-                // A transaction waits for other transactions on its key.
-                Some((_, together)) if !opens_transactions => together.push(candidate),
+                // A record's transaction waits for other transactions on its key.
+                Some((_, together)) if !opens_transactions || self.begins_once => {
+                    together.push(candidate);
+                }
                 _ => requests.push((needs, vec![candidate])),
             }
         }
@@ -136,13 +145,14 @@ impl<'a> Claimer<'a> {
                 else => std::future::pending().await,
             };
             let (mut decided, mut postponed, mut over_items) = (Vec::new(), Vec::new(), Vec::new());
+            let has_begun = answered.iter().any(|(one, _)| one.transaction.is_some());
             for (mut candidate, answer) in answered {
                 self.ledger.tally().store_errors += u64::from(answer.is_err());
                 let Some(answer) = self.answer(&mut candidate, answer) else {
                     over_items.push(candidate);
                     continue;
                 };
-                self.consider(&mut candidate, &answer);
+                self.consider(&mut candidate, &answer, has_begun);
                 if candidate.retry.is_some() {
                     postponed.push(candidate);
                     continue;
@@ -179,12 +189,18 @@ impl<'a> Claimer<'a> {
     }
 
     /// Sets the candidate's retry, or clears it if the claim is decided.
-    fn consider(&mut self, candidate: &mut Candidate, answer: &Result<Admission, StoreError>) {
+    fn consider(
+        &mut self,
+        candidate: &mut Candidate,
+        answer: &Result<Admission, StoreError>,
+        has_begun: bool,
+    ) {
         let last = candidate.retry.take();
         let now = Instant::now();
         let route = &self.engine.routes[candidate.route];
         let until = match (answer, route.in_progress) {
-            _ if self.stopped => return,
+            // A retry would begin another transaction.
+            _ if self.stopped || has_begun => return,
             (Err(error), _) => {
                 candidate.retry = Retry::after_error(last, error, self.until);
                 return;
@@ -246,6 +262,10 @@ async fn ask(engine: &Engine, candidates: Vec<Candidate>, until: Instant) -> Rep
 
 /// Sends a request. Waits until `until` for other transactions on the keys.
 async fn request(engine: &Engine, mut candidates: Vec<Candidate>, until: Instant) -> Replies {
+    let patience = || until.saturating_duration_since(Instant::now());
+    if engine.begins_once() {
+        return begin_once(engine.driver(), candidates, patience()).await;
+    }
     let driver_of = |candidate: &Candidate| &engine.routes[candidate.route].idempotency;
     // All candidates of a request need the same.
     if candidates
@@ -253,10 +273,8 @@ async fn request(engine: &Engine, mut candidates: Vec<Candidate>, until: Instant
         .is_some_and(|one| driver_of(one).opens_transactions())
     {
         return join_all(candidates.into_iter().map(async |mut candidate| {
-            let patience = until.saturating_duration_since(Instant::now());
-            let begun = driver_of(&candidate)
-                .begin(&candidate.claim, patience)
-                .await;
+            let claim = candidate.claim.clone();
+            let begun = driver_of(&candidate).begin(claim, patience()).await;
             let answer = begun.map(|(admission, transaction)| {
                 candidate.transaction = transaction;
                 Some(admission)
@@ -275,4 +293,21 @@ async fn request(engine: &Engine, mut candidates: Vec<Candidate>, until: Instant
         .collect();
     let answers = admit(&mut asked).await;
     candidates.into_iter().zip(answers).collect()
+}
+
+/// Begins the transaction of a batch handler.
+async fn begin_once(driver: &Driver, candidates: Vec<Candidate>, patience: Duration) -> Replies {
+    let claims = candidates.iter().map(|one| one.claim.clone()).collect();
+    let (answers, mut transaction) = match driver.begin_all(claims, patience).await {
+        Ok(begun) => begun,
+        Err(error) => (vec![Err(error); candidates.len()], None),
+    };
+    let mut replies = Vec::with_capacity(candidates.len());
+    for (mut candidate, answer) in candidates.into_iter().zip(answers) {
+        if matches!(answer, Ok(Admission::Run { .. })) {
+            candidate.transaction = transaction.take();
+        }
+        replies.push((candidate, answer.map(Some)));
+    }
+    replies
 }

@@ -173,6 +173,11 @@ impl Engine {
         routes.any(|route| route.idempotency.opens_transactions())
     }
 
+    /// Returns whether one transaction contains all claims of a batch: that of a batch handler.
+    pub(super) fn begins_once(&self) -> bool {
+        self.driver().opens_transactions() && self.batch_call().is_some()
+    }
+
     /// Returns whether a payload may have to be waited for.
     pub(super) fn waits_for_payloads(&self) -> bool {
         self.routes.iter().any(|route| route.handler.waits())

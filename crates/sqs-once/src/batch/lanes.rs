@@ -78,6 +78,14 @@ impl Lanes {
         Vec::new()
     }
 
+    /// Returns whether no record waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Open { waiting } => waiting.is_empty(),
+            Self::Fifo { lanes, .. } => lanes.iter().all(VecDeque::is_empty),
+        }
+    }
+
     pub(crate) fn drain(&mut self) -> Vec<usize> {
         match self {
             Self::Open { waiting } => std::mem::replace(waiting, 0..0).collect(),

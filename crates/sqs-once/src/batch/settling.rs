@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug_span};
 
 use crate::idempotency::{Conclusion, PendingSettlement, Retry};
-use crate::store::StoreError;
+use crate::store::{OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
@@ -69,6 +69,25 @@ impl<'a> Settler<'a> {
             retry: None,
         });
         self.send_full_groups();
+    }
+
+    /// Sends the settlements that the transaction of a batch handler commits, in one request.
+    pub(super) fn commit_batch(
+        &mut self,
+        transaction: Box<dyn OpenTransaction>,
+        mut endings: Vec<(usize, PendingSettlement)>,
+    ) {
+        // Without any, dropping the transaction rolls it back.
+        let Some((_, first)) = endings.first_mut() else {
+            return;
+        };
+        first.commit_in(transaction);
+        let entries = endings.into_iter().map(|(record, ending)| Entry {
+            record: Some(record),
+            ending,
+            retry: None,
+        });
+        self.send(entries.collect());
     }
 
     fn wait(&mut self, entry: Entry) {

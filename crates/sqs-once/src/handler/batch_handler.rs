@@ -1,5 +1,8 @@
 //! The batch handler: an async function that receives all records at once, its extractors, and its return types.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use crate::idempotency::Effect;
@@ -39,8 +42,9 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// unreported. A record that succeeded after an earlier record failed is still recorded and acknowledged, with a
 /// warning in its log line, because a retry would not undo its effect.
 ///
-/// **Its promise** is *at least once, deduplicated*. A handler that returns [`BatchWrites`](crate::BatchWrites) is
-/// *effectively once* for each record. A batch handler can't take a transaction of the store.
+/// **Its promise** is *at least once, deduplicated*. A handler that returns [`BatchWrites`](crate::BatchWrites), or does
+/// its work in the transaction of a store such as `sqs_once_postgres::BatchTransaction`, is *effectively once* for each
+/// record.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",
@@ -73,7 +77,7 @@ macro_rules! batch_handlers {
         {
             const EFFECT: Effect = Effect {
                 writes: <Fut::Output as IntoBatchOutcome>::WRITES,
-                ..Effect::APART
+                transaction: false $(|| $extractor::TRANSACTION)*,
             };
 
             #[allow(non_snake_case, unused_variables, reason = "the macro names each variable after its type")]
@@ -101,6 +105,7 @@ batch_handlers! {
 #[derive(Clone, Debug)]
 pub struct BatchParts<S> {
     pub(crate) cancel_at: Instant,
+    pub(crate) transaction: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) state: S,
 }
 
@@ -110,9 +115,16 @@ impl<S> BatchParts<S> {
         &self.state
     }
 
+    /// Returns the transaction that the store has opened for the batch, for the store's own extractor. `None` unless the
+    /// handler has an argument whose [`FromBatch::TRANSACTION`] is set.
+    pub fn transaction(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.transaction.clone()
+    }
+
     pub(crate) fn with_state<S2>(self, state: S2) -> BatchParts<S2> {
         BatchParts {
             cancel_at: self.cancel_at,
+            transaction: self.transaction,
             state,
         }
     }
@@ -123,11 +135,15 @@ impl<S> BatchParts<S> {
     message = "`{Self}` is not an extractor of a batch for a consumer with the state `{S}`",
     label = "not an extractor of a batch",
     note = "what belongs to one record is asked of that record: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>().await`",
-    note = "a transaction of a store is for a handler that is called for each record: `#[sqs_once::handler]`",
     note = "after the batch a batch handler may take `Remaining`, or `State<T>` of a consumer with exactly that state: `.state(value)`",
+    note = "the transaction of a batch is a type of its own, such as `sqs_once_postgres::BatchTransaction`",
     note = "for a type of your own, implement `sqs_once::extract::FromBatch`"
 )]
 pub trait FromBatch<S>: Sized {
+    /// Whether the handler works inside one transaction of the store for all records: see
+    /// [`Transactions`](crate::store::Transactions). Default: no.
+    const TRANSACTION: bool = false;
+
     /// Extracts the value from the batch. Implement it as an `async fn`. Its time counts as the handler's time, and it
     /// is cancelled at the deadline.
     ///

@@ -44,6 +44,8 @@ pub(crate) enum CommitsWith {
     Nothing,
     Writes(Arc<Writes>),
     Transaction(Box<dyn OpenTransaction>),
+    /// The transaction of a batch handler, which settles the claims of all records at once.
+    TransactionOfBatch,
 }
 
 impl CommitsWith {
@@ -86,6 +88,21 @@ impl PendingSettlement {
         })
     }
 
+    /// Lets it commit a transaction, together with the other settlements of the same request.
+    pub(crate) fn commit_in(&mut self, transaction: Box<dyn OpenTransaction>) {
+        self.work = Some(CommitsWith::Transaction(transaction));
+    }
+
+    fn take_transaction(&mut self) -> Option<Box<dyn OpenTransaction>> {
+        match self.work.take() {
+            Some(CommitsWith::Transaction(transaction)) => Some(transaction),
+            other => {
+                self.work = other;
+                None
+            }
+        }
+    }
+
     pub(crate) fn is_repeatable(&self) -> bool {
         self.work.is_some()
     }
@@ -111,6 +128,8 @@ impl PendingSettlement {
 
 /// Whether a record or work may run, and in which transaction.
 pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
+/// Whether each record may run, and in which transaction.
+type AllAdmitted = (Answers<Admission>, Option<Box<dyn OpenTransaction>>);
 
 pub(crate) enum Conclusion {
     /// The effect happened.
@@ -241,25 +260,54 @@ impl Driver {
         self.effect != Effect::APART
     }
 
-    /// Returns whether each claim opens a transaction.
+    /// Returns whether claims are written in a transaction that they open.
     pub(crate) fn opens_transactions(&self) -> bool {
         self.effect.transaction
     }
 
-    /// Opens a transaction for a claim, unless the cache knows its key. Waits up to `patience` for another one on the key.
+    /// Opens a transaction for a claim: see [`begin_all`](Self::begin_all).
     pub(crate) async fn begin(
         &self,
-        claim: &Claim,
+        claim: Claim,
         patience: Duration,
     ) -> Result<Admitted, StoreError> {
-        Ok(match (self.known(claim), self.store.transactions()) {
-            (Some(item), _) => (on_claimed(claim, &Claimed::Refused(item)), None),
-            (None, Some(transactions)) => match transactions.begin(claim, patience).await? {
-                Begun::Open { fence, transaction } => (Admission::Run { fence }, Some(transaction)),
-                Begun::Refused(item) => (self.answered(claim, Claimed::Refused(item)), None),
-            },
-            (None, None) => return Err(incapable("open transactions")),
-        })
+        let (mut answers, transaction) = self.begin_all(vec![claim], patience).await?;
+        let answer = answers.pop();
+        Ok((
+            answer.unwrap_or_else(|| Err(incapable("claim a key")))?,
+            transaction,
+        ))
+    }
+
+    /// Opens one transaction for all claims whose keys the cache does not know. Waits up to `patience` for others on the
+    /// keys.
+    pub(crate) async fn begin_all(
+        &self,
+        claims: Vec<Claim>,
+        patience: Duration,
+    ) -> Result<AllAdmitted, StoreError> {
+        let Some(transactions) = self.store.transactions() else {
+            return Err(incapable("open transactions"));
+        };
+        let known = |claim: &Claim| {
+            let item = self.known(claim)?;
+            Some(Ok(on_claimed(claim, &Claimed::Refused(item))))
+        };
+        let known: Vec<_> = claims.iter().map(known).collect();
+        let unknown = claims.into_iter().zip(&known);
+        let unknown = unknown.filter_map(|(claim, known)| known.is_none().then_some(claim));
+        let unknown: Vec<_> = unknown.collect();
+        let begun = match unknown.is_empty() {
+            true => Begun::new(Vec::new(), None),
+            false => transactions.begin(&unknown, patience).await?,
+        };
+        let answers = unknown.iter().zip(all_of(unknown.len(), begun.answers));
+        let mut answers = answers.map(|(claim, answer)| Ok(self.answered(claim, answer?)));
+        let admitted = known.into_iter().map(|known| {
+            let answer = known.or_else(|| answers.next());
+            answer.unwrap_or_else(|| Err(incapable("claim a key")))
+        });
+        Ok((admitted.collect(), begun.transaction))
     }
 
     fn answered(&self, claim: &Claim, claimed: Claimed) -> Admission {
@@ -318,8 +366,8 @@ impl Driver {
         }
     }
 
-    /// Sends settlements once: any number of them without work, any number with writes, or one with other work that
-    /// commits together with it.
+    /// Sends settlements once: any number of them without work, any number with writes, or those that one transaction
+    /// commits.
     pub(crate) async fn conclude(
         &self,
         mut endings: Vec<&mut PendingSettlement>,
@@ -327,6 +375,9 @@ impl Driver {
         match &mut endings[..] {
             [ending] => vec![self.conclude_one(ending).await],
             endings => {
+                if let Some(transaction) = transaction_of(endings) {
+                    return self.commit_in(transaction, endings).await;
+                }
                 let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
                 match endings.iter().any(|ending| ending.commits_work()) {
                     true => self.commit_all(&endings).await,
@@ -374,12 +425,29 @@ impl Driver {
         if let Some(CommitsWith::Writes(writes)) = &ending.work {
             return self.commit_writes(ending, writes).await;
         }
-        let Some(CommitsWith::Transaction(transaction)) = ending.work.take() else {
+        let Some(transaction) = ending.take_transaction() else {
             return Err(incapable("commit a transaction twice"));
         };
-        transaction.commit(ending.settlement.clone()).await?;
-        ending.keep(ending.item(), self.clock.now());
-        Ok(Conclusion::Completed(Completion::Recorded))
+        let committed = self.commit_in(transaction, &mut [ending]).await.pop();
+        committed.unwrap_or_else(|| Err(incapable("commit a transaction")))
+    }
+
+    /// Commits a transaction with its settlements. It can't be repeated.
+    async fn commit_in(
+        &self,
+        transaction: Box<dyn OpenTransaction>,
+        endings: &mut [&mut PendingSettlement],
+    ) -> Answers<Conclusion> {
+        let settlements = endings.iter().map(|ending| ending.settlement.clone());
+        let committed = transaction.commit(settlements.collect()).await;
+        let now = self.clock.now();
+        let concluded = endings.iter_mut().map(|ending| {
+            ending.work = None;
+            committed.clone()?;
+            ending.keep(ending.item(), now);
+            Ok(Conclusion::Completed(Completion::Recorded))
+        });
+        concluded.collect()
     }
 
     async fn commit_writes(
@@ -443,6 +511,12 @@ impl Driver {
             Err(refusal) => Conclusion::Refused(refusal),
         }
     }
+}
+
+fn transaction_of(endings: &mut [&mut PendingSettlement]) -> Option<Box<dyn OpenTransaction>> {
+    endings
+        .iter_mut()
+        .find_map(|ending| ending.take_transaction())
 }
 
 /// A claim of a key, with the driver of its consumer.

@@ -69,7 +69,7 @@ impl<'a> KeyedWork<'a> {
         if self.driver.opens_transactions() {
             let cancel_at = self.deadline.cancel_at;
             let patience = cancel_at.saturating_duration_since(Instant::now());
-            return self.driver.begin(&claim, patience).await;
+            return self.driver.begin(claim, patience).await;
         }
         let admission = self.driver.admit_one(&mut claim, &self.other_id).await?;
         Ok((admission, None))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 
-use super::{Claim, Conflict, Fence, Item, Settlement, StoreError, StoreFuture, Writes};
+use super::{Claim, Claimed, Conflict, Item, Settlement, StoreError, StoreFuture, Writes};
 
 /// Commits the [`Writes`] that handlers return.
 ///
@@ -49,45 +49,61 @@ pub enum Committed {
 
 /// Opens transactions in which handlers do their work.
 ///
-/// [`Consumer`](crate::Consumer) begins one for each record if the handler takes a transaction as an argument, and
-/// [`Invocation::run_in_transaction`](crate::Invocation::run_in_transaction) one for its work.
+/// If the handler takes a transaction as an argument, [`Consumer`](crate::Consumer) begins one for each record, or one for
+/// all records of a batch handler. [`Invocation::run_in_transaction`](crate::Invocation::run_in_transaction) begins one
+/// for its work.
 pub trait Transactions: Send + Sync {
-    /// Begins a transaction and writes the claim in it. Waits for another transaction on the same key, for at most
-    /// `patience`.
+    /// Begins a transaction and writes the claims in it. Waits for other transactions on the same keys, for at most
+    /// `patience`. The claims of one slice have different ids.
+    ///
+    /// # Errors
+    /// [`StoreError`] if no transaction is open. If another transaction holds the key of the only claim for too long, that
+    /// is an error too. One of several such keys must not stop the others: its answer is [`Claimed::Refused`] with an
+    /// item that is in progress.
     fn begin<'a>(
         &'a self,
-        claim: &'a Claim,
+        claims: &'a [Claim],
         patience: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>>;
 }
 
 /// The result of beginning a transaction.
-pub enum Begun {
-    /// The transaction is open. The claimant owns the key once it commits.
-    Open {
-        /// The key's new fence.
-        fence: Fence,
-        /// The transaction.
-        transaction: Box<dyn OpenTransaction>,
-    },
-    /// The existing item refused the claim, and no transaction is open.
-    Refused(Box<Item>),
+#[non_exhaustive]
+pub struct Begun {
+    /// The answer to each claim, in order. A claimant owns its key once the transaction commits.
+    pub answers: Vec<Result<Claimed, StoreError>>,
+    /// The transaction. `None` if no claim was written.
+    pub transaction: Option<Box<dyn OpenTransaction>>,
 }
 
-/// A transaction that contains a claim. Dropping it rolls everything back, including the claim.
+impl Begun {
+    /// The answers to the claims, and the transaction that contains those that were written.
+    pub fn new(
+        answers: Vec<Result<Claimed, StoreError>>,
+        transaction: Option<Box<dyn OpenTransaction>>,
+    ) -> Self {
+        Self {
+            answers,
+            transaction,
+        }
+    }
+}
+
+/// A transaction that contains claims. Dropping it rolls everything back, including the claims.
 pub trait OpenTransaction: Send + Sync {
     /// Returns the handle from which the extractor makes the handler's argument, and [`FromTransaction`] that of work:
     /// see [`RecordParts::transaction`](crate::extract::RecordParts::transaction).
     fn handle(&self) -> Arc<dyn Any + Send + Sync>;
 
-    /// Settles the claim, and commits the settlement together with the handler's work.
+    /// Settles these claims, releases the transaction's other claims, and commits all of it together with the handler's
+    /// work.
     ///
     /// # Errors
-    /// [`StoreError`] if neither was committed. After [`Unanswered`](super::StoreErrorKind::Unanswered), both may be
-    /// committed. Also if the handler ended the transaction itself: the claim is then missing from it.
+    /// [`StoreError`] if nothing was committed. After [`Unanswered`](super::StoreErrorKind::Unanswered), all of it may be
+    /// committed. Also if the handler ended the transaction itself: the claims are then missing from it.
     fn commit(
         self: Box<Self>,
-        settlement: Settlement,
+        settlements: Vec<Settlement>,
     ) -> BoxFuture<'static, Result<(), StoreError>>;
 }
 

@@ -10,6 +10,7 @@ mod batch;
 mod batch_handlers;
 mod batch_handlers_fifo;
 mod batch_handlers_late;
+mod batch_transactions;
 mod batch_writes;
 mod batch_writes_killed;
 mod blocking;

@@ -1,4 +1,4 @@
-//! Runs the examples `reserve` and `reserve_without_sqs` as real processes and kills them with SIGKILL at every message
+//! Runs the examples `reserve`, `reserve_batch` and `reserve_without_sqs` as real processes and kills them with SIGKILL at every message
 //! that they send. Kills the server in the same way.
 
 use std::path::PathBuf;
@@ -31,6 +31,8 @@ enum Example {
     Reserve,
     /// The same work without a queue.
     ReserveWithoutSqs,
+    /// A consumer with a batch handler. Its event has two orders, and one that is refused between them.
+    ReserveBatch,
 }
 
 impl Example {
@@ -38,6 +40,7 @@ impl Example {
         let name = match self {
             Self::Reserve => "reserve",
             Self::ReserveWithoutSqs => "reserve_without_sqs",
+            Self::ReserveBatch => "reserve_batch",
         };
         let test = std::env::current_exe().unwrap();
         let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
@@ -56,6 +59,22 @@ impl Example {
                 event.payload().into()
             }
             Self::ReserveWithoutSqs => json!({ "detail": body }).to_string().into(),
+            Self::ReserveBatch => {
+                let refused = json!({ "order_id": "refused", "sku": "sold out" });
+                let refused = json!({ "messageId": "refused", "body": refused.to_string() });
+                let second = json!({ "order_id": second(order), "sku": "a-7" });
+                let event =
+                    Event::parse(&format!("{body}\n{refused}\n{second}"), "orders").unwrap();
+                event.payload().into()
+            }
+        }
+    }
+
+    /// The pieces that an event takes.
+    fn pieces(self) -> i64 {
+        match self {
+            Self::Reserve | Self::ReserveWithoutSqs => 1,
+            Self::ReserveBatch => 2,
         }
     }
 
@@ -64,6 +83,7 @@ impl Example {
         let answer = match self {
             Self::Reserve => json!({ "batchItemFailures": [] }),
             Self::ReserveWithoutSqs => json!({ "pieces_left": 1000 - pieces }),
+            Self::ReserveBatch => json!({ "batchItemFailures": [{ "itemIdentifier": "refused" }] }),
         };
         answer.to_string().into()
     }
@@ -79,22 +99,30 @@ impl Example {
     }
 }
 
+/// The second order of an event that has two.
+fn second(order: &str) -> String {
+    format!("second of {order}")
+}
+
 struct Order {
     id: String,
     event: Vec<u8>,
+    /// The pieces of its event.
+    pieces: i64,
     /// The pieces that are taken with this order.
     taken: i64,
 }
 
 impl Order {
-    /// The order has one reservation, and its pieces are taken.
+    /// Each order of the event has one reservation, and its pieces are taken.
     async fn assert_taken(&self, place: &Place) {
         let select = "SELECT count(*), (SELECT 1000 - pieces FROM stock) FROM reservations
-            WHERE order_id = $1";
+            WHERE order_id IN ($1, $2, 'refused')";
         let client = place.connect().await;
-        let row = client.query_one(select, &[&self.id]).await.unwrap();
+        let ids = [&self.id, &second(&self.id)];
+        let row = client.query_one(select, &[&ids[0], &ids[1]]).await.unwrap();
         let effects: (i64, i64) = (row.get(0), row.get(1));
-        assert_eq!(effects, (1, self.taken), "{}", self.id);
+        assert_eq!(effects, (self.pieces, self.taken), "{}", self.id);
     }
 }
 
@@ -120,7 +148,8 @@ async fn at_every_message(
         let order = Order {
             event: example.event(&id),
             id,
-            taken: step as i64 + 1,
+            pieces: example.pieces(),
+            taken: (step as i64 + 1) * example.pieces(),
         };
         let faults = Faults::new(FaultSchedule::Once(step, fault), Chance::from_seed(0));
         let proxy = Proxy::to(place.port, &faults).await;
@@ -139,6 +168,11 @@ async fn at_every_message(
 #[tokio::test]
 async fn a_function_that_is_killed_at_any_message_reserves_once() {
     function_is_killed(Example::Reserve).await;
+}
+
+#[tokio::test]
+async fn a_batch_whose_function_is_killed_at_any_message_reserves_each_order_once() {
+    function_is_killed(Example::ReserveBatch).await;
 }
 
 #[tokio::test]
@@ -169,17 +203,22 @@ async fn function_is_killed(example: Example) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_before_any_message_keeps_each_reservation_and_its_record_together()
 {
-    server_is_killed(ConnectionFault::LoseRequest).await;
+    server_is_killed(Example::Reserve, ConnectionFault::LoseRequest).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_after_any_message_keeps_each_reservation_and_its_record_together()
 {
-    server_is_killed(ConnectionFault::LoseAnswer).await;
+    server_is_killed(Example::Reserve, ConnectionFault::LoseAnswer).await;
 }
 
-async fn server_is_killed(fault: ConnectionFault) {
-    let example = Example::Reserve;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_after_any_message_of_a_batch_keeps_its_reservations_and_records_together()
+ {
+    server_is_killed(Example::ReserveBatch, ConnectionFault::LoseAnswer).await;
+}
+
+async fn server_is_killed(example: Example, fault: ConnectionFault) {
     let server = Server::start();
     let place = Place::new(&server, SHOP).await;
     at_every_message(

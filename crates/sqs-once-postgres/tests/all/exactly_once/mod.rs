@@ -91,6 +91,11 @@ async fn rows_are_written_exactly_once_whatever_befalls_any_message() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_a_batch_are_written_exactly_once_whatever_befalls_any_message() {
+    one_fault_each_is_harmless(Way::Batch).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_work_without_sqs_are_written_exactly_once_whatever_befalls_any_message() {
     one_fault_each_is_harmless(Way::WithoutSqs).await;
 }
@@ -106,6 +111,12 @@ async fn one_fault_each_is_harmless(way: Way) {
 async fn rows_are_written_exactly_once_in_any_storm() {
     let seeds = number("SQS_ONCE_SEEDS", SEEDS);
     all_are_exactly_once(&tell_all(Way::Together, storms(seeds)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_a_batch_are_written_exactly_once_in_any_storm() {
+    let seeds = number("SQS_ONCE_SEEDS", SEEDS);
+    all_are_exactly_once(&tell_all(Way::Batch, storms(seeds)).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

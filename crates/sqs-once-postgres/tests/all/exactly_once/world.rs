@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use postgres_for_tests::Server;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{Consumer, HandlerError, Idempotency, Invocation};
-use sqs_once_postgres::{PostgresStore, Transaction};
+use sqs_once::{Batch, BatchOutcome, Consumer, HandlerError, Idempotency, Invocation};
+use sqs_once_postgres::{BatchTransaction, PostgresStore, Transaction};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, NoTls};
@@ -36,6 +36,8 @@ const MOST_ROUNDS: usize = 1000;
 pub(crate) enum Way {
     /// In one transaction.
     Together,
+    /// In one transaction for all records of a batch handler.
+    Batch,
     /// In one transaction, by work without SQS.
     WithoutSqs,
     /// The handler writes the effect itself, and the store writes the record afterwards.
@@ -46,7 +48,7 @@ impl Way {
     /// The time limit of an invocation, and so the lease of an abandoned claim.
     fn invocation(self) -> Duration {
         match self {
-            Self::Together | Self::WithoutSqs => Duration::from_secs(5),
+            Self::Together | Self::Batch | Self::WithoutSqs => Duration::from_secs(5),
             Self::Apart => Duration::from_millis(500),
         }
     }
@@ -224,7 +226,7 @@ async fn invoke(
                     .random(chance.clone());
                 work(&idempotency.until(ends_at), &batch, &chance).await
             }
-            Way::Together | Way::Apart => {
+            Way::Together | Way::Batch | Way::Apart => {
                 let consumer = consumer(way, url, chance.clone())
                     .store(store)
                     .namespace("exactly-once")
@@ -288,12 +290,36 @@ async fn effect(key: &str, tx: &Transaction, chance: &Chance) -> Result<(), Hand
     Ok(())
 }
 
+/// Fails for some records after their effect.
+async fn batch(
+    orders: &Batch<Order>,
+    mut tx: BatchTransaction,
+    chance: &Chance,
+) -> Result<BatchOutcome, HandlerError> {
+    let mut outcome = orders.outcome();
+    for record in orders {
+        let done = tx.savepoint([record], async |tx| {
+            effect(&record.payload().id, &tx, chance).await?;
+            match chance.below(5) {
+                0 => Err(HandlerError::retry("not this time")),
+                _ => Ok(()),
+            }
+        });
+        outcome.ended(record, done.await);
+    }
+    Ok(outcome)
+}
+
 fn consumer(way: Way, url: String, chance: Chance) -> Consumer {
     let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.id.clone());
     match way {
         Way::Together | Way::WithoutSqs => keyed.handler(move |order: Order, tx: Transaction| {
             let chance = chance.clone();
             async move { effect(&order.id, &tx, &chance).await }
+        }),
+        Way::Batch => keyed.batch_handler(move |orders: Batch<Order>, tx: BatchTransaction| {
+            let chance = chance.clone();
+            async move { batch(&orders, tx, &chance).await }
         }),
         Way::Apart => keyed.handler(move |order: Order| {
             let url = url.clone();

@@ -147,10 +147,16 @@ impl<'a> Run<'a> {
                 let writes = done
                     .writes
                     .or_else(|| Writes::nothing().filter(|_| driver.effect.writes));
-                let work = CommitsWith::new(writes, transaction);
+                let work = match self.claimer.begins_once {
+                    true => CommitsWith::TransactionOfBatch,
+                    false => CommitsWith::new(writes, transaction),
+                };
                 self.records[record].commits_effect = !matches!(work, CommitsWith::Nothing);
                 let completion = driver.completion(&claim, done.data, work);
-                self.settler.push(Some(record), completion);
+                match self.completions() {
+                    Some(completions) => completions.push((record, completion)),
+                    None => self.settler.push(Some(record), completion),
+                }
             }
             // The handler's type does not always reveal that it returns writes.
             None if done.writes.is_some() => {

@@ -84,6 +84,16 @@ impl<'a> Preparations<'a> {
         }
     }
 
+    /// Lets a record wait for others to share a request for claims.
+    pub(super) fn keep(&mut self, candidate: Candidate) {
+        self.ready.push(candidate);
+    }
+
+    /// Returns whether no payload is waited for.
+    pub(super) fn is_over(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     pub(super) fn take_ready(&mut self) -> Vec<Candidate> {
         std::mem::take(&mut self.ready)
     }
@@ -147,7 +157,7 @@ impl<'a> Run<'a> {
             let Some(candidate) = self.prepared(record, route, result) else {
                 continue;
             };
-            self.preparing.ready.push(candidate);
+            self.preparing.keep(candidate);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The call of a batch handler. It receives all claimed records at once, when every record is claimed or has ended.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use tokio::time::Instant;
 use tracing::{Instrument, error_span};
@@ -8,6 +8,7 @@ use tracing::{Instrument, error_span};
 use crate::breaker::{Dependency, Pass};
 use crate::guarded::caught;
 use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Work};
+use crate::idempotency::PendingSettlement;
 use crate::report::Report;
 
 use super::super::handling::{Failure, Handling};
@@ -17,6 +18,7 @@ use super::{Finished, Run, Startable, timed};
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
 pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
+const BEGUN: &str = "the transaction of its batch had begun before its key could be claimed";
 const AFTER_UNDECIDED: &str =
     "an earlier record of its message group was not decided in half of the batch's time";
 const OUT_OF_ORDER: &str = "it succeeded after an earlier record of its message group failed";
@@ -27,6 +29,10 @@ pub(super) struct Together<'a> {
     pub(super) claims_until: Instant,
     /// Whether the time for claims is over, so that the call does not wait for undecided claims.
     pub(super) claims_over: bool,
+    /// Whether the one transaction of all records was asked for.
+    has_asked: bool,
+    /// The settlements that the transaction will commit, by record.
+    completions: Vec<(usize, PendingSettlement)>,
 }
 
 impl<'a> Together<'a> {
@@ -37,6 +43,8 @@ impl<'a> Together<'a> {
             call: Some(call),
             claims_until: now + cancel_at.saturating_duration_since(now) / 2,
             claims_over: false,
+            has_asked: false,
+            completions: Vec::new(),
         }
     }
 
@@ -56,6 +64,40 @@ impl Run<'_> {
             together.claims_over = true;
             for record in self.lanes.drain() {
                 self.end(record, Report::untried(TOO_LATE));
+            }
+        }
+    }
+
+    /// Prepares all records, and then claims their keys in one transaction. When the time for claims is over, leaves out the
+    /// records that are not prepared.
+    pub(super) fn claim_at_once(&mut self, in_time: impl Fn() -> bool) {
+        while self.returning.is_none() && self.preparing.has_room() && in_time() {
+            let Some((record, route)) = self.next_record(&[]) else {
+                break;
+            };
+            if let Some(candidate) = self.take_up(record, route) {
+                self.preparing.keep(candidate);
+            }
+        }
+        let held = self.held.iter().all(VecDeque::is_empty);
+        let is_prepared = self.lanes.is_empty() && held && self.preparing.is_over();
+        let Some(together) = &mut self.together else {
+            return;
+        };
+        let too_late = match (together.has_asked, together.claims_over) {
+            (true, true) => Some(TOO_LATE),
+            (true, false) => Some(BEGUN),
+            (false, _) => None,
+        };
+        if let Some(reason) = self.returning.or(too_late) {
+            for candidate in self.preparing.take_ready() {
+                self.end(candidate.record, Report::untried(reason));
+            }
+        } else if is_prepared || together.claims_over {
+            together.has_asked = true;
+            let candidates = self.preparing.take_ready();
+            if !candidates.is_empty() {
+                self.claimer.ask(candidates);
             }
         }
     }
@@ -91,6 +133,8 @@ impl Run<'_> {
             }
             Err(_) => return,
         };
+        let mut owned = self.startable.iter_mut().map(|one| one.owned.as_mut());
+        let transaction = owned.find_map(|owned| owned?.transaction.take());
         let startables = self.take_startables();
         if startables.is_empty() {
             return;
@@ -110,8 +154,13 @@ impl Run<'_> {
             }
         }
         let span = error_span!("batch", records = records.len());
+        let handle = transaction.as_ref().map(|transaction| transaction.handle());
+        if let Some((_, Some(first))) = claims.first_mut() {
+            first.transaction = transaction;
+        }
         let parts = |cancel_at| BatchParts {
             cancel_at,
+            transaction: handle,
             state: (),
         };
         let call = move |cancel_at| batch_call(records, parts(cancel_at));
@@ -128,8 +177,11 @@ impl Run<'_> {
                 owned,
                 result,
             };
-            let results = timed(ledger, ONLY, running.scope(handling)).await;
+            let results = timed(ledger, ONLY, running.clone().scope(handling)).await;
             drop(permit);
+            if let Some((_, first)) = claims.first_mut() {
+                *first = first.take().map(|owned| owned.held_while(running));
+            }
             match results {
                 Ok(results) => {
                     let results = results.into_iter().map(|it| handled(it, dependencies));
@@ -181,7 +233,19 @@ impl Run<'_> {
         claimed.into_values().collect()
     }
 
-    pub(super) fn finished_together(&mut self, finished: Vec<Finished>) {
+    /// Returns the list of the settlements that the transaction of a batch handler commits, if there is one.
+    pub(super) fn completions(&mut self) -> Option<&mut Vec<(usize, PendingSettlement)>> {
+        let together = self.together.as_mut();
+        let together = together.filter(|_| self.claimer.begins_once);
+        together.map(|together| &mut together.completions)
+    }
+
+    pub(super) fn finished_together(&mut self, mut finished: Vec<Finished>) {
+        let mut transaction = None;
+        if self.claimer.begins_once {
+            let mut owned = finished.iter_mut().map(|one| one.owned.as_mut());
+            transaction = owned.find_map(|owned| owned?.transaction.take());
+        }
         let messages = &self.ledger.messages;
         let mut failed = HashSet::new();
         for one in finished {
@@ -193,6 +257,15 @@ impl Run<'_> {
                 warnings.push(OUT_OF_ORDER.to_owned());
             }
             self.finished(one);
+        }
+        let completions = self.completions().map(std::mem::take).unwrap_or_default();
+        match transaction {
+            Some(transaction) => self.settler.commit_batch(transaction, completions),
+            None => {
+                for (record, completion) in completions {
+                    self.settler.push(Some(record), completion);
+                }
+            }
         }
     }
 }

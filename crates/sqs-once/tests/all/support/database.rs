@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqs_once::HandlerError;
-use sqs_once::extract::{FromRecord, RecordParts};
+use sqs_once::extract::{BatchParts, FromBatch, FromRecord, RecordParts};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     AtomicWrites, Begun, Claim, Claimed, FromTransaction, Item, OpenTransaction, Settled,
-    Settlement, Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
+    Settlement, Settling, Status, Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::{sleep, timeout};
@@ -144,33 +144,46 @@ impl Store for Database {
 impl Transactions for Database {
     fn begin<'a>(
         &'a self,
-        claim: &'a Claim,
+        claims: &'a [Claim],
         patience: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>> {
-        self.store.note("begin", 1);
+        self.store.note("begin", claims.len());
         let turn = self.shared.begins.lock().unwrap().take();
         let connection = self.shared.connections.enter();
         Box::pin(async move {
             take(&turn).await?;
-            let locked = timeout(patience, self.key(&claim.id).lock_owned()).await;
-            let Ok(locked) = locked else {
-                return Err(StoreError::new(StoreErrorKind::Throttled, "lock timeout"));
-            };
-            let existing = self.store.inner.get(&claim.id);
-            if let Some(item) = existing.as_ref().filter(|item| !claim.finds_free(item)) {
-                return Ok(Begun::Refused(Box::new(item.clone())));
+            let (mut answers, mut items, mut locks) = (Vec::new(), Vec::new(), Vec::new());
+            for claim in claims {
+                let locked = timeout(patience, self.key(&claim.id).lock_owned()).await;
+                let Ok(locked) = locked else {
+                    if let [_] = claims {
+                        return Err(StoreError::new(StoreErrorKind::Throttled, "lock timeout"));
+                    }
+                    let item = Item::new(claim.id.clone(), Status::InProgress);
+                    answers.push(Ok(Claimed::Refused(Box::new(item))));
+                    continue;
+                };
+                let existing = self.store.inner.get(&claim.id);
+                if let Some(item) = existing.as_ref().filter(|item| !claim.finds_free(item)) {
+                    answers.push(Ok(Claimed::Refused(Box::new(item.clone()))));
+                    continue;
+                }
+                let item = claim.write(existing.as_ref());
+                let fence = item.fence.unwrap();
+                answers.push(Ok(Claimed::Written { fence }));
+                items.push(item);
+                locks.push(locked);
             }
-            let item = claim.write(existing.as_ref());
-            Ok(Begun::Open {
-                fence: item.fence.unwrap(),
-                transaction: Box::new(Transaction {
+            let transaction = (!items.is_empty()).then(|| {
+                Box::new(Transaction {
                     database: self.clone(),
-                    item,
+                    items,
                     work: Arc::new(Mutex::new(Some(Vec::new()))),
-                    _locked: locked,
+                    _locks: locks,
                     _connection: connection,
-                }),
-            })
+                }) as _
+            });
+            Ok(Begun::new(answers, transaction))
         })
     }
 }
@@ -180,9 +193,9 @@ type Work = Mutex<Option<Vec<String>>>;
 
 struct Transaction {
     database: Database,
-    item: Item,
+    items: Vec<Item>,
     work: Arc<Work>,
-    _locked: OwnedMutexGuard<()>,
+    _locks: Vec<OwnedMutexGuard<()>>,
     _connection: Counted,
 }
 
@@ -194,21 +207,30 @@ impl OpenTransaction for Transaction {
 
     fn commit(
         self: Box<Self>,
-        settlement: Settlement,
+        settlements: Vec<Settlement>,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.database.store.note("commit", 1);
+        self.database.store.note("commit", settlements.len());
         let turn = self.database.shared.commits.lock().unwrap().take();
         Box::pin(async move {
             take(&turn).await?;
             let work = self.work.lock().unwrap().take();
-            let Some(work) = work.filter(|_| settlement.admitted_by(Some(&self.item))) else {
+            let own = |settlement: &Settlement| {
+                let item = self.items.iter().find(|item| item.id == settlement.id);
+                settlement.admitted_by(item)
+            };
+            let Some(work) = work.filter(|_| settlements.iter().all(own)) else {
                 let message = "the claim is not in the transaction";
                 return Err(StoreError::new(StoreErrorKind::Other, message));
             };
             work.into_iter()
                 .for_each(|effect| self.database.shared.effects.add(effect));
-            let item = settlement.write(Some(&self.item));
-            self.database.store.inner.put(item);
+            for item in self.items {
+                let settlement = settlements.iter().find(|one| one.id == item.id);
+                let released =
+                    || Settlement::new(item.id.clone(), item.owner.unwrap(), Settling::Release);
+                let settlement = settlement.cloned().unwrap_or_else(released);
+                self.database.store.inner.put(settlement.write(Some(&item)));
+            }
             match turn {
                 Turn::LoseAnswer => Err(StoreError::new(StoreErrorKind::Unanswered, "lost")),
                 _ => Ok(()),
@@ -237,6 +259,15 @@ impl<S: Sync> FromRecord<S> for Ledger {
     const TRANSACTION: bool = true;
 
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        let ledger = parts.transaction().and_then(Self::from_transaction);
+        Ok(ledger.ok_or("there is no transaction")?)
+    }
+}
+
+impl<S: Sync> FromBatch<S> for Ledger {
+    const TRANSACTION: bool = true;
+
+    async fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
         let ledger = parts.transaction().and_then(Self::from_transaction);
         Ok(ledger.ok_or("there is no transaction")?)
     }

@@ -1,0 +1,173 @@
+//! The transaction that a batch handler takes as an argument.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use futures_util::future::join;
+use sqs_once::HandlerError;
+use sqs_once::extract::{BatchParts, FromBatch};
+use sqs_once::handler::BatchRecord;
+use sqs_once::key::ItemId;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+use crate::Transaction;
+use crate::session::{Session, UNDO};
+
+const SAVEPOINT: &str = "SAVEPOINT sqs_once";
+const RELEASE: &str = "RELEASE SAVEPOINT sqs_once";
+
+/// The transaction of a batch handler, for a consumer whose store is a [`PostgresStore`](crate::PostgresStore). It is
+/// one transaction for all records of the call.
+///
+/// The statements of each record run in a [`savepoint`](Self::savepoint), so that a record that fails does not undo the
+/// others. When the handler has returned, the changes of the records that succeeded commit together with the records of
+/// their keys, or nothing commits. If the process dies, nothing has happened, and the keys are free.
+///
+/// ```
+/// use sqs_once::{Batch, BatchOutcome, HandlerError};
+/// use sqs_once_postgres::BatchTransaction;
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { id: String, amount_cents: i64 }
+///
+/// #[sqs_once::batch_handler(key = order.id)]
+/// async fn place(orders: Batch<OrderPlaced>, mut tx: BatchTransaction) -> Result<BatchOutcome, HandlerError> {
+///     let mut outcome = orders.outcome();
+///     for record in &orders {
+///         let order = record.payload();
+///         let placed = tx.savepoint([record], async |tx| {
+///             tx.execute("INSERT INTO orders (id) VALUES ($1)", &[&order.id]).await?;
+///             tx.execute("UPDATE sales SET cents = cents + $1", &[&order.amount_cents]).await
+///         });
+///         outcome.ended(record, placed.await.map(drop));
+///     }
+///     Ok(outcome)
+/// }
+/// ```
+///
+/// A statement for several records needs one savepoint. It succeeds or fails for all of them:
+///
+/// ```
+/// # use sqs_once::{Batch, BatchOutcome, HandlerError};
+/// # use sqs_once_postgres::BatchTransaction;
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { id: String }
+/// #[sqs_once::batch_handler(key = order.id)]
+/// async fn place(orders: Batch<OrderPlaced>, mut tx: BatchTransaction) -> Result<BatchOutcome, HandlerError> {
+///     let ids: Vec<_> = orders.payloads().map(|order| order.id.as_str()).collect();
+///     tx.savepoint(&orders, async |tx| {
+///         tx.execute("INSERT INTO orders (id) SELECT unnest($1::text[])", &[&ids]).await
+///     })
+///     .await?; // returns all records to the queue
+///     Ok(orders.all_succeeded())
+/// }
+/// ```
+///
+/// # Promise
+///
+/// *Effectively once* for each record, as for a [`Transaction`]. Nothing commits, and every record fails, if:
+///
+/// - a record is reported as failed although a savepoint with its statements succeeded,
+/// - a statement is sent outside of a savepoint, by a task that keeps the savepoint's [`Transaction`], or
+/// - the handler sends `COMMIT` or `ROLLBACK`.
+///
+/// The handler keeps the order of a FIFO message group: it stops at the first failure of a group, and leaves the rest
+/// unreported.
+///
+/// # What it costs
+///
+/// One round trip for all claims, one for each savepoint in addition to its statements, and one for all completions and
+/// the commit. A key that another transaction holds delays the call by about a second, and its record returns to the queue.
+/// PostgreSQL keeps up to 64 savepoints with changes in memory. More of them slow down other sessions that read the
+/// same rows, so write many records with one statement, or receive smaller batches.
+///
+/// The time limits of a [`Transaction`] apply: they are half of the batch's remaining time.
+#[derive(Debug)]
+pub struct BatchTransaction(Arc<Session>);
+
+impl BatchTransaction {
+    /// Runs the statements of these records in a savepoint. If `work` fails, its statements are undone, and those of other
+    /// savepoints stay.
+    ///
+    /// A savepoint whose future is dropped is undone before the next one begins.
+    ///
+    /// # Errors
+    /// The error of `work`, or of PostgreSQL. Return it for these records, for example with
+    /// [`BatchOutcome::ended`](sqs_once::BatchOutcome::ended).
+    pub async fn savepoint<'r, T: 'r, R, E: Into<HandlerError>>(
+        &mut self,
+        records: impl IntoIterator<Item = &'r BatchRecord<T>>,
+        work: impl AsyncFnOnce(Transaction) -> Result<R, E>,
+    ) -> Result<R, HandlerError> {
+        let records = records.into_iter();
+        let keys: Vec<_> = records
+            .map(|record| record.key().item_id().clone())
+            .collect();
+        self.run(keys, work).await
+    }
+
+    async fn run<R, E: Into<HandlerError>>(
+        &mut self,
+        keys: Vec<ItemId>,
+        work: impl AsyncFnOnce(Transaction) -> Result<R, E>,
+    ) -> Result<R, HandlerError> {
+        let client = self.0.client();
+        let was_open = std::mem::replace(&mut self.0.savepoints().is_open, true);
+        if was_open {
+            client.batch_execute(UNDO).await?;
+        }
+        let holders = Arc::strong_count(&self.0);
+        // The first statement of the work is sent without waiting for the savepoint's answer.
+        let worked = work(Transaction(Arc::clone(&self.0)));
+        let (begun, worked) = join(client.batch_execute(SAVEPOINT), worked).await;
+        let ended = match worked {
+            _ if Arc::strong_count(&self.0) > holders => {
+                self.0.savepoints().broken = Some(HELD);
+                Err(HELD.into())
+            }
+            Ok(value) => match begun {
+                Ok(()) => client.batch_execute(RELEASE).await,
+                Err(error) => Err(error),
+            }
+            .map_or_else(|error| Err(explained(error)), |()| Ok(value)),
+            Err(error) => Err(error.into()),
+        };
+        match &ended {
+            Ok(_) => self.0.savepoints().kept.extend(keys),
+            // If this fails too, the session is lost, and nothing can be committed.
+            Err(_) => client.batch_execute(UNDO).await?,
+        }
+        self.0.savepoints().is_open = false;
+        ended
+    }
+}
+
+fn explained(error: Error) -> HandlerError {
+    match error.code() {
+        Some(code) if *code == SqlState::IN_FAILED_SQL_TRANSACTION => HandlerError::retry(
+            "a statement of the savepoint failed and its work continued: return the error, or put a savepoint of your own \
+             before statements that may fail",
+        ),
+        _ => error.into(),
+    }
+}
+
+const HELD: &str = "a task that the work spawned still holds the transaction of its savepoint: nothing is committed; the \
+                    work must wait for tasks that use it";
+
+impl<S: Sync> FromBatch<S> for BatchTransaction {
+    const TRANSACTION: bool = true;
+
+    async fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
+        let session = parts
+            .transaction()
+            .map(<Arc<dyn Any + Send + Sync>>::downcast);
+        match session {
+            Some(Ok(session)) => Ok(Self(session)),
+            Some(Err(_)) => Err(HandlerError::retry(
+                "this batch's transaction is from another store: give the consumer a PostgresStore",
+            )),
+            None => Err(HandlerError::retry(
+                "no transaction was opened for this batch: an extractor that takes it sets `FromBatch::TRANSACTION`",
+            )),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Batch handlers with a `BatchTransaction`: a savepoint for each record in one transaction for all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqs_once::consumer::Ready;
+use sqs_once::store::{Claimed, Status, Transactions};
+use sqs_once::{Batch, BatchOutcome, Consumer, HandlerError};
+use sqs_once_postgres::{BatchTransaction, Transaction};
+use tokio::sync::{Mutex, Notify};
+use tokio::time::{sleep, timeout};
+
+use crate::orders::{ACKNOWLEDGED, Order, Orders, insert, invoke, names};
+use crate::support::{new_claims, open, rival, rivals};
+
+impl Orders {
+    /// A consumer with its own store, whose batch handler calls `place` for each record in its savepoint.
+    fn batches<F, Fut>(&self, place: F) -> Consumer
+    where
+        F: Fn(Order, Transaction) -> Fut + Copy + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.batch_handler(
+            move |orders: Batch<Order>, mut tx: BatchTransaction| async move {
+                let mut outcome = orders.outcome();
+                for record in &orders {
+                    let order = record.payload().clone();
+                    let placed = tx.savepoint([record], async |tx| place(order, tx).await);
+                    outcome.ended(record, placed.await);
+                }
+                outcome
+            },
+        )
+    }
+
+    fn batch_handler<F, Fut>(&self, handler: F) -> Consumer
+    where
+        F: Fn(Batch<Order>, BatchTransaction) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = BatchOutcome> + Send + 'static,
+    {
+        sqs_once::consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .namespace("orders")
+            .store(self.database.store.clone())
+            .batch_handler(handler)
+    }
+
+    /// The orders that have a row, and how many keys are completed.
+    async fn done(&self) -> (Vec<String>, i64) {
+        let client = &self.database.client;
+        let rows = client.query("SELECT id FROM orders ORDER BY id", &[]).await;
+        let completed = "SELECT count(*) FROM processed_events WHERE status = 'COMPLETED'";
+        let [completed] = self.database.numbers(completed).await;
+        (
+            rows.unwrap().iter().map(|row| row.get(0)).collect(),
+            completed,
+        )
+    }
+
+    async fn assert_done(&self, orders: &[&str]) {
+        let (rows, completed) = self.done().await;
+        assert_eq!(rows, orders);
+        assert_eq!(completed, orders.len() as i64);
+    }
+}
+
+/// Inserts the order. Orders named `bad…` then fail, and those named `wrong…` violate a constraint.
+async fn place(order: Order, tx: Transaction) -> Result<(), HandlerError> {
+    insert(&order, &tx).await?;
+    match order.id.split('-').next() {
+        Some("bad") => Err(HandlerError::retry("not this time")),
+        Some("wrong") => {
+            tx.execute("INSERT INTO orders VALUES (NULL)", &[]).await?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[tokio::test]
+async fn records_that_fail_undo_no_other_and_every_success_is_done_once() {
+    let orders = Orders::new().await;
+    let consumer = orders.batches(place);
+    let batch = ["o-1", "bad-1", "o-2", "wrong-1", "o-3"];
+    for _ in 0..2 {
+        assert_eq!(invoke(&consumer, &batch).await, ["bad-1", "wrong-1"]);
+        orders.assert_done(&["o-1", "o-2", "o-3"]).await;
+    }
+    let hundred = names(100);
+    assert_eq!(invoke(&consumer, &hundred).await, ACKNOWLEDGED);
+    assert_eq!(orders.done().await.1, 103);
+}
+
+#[tokio::test]
+async fn one_statement_for_all_records_is_undone_for_all_of_them() {
+    let orders = Orders::new().await;
+    let consumer = orders.batch_handler(async |orders: Batch<Order>, mut tx: BatchTransaction| {
+        let ids: Vec<_> = orders.payloads().map(|order| order.id.clone()).collect();
+        let insert =
+            "INSERT INTO orders SELECT nullif(id, 'null') FROM unnest($1::text[]) AS new (id)";
+        let inserted = tx.savepoint(&orders, async |tx| tx.execute(insert, &[&ids]).await);
+        match inserted.await {
+            Ok(_) => orders.all_succeeded(),
+            Err(_) => orders.outcome(),
+        }
+    });
+    assert_eq!(invoke(&consumer, &["o-1", "null"]).await, ["o-1", "null"]);
+    orders.assert_done(&[]).await;
+    assert_eq!(invoke(&consumer, &["o-1", "o-2"]).await, ACKNOWLEDGED);
+    orders.assert_done(&["o-1", "o-2"]).await;
+}
+
+#[tokio::test]
+async fn a_record_that_fails_although_its_statements_were_kept_commits_nothing() {
+    let orders = Orders::new().await;
+    let consumer = orders.batch_handler(async |orders: Batch<Order>, mut tx: BatchTransaction| {
+        let mut outcome = orders.outcome();
+        for record in &orders {
+            let order = record.payload();
+            let placed = tx.savepoint([record], async |tx| insert(order, &tx).await);
+            outcome.ended(record, placed.await);
+        }
+        outcome.failed(&orders[1], "too late");
+        outcome
+    });
+    assert_eq!(invoke(&consumer, &["o-1", "o-2"]).await, ["o-1", "o-2"]);
+    orders.assert_done(&[]).await;
+}
+
+#[tokio::test]
+async fn a_savepoint_that_is_dropped_is_undone_and_the_others_stay() {
+    let orders = Orders::new().await;
+    for slow in ["o-1", "o-3"] {
+        let batch = ["o-1", "o-2", "o-3"].map(|id| format!("{id} after {slow}"));
+        let consumer =
+            orders.batch_handler(async |orders: Batch<Order>, mut tx: BatchTransaction| {
+                let mut outcome = orders.outcome();
+                for record in &orders {
+                    let order = record.payload();
+                    let placed = tx.savepoint([record], async |tx| {
+                        insert(order, &tx).await?;
+                        let (id, slow) = order.id.split_once(" after ").unwrap();
+                        if id == slow {
+                            sleep(Duration::from_secs(60)).await;
+                        }
+                        Ok::<_, HandlerError>(())
+                    });
+                    let placed = timeout(Duration::from_millis(200), placed).await;
+                    outcome.ended(record, placed.unwrap_or_else(|_| Err("too slow".into())));
+                }
+                outcome
+            });
+        let [late] = invoke(&consumer, &batch).await.try_into().unwrap();
+        assert!(late.starts_with(slow), "{late}");
+    }
+    let (rows, completed) = orders.done().await;
+    let expected = [
+        "o-1 after o-3",
+        "o-2 after o-1",
+        "o-2 after o-3",
+        "o-3 after o-1",
+    ];
+    assert_eq!(rows, expected);
+    assert_eq!(completed, 4);
+}
+
+#[tokio::test]
+async fn what_leaves_its_savepoint_commits_nothing() {
+    let orders = Orders::new().await;
+    let kept: Arc<Mutex<Vec<Transaction>>> = Arc::default();
+    let keeper = Arc::clone(&kept);
+    let keeps = orders.batch_handler(move |orders: Batch<Order>, mut tx: BatchTransaction| {
+        let kept = Arc::clone(&keeper);
+        async move {
+            let keep = tx.savepoint([&orders[0]], async |tx| {
+                kept.lock().await.push(tx);
+                Ok::<_, HandlerError>(())
+            });
+            let error = keep.await.unwrap_err().to_string();
+            assert!(error.contains("still holds the transaction"), "{error}");
+            // The statement runs outside of any savepoint, and then the task lets go.
+            let tx = kept.lock().await.pop().unwrap();
+            insert(orders[0].payload(), &tx).await.unwrap();
+            drop(tx);
+            orders.all_succeeded()
+        }
+    });
+    assert_eq!(invoke(&keeps, &["o-1", "o-2"]).await, ["o-1", "o-2"]);
+
+    for statement in ["COMMIT", "ROLLBACK", "ROLLBACK; BEGIN"] {
+        let ends = orders.batch_handler(
+            move |orders: Batch<Order>, mut tx: BatchTransaction| async move {
+                let ended = tx.savepoint(&orders, async |tx| tx.batch_execute(statement).await);
+                drop(ended.await);
+                orders.all_succeeded()
+            },
+        );
+        assert_eq!(
+            invoke(&ends, &["o-1", "o-2"]).await,
+            ["o-1", "o-2"],
+            "{statement}"
+        );
+    }
+    orders.assert_done(&[]).await;
+}
+
+#[tokio::test]
+async fn a_statement_that_fails_must_fail_its_savepoint() {
+    let orders = Orders::new().await;
+    let consumer = orders.batches(async |order, tx| {
+        insert(&order, &tx).await?;
+        if order.id == "careless" {
+            drop(tx.execute("INSERT INTO orders VALUES (NULL)", &[]).await);
+        }
+        Ok(())
+    });
+    assert_eq!(
+        invoke(&consumer, &["o-1", "careless", "o-2"]).await,
+        ["careless"]
+    );
+    orders.assert_done(&["o-1", "o-2"]).await;
+}
+
+/// Runs `meanwhile` while a batch handler has written the orders of its batch.
+async fn while_written(orders: &Orders, batch: &[&str], meanwhile: impl AsyncFnOnce()) {
+    let (reached, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (Arc::clone(&reached), Arc::clone(&goes_on));
+    let consumer = orders.batch_handler(move |orders: Batch<Order>, mut tx: BatchTransaction| {
+        let (reached, goes_on) = (Arc::clone(&signals.0), Arc::clone(&signals.1));
+        async move {
+            for record in &orders {
+                let order = record.payload();
+                let placed = tx.savepoint([record], async |tx| insert(order, &tx).await);
+                placed.await.unwrap();
+            }
+            reached.notify_one();
+            goes_on.notified().await;
+            orders.all_succeeded()
+        }
+    });
+    let (failed, ()) = tokio::join!(invoke(&consumer, batch), async {
+        reached.notified().await;
+        meanwhile().await;
+        goes_on.notify_one();
+    });
+    assert_eq!(failed, ACKNOWLEDGED);
+}
+
+async fn deliver(consumer: &Consumer<Ready>, batch: &[&str]) -> Vec<String> {
+    invoke(consumer, batch).await
+}
+
+#[tokio::test]
+async fn keys_that_another_batch_holds_are_in_progress_and_the_rest_is_done() {
+    let orders = Orders::new().await;
+    let second = orders.batches(place);
+    while_written(&orders, &["o-2", "o-4"], async || {
+        let batch = ["o-1", "o-2", "o-3", "o-4", "o-5"];
+        assert_eq!(deliver(&second, &batch).await, ["o-2", "o-4"]);
+    })
+    .await;
+    orders
+        .assert_done(&["o-1", "o-2", "o-3", "o-4", "o-5"])
+        .await;
+    assert_eq!(deliver(&second, &["o-2", "o-4"]).await, ACKNOWLEDGED);
+}
+
+#[tokio::test]
+async fn claims_that_wait_longer_than_they_may_are_all_in_progress() {
+    let orders = Orders::new().await;
+    let store = &orders.database.store;
+    let claims = new_claims(4);
+    let held = store.begin(&claims, Duration::from_secs(60)).await.unwrap();
+    assert!(
+        held.answers
+            .iter()
+            .all(|answer| matches!(answer, Ok(Claimed::Written { .. })))
+    );
+    let begun = store
+        .begin(&rivals(&claims), Duration::from_millis(10))
+        .await;
+    let begun = begun.unwrap();
+    assert!(begun.transaction.is_none());
+    for answer in begun.answers {
+        let Ok(Claimed::Refused(item)) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!((item.status, item.lease_until), (Status::InProgress, None));
+    }
+    // The first transaction is not disturbed, and the keys are free afterwards.
+    drop(held);
+    open(store, &rival(&claims[0])).await;
+}
