@@ -29,7 +29,7 @@
 //!
 //! # Guarantees
 //!
-//! - A handler that takes a [`Transaction`] is *effectively once*. Either both its rows and the record of its key are
+//! - A handler that takes a [`Transaction`], or a batch handler that takes a [`BatchTransaction`], is *effectively once*. Either both its rows and the record of its key are
 //!   committed, or neither is. This holds if a process dies at any point or any answer is lost. It holds for as long as
 //!   the record is kept (`retention`), and as durably as the database keeps a commit. Two concurrent deliveries never
 //!   both commit: the second waits for the first, and then is a duplicate or runs.

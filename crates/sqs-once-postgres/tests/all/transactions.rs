@@ -46,7 +46,7 @@ async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_fre
     let rival = rival(&claim);
     let second = database
         .store
-        .begin(&[rival.clone()], Duration::from_millis(5))
+        .begin(std::slice::from_ref(&rival), Duration::from_millis(5))
         .await;
     let error = second.err().unwrap();
     assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
@@ -61,7 +61,11 @@ async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_tha
     let claim = new_claims(1).remove(0);
     // From here on, the transaction is idle with a live connection.
     let had = Duration::from_millis(500);
-    let frozen = database.store.begin(&[claim.clone()], had).await.unwrap();
+    let frozen = database
+        .store
+        .begin(std::slice::from_ref(&claim), had)
+        .await
+        .unwrap();
     let patience = Duration::from_secs(10);
     let next = database.store.begin(&[rival(&claim)], patience).await;
     assert!(next.unwrap().transaction.is_some());

@@ -288,8 +288,8 @@ impl BatchOutcome {
 /// duplicate refuses one record, DynamoDB cancels the transaction. That record is decided alone, and the others are sent
 /// again without it. Two records that write the same item go to different transactions, in order.
 ///
-/// The commits of a FIFO message group may end in any order, and the refusal of one does not stop the next. Give the
-/// writes of such records conditions that keep their order, or use a [`Handler`](crate::handler::Handler).
+/// The writes of a FIFO message group commit one after the other, beside those of other groups. The first record that fails
+/// or is refused returns the rest of its group to the queue, uncommitted.
 ///
 /// # What it costs
 ///

@@ -40,7 +40,8 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// of their group that has already failed, is in progress elsewhere, or is not decided in half of the batch's time. The
 /// handler is responsible for the order inside the call: stop at the first failure of a group, and leave the rest
 /// unreported. A record that succeeded after an earlier record failed is still recorded and acknowledged, with a
-/// warning in its log line, because a retry would not undo its effect.
+/// warning in its log line, because a retry would not undo its effect. [`BatchWrites`](crate::BatchWrites) of such a record
+/// do not commit.
 ///
 /// **Its promise** is *at least once, deduplicated*. A handler that returns [`BatchWrites`](crate::BatchWrites), or does
 /// its work in the transaction of a store such as `sqs_once_postgres::BatchTransaction`, is *effectively once* for each

@@ -76,7 +76,7 @@ pub(crate) struct PendingSettlement {
 
 impl PendingSettlement {
     /// Returns the settlement that releases the claim, if there is one.
-    fn release(&self) -> Option<Self> {
+    pub(crate) fn release(&self) -> Option<Self> {
         let mut settlement = self.settlement.clone();
         settlement.settling = Settling::Release;
         self.is_claimed.then(|| Self {

@@ -211,14 +211,49 @@ async fn a_denied_commit_is_logged_once_and_the_batch_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_records_of_a_fifo_batch_commit_together_too() {
+async fn the_writes_of_a_fifo_group_commit_in_order_and_those_of_other_groups_beside_them() {
     let (bench, _) = setup();
-    let records = ["a", "bad-1", "b"].map(|id| grouped("g", id));
-    assert_eq!(bench.run(records).await, ["m-1"]);
-    let lines = ends(bench.lines());
-    assert_eq!(lines[2].0, "processed");
-    assert!(lines[2].1.contains("after an earlier record"), "{lines:?}");
-    assert_eq!(bench.store.written(), ["a", "b"]);
+    let records = [("g", "a"), ("h", "b"), ("g", "c"), ("h", "d"), ("g", "e")];
+    let records = records.map(|(group, id)| grouped(group, id));
+    assert_eq!(bench.run(records).await, [""; 0]);
+    assert_eq!(bench.store.written(), ["a", "b", "c", "d", "e"]);
+    let rounds = bench.store.take_calls();
+    let mut commits = rounds.iter();
+    assert!(
+        commits.all(|call| call.0.starts_with("commit")),
+        "{rounds:?}"
+    );
+    let largest = rounds.iter().map(|call| call.1).max();
+    assert_eq!(largest, Some(2), "{rounds:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_commits_behind_a_failed_record_of_its_fifo_group() {
+    let after_failed = "an earlier record of its message group failed";
+    for mode in [Mode::Transactional, Mode::ClaimFirst] {
+        let (bench, _) = setup();
+        let bench = bench.with(|it| it.mode(mode));
+        let records = [("g", "a"), ("g", "bad-1"), ("g", "b"), ("h", "c")];
+        let records = records.map(|(group, id)| grouped(group, id));
+        assert_eq!(bench.run(records).await, ["m-1", "m-2"]);
+        assert_eq!(bench.store.written(), ["a", "c"]);
+        assert_eq!(ends(bench.lines())[2].1, after_failed);
+
+        // The first record that DynamoDB refuses stops its group too.
+        bench.store.fail_condition(0, 1);
+        let records = [("g", "d"), ("g", "e"), ("h", "f"), ("g", "g")];
+        let records = records.map(|(group, id)| grouped(group, id));
+        assert_eq!(bench.run(records.clone()).await, ["m-0", "m-1", "m-3"]);
+        assert_eq!(bench.store.written(), ["a", "c", "f"]);
+        let lines = ends(bench.lines());
+        assert_eq!([&*lines[1].1, &*lines[3].1], [after_failed; 2]);
+
+        // The keys are free, and a duplicate lets its group go on.
+        let again = [records[1].clone(), records[2].clone(), grouped("h", "i")];
+        assert_eq!(bench.run(again).await, [""; 0]);
+        assert_eq!(bench.outcomes(), "processed duplicate processed");
+        assert_eq!(bench.store.written(), ["a", "c", "f", "e", "i"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

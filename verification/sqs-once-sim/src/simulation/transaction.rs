@@ -10,7 +10,8 @@ use futures_util::future::BoxFuture;
 use sqs_once::HandlerError;
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::store::{
-    Begun, Claim, Item, OpenTransaction, Settlement, StoreError, StoreErrorKind, Transactions,
+    Begun, Claim, Claimed, Item, OpenTransaction, Settlement, StoreError, StoreErrorKind,
+    Transactions,
 };
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
@@ -59,10 +60,14 @@ impl Drop for Open {
 impl Transactions for TableClient {
     fn begin<'a>(
         &'a self,
-        claim: &'a Claim,
+        claims: &'a [Claim],
         patience: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>> {
         Box::pin(async move {
+            let [claim] = claims else {
+                let message = "the simulated handlers take a transaction for one record";
+                return Err(StoreError::new(StoreErrorKind::Other, message));
+            };
             let until = Instant::now() + patience;
             let open = Open {
                 client: self.clone(),
@@ -78,12 +83,13 @@ impl Transactions for TableClient {
                 let what = from_fn(move |f| write!(f, "begins a transaction on k{key}"));
                 match open.pass(what, move || table.begin(&session)).await? {
                     Beginning::Open(item) => {
-                        return Ok(Begun::Open {
-                            fence: item.fence.unwrap_or_default(),
-                            transaction: Box::new(open),
-                        });
+                        let fence = item.fence.unwrap_or_default();
+                        let answers = vec![Ok(Claimed::Written { fence })];
+                        return Ok(Begun::new(answers, Some(Box::new(open))));
                     }
-                    Beginning::Refused(item) => return Ok(Begun::Refused(item)),
+                    Beginning::Refused(item) => {
+                        return Ok(Begun::new(vec![Ok(Claimed::Refused(item))], None));
+                    }
                     Beginning::Waits if Instant::now() < until => sleep(PAUSE).await,
                     Beginning::Waits => return Err(unanswered()),
                 }
@@ -114,9 +120,13 @@ impl OpenTransaction for Open {
 
     fn commit(
         self: Box<Self>,
-        settlement: Settlement,
+        settlements: Vec<Settlement>,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         Box::pin(async move {
+            let Ok([settlement]) = <[_; 1]>::try_from(settlements) else {
+                let message = "a transaction of one record has one settlement";
+                return Err(StoreError::new(StoreErrorKind::Other, message));
+            };
             let key = key_of(&settlement.id);
             let carry_out = {
                 let (client, session) = (self.client.clone(), Arc::clone(&self.session));

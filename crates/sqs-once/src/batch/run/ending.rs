@@ -187,6 +187,10 @@ impl<'a> Run<'a> {
                 }
             }
             let Some(record) = record else { continue };
+            let is_done = matches!(
+                answer,
+                Ok(Conclusion::Completed(_) | Conclusion::Refused(_))
+            );
             match answer {
                 Ok(Conclusion::Completed(Completion::Recorded)) => {
                     self.end_done(record, Report::new(Outcome::Processed))
@@ -226,6 +230,7 @@ impl<'a> Run<'a> {
                     self.end(record, Report::new(Outcome::Failed).because(reason));
                 }
             }
+            self.committed(record, is_done);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::breaker::{Dependency, Pass};
 use crate::guarded::caught;
 use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Work};
 use crate::idempotency::PendingSettlement;
-use crate::report::Report;
+use crate::report::{Outcome, Report};
 
 use super::super::handling::{Failure, Handling};
 use super::ending::AFTER_FAILED;
@@ -31,8 +31,11 @@ pub(super) struct Together<'a> {
     pub(super) claims_over: bool,
     /// Whether the one transaction of all records was asked for.
     has_asked: bool,
-    /// The settlements that the transaction will commit, by record.
+    /// The settlements that wait for the end of the call, or in a FIFO queue for the commit of an earlier record of their
+    /// group.
     completions: Vec<(usize, PendingSettlement)>,
+    /// The records of a FIFO queue whose writes are being committed.
+    committing: HashSet<usize>,
 }
 
 impl<'a> Together<'a> {
@@ -45,6 +48,7 @@ impl<'a> Together<'a> {
             claims_over: false,
             has_asked: false,
             completions: Vec::new(),
+            committing: HashSet::new(),
         }
     }
 
@@ -233,11 +237,61 @@ impl Run<'_> {
         claimed.into_values().collect()
     }
 
-    /// Returns the list of the settlements that the transaction of a batch handler commits, if there is one.
+    /// Returns whether effects commit in the order of their FIFO message group.
+    fn commits_in_order(&self) -> bool {
+        self.ledger.is_fifo && self.engine.routes[ONLY].idempotency.effect.writes
+    }
+
+    /// Returns the list of the settlements that wait, if those of a batch handler do.
     pub(super) fn completions(&mut self) -> Option<&mut Vec<(usize, PendingSettlement)>> {
-        let together = self.together.as_mut();
-        let together = together.filter(|_| self.claimer.begins_once);
+        let waits = self.claimer.begins_once || self.commits_in_order();
+        let together = self.together.as_mut().filter(|_| waits);
         together.map(|together| &mut together.completions)
+    }
+
+    /// Commits the writes of the first waiting record of each FIFO message group that commits none.
+    fn commit_first_of_groups(&mut self) {
+        let Some(together) = &mut self.together else {
+            return;
+        };
+        let group = |record: usize| self.ledger.messages[record].group_id();
+        let mut busy: HashSet<_> = together.committing.iter().map(|&at| group(at)).collect();
+        for (record, completion) in std::mem::take(&mut together.completions) {
+            if busy.insert(group(record)) {
+                together.committing.insert(record);
+                self.settler.push(Some(record), completion);
+            } else {
+                together.completions.push((record, completion));
+            }
+        }
+    }
+
+    /// Continues with the next record of the FIFO message group of a record whose writes were decided, or returns the rest of
+    /// the group. `is_done` tells whether its effect has happened.
+    pub(super) fn committed(&mut self, record: usize, is_done: bool) {
+        let goes_on = match self.ledger.report(record) {
+            Some(report) => self.group_goes_on(&report),
+            // Its hook runs, or it moves to the dead-letter queue.
+            None => is_done,
+        };
+        let Some(together) = &mut self.together else {
+            return;
+        };
+        if !together.committing.remove(&record) {
+            return;
+        }
+        if !goes_on {
+            let group = |record: usize| self.ledger.messages[record].group_id();
+            let of_group = |one: &mut (usize, _)| group(one.0) == group(record);
+            let rest: Vec<_> = together.completions.extract_if(.., of_group).collect();
+            for (behind, completion) in rest {
+                if let Some(release) = completion.release() {
+                    self.settler.push(None, release);
+                }
+                self.end(behind, Report::new(Outcome::Failed).because(AFTER_FAILED));
+            }
+        }
+        self.commit_first_of_groups();
     }
 
     pub(super) fn finished_together(&mut self, mut finished: Vec<Finished>) {
@@ -253,6 +307,15 @@ impl Run<'_> {
             if one.result.is_err() {
                 failed.insert(group);
             } else if self.ledger.is_fifo && failed.contains(&group) {
+                // Its writes would commit out of order.
+                if self.commits_in_order() {
+                    self.release(one.record, one.owned.as_ref().map(|owned| &owned.claim));
+                    self.end(
+                        one.record,
+                        Report::new(Outcome::Failed).because(AFTER_FAILED),
+                    );
+                    continue;
+                }
                 let warnings = &mut self.records[one.record].warnings;
                 warnings.push(OUT_OF_ORDER.to_owned());
             }
@@ -261,6 +324,12 @@ impl Run<'_> {
         let completions = self.completions().map(std::mem::take).unwrap_or_default();
         match transaction {
             Some(transaction) => self.settler.commit_batch(transaction, completions),
+            None if self.commits_in_order() => {
+                if let Some(together) = &mut self.together {
+                    together.completions = completions;
+                }
+                self.commit_first_of_groups();
+            }
             None => {
                 for (record, completion) in completions {
                     self.settler.push(Some(record), completion);
