@@ -17,8 +17,12 @@ mod email;
 mod eventbridge;
 #[path = "fifo/main.rs"]
 mod fifo;
+#[path = "large/main.rs"]
+mod large;
 #[path = "layers/main.rs"]
 mod layers;
+#[path = "lookup/main.rs"]
+mod lookup;
 #[path = "metrique/main.rs"]
 mod metrique_beside;
 #[path = "outage/main.rs"]

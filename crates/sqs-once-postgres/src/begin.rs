@@ -21,7 +21,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// How long each smaller group waits.
 const NEXT_WAIT: Duration = Duration::from_millis(50);
 
-/// What a transaction has claimed.
+/// The answers to the claims of a transaction.
 struct InTransaction {
     answers: Vec<Result<Claimed, StoreError>>,
     /// The server's ID of the transaction, if a claim was written.
