@@ -92,6 +92,8 @@ pub(crate) enum Count {
     Blocks,
     #[value(name = "records that a layer ended")]
     LayerEndings,
+    #[value(name = "records that a decoder ended or held up for good")]
+    DecoderEndings,
     #[value(name = "processes killed at their deadline while such code ran")]
     KilledAtWork,
     #[value(name = "effects repeated: process died before the record")]

@@ -17,6 +17,7 @@ use tower_service::Service;
 
 use super::clock::{ProcessClock, true_time};
 use super::counts::Count;
+use super::decoder::SlowDecoder;
 use super::handler::{Effect, INVOCATION, MESSAGE, Order, together, work};
 use super::ids::{ROUTES, route_of};
 use super::layer::layer;
@@ -269,7 +270,11 @@ fn handling(environment: &Arc<Environment>, route: Option<usize>) -> Consumer {
     let process = &environment.process;
     let nth = route.unwrap_or_default();
     let way = environment.world.plan.ways[nth];
-    let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.key.clone());
+    let orders = match environment.world.plan.has_decoder {
+        true => sqs_once::consumer_with(SlowDecoder(Arc::clone(environment))),
+        false => sqs_once::consumer::<Order>(),
+    };
+    let keyed = orders.key(|order: &Order| order.key.clone());
     let shared = Arc::clone(environment);
     let consumer = match way {
         Way::ClaimFirst | Way::RecordAfter => keyed.handler(move |order: Order, meta, attempt| {

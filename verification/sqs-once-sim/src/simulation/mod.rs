@@ -30,6 +30,7 @@
 //! - Routes: some schedules have a router of two routes, which may record in different ways. Each key has the text of a key
 //!   of the other route, and every property holds for each.
 //! - Layers: some schedules have one, which passes records on, and may fail a record before or after its handler.
+//! - Decoders: some schedules have one that waits for each payload, and may fail a record before its key is known.
 //! - The network between them: every request, the effect's own included, can meet each fault that the report counts.
 //!   Unless a fault loses it, a request that was sent is carried out even if its sender dies.
 //!
@@ -67,6 +68,7 @@
 mod campaign;
 mod clock;
 mod counts;
+mod decoder;
 mod handler;
 mod ids;
 mod lambda;

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) is_routed: bool,
     /// Whether a layer is around the handlers.
     pub(crate) has_layer: bool,
+    /// Whether the decoder waits.
+    pub(crate) has_decoder: bool,
     pub(crate) is_fifo: bool,
     pub(crate) keys: usize,
     pub(crate) groups: usize,
@@ -71,7 +73,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn draw(seed: u64, chance: &Chance, options: &Options) -> Self {
-        // A generator of its own leaves a seed without routes and layer as it is.
+        // A generator of its own leaves a seed without routes, layer and decoder as it is.
         let other = Chance::from_seed(!seed);
         // Each mutant needs routes, or a layer, or neither.
         let is_routed = match options.mutant {
@@ -112,10 +114,13 @@ impl Plan {
             None if is_routed => other.pick(options.ways()),
             _ => way,
         };
+        // The mutants of the engine's guards are known to die without it.
+        let has_decoder = options.mutant.is_none() && other.once_in(4);
         Self {
             ways: [way, second],
             is_routed,
             has_layer,
+            has_decoder,
             is_fifo,
             keys,
             groups: 1 + chance.index(keys),
