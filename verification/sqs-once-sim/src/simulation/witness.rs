@@ -383,7 +383,12 @@ impl Witness {
                 short(by),
                 other.process
             );
-            self.violated(Property::StaleChangesNothing, what);
+            // A clock that is off admits a commit over a claim that has not lapsed yet: the key has two live owners.
+            let property = match commits && self.is_hostile {
+                true => Property::OneOwner,
+                false => Property::StaleChangesNothing,
+            };
+            self.violated(property, what);
         }
         let state = &mut self.keys[key];
         state.ended.push(by);

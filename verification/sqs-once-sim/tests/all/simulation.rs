@@ -55,6 +55,8 @@ fn beyond_the_margins_nothing_is_lost_or_committed_twice() {
     let campaign = holds(700..1200, options);
     let owners = counted(&campaign.counts, "beyond the margins: two live owners");
     assert!(owners > 0, "{campaign}");
+    // A commit over a claim that has lapsed only by the clock of its process.
+    holds(6371..6372, options);
 }
 
 #[test]
