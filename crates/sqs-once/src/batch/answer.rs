@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument, error, warn};
 
 use crate::handler::Running;
@@ -30,6 +30,7 @@ pub(crate) async fn answer(
     messages: Vec<Message>,
     deadline: Deadline,
 ) -> (Vec<Report>, Tally) {
+    let began = Instant::now();
     let ledger = Ledger::new(
         messages.into_iter().map(Arc::new).collect(),
         engine.record_levels.clone(),
@@ -92,7 +93,7 @@ pub(crate) async fn answer(
     }
     ledger.tally().still_running = still_running as u64;
     delete_bodies(&engine, &ledger.messages, &reports, deadline).await;
-    hide_returned(&engine, &ledger.messages, &reports, deadline).await;
+    hide_returned(&engine, &ledger.messages, &reports, began, deadline).await;
     let tally = std::mem::take(&mut *ledger.tally());
     (reports, tally)
 }
@@ -102,6 +103,7 @@ async fn hide_returned(
     engine: &Engine,
     messages: &[Arc<Message>],
     reports: &[Report],
+    began: Instant,
     by: Deadline,
 ) {
     let waits: Vec<_> = messages
@@ -121,7 +123,7 @@ async fn hide_returned(
     else {
         return;
     };
-    let hidden = visibility.hide(waits);
+    let hidden = visibility.hide(waits, began.elapsed());
     if timeout_at(by.answer_by, hidden).await.is_err() {
         warn!("the deadline came before all returned records were hidden");
     }

@@ -29,7 +29,7 @@ impl Visibility for Queues {
         Some(self.backoff?.after(receive_count, self.random.bits()))
     }
 
-    fn hide<'a>(&'a self, _: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()> {
+    fn hide<'a>(&'a self, _: Vec<(&'a Message, Duration)>, _: Duration) -> BoxFuture<'a, ()> {
         Box::pin(future::ready(()))
     }
 

@@ -93,9 +93,9 @@ pub(crate) trait Visibility: Send + Sync {
     /// Returns how long a failed message stays hidden, if the consumer has a backoff.
     fn backoff(&self, message: &Message) -> Option<Duration>;
 
-    /// Hides each message for its time from now. Logs failures: the messages of a failed request return when their
-    /// queue's visibility timeout ends.
-    fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()>;
+    /// Hides each message for its time from now; `ran` is how long its batch ran. Logs failures: the messages of a failed
+    /// request return when their queue's visibility timeout ends.
+    fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()>;
 
     /// Returns the visibility timeout of the message's queue, if the queue can be asked.
     fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>>;

@@ -55,12 +55,18 @@ impl SourceQueue {
     }
 
     /// Returns a message's queue and its entry in the request, if the event has the queue and the receipt handle.
-    fn entry(&self, message: &Message, wait: Duration, now: Timestamp) -> Option<(String, Entry)> {
+    fn entry(
+        &self,
+        message: &Message,
+        wait: Duration,
+        now: Timestamp,
+        ran: Duration,
+    ) -> Option<(String, Entry)> {
         let url = self.url_of(message)?;
         let entry = Entry::builder()
             .id("")
             .receipt_handle(message.receipt_handle()?)
-            .visibility_timeout(visibility_timeout(message, wait, now))
+            .visibility_timeout(visibility_timeout(message, wait, now, ran))
             .build();
         Some((url, entry.ok()?))
     }
@@ -116,12 +122,12 @@ impl Visibility for SourceQueue {
         Some(self.backoff?.after(receive_count, self.random.bits()))
     }
 
-    fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()> {
+    fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let now = self.clock.now();
             let mut queues: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
             for (message, wait) in waits {
-                if let Some((url, entry)) = self.entry(message, wait, now) {
+                if let Some((url, entry)) = self.entry(message, wait, now, ran) {
                     queues.entry(url).or_default().push(entry);
                 }
             }
@@ -193,11 +199,11 @@ impl Visibility for SourceQueue {
 }
 
 /// Rounds up to whole seconds, within SQS's limit.
-fn visibility_timeout(message: &Message, wait: Duration, now: Timestamp) -> i32 {
+fn visibility_timeout(message: &Message, wait: Duration, now: Timestamp, ran: Duration) -> i32 {
     let received = message.first_received_at();
     let invisible = match (message.receive_count(), received) {
         (Some(1), Some(received)) => now.since(received),
-        _ => BEFORE_THE_FUNCTION,
+        _ => BEFORE_THE_FUNCTION + ran,
     };
     let longest = LONGEST.saturating_sub(invisible).as_secs();
     let secs = wait

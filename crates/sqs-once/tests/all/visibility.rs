@@ -134,6 +134,20 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_time_of_the_batch_counts_towards_the_twelve_hours() {
+    let sqs = Sqs::default();
+    let mut bench = client(&sqs).with(|it| it.concurrency(1).record_timeout(80 * 60 * SECOND));
+    bench.bench.timeout = Duration::from_mins(90);
+    let records = [
+        delivered(order("slow"), "slow", 2),
+        delivered(order("after-80000"), "again", 2),
+    ];
+    bench.run(records).await;
+    let longest = 12 * HOUR - 60 - 15 * 60 - 80 * 60;
+    assert_eq!(asked(&sqs)["again"], longest);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_in_progress_elsewhere_stays_away_until_that_lease_has_lapsed() {
     for (new, with_backoff) in BOTH {
         let sqs = Sqs::default();
