@@ -61,8 +61,6 @@ pub(super) struct Claimer<'a> {
     /// The number of undecided claims of each route, not counting claims that wait for another worker.
     undecided: Vec<usize>,
     waiting: usize,
-    /// Whether one transaction contains all claims of the batch.
-    pub(super) begins_once: bool,
     pub(super) stopped: bool,
 }
 
@@ -76,7 +74,6 @@ impl<'a> Claimer<'a> {
             postponed: FuturesUnordered::new(),
             undecided: vec![0; engine.routes.len()],
             waiting: 0,
-            begins_once: engine.begins_once(),
             stopped: false,
         }
     }
@@ -100,7 +97,7 @@ impl<'a> Claimer<'a> {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.asking.len() < self.engine.requests_in_flight()
+        self.asking.len() < self.engine.traits.requests_in_flight
     }
 
     /// Sends the claims of all routes together, unless some need a further request that others would wait for.
@@ -118,7 +115,7 @@ impl<'a> Claimer<'a> {
             let mut same = requests.iter_mut().filter(|(other, _)| *other == needs);
             match same.next() {
                 // A record's transaction waits for other transactions on its key.
-                Some((_, together)) if !opens_transactions || self.begins_once => {
+                Some((_, together)) if !opens_transactions || self.engine.traits.begins_once => {
                     together.push(candidate);
                 }
                 _ => requests.push((needs, vec![candidate])),
@@ -263,7 +260,7 @@ async fn ask(engine: &Engine, candidates: Vec<Candidate>, until: Instant) -> Rep
 /// Sends a request. Waits until `until` for other transactions on the keys.
 async fn request(engine: &Engine, mut candidates: Vec<Candidate>, until: Instant) -> Replies {
     let patience = || until.saturating_duration_since(Instant::now());
-    if engine.begins_once() {
+    if engine.traits.begins_once {
         return begin_once(engine.driver(), candidates, patience()).await;
     }
     let driver_of = |candidate: &Candidate| &engine.routes[candidate.route].idempotency;

@@ -19,7 +19,7 @@ mod visibility_warning;
 pub(crate) use answer::answer;
 pub use earlier::{EarlierAttempt, Reconciled};
 pub(crate) use earlier::{TokenValidity, reconcile};
-pub(crate) use engine::{Engine, Route};
+pub(crate) use engine::{Engine, Route, Traits};
 pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub(crate) use hooks::{Hooks, hook};
 pub use hooks::{InvalidRecord, RecordEnd};

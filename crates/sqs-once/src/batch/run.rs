@@ -254,14 +254,14 @@ impl<'a> Run<'a> {
         // Decoding runs user code, which may be slow.
         let cancel_at = self.deadline.cancel_at;
         let in_time = || Instant::now() < cancel_at;
-        if self.claimer.begins_once {
+        if self.engine.traits.begins_once {
             return self.claim_at_once(in_time);
         }
         self.claim_ready();
         // An open transaction holds a connection, and other workers wait for its key.
-        let is_open = self.engine.opens_transactions();
+        let is_open = self.engine.traits.opens_transactions;
         // A payload that was waited for may be large.
-        let waits = self.engine.waits_for_payloads();
+        let waits = self.engine.traits.waits_for_payloads;
         if (is_open || waits) && self.together.is_none() {
             limit = self.engine.concurrency.get();
         }
@@ -523,7 +523,7 @@ impl<'a> Run<'a> {
     fn admitted(&mut self, admitted: Admissions) {
         let claims_over = self.together.as_ref().is_some_and(|call| call.claims_over);
         // A transaction is begun in time, and the call needs all its claims.
-        let is_late = claims_over && !self.claimer.begins_once;
+        let is_late = claims_over && !self.engine.traits.begins_once;
         let too_late = is_late.then_some(whole_batch::TOO_LATE);
         let returning = self.returning.or(too_late);
         for (candidate, admission) in admitted {

@@ -54,7 +54,7 @@ impl<'a> Settler<'a> {
             until,
             waiting: Vec::new(),
             commits: VecDeque::new(),
-            commits_in_a_request: engine.commits_in_a_request(),
+            commits_in_a_request: engine.traits.commits_in_a_request,
             waiting_since: None,
             in_flight: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
@@ -175,7 +175,7 @@ impl<'a> Settler<'a> {
     }
 
     fn has_room(&self) -> bool {
-        self.in_flight.len() < self.engine.requests_in_flight()
+        self.in_flight.len() < self.engine.traits.requests_in_flight
     }
 
     fn send_full_groups(&mut self) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::batch::{
     Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests, Route,
-    TokenValidity,
+    TokenValidity, Traits,
 };
 use crate::breaker::{Breakers, Dependency, checked};
 use crate::config::EnvSettings;
@@ -123,7 +123,9 @@ impl Settings {
         let max_receive_count = self
             .max_receive_count
             .or(env.max_receive_count.map(u32::from));
+        let requests = self.requests.unwrap_or_default();
         Ok(Arc::new(Engine {
+            traits: Traits::new(&routes, requests),
             meter: Meter::new(
                 self.metrics.or(env.metrics),
                 env.metrics_namespace.as_deref(),
@@ -134,7 +136,7 @@ impl Settings {
             router,
             concurrency,
             fifo_failure: self.fifo_failure.unwrap_or_default(),
-            requests: self.requests.unwrap_or_default(),
+            requests,
             failed,
             breakers: Breakers::new(&dependencies, most, max_receive_count),
             visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),

@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
                 let writes = done
                     .writes
                     .or_else(|| Writes::nothing().filter(|_| driver.effect.writes));
-                let work = match self.claimer.begins_once {
+                let work = match self.engine.traits.begins_once {
                     true => CommitsWith::TransactionOfBatch,
                     false => CommitsWith::new(writes, transaction),
                 };

@@ -244,7 +244,7 @@ impl Run<'_> {
 
     /// Returns the list of the settlements that wait, if those of a batch handler do.
     pub(super) fn completions(&mut self) -> Option<&mut Vec<(usize, PendingSettlement)>> {
-        let waits = self.claimer.begins_once || self.commits_in_order();
+        let waits = self.engine.traits.begins_once || self.commits_in_order();
         let together = self.together.as_mut().filter(|_| waits);
         together.map(|together| &mut together.completions)
     }
@@ -296,7 +296,7 @@ impl Run<'_> {
 
     pub(super) fn finished_together(&mut self, mut finished: Vec<Finished>) {
         let mut transaction = None;
-        if self.claimer.begins_once {
+        if self.engine.traits.begins_once {
             let mut owned = finished.iter_mut().map(|one| one.owned.as_mut());
             transaction = owned.find_map(|owned| owned?.transaction.take());
         }
