@@ -7,12 +7,12 @@ use sqs_once_doctor::Source;
 
 const GUIDE: &str = include_str!("../../docs/cookbook.md");
 
-/// The folders of the recipes. `traced` is a package of its own.
+/// The folders of the recipes. Some are packages of their own.
 fn recipes() -> Vec<PathBuf> {
     let entries = fs::read_dir(".").unwrap().map(|entry| entry.unwrap());
     let mut recipes: Vec<_> = entries.map(|entry| entry.path()).collect();
     recipes.retain(|path| path.is_dir());
-    recipes.push("../traced".into());
+    recipes.extend(["../outage".into(), "../traced".into()]);
     assert!(recipes.len() >= 15, "{recipes:?}");
     recipes
 }

@@ -1,4 +1,6 @@
-//! An outage with the recipe `outage` as it is deployed: several environments, each a process, and a service that is down.
+//! An outage with the function as it is deployed: several environments, each a process, and a service that is down.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::HashMap;
 use std::sync::Arc;

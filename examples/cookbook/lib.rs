@@ -1,11 +1,11 @@
 //! The tests of all recipes, and of what they have in common.
 
+#![cfg(test)]
 #![allow(dead_code, reason = "the `main` of each recipe")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::duplicate_mod, reason = "the tests of each recipe stand alone")]
 
 mod deployment;
-mod downtime;
 
 #[path = "charge/main.rs"]
 mod charge;
@@ -25,8 +25,6 @@ mod layers;
 mod lookup;
 #[path = "metrique/main.rs"]
 mod metrique_beside;
-#[path = "outage/main.rs"]
-mod outage;
 #[path = "outbox/main.rs"]
 mod outbox;
 #[path = "postgres/main.rs"]

@@ -1,4 +1,4 @@
-#[path = "../service.rs"]
+#[path = "../../cookbook/service.rs"]
 mod service;
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn calling(service: &Service) -> Consumer {
 
 /// The sample, and more orders.
 fn orders(count: usize) -> Event {
-    let sample = Record::text(include_str!("event.json")).message_id("sample");
+    let sample = Record::text(include_str!("../event.json")).message_id("sample");
     let more = (1..count).map(|order| {
         let order = json!({ "order_id": format!("o-{order}"), "amount_cents": 100 });
         Record::json(&order)
