@@ -11,7 +11,8 @@ use sqs_once::store::FromTransaction;
 
 use crate::session::Session;
 
-/// The transaction of a handler: an argument of the handler, for a consumer whose store is a [`PostgresStore`].
+/// The transaction of a handler: an argument of the handler, for a consumer whose store is a
+/// [`PostgresStore`](crate::PostgresStore).
 ///
 /// Without SQS, it is an argument of the work that
 /// [`Invocation::run_in_transaction`](sqs_once::Invocation::run_in_transaction) does. The same then applies to the work.
