@@ -11,6 +11,7 @@ use sqs_once_local::{Event, Function, InvokeError, Launch};
 use tokio::task::block_in_place;
 
 use super::chance::Chance;
+use super::proxy::ConnectionFault::{DieAfter, DieBefore};
 use super::proxy::{ConnectionFault, FaultSchedule, Faults, Proxy};
 use super::world::Place;
 
@@ -167,21 +168,22 @@ async fn at_every_message(
 
 #[tokio::test]
 async fn a_function_that_is_killed_at_any_message_reserves_once() {
-    function_is_killed(Example::Reserve).await;
+    function_is_killed(Example::Reserve, &[DieBefore, DieAfter]).await;
 }
 
 #[tokio::test]
 async fn a_batch_whose_function_is_killed_at_any_message_reserves_each_order_once() {
-    function_is_killed(Example::ReserveBatch).await;
+    function_is_killed(Example::ReserveBatch, &[DieAfter]).await;
 }
 
 #[tokio::test]
 async fn a_function_without_sqs_that_is_killed_at_any_message_reserves_once() {
-    function_is_killed(Example::ReserveWithoutSqs).await;
+    function_is_killed(Example::ReserveWithoutSqs, &[DieAfter]).await;
 }
 
-async fn function_is_killed(example: Example) {
-    for fault in [ConnectionFault::DieBefore, ConnectionFault::DieAfter] {
+/// For the server, a death before a message is a death after the message before it.
+async fn function_is_killed(example: Example, faults: &[ConnectionFault]) {
+    for &fault in faults {
         let place = Place::new(&super::SERVER, SHOP).await;
         at_every_message(&place, example, fault, async |_, proxy, function, order| {
             let is_killed = tokio::select! {
@@ -203,22 +205,17 @@ async fn function_is_killed(example: Example) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_before_any_message_keeps_each_reservation_and_its_record_together()
 {
-    server_is_killed(Example::Reserve, ConnectionFault::LoseRequest).await;
+    server_is_killed(ConnectionFault::LoseRequest).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_after_any_message_keeps_each_reservation_and_its_record_together()
 {
-    server_is_killed(Example::Reserve, ConnectionFault::LoseAnswer).await;
+    server_is_killed(ConnectionFault::LoseAnswer).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_after_any_message_of_a_batch_keeps_its_reservations_and_records_together()
- {
-    server_is_killed(Example::ReserveBatch, ConnectionFault::LoseAnswer).await;
-}
-
-async fn server_is_killed(example: Example, fault: ConnectionFault) {
+async fn server_is_killed(fault: ConnectionFault) {
+    let example = Example::Reserve;
     let server = Server::start();
     let place = Place::new(&server, SHOP).await;
     at_every_message(
