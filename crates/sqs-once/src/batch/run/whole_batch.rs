@@ -269,18 +269,16 @@ impl Run<'_> {
     /// Continues with the next record of the FIFO message group of a record whose writes were decided, or returns the rest of
     /// the group. `is_done` tells whether its effect has happened.
     pub(super) fn committed(&mut self, record: usize, is_done: bool) {
+        let together = self.together.as_mut();
+        if !together.is_some_and(|together| together.committing.remove(&record)) {
+            return;
+        }
         let goes_on = match self.ledger.report(record) {
             Some(report) => self.group_goes_on(&report),
             // Its hook runs, or it moves to the dead-letter queue.
             None => is_done,
         };
-        let Some(together) = &mut self.together else {
-            return;
-        };
-        if !together.committing.remove(&record) {
-            return;
-        }
-        if !goes_on {
+        if let (false, Some(together)) = (goes_on, &mut self.together) {
             let group = |record: usize| self.ledger.messages[record].group_id();
             let of_group = |one: &mut (usize, _)| group(one.0) == group(record);
             let rest: Vec<_> = together.completions.extract_if(.., of_group).collect();
