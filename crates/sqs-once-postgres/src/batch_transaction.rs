@@ -12,10 +12,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 use crate::Transaction;
-use crate::session::{Session, UNDO};
-
-const SAVEPOINT: &str = "SAVEPOINT sqs_once";
-const RELEASE: &str = "RELEASE SAVEPOINT sqs_once";
+use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 
 /// The transaction of a batch handler, for a consumer whose store is a [`PostgresStore`](crate::PostgresStore). It is
 /// one transaction for all records of the call.
@@ -66,8 +63,10 @@ const RELEASE: &str = "RELEASE SAVEPOINT sqs_once";
 /// *Effectively once* for each record, as for a [`Transaction`]. Nothing commits, and every record fails, if:
 ///
 /// - a record is reported as failed although a savepoint with its statements succeeded,
-/// - a statement is sent outside of a savepoint, by a task that keeps the savepoint's [`Transaction`], or
-/// - the handler sends `COMMIT` or `ROLLBACK`.
+/// - a task keeps the savepoint's [`Transaction`] for longer than the savepoint, or
+/// - a deferred constraint is violated at the commit. Use constraints that PostgreSQL checks with each statement.
+///
+/// Never send `COMMIT` or `ROLLBACK`: every record fails, and statements before the `COMMIT` or after the `ROLLBACK` stay.
 ///
 /// The handler keeps the order of a FIFO message group: it stops at the first failure of a group, and leaves the rest
 /// unreported.
@@ -79,7 +78,7 @@ const RELEASE: &str = "RELEASE SAVEPOINT sqs_once";
 /// PostgreSQL keeps up to 64 savepoints with changes in memory. More of them slow down other sessions that read the
 /// same rows, so write many records with one statement, or receive smaller batches.
 ///
-/// The time limits of a [`Transaction`] apply: they are half of the batch's remaining time.
+/// The time limits of a [`Transaction`] apply.
 #[derive(Debug)]
 pub struct BatchTransaction(Arc<Session>);
 
@@ -110,33 +109,55 @@ impl BatchTransaction {
         work: impl AsyncFnOnce(Transaction) -> Result<R, E>,
     ) -> Result<R, HandlerError> {
         let client = self.0.client();
-        let was_open = std::mem::replace(&mut self.0.savepoints().is_open, true);
-        if was_open {
+        let savepoint = Arc::new(());
+        let dropped = self.0.savepoints().open.replace(Arc::clone(&savepoint));
+        if let Some(dropped) = dropped {
+            self.check_left(&dropped)?;
             client.batch_execute(UNDO).await?;
         }
-        let holders = Arc::strong_count(&self.0);
-        // The first statement of the work is sent without waiting for the savepoint's answer.
-        let worked = work(Transaction(Arc::clone(&self.0)));
+        // The first statement of the work is sent without waiting for the savepoint's answer, and after it: `join` polls
+        // in order, and the work begins with its first poll.
+        let transaction = Transaction {
+            session: Arc::clone(&self.0),
+            _savepoint: Some(Arc::clone(&savepoint)),
+        };
+        let worked = async { work(transaction).await };
         let (begun, worked) = join(client.batch_execute(SAVEPOINT), worked).await;
-        let ended = match worked {
-            _ if Arc::strong_count(&self.0) > holders => {
-                self.0.savepoints().broken = Some(HELD);
-                Err(HELD.into())
+        self.check_left(&savepoint)?;
+        let ended = match (worked, begun) {
+            (Ok(value), Ok(())) => {
+                let released = client.batch_execute(RELEASE).await;
+                released.map(|()| value).map_err(explained)
             }
-            Ok(value) => match begun {
-                Ok(()) => client.batch_execute(RELEASE).await,
-                Err(error) => Err(error),
-            }
-            .map_or_else(|error| Err(explained(error)), |()| Ok(value)),
-            Err(error) => Err(error.into()),
+            (Ok(_), Err(error)) => Err(explained(error)),
+            (Err(error), _) => Err(error.into()),
         };
         match &ended {
             Ok(_) => self.0.savepoints().kept.extend(keys),
             // If this fails too, the session is lost, and nothing can be committed.
             Err(_) => client.batch_execute(UNDO).await?,
         }
-        self.0.savepoints().is_open = false;
+        self.0.savepoints().open = None;
         ended
+    }
+
+    /// Lets nothing commit if a task still holds the transaction of a savepoint that has ended, since its statements would
+    /// run in another record's savepoint.
+    fn check_left(&self, savepoint: &Arc<()>) -> Result<(), HandlerError> {
+        let mut savepoints = self.0.savepoints();
+        let is_current = savepoints
+            .open
+            .as_ref()
+            .is_some_and(|it| Arc::ptr_eq(it, savepoint));
+        // This copy, and that of the session.
+        let own = 1 + usize::from(is_current);
+        match Arc::strong_count(savepoint) > own {
+            true => {
+                savepoints.broken = Some(HELD);
+                Err(HELD.into())
+            }
+            false => Ok(()),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use crate::pool::{ANSWER_TIMEOUT, Connection, Failure};
-use crate::session::{Open, failed};
+use crate::session::{BACK, Open, RELEASE, SAVEPOINT, failed};
 use crate::statements::{ClaimOver, begin_text, millis};
 use crate::store::by_id;
 use crate::{PostgresStore, errors, rows};
@@ -33,13 +33,15 @@ impl Transactions for PostgresStore {
         &'a self,
         claims: &'a [Claim],
         patience: Duration,
+        limit: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>> {
         Box::pin(async move {
             // The server ends the wait for another transaction. Its answer may take a little longer.
+            let patience = patience.max(FIRST_WAIT).min(limit);
             let longest = patience.saturating_add(ANSWER_TIMEOUT);
             let request = self.connections.request(longest, |connection| async move {
                 // After an error the transaction is still open, so the connection must not return to the pool.
-                let claimed = match self.claim_in(&connection, claims, patience).await {
+                let claimed = match self.claim_in(&connection, claims, patience, limit).await {
                     Err(Failure::Answered(error)) => Ok(Err(error)),
                     claimed => claimed.map(Ok),
                 };
@@ -71,13 +73,14 @@ impl PostgresStore {
         connection: &Connection,
         claims: &[Claim],
         patience: Duration,
+        limit: Duration,
     ) -> Result<InTransaction, Failure> {
         let (written, blocked) = match claims {
-            [claim] => {
+            [claim] if patience == limit => {
                 let claimed = self.claim_one(connection, claim, patience).await?;
                 (claimed, HashSet::new())
             }
-            claims => self.claim_all(connection, claims, patience).await?,
+            claims => self.claim_all(connection, claims, patience, limit).await?,
         };
         let mut granted: HashMap<ItemId, _> = by_id(&written, rows::fence);
         let is_refused =
@@ -134,15 +137,13 @@ impl PostgresStore {
         connection: &Connection,
         claims: &[Claim],
         patience: Duration,
+        limit: Duration,
     ) -> Result<(Vec<Row>, HashSet<ItemId>), Failure> {
         let (mut written, mut blocked) = (Vec::new(), HashSet::new());
         let mut wait = FIRST_WAIT.min(patience);
-        let mut before = format!("{}; SAVEPOINT sqs_once", begin_text(patience));
+        let mut before = format!("{}; {SAVEPOINT}", begin_text(limit));
         // The handler's statements wait as long as those of a handler of one record.
-        let after = format!(
-            "RELEASE SAVEPOINT sqs_once; SET LOCAL lock_timeout = {}",
-            millis(patience)
-        );
+        let after = format!("{RELEASE}; SET LOCAL lock_timeout = {}", millis(limit));
         let until = Instant::now() + patience;
         let mut groups = vec![claims];
         while let Some(group) = groups.pop() {
@@ -150,10 +151,10 @@ impl PostgresStore {
                 blocked.extend(group.iter().map(|claim| claim.id.clone()));
                 continue;
             }
-            let limit = format!("{before}; SET LOCAL lock_timeout = {}", millis(wait));
+            let settings = format!("{before}; SET LOCAL lock_timeout = {}", millis(wait));
             let claims: Vec<_> = group.iter().collect();
             let (began, claimed, ended) = join3(
-                connection.batch_execute(&limit),
+                connection.batch_execute(&settings),
                 self.statements.claim(connection, ClaimOver::Free, &claims),
                 connection.batch_execute(&after),
             )
@@ -163,11 +164,11 @@ impl PostgresStore {
                 Ok(rows) => {
                     ended?;
                     written.extend(rows);
-                    before = "SAVEPOINT sqs_once".to_owned();
+                    before = SAVEPOINT.to_owned();
                 }
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                     wait = NEXT_WAIT;
-                    before = "ROLLBACK TO SAVEPOINT sqs_once".to_owned();
+                    before = BACK.to_owned();
                     match group {
                         [claim] => {
                             blocked.insert(claim.id.clone());
@@ -181,7 +182,7 @@ impl PostgresStore {
                 Err(error) => return Err(error.into()),
             }
         }
-        if before.starts_with("ROLLBACK") {
+        if before == BACK {
             connection
                 .batch_execute(&format!("{before}; {after}"))
                 .await?;

@@ -35,8 +35,8 @@ pub(crate) struct Session {
 pub(crate) struct Savepoints {
     /// The keys of the records whose statements are in it.
     pub(crate) kept: HashSet<ItemId>,
-    /// Whether a savepoint is open: its future runs, or was dropped.
-    pub(crate) is_open: bool,
+    /// The open savepoint, whose future runs or was dropped. Its [`Transaction`](crate::Transaction) holds a copy.
+    pub(crate) open: Option<Arc<()>>,
     /// Why nothing can be committed.
     pub(crate) broken: Option<&'static str>,
 }
@@ -130,9 +130,9 @@ impl Open {
             ));
         }
         let undo = async {
-            match savepoints.is_open {
-                true => connection.batch_execute(UNDO).await,
-                false => Ok(()),
+            match savepoints.open {
+                Some(_) => connection.batch_execute(UNDO).await,
+                None => Ok(()),
             }
         };
         let ended = join3(
@@ -155,8 +155,13 @@ impl Open {
     }
 }
 
+/// No handler gives a savepoint this name by accident.
+pub(crate) const SAVEPOINT: &str = r#"SAVEPOINT "sqs-once record""#;
+pub(crate) const RELEASE: &str = r#"RELEASE SAVEPOINT "sqs-once record""#;
+pub(crate) const BACK: &str = r#"ROLLBACK TO SAVEPOINT "sqs-once record""#;
 /// Undoes the statements of the open savepoint.
-pub(crate) const UNDO: &str = "ROLLBACK TO SAVEPOINT sqs_once; RELEASE SAVEPOINT sqs_once";
+pub(crate) const UNDO: &str =
+    r#"ROLLBACK TO SAVEPOINT "sqs-once record"; RELEASE SAVEPOINT "sqs-once record""#;
 
 fn explained(error: Error) -> StoreError {
     match error.code() {

@@ -93,14 +93,18 @@ use crate::session::Session;
 /// service or an email, are not part of the transaction. Send the [`IdempotencyToken`](sqs_once::IdempotencyToken) with
 /// them, or store them in the database and send them later.
 #[derive(Debug)]
-pub struct Transaction(pub(crate) Arc<Session>);
+pub struct Transaction {
+    pub(crate) session: Arc<Session>,
+    /// The savepoint of a batch handler. It tells whether this outlives it.
+    pub(crate) _savepoint: Option<Arc<()>>,
+}
 
 /// Shared access only: the driver's methods that begin and end transactions need exclusive access.
 impl Deref for Transaction {
     type Target = ClientWrapper;
 
     fn deref(&self) -> &ClientWrapper {
-        self.0.client()
+        self.session.client()
     }
 }
 
@@ -125,6 +129,10 @@ impl<S: Sync> FromRecord<S> for Transaction {
 
 impl FromTransaction for Transaction {
     fn from_transaction(handle: Arc<dyn Any + Send + Sync>) -> Option<Self> {
-        handle.downcast().map(Self).ok()
+        let session = handle.downcast().ok()?;
+        Some(Self {
+            session,
+            _savepoint: None,
+        })
     }
 }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sqs_once::consumer::Ready;
-use sqs_once::store::{Claimed, Status, Transactions};
+use sqs_once::store::{Claimed, FromTransaction, Status, Transactions};
 use sqs_once::{Batch, BatchOutcome, Consumer, HandlerError};
 use sqs_once_postgres::{BatchTransaction, Transaction};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{sleep, timeout};
 
 use crate::orders::{ACKNOWLEDGED, Order, Orders, insert, invoke, names};
-use crate::support::{new_claims, open, rival, rivals};
+use crate::support::{MINUTE, new_claims, open, rival, rivals};
 
 impl Orders {
     /// A consumer with its own store, whose batch handler calls `place` for each record in its savepoint.
@@ -204,6 +205,103 @@ async fn what_leaves_its_savepoint_commits_nothing() {
     orders.assert_done(&[]).await;
 }
 
+/// A task of the first record's savepoint, which is dropped or fails, goes on in the second record's savepoint.
+#[tokio::test]
+async fn a_task_that_outlives_its_savepoint_commits_nothing_in_the_next_one() {
+    let orders = Orders::new().await;
+    for dropped in [true, false] {
+        let handler = move |orders: Batch<Order>, mut tx: BatchTransaction| async move {
+            let mut outcome = orders.outcome();
+            let (goes_on, mut left) = (Arc::new(Notify::new()), None);
+            let first = tx.savepoint([&orders[0]], async |tx| {
+                let (order, signal) = (orders[0].payload().clone(), Arc::clone(&goes_on));
+                left = Some(tokio::spawn(async move {
+                    signal.notified().await;
+                    insert(&order, &tx).await
+                }));
+                if dropped {
+                    std::future::pending::<()>().await;
+                }
+                Err::<(), _>(HandlerError::retry("not this time"))
+            });
+            let first = timeout(Duration::from_millis(100), first).await;
+            outcome.ended(&orders[0], first.unwrap_or_else(|_| Err("too slow".into())));
+            let second = tx.savepoint([&orders[1]], async |tx| {
+                goes_on.notify_one();
+                left.expect("the first savepoint began").await??;
+                insert(orders[1].payload(), &tx).await
+            });
+            outcome.ended(&orders[1], second.await);
+            outcome
+        };
+        let consumer = orders.batch_handler(handler);
+        assert_eq!(invoke(&consumer, &["o-1", "o-2"]).await, ["o-1", "o-2"]);
+        orders.assert_done(&[]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_is_sent_before_the_first_await_is_in_its_savepoint() {
+    let orders = Orders::new().await;
+    let consumer = orders.batch_handler(async |orders: Batch<Order>, mut tx: BatchTransaction| {
+        let mut outcome = orders.outcome();
+        for record in &orders {
+            let id = record.payload().id.clone();
+            let placed = tx.savepoint([record], |tx: Transaction| {
+                let insert = format!("INSERT INTO orders VALUES ('{id}')");
+                assert!(tx.batch_execute(&insert).now_or_never().is_none());
+                async move {
+                    match &*id {
+                        "bad" => Err(HandlerError::retry("not this time")),
+                        _ => Ok(()),
+                    }
+                }
+            });
+            outcome.ended(record, placed.await);
+        }
+        outcome
+    });
+    assert_eq!(invoke(&consumer, &["bad", "o-1"]).await, ["bad"]);
+    orders.assert_done(&["o-1"]).await;
+}
+
+#[tokio::test]
+async fn savepoints_of_the_work_do_not_hide_that_of_the_record() {
+    let orders = Orders::new().await;
+    let consumer = orders.batches(async |order, tx| {
+        insert(&order, &tx).await?;
+        tx.batch_execute("SAVEPOINT sqs_once; SAVEPOINT record")
+            .await?;
+        match order.id.as_str() {
+            "bad" => Err(HandlerError::retry("not this time")),
+            _ => Ok(()),
+        }
+    });
+    assert_eq!(invoke(&consumer, &["o-1", "bad"]).await, ["bad"]);
+    orders.assert_done(&["o-1"]).await;
+}
+
+/// A decoder may take all of the time for claims.
+#[tokio::test]
+async fn a_transaction_that_begins_late_lasts_as_long_as_the_handler_may_run() {
+    let orders = Orders::new().await;
+    for (count, patience) in [(1, Duration::ZERO), (3, Duration::ZERO), (3, MINUTE)] {
+        let claims = new_claims(count);
+        let begun = orders.database.store.begin(&claims, patience, MINUTE).await;
+        let transaction = begun.unwrap().transaction.unwrap();
+        let tx = Transaction::from_transaction(transaction.handle()).unwrap();
+        for (limit, expected) in [
+            ("lock_timeout", "1min"),
+            ("statement_timeout", "61s"),
+            ("idle_in_transaction_session_timeout", "1min"),
+        ] {
+            let shown = tx.query_one(&format!("SHOW {limit}"), &[]).await.unwrap();
+            let shown: &str = shown.get(0);
+            assert_eq!(shown, expected, "{limit} of {count} claims");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_statement_that_fails_must_fail_its_savepoint() {
     let orders = Orders::new().await;
@@ -270,15 +368,13 @@ async fn claims_that_wait_longer_than_they_may_are_all_in_progress() {
     let orders = Orders::new().await;
     let store = &orders.database.store;
     let claims = new_claims(4);
-    let held = store.begin(&claims, Duration::from_secs(60)).await.unwrap();
+    let held = store.begin(&claims, MINUTE, MINUTE).await.unwrap();
     assert!(
         held.answers
             .iter()
             .all(|answer| matches!(answer, Ok(Claimed::Written { .. })))
     );
-    let begun = store
-        .begin(&rivals(&claims), Duration::from_millis(10))
-        .await;
+    let begun = store.begin(&rivals(&claims), Duration::ZERO, MINUTE).await;
     let begun = begun.unwrap();
     assert!(begun.transaction.is_none());
     for answer in begun.answers {

@@ -42,7 +42,7 @@ async fn a_duplicate_of_a_transaction_is_known_in_two_round_trips() {
     let again = rival(&claims[0]);
     let before = relay.round_trips();
     let patience = Duration::from_secs(60);
-    let begun = store.begin(&[again], patience).await.unwrap();
+    let begun = store.begin(&[again], patience, patience).await.unwrap();
     let [Ok(Claimed::Refused(item))] = &begun.answers[..] else {
         panic!("it was claimed");
     };

@@ -16,6 +16,8 @@ use tokio_postgres::{Client, NoTls};
 
 pub(crate) use crate::claims::{NOW, completion, is_written, new_claims, rivals, settlements};
 
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
 /// The server of the tests that do not kill it.
 pub(crate) fn server() -> &'static Server {
     static SERVER: LazyLock<Server> = LazyLock::new(Server::start_without_fsync);
@@ -176,7 +178,7 @@ pub(crate) fn rival(claim: &Claim) -> Claim {
 /// Begins a transaction that contains a claim, which must be granted.
 pub(crate) async fn open(store: &PostgresStore, claim: &Claim) -> Box<dyn OpenTransaction> {
     let claims = std::slice::from_ref(claim);
-    let begun = store.begin(claims, Duration::from_secs(60)).await.unwrap();
+    let begun = store.begin(claims, MINUTE, MINUTE).await.unwrap();
     begun.transaction.expect("the key is new")
 }
 

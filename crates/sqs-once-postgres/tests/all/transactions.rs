@@ -43,10 +43,10 @@ async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_fre
     let database = Database::new().await;
     let claim = new_claims(1).remove(0);
     let first = open(&database.store, &claim).await;
-    let rival = rival(&claim);
+    let (rival, brief) = (rival(&claim), Duration::from_millis(5));
     let second = database
         .store
-        .begin(std::slice::from_ref(&rival), Duration::from_millis(5))
+        .begin(std::slice::from_ref(&rival), brief, brief)
         .await;
     let error = second.err().unwrap();
     assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
@@ -63,11 +63,14 @@ async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_tha
     let had = Duration::from_millis(500);
     let frozen = database
         .store
-        .begin(std::slice::from_ref(&claim), had)
+        .begin(std::slice::from_ref(&claim), had, had)
         .await
         .unwrap();
     let patience = Duration::from_secs(10);
-    let next = database.store.begin(&[rival(&claim)], patience).await;
+    let next = database
+        .store
+        .begin(&[rival(&claim)], patience, patience)
+        .await;
     assert!(next.unwrap().transaction.is_some());
     let transaction = frozen.transaction.expect("nobody else had the key");
     let late = settlement(&claim, completion());

@@ -56,6 +56,8 @@ pub(super) struct Claimer<'a> {
     ledger: &'a Ledger,
     /// When retries end.
     until: Instant,
+    /// When handlers are cancelled.
+    cancel_at: Instant,
     asking: FuturesUnordered<BoxFuture<'a, Replies>>,
     postponed: FuturesUnordered<BoxFuture<'a, Replies>>,
     /// The number of undecided claims of each route, not counting claims that wait for another worker.
@@ -65,11 +67,17 @@ pub(super) struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger, until: Instant) -> Self {
+    pub(super) fn new(
+        engine: &'a Engine,
+        ledger: &'a Ledger,
+        until: Instant,
+        cancel_at: Instant,
+    ) -> Self {
         Self {
             engine,
             ledger,
             until,
+            cancel_at,
             asking: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
             undecided: vec![0; engine.routes.len()],
@@ -128,7 +136,7 @@ impl<'a> Claimer<'a> {
 
     fn send(&mut self, candidates: Vec<Candidate>) {
         self.ledger.tally().store_requests += 1;
-        let request = ask(self.engine, candidates, self.until);
+        let request = ask(self.engine, candidates, self.until, self.cancel_at);
         self.asking.push(started(request));
     }
 
@@ -235,7 +243,7 @@ impl<'a> Claimer<'a> {
         let until = limits.min().unwrap_or(self.until);
         let (engine, ledger) = (self.engine, self.ledger);
         let at = retry.at(engine.driver()).min(until);
-        let until = self.until;
+        let (until, cancel_at) = (self.until, self.cancel_at);
         self.postponed.push(Box::pin(async move {
             sleep_until(at).await;
             ledger.tally().store_requests += 1;
@@ -244,24 +252,35 @@ impl<'a> Claimer<'a> {
                 candidate.claim.seen = Seen::Nothing;
                 candidate.claim.now = engine.driver().clock.now();
             }
-            ask(engine, candidates, until).await
+            ask(engine, candidates, until, cancel_at).await
         }));
     }
 }
 
-async fn ask(engine: &Engine, candidates: Vec<Candidate>, until: Instant) -> Replies {
+async fn ask(
+    engine: &Engine,
+    candidates: Vec<Candidate>,
+    until: Instant,
+    cancel_at: Instant,
+) -> Replies {
     let span = debug_span!("claim");
     #[cfg(feature = "opentelemetry")]
     spans::store_request(&span, candidates.len());
-    let asked = request(engine, candidates, until);
+    let asked = request(engine, candidates, until, cancel_at);
     asked.instrument(span).await
 }
 
-/// Sends a request. Waits until `until` for other transactions on the keys.
-async fn request(engine: &Engine, mut candidates: Vec<Candidate>, until: Instant) -> Replies {
+/// Sends a request. Waits until `until` for other transactions on the keys. A transaction ends at `cancel_at`.
+async fn request(
+    engine: &Engine,
+    mut candidates: Vec<Candidate>,
+    until: Instant,
+    cancel_at: Instant,
+) -> Replies {
     let patience = || until.saturating_duration_since(Instant::now());
     if engine.traits.begins_once {
-        return begin_once(engine.driver(), candidates, patience()).await;
+        let limit = cancel_at.saturating_duration_since(Instant::now());
+        return begin_once(engine.driver(), candidates, patience(), limit).await;
     }
     let driver_of = |candidate: &Candidate| &engine.routes[candidate.route].idempotency;
     // All candidates of a request need the same.
@@ -293,9 +312,14 @@ async fn request(engine: &Engine, mut candidates: Vec<Candidate>, until: Instant
 }
 
 /// Begins the transaction of a batch handler.
-async fn begin_once(driver: &Driver, candidates: Vec<Candidate>, patience: Duration) -> Replies {
+async fn begin_once(
+    driver: &Driver,
+    candidates: Vec<Candidate>,
+    patience: Duration,
+    limit: Duration,
+) -> Replies {
     let claims = candidates.iter().map(|one| one.claim.clone()).collect();
-    let (answers, mut transaction) = match driver.begin_all(claims, patience).await {
+    let (answers, mut transaction) = match driver.begin_all(claims, patience, limit).await {
         Ok(begun) => begun,
         Err(error) => (vec![Err(error); candidates.len()], None),
     };

@@ -173,7 +173,12 @@ impl<'a> Run<'a> {
             held: vec![VecDeque::new(); engine.routes.len()],
             leaders: HashMap::new(),
             preparing: Preparations::new(engine),
-            claimer: Claimer::new(engine, ledger, claims_until.unwrap_or(deadline.cancel_at)),
+            claimer: Claimer::new(
+                engine,
+                ledger,
+                claims_until.unwrap_or(deadline.cancel_at),
+                deadline.cancel_at,
+            ),
             startable: VecDeque::new(),
             calls: FuturesUnordered::new(),
             moving: Limited::new(engine.concurrency, DeadLetterMove::carried_out),
@@ -525,9 +530,9 @@ impl<'a> Run<'a> {
         // A transaction is begun in time, and the call needs all its claims.
         let is_late = claims_over && !self.engine.traits.begins_once;
         let too_late = is_late.then_some(whole_batch::TOO_LATE);
-        let returning = self.returning.or(too_late);
         for (candidate, admission) in admitted {
-            match (admission, returning) {
+            // The record before may have stopped the batch.
+            match (admission, self.returning.or(too_late)) {
                 (Ok(Admission::Run { .. }), Some(reason)) => {
                     self.return_unstarted(candidate.record, Some(&candidate.claim), reason);
                 }

@@ -271,7 +271,7 @@ impl Driver {
         claim: Claim,
         patience: Duration,
     ) -> Result<Admitted, StoreError> {
-        let (mut answers, transaction) = self.begin_all(vec![claim], patience).await?;
+        let (mut answers, transaction) = self.begin_all(vec![claim], patience, patience).await?;
         let answer = answers.pop();
         Ok((
             answer.unwrap_or_else(|| Err(incapable("claim a key")))?,
@@ -280,11 +280,12 @@ impl Driver {
     }
 
     /// Opens one transaction for all claims whose keys the cache does not know. Waits up to `patience` for others on the
-    /// keys.
+    /// keys. The transaction lasts for `limit` at most.
     pub(crate) async fn begin_all(
         &self,
         claims: Vec<Claim>,
         patience: Duration,
+        limit: Duration,
     ) -> Result<AllAdmitted, StoreError> {
         let Some(transactions) = self.store.transactions() else {
             return Err(incapable("open transactions"));
@@ -299,7 +300,7 @@ impl Driver {
         let unknown: Vec<_> = unknown.collect();
         let begun = match unknown.is_empty() {
             true => Begun::new(Vec::new(), None),
-            false => transactions.begin(&unknown, patience).await?,
+            false => transactions.begin(&unknown, patience, limit).await?,
         };
         let answers = unknown.iter().zip(all_of(unknown.len(), begun.answers));
         let mut answers = answers.map(|(claim, answer)| Ok(self.answered(claim, answer?)));

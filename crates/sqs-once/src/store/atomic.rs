@@ -53,8 +53,8 @@ pub enum Committed {
 /// all records of a batch handler. [`Invocation::run_in_transaction`](crate::Invocation::run_in_transaction) begins one
 /// for its work.
 pub trait Transactions: Send + Sync {
-    /// Begins a transaction and writes the claims in it. Waits for other transactions on the same keys, for at most
-    /// `patience`. The claims of one slice have different ids.
+    /// Begins a transaction and writes the claims in it. Waits for other transactions on the same keys, for about
+    /// `patience`. The transaction lasts for at most `limit`, which is not less. The claims of one slice have different ids.
     ///
     /// # Errors
     /// [`StoreError`] if no transaction is open. If another transaction holds the key of the only claim for too long, that
@@ -64,6 +64,7 @@ pub trait Transactions: Send + Sync {
         &'a self,
         claims: &'a [Claim],
         patience: Duration,
+        limit: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>>;
 }
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use serde_json::json;
 use sqs_once::body::AsyncDecode;
 use sqs_once::extract::Message;
-use sqs_once::policy::{Cache, PayloadMismatch};
+use sqs_once::policy::{Cache, FifoFailure, MissingKey, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::{Batch, BatchOutcome, Consumer, HandlerError, consumer_with};
@@ -222,6 +222,22 @@ async fn the_records_of_a_group_behind_one_in_progress_stay_out_of_the_transacti
     assert_eq!(booking.run(batch).await, [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn where_one_record_stops_the_batch_no_record_behind_it_runs() {
+    let booking = Booking::with(|it| it.fifo(FifoFailure::ReturnBatch));
+    let held = booking.database.lock("b").await;
+    let batch = [("x", "a"), ("y", "b"), ("z", "c")];
+    let batch = batch.map(|(group, id)| grouped(group, id));
+    assert_eq!(booking.run(batch.clone()).await, ["m-0", "m-1", "m-2"]);
+    assert_eq!(booking.calls.len(), 0);
+    assert_eq!(booking.database.open(), 0);
+    let ends = ends(booking.lines());
+    assert_eq!(ends[0].1, "an earlier record of the batch failed");
+    assert_eq!(ends[2].1, "an earlier record of the batch failed");
+    drop(held);
+    assert_eq!(booking.run(batch).await, [""; 0]);
+}
+
 /// Takes as many seconds as the order's total.
 #[derive(Clone)]
 struct Slow;
@@ -257,7 +273,10 @@ async fn the_transaction_begins_when_all_payloads_are_there_or_half_of_the_time_
                     ledger.write(&order.id);
                     notes.add(order.id.clone());
                 }
-                async move { orders.all_succeeded() }
+                async move {
+                    sleep(SECOND).await;
+                    orders.all_succeeded()
+                }
             });
         let bench = bench.on(consumer).with(|it| it.store(database.clone()));
         let order = |id, total| json_body(&json!({ "id": id, "total": total }));
@@ -277,6 +296,22 @@ async fn the_transaction_begins_when_all_payloads_are_there_or_half_of_the_time_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_delivery() {
+    let consumer = consumer_with(Slow)
+        .key(|order: &Order| (order.total == 0).then(|| order.id.clone()))
+        .missing_key(MissingKey::ProcessUnprotected)
+        .batch_handler(async |orders: Batch<Order>| {
+            sleep(10 * SECOND).await;
+            orders.all_succeeded()
+        });
+    let bench = Bench::new().on(consumer);
+    let order = |id, total| json_body(&json!({ "id": id, "total": total }));
+    assert_eq!(bench.run([order("a", 0), order("b", 20)]).await, ["m-1"]);
+    assert_contains!(ends(bench.lines())[1].1, "its batch had begun");
+    assert!(bench.elapsed() < 25 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_that_must_be_claimed_after_the_transaction_has_begun_waits_for_its_next_delivery()
 {
     let booking = Booking::with(|it| it.payload_mismatch(PayloadMismatch::Reject));
@@ -289,10 +324,7 @@ async fn a_record_that_must_be_claimed_after_the_transaction_has_begun_waits_for
         booking.run([order(2), order(1), other]).await,
         ["m-0", "m-1"]
     );
-    assert_contains!(
-        booking.lines()[1]["reason"],
-        "the transaction of its batch had begun"
-    );
+    assert_contains!(booking.lines()[1]["reason"], "its batch had begun");
     assert_eq!(booking.run([order(1)]).await, [""; 0]);
     assert_eq!(booking.outcomes(), "duplicate");
     assert_eq!(booking.database.effects(), ["a", "b"]);

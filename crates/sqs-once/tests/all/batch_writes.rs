@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::json;
 use sqs_once::policy::{Cache, Disposition, Mode, Requests};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
@@ -10,7 +11,8 @@ use sqs_once::testing::{self, Operation};
 use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, Writes};
 
 use crate::support::{
-    Calls, Notes, Order, SECOND, Tested, ends, grouped, handling_batches, keys, several, told,
+    Calls, Notes, Order, SECOND, Tested, ends, grouped, handling_batches, json_body, keys, several,
+    told,
 };
 use crate::transactional::update;
 
@@ -254,6 +256,34 @@ async fn nothing_commits_behind_a_failed_record_of_its_fifo_group() {
         assert_eq!(bench.outcomes(), "processed duplicate processed");
         assert_eq!(bench.store.written(), ["a", "c", "f", "e", "i"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_in_another_group_keeps_the_order_of_that_group() {
+    let batch = [("g", "a"), ("h", "a"), ("h", "b")].map(|(group, id)| grouped(group, id));
+    let (bench, _) = setup();
+    bench.store.fail_condition(0, 1);
+    assert_eq!(bench.run(batch.clone()).await, ["m-0", "m-1", "m-2"]);
+    assert_eq!(bench.store.written(), [""; 0]);
+    assert_eq!(bench.run(batch).await, [""; 0]);
+    assert_eq!(bench.store.written(), ["a", "b"]);
+
+    let batch = [("g", "bad-1"), ("h", "bad-1"), ("h", "c")].map(|(group, id)| grouped(group, id));
+    assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);
+    assert_eq!(bench.store.written(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_behind_a_mismatch_ends_after_the_call_too() {
+    let (bench, _) = setup();
+    let order = |total| json_body(&json!({ "id": "a", "total": total }));
+    bench.run([order(1)]).await;
+    bench.lines();
+    let begun = bench.elapsed();
+    assert_eq!(bench.run([order(2), order(3)]).await, [""; 0]);
+    assert_eq!(bench.outcomes(), "duplicate duplicate");
+    assert_eq!(bench.elapsed(), begun);
+    assert_eq!(bench.store.written(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,6 +62,7 @@ impl Transactions for TableClient {
         &'a self,
         claims: &'a [Claim],
         patience: Duration,
+        _: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>> {
         Box::pin(async move {
             let [claim] = claims else {

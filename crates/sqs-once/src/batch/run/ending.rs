@@ -16,6 +16,7 @@ use super::super::handling::Failure;
 use super::super::hooks::{Hook, HookCall, Hooked, RecordEnd};
 use super::super::moving::DeadLetterMove;
 use super::super::settling::Concluded;
+use super::whole_batch::Together;
 use super::{Finished, IS_OPEN, Owned, Run};
 
 /// Why the rest of a FIFO message group returns to the queue.
@@ -456,6 +457,9 @@ impl<'a> Run<'a> {
 
     /// Lets a record claim its key itself, if records may still start. Returns whether it will.
     fn take_up_again(&mut self, record: usize) -> bool {
+        if self.together.as_ref().is_some_and(Together::has_begun) {
+            return false;
+        }
         let item = self.records[record].item.as_ref();
         let (Some(route), Some(item), None) = (self.place(record), item, self.returning) else {
             return false;

@@ -12,16 +12,20 @@ use crate::idempotency::PendingSettlement;
 use crate::report::{Outcome, Report};
 
 use super::super::handling::{Failure, Handling};
+use super::super::ledger::Ledger;
 use super::ending::AFTER_FAILED;
-use super::{Finished, Run, Startable, timed};
+use super::{Finished, RecordState, Run, Startable, timed};
 
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
 pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
-const BEGUN: &str = "the transaction of its batch had begun before its key could be claimed";
+const BEGUN: &str = "its batch had begun before its key could be claimed";
 const AFTER_UNDECIDED: &str =
     "an earlier record of its message group was not decided in half of the batch's time";
 const OUT_OF_ORDER: &str = "it succeeded after an earlier record of its message group failed";
+
+/// A FIFO message group.
+type Group<'a> = Option<&'a str>;
 
 pub(super) struct Together<'a> {
     /// `None` after the call.
@@ -34,8 +38,8 @@ pub(super) struct Together<'a> {
     /// The settlements that wait for the end of the call, or in a FIFO queue for the commit of an earlier record of their
     /// group.
     completions: Vec<(usize, PendingSettlement)>,
-    /// The records of a FIFO queue whose writes are being committed.
-    committing: HashSet<usize>,
+    /// The records of a FIFO queue whose writes are being committed, with the groups that wait for them.
+    committing: HashMap<usize, Vec<Group<'a>>>,
 }
 
 impl<'a> Together<'a> {
@@ -48,8 +52,13 @@ impl<'a> Together<'a> {
             claims_over: false,
             has_asked: false,
             completions: Vec::new(),
-            committing: HashSet::new(),
+            committing: HashMap::new(),
         }
+    }
+
+    /// Returns whether the call is made, so that no further record can join it.
+    pub(super) fn has_begun(&self) -> bool {
+        self.call.is_none()
     }
 
     /// Returns when the time for claims ends, or `None` once it is over.
@@ -58,7 +67,7 @@ impl<'a> Together<'a> {
     }
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Returns the unclaimed records to the queue when the time for claims is over.
     pub(super) fn return_unclaimed(&mut self) {
         let Some(together) = &mut self.together else {
@@ -123,6 +132,13 @@ impl Run<'_> {
             return;
         }
         if self.startable.is_empty() {
+            return;
+        }
+        if self.together.as_ref().is_none_or(Together::has_begun) {
+            for late in std::mem::take(&mut self.startable) {
+                let claim = late.owned.as_ref().map(|owned| &owned.claim);
+                self.return_unstarted(late.record, claim, BEGUN);
+            }
             return;
         }
         let permit = match self.gate.begin(ONLY) {
@@ -254,14 +270,16 @@ impl Run<'_> {
         let Some(together) = &mut self.together else {
             return;
         };
-        let group = |record: usize| self.ledger.messages[record].group_id();
-        let mut busy: HashSet<_> = together.committing.iter().map(|&at| group(at)).collect();
+        let mut busy: HashSet<_> = together.committing.values().flatten().copied().collect();
         for (record, completion) in std::mem::take(&mut together.completions) {
-            if busy.insert(group(record)) {
-                together.committing.insert(record);
-                self.settler.push(Some(record), completion);
-            } else {
+            let groups = groups(self.ledger, &self.records, record);
+            let waits = busy.contains(&self.ledger.messages[record].group_id());
+            busy.extend(&groups);
+            if waits {
                 together.completions.push((record, completion));
+            } else {
+                together.committing.insert(record, groups);
+                self.settler.push(Some(record), completion);
             }
         }
     }
@@ -270,18 +288,18 @@ impl Run<'_> {
     /// the group. `is_done` tells whether its effect has happened.
     pub(super) fn committed(&mut self, record: usize, is_done: bool) {
         let together = self.together.as_mut();
-        if !together.is_some_and(|together| together.committing.remove(&record)) {
+        let Some(groups) = together.and_then(|together| together.committing.remove(&record)) else {
             return;
-        }
+        };
         let goes_on = match self.ledger.report(record) {
             Some(report) => self.group_goes_on(&report),
             // Its hook runs, or it moves to the dead-letter queue.
             None => is_done,
         };
         if let (false, Some(together)) = (goes_on, &mut self.together) {
-            let group = |record: usize| self.ledger.messages[record].group_id();
-            let of_group = |one: &mut (usize, _)| group(one.0) == group(record);
-            let rest: Vec<_> = together.completions.extract_if(.., of_group).collect();
+            let ledger = self.ledger;
+            let stops = |one: &mut (usize, _)| groups.contains(&ledger.messages[one.0].group_id());
+            let rest: Vec<_> = together.completions.extract_if(.., stops).collect();
             for (behind, completion) in rest {
                 if let Some(release) = completion.release() {
                     self.settler.push(None, release);
@@ -303,7 +321,7 @@ impl Run<'_> {
         for one in finished {
             let group = messages[one.record].group_id();
             if one.result.is_err() {
-                failed.insert(group);
+                failed.extend(groups(self.ledger, &self.records, one.record));
             } else if self.ledger.is_fifo && failed.contains(&group) {
                 // Its writes would commit out of order.
                 if self.commits_in_order() {
@@ -335,6 +353,13 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// Returns the FIFO message groups of a record, and of the copies that end like it.
+fn groups<'a>(ledger: &'a Ledger, records: &[RecordState], record: usize) -> Vec<Group<'a>> {
+    let group = |record: usize| ledger.messages[record].group_id();
+    let copies = records[record].followers.iter().map(|&copy| group(copy));
+    [group(record)].into_iter().chain(copies).collect()
 }
 
 /// Converts the handler's outcome for one record. Formatting its error runs user code, which may panic.

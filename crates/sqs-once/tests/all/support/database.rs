@@ -15,7 +15,7 @@ use sqs_once::store::{
     Settlement, Settling, Status, Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
 use tokio::sync::{Notify, OwnedMutexGuard};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{AtOnce, Counted, Notes, TestStore, Turns, item_id};
 
@@ -146,8 +146,10 @@ impl Transactions for Database {
         &'a self,
         claims: &'a [Claim],
         patience: Duration,
+        limit: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>> {
         self.store.note("begin", claims.len());
+        let until = Instant::now() + limit;
         let turn = self.shared.begins.lock().unwrap().take();
         let connection = self.shared.connections.enter();
         Box::pin(async move {
@@ -179,6 +181,7 @@ impl Transactions for Database {
                     database: self.clone(),
                     items,
                     work: Arc::new(Mutex::new(Some(Vec::new()))),
+                    until,
                     _locks: locks,
                     _connection: connection,
                 }) as _
@@ -195,6 +198,7 @@ struct Transaction {
     database: Database,
     items: Vec<Item>,
     work: Arc<Work>,
+    until: Instant,
     _locks: Vec<OwnedMutexGuard<()>>,
     _connection: Counted,
 }
@@ -213,6 +217,10 @@ impl OpenTransaction for Transaction {
         let turn = self.database.shared.commits.lock().unwrap().take();
         Box::pin(async move {
             take(&turn).await?;
+            if Instant::now() > self.until {
+                let message = "the transaction took too long";
+                return Err(StoreError::new(StoreErrorKind::Other, message));
+            }
             let work = self.work.lock().unwrap().take();
             let own = |settlement: &Settlement| {
                 let item = self.items.iter().find(|item| item.id == settlement.id);
