@@ -47,5 +47,7 @@ mod sns;
 mod tenants;
 #[path = "transaction/main.rs"]
 mod transaction;
+#[path = "transaction-batch/main.rs"]
+mod transaction_batch;
 #[path = "without-sqs/main.rs"]
 mod without_sqs;

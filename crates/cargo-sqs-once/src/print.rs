@@ -174,17 +174,30 @@ pub(crate) fn question(text: &str) {
 
 /// Prints one line for each record, and what Lambda would do now.
 pub(crate) fn table(report: &Report, response: &BatchResponse) {
-    let widths = report.rows.iter().map(|row| row.message_id.chars().count());
-    let width = widths.max().unwrap_or(0).max("message id".len());
+    let width =
+        |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| text.chars().count()).max();
+    let ids = width(&mut report.rows.iter().map(|row| &*row.message_id));
+    let ids = ids.unwrap_or(0).max("message id".len());
+    // Only the records of a router have routes.
+    let routes = width(&mut report.rows.iter().filter_map(|row| row.route.as_deref()));
+    let routes = routes.map(|width| width.max("route".len()));
+    let route = |name: &str| match routes {
+        Some(width) => format!("  {:width$}", one_line(name)),
+        None => String::new(),
+    };
     let mut text = format!(
-        "\n{:width$}  {:12}  {:>10}  reason\n",
-        "message id", "outcome", "time"
+        "\n{:ids$}{}  {:12}  {:>10}  reason\n",
+        "message id",
+        route("route"),
+        "outcome",
+        "time"
     );
     for row in &report.rows {
         let duration = row.duration_ms.map(|ms| format!("{ms:.1} ms"));
         let line = format!(
-            "{:width$}  {:12}  {:>10}  {}",
+            "{:ids$}{}  {:12}  {:>10}  {}",
             one_line(&row.message_id),
+            route(row.route.as_deref().unwrap_or_default()),
             outcome_in_words(&row.outcome),
             duration.unwrap_or_default(),
             one_line(row.reason.as_deref().unwrap_or_default()),

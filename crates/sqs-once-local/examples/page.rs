@@ -216,6 +216,7 @@ impl Run {
                     outcome: outcome.to_owned(),
                     duration_ms: Some(12.5),
                     reason: failed.then(|| "the card was <b>declined</b>".to_owned()),
+                    route: Some("OrderPlaced".to_owned()),
                     key: Some(format!("orders#{key}")),
                     receive_count: Some(received.receive_count.into()),
                 },

@@ -28,6 +28,8 @@ pub struct RecordLine {
     pub duration_ms: Option<f64>,
     /// The reason, if there is one.
     pub reason: Option<String>,
+    /// The route of a router that took the record.
+    pub route: Option<String>,
     /// The business key: namespace and the start of its hash.
     pub key: Option<String>,
     /// How many times SQS has delivered the message.

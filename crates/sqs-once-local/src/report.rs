@@ -25,6 +25,8 @@ pub struct Row {
     pub duration_ms: Option<f64>,
     /// The reason, if there is one.
     pub reason: Option<String>,
+    /// The route of a router that took the record.
+    pub route: Option<String>,
     /// The business key: namespace and the start of its hash.
     pub key: Option<String>,
 }
@@ -48,6 +50,7 @@ impl Report {
                         outcome: line.outcome,
                         duration_ms: line.duration_ms,
                         reason: line.reason,
+                        route: line.route,
                         key: line.key,
                     },
                     None => Row {
@@ -58,6 +61,7 @@ impl Report {
                         },
                         duration_ms: None,
                         reason: Some(NO_LINE.to_owned()),
+                        route: None,
                         key: None,
                     },
                 }

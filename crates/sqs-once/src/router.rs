@@ -9,7 +9,9 @@ use thiserror::Error;
 
 use crate::error::ConfigError;
 use crate::key::JsonPointer;
-use crate::record::{Correlate, Envelope, EnvelopeError, EventBridge, EventBridgeMeta, Message};
+use crate::record::{
+    Correlate, Envelope, EnvelopeError, EventBridge, EventBridgeMeta, Message, Needed,
+};
 
 type Find = Arc<dyn Fn(&Message) -> Option<String> + Send + Sync>;
 
@@ -67,10 +69,23 @@ impl RouteBy {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    /// Refuses what no message can have.
+    pub(crate) fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
         match &self.0 {
+            By::Attribute(name) if name.is_empty() => Err(ConfigError::new(
+                "the router",
+                "reads a message attribute without a name",
+                "the name of the attribute, such as `type`",
+            )),
             By::Field(_, pointer) => pointer.check_path(),
-            By::Attribute(_) | By::DetailType | By::Function(_) => Ok(()),
+            By::DetailType => {
+                let by = "RouteBy::detail_type()";
+                Needed::check_all(
+                    vec![Needed::new::<EventBridgeMeta>(by, "EventBridge")],
+                    envelope,
+                )
+            }
+            By::Attribute(_) | By::Function(_) => Ok(()),
         }
     }
 

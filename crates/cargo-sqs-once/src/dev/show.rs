@@ -360,6 +360,7 @@ fn record(message_id: String, outcome: &str, reason: Option<&str>) -> RecordLine
         outcome: outcome.to_owned(),
         duration_ms: None,
         reason: reason.map(str::to_owned),
+        route: None,
         key: None,
         receive_count: None,
     }
@@ -377,9 +378,11 @@ fn some(ids: &[String]) -> String {
 fn row(time: &str, environment: u32, record: &RecordLine) -> String {
     let duration = record.duration_ms.map(|ms| format!("{ms:.1} ms"));
     let received = record.receive_count.map(|count| format!("{count}×"));
+    let route = record.route.as_ref().map(|route| format!("  {route}"));
     let text = format!(
-        "{time}  #{environment:<3} {}  {:12} {:>10}  {:>3}  {}",
+        "{time}  #{environment:<3} {}{}  {:12} {:>10}  {:>3}  {}",
         record.message_id,
+        route.unwrap_or_default(),
         print::outcome_in_words(&record.outcome),
         duration.unwrap_or_default(),
         received.unwrap_or_default(),
@@ -440,6 +443,14 @@ mod tests {
         assert_eq!(
             row(&time_of_day(at), 1, &record),
             "01:02:03.004  #1   m-1  in progress     12.3 ms   2×  another owner"
+        );
+        let routed = RecordLine {
+            route: Some("OrderPlaced".to_owned()),
+            ..record
+        };
+        assert_eq!(
+            row(&time_of_day(at), 1, &routed),
+            "01:02:03.004  #1   m-1  OrderPlaced  in progress     12.3 ms   2×  another owner"
         );
     }
 

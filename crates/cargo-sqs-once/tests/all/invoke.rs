@@ -58,6 +58,23 @@ silent      failed                    no record line
     assert!(!run.stderr.contains('\x1b'), "a colour without a terminal");
 }
 
+#[test]
+fn the_table_names_the_routes_of_a_router() {
+    let project = Project::new();
+    let records = event(&[("m-1 to OrderPlaced", ""), ("poison", "")]);
+    let run = project.send(&records, &[]);
+    run.says(
+        "
+message id          route        outcome             time  reason
+m-1 to OrderPlaced  OrderPlaced  processed         1.2 ms
+poison                           terminal          1.2 ms  not an order
+",
+    );
+    let run = project.send(&records, &["--json"]);
+    let table: Value = serde_json::from_str(&run.stderr).unwrap();
+    assert_eq!(table["records"][0]["route"], "OrderPlaced");
+}
+
 /// A function without SQS answers with whatever it likes.
 #[test]
 fn a_raw_event_is_sent_unchanged_and_the_answer_is_not_judged() {
@@ -98,8 +115,8 @@ fn json_is_the_table_and_nothing_else() {
         table,
         json!({
             "records": [
-                {"message_id": "m-1", "outcome": "processed", "duration_ms": 1.25, "reason": null, "key": null},
-                {"message_id": "poison", "outcome": "terminal", "duration_ms": 1.25, "reason": "not an\norder", "key": null},
+                {"message_id": "m-1", "outcome": "processed", "duration_ms": 1.25, "reason": null, "route": null, "key": null},
+                {"message_id": "poison", "outcome": "terminal", "duration_ms": 1.25, "reason": "not an\norder", "route": null, "key": null},
             ],
             "summary": {"records": 2, "processed": 1, "duplicate": 0, "ignored": 0, "in_progress": 0, "failed": 0, "terminal": 1, "acknowledged": 0},
             "batch_item_failures": ["poison"],

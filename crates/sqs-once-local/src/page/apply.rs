@@ -217,6 +217,7 @@ impl StoryState {
         let record = RecordLine {
             outcome: shortened(&record.outcome).to_string(),
             reason: short(&record.reason),
+            route: short(&record.route),
             key: short(&record.key),
             ..record.clone()
         };

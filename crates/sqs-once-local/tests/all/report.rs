@@ -16,6 +16,7 @@ fn line(message_id: &str, outcome: &str) -> RecordLine {
         outcome: outcome.to_owned(),
         duration_ms: Some(1.0),
         reason: None,
+        route: None,
         key: None,
         receive_count: None,
     }

@@ -39,7 +39,7 @@ impl<Phase> Consumer<Phase> {
     /// nowhere elsewhere.
     ///
     /// Their namespace in CloudWatch is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`.
-    /// Their only dimension is the [`service`](Self::service).
+    /// Their dimension is the [`service`](Self::service), and in a router the route too.
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
         self.set_of_batch("metrics", |settings| settings.metrics = Some(metrics))

@@ -22,7 +22,7 @@ pub struct Routes {
     by: RouteBy,
     routes: Vec<(Arc<str>, Consumer)>,
     fallback: Option<Box<Consumer>>,
-    unrouted: Unrouted,
+    unrouted: Option<Unrouted>,
 }
 
 impl std::fmt::Debug for Routes {
@@ -49,8 +49,8 @@ impl std::fmt::Debug for Routes {
 ///   [`fallback`](Consumer::fallback) is set.
 /// - A batch handler can't be a route, nor can a router.
 ///
-/// Two routes with one name or one namespace, an empty name, and a router without routes fail at
-/// [`init`](Consumer::init).
+/// Two routes with one name or one namespace, an empty name, a router without routes, and routes that no message could
+/// reach fail at [`init`](Consumer::init). So does a route whose handler needs a store that can do more.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -79,7 +79,7 @@ pub fn router(by: RouteBy) -> Consumer<Routes> {
         by,
         routes: Vec::new(),
         fallback: None,
-        unrouted: Unrouted::default(),
+        unrouted: None,
     })
 }
 
@@ -104,10 +104,11 @@ impl Consumer<Routes> {
         self.into_phase(|routes| Routes { fallback, ..routes })
     }
 
-    /// Sets what happens to messages that no route takes, without a [`fallback`](Self::fallback). Default:
-    /// [`Unrouted::Terminal`].
+    /// Sets what happens to messages that no route takes. Default: [`Unrouted::Terminal`]. A router with this and a
+    /// [`fallback`](Self::fallback) fails at [`init`](Self::init).
     #[must_use]
     pub fn unrouted(self, unrouted: Unrouted) -> Self {
+        let unrouted = Some(unrouted);
         self.into_phase(|routes| Routes { unrouted, ..routes })
     }
 }
@@ -147,13 +148,18 @@ impl Routes {
         router: &Settings,
         env: &EnvSettings,
     ) -> Result<(Vec<Route>, Router), ConfigError> {
-        self.by.check()?;
         router.check_router()?;
         let fallback = self.fallback.as_deref();
         if self.routes.is_empty() {
             return Err(wrong("has no routes", "a route for each kind of message"));
         }
+        if fallback.is_some() && self.unrouted.is_some() {
+            let problem =
+                "has the setting `unrouted`, and a fallback that takes what no route takes";
+            return Err(wrong(problem, "one of them"));
+        }
         let envelope = router.envelope.clone().or_else(|| self.by.envelope());
+        self.by.check(envelope.as_deref())?;
         let mut common = Settings {
             envelope: envelope.clone(),
             ..router.clone()
@@ -208,7 +214,7 @@ impl Routes {
             by: self.by.clone(),
             fallback: fallback.map(|_| routes.len() - 1),
             places,
-            unrouted: self.unrouted,
+            unrouted: self.unrouted.unwrap_or_default(),
             envelope,
             correlate: router.correlate.clone(),
         };

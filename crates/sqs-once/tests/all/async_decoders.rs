@@ -1,11 +1,11 @@
-//! Decoders that wait.
+//! Decoders and extractors that wait.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use sqs_once::body::{AsyncDecode, EventBridge};
-use sqs_once::extract::Message;
+use sqs_once::extract::{FromRecord, Message, RecordParts};
 use sqs_once::policy::{PayloadMismatch, RouteBy};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record};
@@ -269,4 +269,69 @@ async fn a_route_that_waits_does_not_hold_up_the_others() {
     answer.assert_all_acknowledged();
     assert!(quick_after < SECOND, "{quick_after:?}");
     assert_contains!(done.take().join(" "), "o-1");
+}
+
+/// The settings of a tenant, which take a second to load. The tenant's name decides what happens then.
+struct Settings(String);
+
+impl<S: Sync> FromRecord<S> for Settings {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        sleep(SECOND).await;
+        match parts.message().attribute("tenant").unwrap_or_default() {
+            "never" => std::future::pending().await,
+            "panics" => panic!("with a secret"),
+            "later" => Err("the settings are locked").retry_after(90 * SECOND),
+            "broken" => Err("it has no settings").terminal(),
+            tenant => Ok(Self(tenant.to_owned())),
+        }
+    }
+}
+
+fn tenants<'a>(tenants: impl IntoIterator<Item = &'a str>) -> Event {
+    let order = |tenant| Record::json(&json!({ "id": tenant })).attribute("tenant", tenant);
+    let orders = tenants.into_iter();
+    Event::new(orders.map(|tenant| order(tenant).message_id(tenant)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_extractor_fails_ends_alone_as_its_error_says() {
+    let done = Notes::default();
+    let notes = done.clone();
+    let consumer = orders().handler(move |_: Order, Settings(tenant): Settings| {
+        notes.add(tenant);
+        async {}
+    });
+    let bench = Bench::new(consumer.record_timeout(5 * SECOND));
+    let event = tenants(["a", "later", "broken", "panics", "never", "b"]);
+    let answer = bench.run(&event).await;
+    answer.assert_processed("a").assert_processed("b");
+    answer
+        .assert_failed("later")
+        .assert_reason("later", "the settings are locked");
+    assert_eq!(answer.delay("later"), Some(90 * SECOND));
+    answer
+        .assert_terminal("broken")
+        .assert_reason("broken", "it has no settings");
+    answer
+        .assert_failed("panics")
+        .assert_reason("panics", "panicked");
+    answer
+        .assert_failed("never")
+        .assert_reason("never", "longer than 5s");
+    assert_eq!(done.take(), ["a", "b"]);
+
+    // It runs after the claim, so not for duplicates.
+    let begun = Instant::now();
+    let again = bench.run(tenants(["a", "b"])).await;
+    again.assert_duplicate("a").assert_duplicate("b");
+    assert!(begun.elapsed() < SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extractor_that_waits_too_long_is_cancelled_at_the_deadline() {
+    let consumer = orders().handler(async |_: Order, _: Settings| {});
+    let bench = Bench::new(consumer).timeout(30 * SECOND);
+    let answer = bench.run(tenants(["a", "never"])).await;
+    answer.assert_processed("a").assert_failed("never");
+    answer.assert_reason("never", "cancelled at the deadline");
 }

@@ -16,6 +16,7 @@ use sqs_once::{
 };
 use tokio::time::sleep;
 
+use crate::support::database::Ledger;
 use crate::support::stores::Altered;
 use crate::support::{
     AtOnce, Log, Notes, Order, SECOND, assert_contains, json_body, orders, values,
@@ -597,6 +598,27 @@ async fn a_router_that_can_t_work_refuses_to_start() {
             "the JSON pointer is \"type\"",
         ),
         (
+            router(RouteBy::attribute("")).route("a", charging()),
+            "the router reads a message attribute without a name",
+        ),
+        (
+            router(RouteBy::detail_type())
+                .route("a", charging())
+                .envelope(Sns),
+            "the setting `envelope` is another one, but `RouteBy::detail_type()` reads the envelope `EventBridge`",
+        ),
+        (
+            by_type()
+                .route("a", charging())
+                .unrouted(Unrouted::Terminal)
+                .fallback(refunding(&done)),
+            "the router has the setting `unrouted`, and a fallback",
+        ),
+        (
+            by_type().route("a", by_type().route("b", charging())),
+            "the router of the route \"a\" is a router",
+        ),
+        (
             by_type()
                 .route("a", charging().depends_on(twice(60)))
                 .route("b", refunding(&done).depends_on(twice(90))),
@@ -606,5 +628,24 @@ async fn a_router_that_can_t_work_refuses_to_start() {
         let routes = routes.store(MemoryStore::new()).into_consumer();
         let error = routes.init().await.unwrap_err().to_string();
         assert_contains!(error, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_route_whose_handler_needs_more_than_the_store_can_do_refuses_to_start() {
+    let done = Done::default();
+    let writing = orders().handler(async |_: Order| Writes::new());
+    let in_transaction = orders().handler(async |_: Order, _: Ledger| {});
+    for (route, needed) in [
+        (writing, "`Writes`"),
+        (in_transaction, "has no transactions"),
+    ] {
+        let routes = by_type()
+            .route("a", refunding(&done))
+            .route("b", route.namespace("b"));
+        let routes = routes.store(Altered::new(MemoryStore::new()));
+        let error = routes.into_consumer().init().await.unwrap_err().to_string();
+        assert_contains!(error, "of the route \"b\"");
+        assert_contains!(error, needed);
     }
 }

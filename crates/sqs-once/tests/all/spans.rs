@@ -7,9 +7,11 @@ use opentelemetry::Value as Attribute;
 use opentelemetry::trace::{SpanId, SpanKind, Status, TracerProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use serde_json::{Value, json};
+use sqs_once::consumer::Runnable;
 use sqs_once::handler::Handler;
+use sqs_once::policy::RouteBy;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, MemoryStore};
+use sqs_once::{Consumer, MemoryStore, router};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -237,6 +239,21 @@ async fn requests_to_the_store_are_spans_of_the_batch() {
     let settled = named(&spans, "settle");
     assert!(!settled.is_empty());
     assert!(settled.iter().all(|span| span.parent_span_id == parent));
+}
+
+#[tokio::test]
+async fn the_span_of_a_record_names_its_route() {
+    let traces = Traces::watch();
+    let route = values().handler(async |_: Value| {}).namespace("payments");
+    let routes = router(RouteBy::attribute("type")).route("pay", route);
+    let routes = routes.store(MemoryStore::new()).into_consumer();
+    let routed = order("o-1", "pay").attribute("type", "pay");
+    handle(&routes, [routed.message_id("m-1")]).await;
+    let plain = order("o-2", "pay").message_id("m-2");
+    handle(&handling(pay), [plain]).await;
+    let spans = traces.ended();
+    says(record(&spans, "m-1"), "sqs_once.route", "pay");
+    assert_eq!(attribute(record(&spans, "m-2"), "sqs_once.route"), None);
 }
 
 #[tokio::test]

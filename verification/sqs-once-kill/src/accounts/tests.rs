@@ -98,6 +98,7 @@ impl Tale {
             outcome: outcome.to_owned(),
             duration_ms: None,
             reason: reason.map(str::to_owned),
+            route: None,
             key: None,
             receive_count: Some(process as u64),
         };

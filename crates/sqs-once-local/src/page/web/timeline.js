@@ -204,6 +204,7 @@ function recordContent(record) {
   const content = [element("span", `what ${tone}`, `${word}${took}`)];
   const steps = stepsOf(record);
   if (steps) content.push(element("ol", "steps", ...steps.map((step) => element("li", "", step))));
+  if (record.route) content.push(element("div", "line", `route ${record.route}`));
   if (record.key) content.push(element("div", "line", `key ${record.key}`));
   if (record.reason) content.push(element("div", "reason", record.reason));
   return content;

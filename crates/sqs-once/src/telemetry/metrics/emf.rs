@@ -74,8 +74,8 @@ struct Document<'a> {
 }
 
 impl Serialize for Document<'_> {
-    /// The service is the only dimension, because each value of another dimension would create, and cost, separate
-    /// metrics. The metrics of a route count for the service too, and for the route.
+    /// The dimensions are the service and the route, because each value of another dimension would create, and cost,
+    /// separate metrics. The metrics of a route count for the service too.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let metrics = self.values.iter();
         let metrics = metrics.map(|(name, values)| json!({"Name": name, "Unit": values.unit()}));

@@ -118,6 +118,9 @@ pub(crate) fn record_ended(span: &Span, message: &Message, report: &Report) {
     let outcome = report.outcome.as_str();
     span.set_attribute("sqs_once.outcome", outcome);
     span.set_attribute("sqs_once.acknowledged", report.acknowledged);
+    if let Some(route) = &report.route {
+        span.set_attribute("sqs_once.route", route.to_string());
+    }
     if let Some(key) = &report.key {
         span.set_attribute("sqs_once.key", ItemId::short(key));
     }
