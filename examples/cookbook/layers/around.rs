@@ -1,7 +1,7 @@
 //! The layers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use sqs_once::extract::RecordParts;
@@ -37,18 +37,16 @@ pub(crate) async fn authorised(record: RecordParts, next: Next) -> Result<Done, 
 
 /// At most two records of a tenant run at once in this environment. The others come back after five seconds.
 pub(crate) async fn limited(record: RecordParts, next: Next) -> Result<Done, HandlerError> {
-    static TENANTS: Mutex<BTreeMap<String, Arc<Semaphore>>> = Mutex::new(BTreeMap::new());
-    let tenant = record
-        .message()
-        .attribute("tenant")
-        .unwrap_or_default()
-        .to_owned();
+    /// The tenants whose records run.
+    static TENANTS: Mutex<BTreeMap<String, Weak<Semaphore>>> = Mutex::new(BTreeMap::new());
+    let tenant = record.message().attribute("tenant").unwrap_or_default();
     let limit = {
         let mut tenants = TENANTS.lock().unwrap_or_else(PoisonError::into_inner);
-        tenants
-            .entry(tenant)
-            .or_insert_with(|| Arc::new(Semaphore::new(2)))
-            .clone()
+        tenants.retain(|_, limit| limit.strong_count() > 0);
+        let running = tenants.get(tenant).and_then(Weak::upgrade);
+        let limit = running.unwrap_or_else(|| Arc::new(Semaphore::new(2)));
+        tenants.insert(tenant.to_owned(), Arc::downgrade(&limit));
+        limit
     };
     let _slot = limit.try_acquire().retry_after(Duration::from_secs(5))?;
     next.run().await

@@ -33,6 +33,10 @@ impl Hooks {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.success.is_none() && self.duplicate.is_none() && self.failure.is_none()
+    }
+
     pub(super) fn of(&self, outcome: Outcome) -> Option<&Hook> {
         match outcome {
             Outcome::Processed => self.success.as_ref(),

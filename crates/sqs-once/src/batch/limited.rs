@@ -35,7 +35,11 @@ impl<'a, W, T> Limited<'a, W, T> {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.running.is_empty()
+        self.len() == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.running.len()
     }
 
     pub(super) fn take_waiting(&mut self) -> VecDeque<W> {

@@ -277,6 +277,10 @@ impl<'a> Run<'a> {
             if is_open {
                 ahead += self.calls.len() + self.settler.unanswered();
             }
+            if waits {
+                // They keep their fetched bodies until they have ended.
+                ahead += self.hooks.len() + self.moving.len();
+            }
             if is_open || waits {
                 keys = keys.min(limit.saturating_sub(ahead));
             }
@@ -465,7 +469,13 @@ impl<'a> Run<'a> {
         if let Some(&leader) = self.leaders.get(&item) {
             match self.ledger.report(leader) {
                 Some(report) => self.end_like(record, leader, &report),
-                None => self.records[leader].followers.push(record),
+                None => {
+                    // Only a hook would read the body that was fetched for it.
+                    if route.hooks.is_empty() {
+                        self.records[record].message = None;
+                    }
+                    self.records[leader].followers.push(record);
+                }
             }
             return None;
         }

@@ -94,9 +94,9 @@ impl LargeMessages {
     /// [`init`](crate::Consumer::init).
     ///
     /// The bodies of a batch take up to about 2 × concurrency × this size of memory, plus what the handlers keep. With
-    /// the defaults that is 80 MB, which fits into a function of 256 MB. Records that wait for the end of a record with
-    /// their key, for a hook, for a move to the dead-letter queue or for another worker hold their bodies in addition. A
-    /// batch handler holds all bodies of its batch.
+    /// the defaults that is 80 MB, which fits into a function of 256 MB. Records that wait for another worker hold their
+    /// bodies in addition, and in a consumer with hooks also the copies in the batch. A batch handler holds all bodies of
+    /// its batch.
     #[must_use]
     pub fn max_size(mut self, bytes: usize) -> Self {
         self.max_size = bytes;
