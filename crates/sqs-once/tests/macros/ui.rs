@@ -68,6 +68,9 @@ fn one_error(text: &str) -> String {
                     format!("{indent}--> $WORKSPACE/{file}")
                 }
             }
+        } else if let Some(place) = start.strip_prefix("::: ") {
+            let file = place.split(':').next().unwrap();
+            format!("{indent}::: $WORKSPACE/{file}")
         } else if start.starts_with("and ") && start.ends_with(" others") {
             format!("{indent}and $N others")
         } else if is_elsewhere {
