@@ -111,10 +111,14 @@ impl BatchTransaction {
         let client = self.0.client();
         let savepoint = Arc::new(());
         let dropped = self.0.savepoints().open.replace(Arc::clone(&savepoint));
-        if let Some(dropped) = dropped {
-            self.check_left(&dropped)?;
-            client.batch_execute(UNDO).await?;
-        }
+        // One request, so that a savepoint is open whenever this future is dropped.
+        let begin = match dropped {
+            Some(dropped) => {
+                self.check_left(&dropped)?;
+                format!("{UNDO}; {SAVEPOINT}")
+            }
+            None => SAVEPOINT.to_owned(),
+        };
         // The first statement of the work is sent without waiting for the savepoint's answer, and after it: `join` polls
         // in order, and the work begins with its first poll.
         let transaction = Transaction {
@@ -122,7 +126,7 @@ impl BatchTransaction {
             _savepoint: Some(Arc::clone(&savepoint)),
         };
         let worked = async { work(transaction).await };
-        let (begun, worked) = join(client.batch_execute(SAVEPOINT), worked).await;
+        let (begun, worked) = join(client.batch_execute(&begin), worked).await;
         self.check_left(&savepoint)?;
         let ended = match (worked, begun) {
             (Ok(value), Ok(())) => {
@@ -134,8 +138,11 @@ impl BatchTransaction {
         };
         match &ended {
             Ok(_) => self.0.savepoints().kept.extend(keys),
-            // If this fails too, the session is lost, and nothing can be committed.
-            Err(_) => client.batch_execute(UNDO).await?,
+            // It is sent even if this future is dropped. If it fails too, the session is lost, and nothing can be committed.
+            Err(_) => {
+                self.0.savepoints().open = None;
+                client.batch_execute(UNDO).await?;
+            }
         }
         self.0.savepoints().open = None;
         ended

@@ -165,6 +165,34 @@ async fn a_savepoint_that_is_dropped_is_undone_and_the_others_stay() {
     assert_eq!(completed, 4);
 }
 
+/// The server works on the first savepoint's statement while the second one is dropped, too.
+#[tokio::test]
+async fn savepoints_that_are_dropped_before_the_server_answers_are_undone() {
+    let orders = Orders::new().await;
+    let consumer = orders.batch_handler(async |orders: Batch<Order>, mut tx: BatchTransaction| {
+        let mut outcome = orders.outcome();
+        for record in &orders {
+            let order = record.payload();
+            let placed = tx.savepoint([record], async |tx| {
+                if order.id == "slow" {
+                    tx.batch_execute("SELECT pg_sleep(1)").await?;
+                }
+                insert(order, &tx).await
+            });
+            let limit = match &*order.id {
+                "slow" | "behind" => Duration::from_millis(100),
+                _ => MINUTE,
+            };
+            let placed = timeout(limit, placed).await;
+            outcome.ended(record, placed.unwrap_or_else(|_| Err("too slow".into())));
+        }
+        outcome
+    });
+    let batch = ["o-1", "slow", "behind", "o-4"];
+    assert_eq!(invoke(&consumer, &batch).await, ["slow", "behind"]);
+    orders.assert_done(&["o-1", "o-4"]).await;
+}
+
 #[tokio::test]
 async fn what_leaves_its_savepoint_commits_nothing() {
     let orders = Orders::new().await;

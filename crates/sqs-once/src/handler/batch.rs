@@ -286,7 +286,8 @@ impl BatchOutcome {
 ///
 /// *Effectively once* for each record: see [`Writes`]. Records are independent of each other. If a condition, a size or a
 /// duplicate refuses one record, DynamoDB cancels the transaction. That record is decided alone, and the others are sent
-/// again without it. Two records that write the same item go to different transactions, in order.
+/// again without it. Two records that write the same item go to different transactions. In a standard queue the later one
+/// may commit first.
 ///
 /// The writes of a FIFO message group commit one after the other, beside those of other groups. The first record that fails
 /// or is refused returns the rest of its group to the queue, uncommitted.

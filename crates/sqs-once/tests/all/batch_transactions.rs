@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 use crate::support::database::{Database, Ledger, Turn};
 use crate::support::{
-    Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, ends, grouped, json_body, keys,
-    orders, outcome, told,
+    Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, ends, grouped, in_group, in_groups,
+    json_body, keys, orders, outcome, told,
 };
 
 /// A consumer whose batch handler writes the orders that succeed, and the orders of each call.
@@ -293,6 +293,57 @@ async fn the_transaction_begins_when_all_payloads_are_there_or_half_of_the_time_
             assert_eq!(bench.lines()[1]["reason"], said);
         }
     }
+}
+
+/// Takes three seconds for the first message.
+#[derive(Clone)]
+struct FirstIsSlow;
+
+impl AsyncDecode<Order> for FirstIsSlow {
+    async fn decode(&self, body: &str, message: &Message) -> Result<Order, HandlerError> {
+        if message.id() == "m-0" {
+            sleep(3 * SECOND).await;
+        }
+        Ok(serde_json::from_str(body)?)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_copy_is_decoded_first_keeps_its_place_in_its_group() {
+    for (batch, failed, expected) in [
+        ("g/a g/b g/a", &[][..], &["a", "b"][..]),
+        ("g/a g/b h/a h/c", &["m-1"], &["a", "c"]),
+    ] {
+        let bench = Bench::new();
+        let database = Database::beside(&bench.store);
+        let consumer = consumer_with(FirstIsSlow)
+            .key(|order: &Order| order.id.clone())
+            .batch_handler(async |orders: Batch<Order>, ledger: Ledger| {
+                for order in orders.payloads() {
+                    ledger.write(&order.id);
+                }
+                orders.all_succeeded()
+            });
+        let bench = bench.on(consumer).with(|it| it.store(database.clone()));
+        assert_eq!(bench.run(in_groups(batch)).await, failed);
+        assert_eq!(database.effects(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_not_decoded_in_time_stops_the_batch_if_it_should() {
+    let bench = Bench::new();
+    let database = Database::beside(&bench.store);
+    let consumer = consumer_with(Slow)
+        .key(|order: &Order| order.id.clone())
+        .fifo(FifoFailure::ReturnBatch)
+        .batch_handler(async |orders: Batch<Order>, _: Ledger| orders.all_succeeded());
+    let bench = bench.on(consumer).with(|it| it.store(database.clone()));
+    let order = |id, total| json_body(&json!({ "id": id, "total": total }));
+    let batch = [("x", "a", 1000), ("x", "b", 0), ("y", "c", 0)];
+    let batch = batch.map(|(group, id, total)| in_group(group, order(id, total)));
+    assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);
+    assert_eq!(bench.store.take_calls(), [("begin", 2)]);
 }
 
 #[tokio::test(start_paused = true)]

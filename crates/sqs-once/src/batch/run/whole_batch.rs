@@ -12,9 +12,8 @@ use crate::idempotency::PendingSettlement;
 use crate::report::{Outcome, Report};
 
 use super::super::handling::{Failure, Handling};
-use super::super::ledger::Ledger;
 use super::ending::AFTER_FAILED;
-use super::{Finished, RecordState, Run, Startable, timed};
+use super::{Finished, Run, Startable, timed};
 
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
@@ -22,10 +21,9 @@ pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the b
 const BEGUN: &str = "its batch had begun before its key could be claimed";
 const AFTER_UNDECIDED: &str =
     "an earlier record of its message group was not decided in half of the batch's time";
+const AFTER_COPY: &str =
+    "an earlier record of its message group has the key of another record, which was not done yet";
 const OUT_OF_ORDER: &str = "it succeeded after an earlier record of its message group failed";
-
-/// A FIFO message group.
-type Group<'a> = Option<&'a str>;
 
 pub(super) struct Together<'a> {
     /// `None` after the call.
@@ -38,8 +36,8 @@ pub(super) struct Together<'a> {
     /// The settlements that wait for the end of the call, or in a FIFO queue for the commit of an earlier record of their
     /// group.
     completions: Vec<(usize, PendingSettlement)>,
-    /// The records of a FIFO queue whose writes are being committed, with the groups that wait for them.
-    committing: HashMap<usize, Vec<Group<'a>>>,
+    /// The records of a FIFO queue whose writes are being committed.
+    committing: HashSet<usize>,
 }
 
 impl<'a> Together<'a> {
@@ -52,7 +50,7 @@ impl<'a> Together<'a> {
             claims_over: false,
             has_asked: false,
             completions: Vec::new(),
-            committing: HashMap::new(),
+            committing: HashSet::new(),
         }
     }
 
@@ -67,7 +65,7 @@ impl<'a> Together<'a> {
     }
 }
 
-impl<'a> Run<'a> {
+impl Run<'_> {
     /// Returns the unclaimed records to the queue when the time for claims is over.
     pub(super) fn return_unclaimed(&mut self) {
         let Some(together) = &mut self.together else {
@@ -223,11 +221,27 @@ impl<'a> Run<'a> {
         leader.copied().unwrap_or(record)
     }
 
+    /// Returns whether a record and the one that has claimed its key ask for the same effect in one message group.
+    fn is_copy(&self, record: usize, leader: usize) -> bool {
+        let group = |record: usize| self.ledger.messages[record].group_id();
+        let [it, leads] = [record, leader].map(|at| &self.records[at].fingerprint);
+        group(record) == group(leader) && it == leads
+    }
+
+    /// Returns the place of a claimed record in the batch's order: its own, or that of an earlier copy whose payload came
+    /// later.
+    fn place_in_order(&self, leader: usize) -> usize {
+        let copies = self.records[leader].followers.iter().copied();
+        let earlier = copies.filter(|&copy| self.is_copy(copy, leader)).min();
+        earlier.map_or(leader, |copy| copy.min(leader))
+    }
+
     /// Takes the claimed records, in the batch's order. Leaves out records after a record that stops, or may stop,
     /// their FIFO message group.
     fn take_startables(&mut self) -> Vec<Startable> {
         let claimed = std::mem::take(&mut self.startable).into_iter();
-        let mut claimed: BTreeMap<_, _> = claimed.map(|one| (one.record, one)).collect();
+        let claimed = claimed.map(|one| (self.place_in_order(one.record), one));
+        let mut claimed: BTreeMap<_, _> = claimed.collect();
         if !self.ledger.is_fifo {
             return claimed.into_values().collect();
         }
@@ -243,11 +257,25 @@ impl<'a> Run<'a> {
                 }
             } else if let Some(report) = stopped.get(&group) {
                 if let Some(behind) = claimed.remove(&record) {
-                    self.release(record, behind.owned.as_ref().map(|owned| &owned.claim));
-                    self.end(record, report.clone());
+                    let claim = behind.owned.as_ref().map(|owned| &owned.claim);
+                    self.release(behind.record, claim);
+                    self.end(behind.record, report.clone());
                 }
-            } else if !claimed.contains_key(&self.leader_of(record)) {
-                stopped.insert(group, Report::untried(AFTER_UNDECIDED));
+            } else {
+                let leader = self.leader_of(record);
+                if !claimed.contains_key(&self.place_in_order(leader)) {
+                    stopped.insert(group, Report::untried(AFTER_UNDECIDED));
+                } else if leader != record && !self.is_copy(record, leader) {
+                    // It may fail although its leader succeeds, and the handler sees no record of this group that fails.
+                    stopped.insert(group, Report::untried(AFTER_COPY));
+                }
+            }
+        }
+        // One of them may have stopped the batch.
+        if let Some(reason) = self.returning {
+            for one in std::mem::take(&mut claimed).into_values() {
+                let claim = one.owned.as_ref().map(|owned| &owned.claim);
+                self.return_unstarted(one.record, claim, reason);
             }
         }
         claimed.into_values().collect()
@@ -270,16 +298,14 @@ impl<'a> Run<'a> {
         let Some(together) = &mut self.together else {
             return;
         };
-        let mut busy: HashSet<_> = together.committing.values().flatten().copied().collect();
+        let group = |record: usize| self.ledger.messages[record].group_id();
+        let mut busy: HashSet<_> = together.committing.iter().map(|&at| group(at)).collect();
         for (record, completion) in std::mem::take(&mut together.completions) {
-            let groups = groups(self.ledger, &self.records, record);
-            let waits = busy.contains(&self.ledger.messages[record].group_id());
-            busy.extend(&groups);
-            if waits {
-                together.completions.push((record, completion));
-            } else {
-                together.committing.insert(record, groups);
+            if busy.insert(group(record)) {
+                together.committing.insert(record);
                 self.settler.push(Some(record), completion);
+            } else {
+                together.completions.push((record, completion));
             }
         }
     }
@@ -288,18 +314,18 @@ impl<'a> Run<'a> {
     /// the group. `is_done` tells whether its effect has happened.
     pub(super) fn committed(&mut self, record: usize, is_done: bool) {
         let together = self.together.as_mut();
-        let Some(groups) = together.and_then(|together| together.committing.remove(&record)) else {
+        if !together.is_some_and(|together| together.committing.remove(&record)) {
             return;
-        };
+        }
         let goes_on = match self.ledger.report(record) {
             Some(report) => self.group_goes_on(&report),
             // Its hook runs, or it moves to the dead-letter queue.
             None => is_done,
         };
         if let (false, Some(together)) = (goes_on, &mut self.together) {
-            let ledger = self.ledger;
-            let stops = |one: &mut (usize, _)| groups.contains(&ledger.messages[one.0].group_id());
-            let rest: Vec<_> = together.completions.extract_if(.., stops).collect();
+            let group = |record: usize| self.ledger.messages[record].group_id();
+            let of_group = |one: &mut (usize, _)| group(one.0) == group(record);
+            let rest: Vec<_> = together.completions.extract_if(.., of_group).collect();
             for (behind, completion) in rest {
                 if let Some(release) = completion.release() {
                     self.settler.push(None, release);
@@ -321,7 +347,7 @@ impl<'a> Run<'a> {
         for one in finished {
             let group = messages[one.record].group_id();
             if one.result.is_err() {
-                failed.extend(groups(self.ledger, &self.records, one.record));
+                failed.insert(group);
             } else if self.ledger.is_fifo && failed.contains(&group) {
                 // Its writes would commit out of order.
                 if self.commits_in_order() {
@@ -353,13 +379,6 @@ impl<'a> Run<'a> {
             }
         }
     }
-}
-
-/// Returns the FIFO message groups of a record, and of the copies that end like it.
-fn groups<'a>(ledger: &'a Ledger, records: &[RecordState], record: usize) -> Vec<Group<'a>> {
-    let group = |record: usize| ledger.messages[record].group_id();
-    let copies = records[record].followers.iter().map(|&copy| group(copy));
-    [group(record)].into_iter().chain(copies).collect()
 }
 
 /// Converts the handler's outcome for one record. Formatting its error runs user code, which may panic.
