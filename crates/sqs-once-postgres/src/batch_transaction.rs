@@ -109,25 +109,23 @@ impl BatchTransaction {
         work: impl AsyncFnOnce(Transaction) -> Result<R, E>,
     ) -> Result<R, HandlerError> {
         let client = self.0.client();
+        self.check_left()?;
         let savepoint = Arc::new(());
         let dropped = self.0.savepoints().open.replace(Arc::clone(&savepoint));
         // One request, so that a savepoint is open whenever this future is dropped.
         let begin = match dropped {
-            Some(dropped) => {
-                self.check_left(&dropped)?;
-                format!("{UNDO}; {SAVEPOINT}")
-            }
+            Some(_) => format!("{UNDO}; {SAVEPOINT}"),
             None => SAVEPOINT.to_owned(),
         };
         // The first statement of the work is sent without waiting for the savepoint's answer, and after it: `join` polls
         // in order, and the work begins with its first poll.
         let transaction = Transaction {
             session: Arc::clone(&self.0),
-            _savepoint: Some(Arc::clone(&savepoint)),
+            _savepoint: Some(savepoint),
         };
         let worked = async { work(transaction).await };
         let (begun, worked) = join(client.batch_execute(&begin), worked).await;
-        self.check_left(&savepoint)?;
+        self.check_left()?;
         let ended = match (worked, begun) {
             (Ok(value), Ok(())) => {
                 let released = client.batch_execute(RELEASE).await;
@@ -136,35 +134,26 @@ impl BatchTransaction {
             (Ok(_), Err(error)) => Err(explained(error)),
             (Err(error), _) => Err(error.into()),
         };
+        self.0.savepoints().open = None;
         match &ended {
             Ok(_) => self.0.savepoints().kept.extend(keys),
             // It is sent even if this future is dropped. If it fails too, the session is lost, and nothing can be committed.
-            Err(_) => {
-                self.0.savepoints().open = None;
-                client.batch_execute(UNDO).await?;
-            }
+            Err(_) => client.batch_execute(UNDO).await?,
         }
-        self.0.savepoints().open = None;
         ended
     }
 
-    /// Lets nothing commit if a task still holds the transaction of a savepoint that has ended, since its statements would
-    /// run in another record's savepoint.
-    fn check_left(&self, savepoint: &Arc<()>) -> Result<(), HandlerError> {
+    /// Lets nothing commit if a task still holds the transaction of the open savepoint, whose work has ended or was dropped:
+    /// its statements would run in another record's savepoint.
+    fn check_left(&self) -> Result<(), HandlerError> {
         let mut savepoints = self.0.savepoints();
-        let is_current = savepoints
-            .open
-            .as_ref()
-            .is_some_and(|it| Arc::ptr_eq(it, savepoint));
-        // This copy, and that of the session.
-        let own = 1 + usize::from(is_current);
-        match Arc::strong_count(savepoint) > own {
-            true => {
-                savepoints.broken = Some(HELD);
-                Err(HELD.into())
-            }
-            false => Ok(()),
+        let holders = savepoints.open.as_ref().map_or(0, Arc::strong_count);
+        // One is the session.
+        if holders > 1 {
+            savepoints.broken = Some(HELD);
+            return Err(HELD.into());
         }
+        Ok(())
     }
 }
 

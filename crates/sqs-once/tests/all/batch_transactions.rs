@@ -295,7 +295,7 @@ async fn the_transaction_begins_when_all_payloads_are_there_or_half_of_the_time_
     }
 }
 
-/// Takes three seconds for the first message.
+/// Decodes the first message in three seconds, and the others at once.
 #[derive(Clone)]
 struct FirstIsSlow;
 

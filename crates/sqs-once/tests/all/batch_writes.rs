@@ -265,7 +265,7 @@ async fn what_stands_behind_a_copy_in_another_group_waits_for_its_next_delivery(
     assert_eq!(bench.run(in_groups("h/b")).await, [""; 0]);
     assert_eq!(bench.store.written(), ["a", "b"]);
 
-    // A failed record returns the one behind it, and so its copy.
+    // A failed record returns the one after it, and that one's copy.
     for batch in ["g/x-1 g/c h/c h/d", "g/bad-1 g/c h/c h/d"] {
         bench.store.fail_condition(0, 1);
         let all = ["m-0", "m-1", "m-2", "m-3"];

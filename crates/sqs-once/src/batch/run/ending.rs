@@ -17,7 +17,7 @@ use super::super::hooks::{Hook, HookCall, Hooked, RecordEnd};
 use super::super::moving::DeadLetterMove;
 use super::super::settling::Concluded;
 use super::whole_batch::Together;
-use super::{Finished, IS_OPEN, Owned, Run};
+use super::{Finished, IS_OPEN, Owned, Run, Startable};
 
 /// Why the rest of a FIFO message group returns to the queue.
 pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
@@ -235,6 +235,17 @@ impl<'a> Run<'a> {
         }
     }
 
+    pub(super) fn return_claimed(
+        &mut self,
+        claimed: impl IntoIterator<Item = Startable>,
+        reason: &str,
+    ) {
+        for one in claimed {
+            let claim = one.owned.as_ref().map(|owned| &owned.claim);
+            self.return_unstarted(one.record, claim, reason);
+        }
+    }
+
     pub(super) fn return_unstarted(&mut self, record: usize, claim: Option<&Claim>, reason: &str) {
         self.release(record, claim);
         self.end(record, Report::untried(reason));
@@ -444,10 +455,8 @@ impl<'a> Run<'a> {
     pub(super) fn return_rest(&mut self, reason: &'static str) {
         self.returning = Some(reason);
         self.claimer.stopped = true;
-        for startable in std::mem::take(&mut self.startable) {
-            let claim = startable.owned.as_ref().map(|owned| &owned.claim);
-            self.return_unstarted(startable.record, claim, reason);
-        }
+        let claimed = std::mem::take(&mut self.startable);
+        self.return_claimed(claimed, reason);
         let held = self.held.iter_mut().flat_map(std::mem::take);
         let rest: Vec<_> = held.chain(self.lanes.drain()).collect();
         for record in rest {

@@ -133,11 +133,8 @@ impl Run<'_> {
             return;
         }
         if self.together.as_ref().is_none_or(Together::has_begun) {
-            for late in std::mem::take(&mut self.startable) {
-                let claim = late.owned.as_ref().map(|owned| &owned.claim);
-                self.return_unstarted(late.record, claim, BEGUN);
-            }
-            return;
+            let late = std::mem::take(&mut self.startable);
+            return self.return_claimed(late, BEGUN);
         }
         let permit = match self.gate.begin(ONLY) {
             Ok(permit) => permit,
@@ -273,10 +270,8 @@ impl Run<'_> {
         }
         // One of them may have stopped the batch.
         if let Some(reason) = self.returning {
-            for one in std::mem::take(&mut claimed).into_values() {
-                let claim = one.owned.as_ref().map(|owned| &owned.claim);
-                self.return_unstarted(one.record, claim, reason);
-            }
+            let rest = std::mem::take(&mut claimed).into_values();
+            self.return_claimed(rest, reason);
         }
         claimed.into_values().collect()
     }
