@@ -139,7 +139,7 @@ pub(crate) async fn verify_aws(args: VerifyAwsArgs) -> Result<()> {
     let zip = args.zip.as_deref().map(build::read).transpose()?;
     let AccountArgs { profile, region } = &args.account;
     let config = sqs_once_operate::sdk_config(profile.as_deref(), region.as_deref());
-    let config = waits.unless_interrupted(config).await??;
+    let config = waits.unless_interrupted(Box::pin(config)).await??;
     let account = &Account::new(&config)?;
     let id = waits
         .unless_interrupted(sqs_once_operate::account(&config))

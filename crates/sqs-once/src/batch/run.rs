@@ -408,7 +408,7 @@ impl<'a> Run<'a> {
             .unwrap_or_else(|_| Preparing::Ended(Err(PrepareError::Panic)));
         log_correlation(message, &span);
         match preparing {
-            Preparing::Ended(result) => self.prepared(record, at, result),
+            Preparing::Ended(result) => self.prepared(record, at, &span, result),
             Preparing::Waits(future) => {
                 self.prepare_later(record, at, future);
                 None
@@ -421,10 +421,10 @@ impl<'a> Run<'a> {
         &mut self,
         record: usize,
         at: usize,
+        span: &Span,
         prepared: PrepareResult<()>,
     ) -> Option<Candidate> {
         let route = &self.engine.routes[at];
-        let span = self.ledger.span(record);
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(PrepareError::Ignored(reason)) => {

@@ -319,7 +319,8 @@ impl Consumer {
     }
 
     pub(super) async fn engine(&self) -> Result<&Arc<Engine>, ConfigError> {
-        let resolve = || self.settings.resolve(&self.phase.handles);
+        // Boxed, because every batch's future would have its size.
+        let resolve = || Box::pin(self.settings.resolve(&self.phase.handles));
         self.engine.get_or_try_init(resolve).await
     }
 }

@@ -131,21 +131,24 @@ impl Idempotency {
     pub(super) async fn driver(&self, effect: Effect) -> Result<&Driver, ConfigError> {
         let (settings, drivers) = (&self.settings, &*self.drivers);
         let read = || EnvSettings::read(&process_env);
-        let apart = || async { settings.resolve(&read()?, Effect::APART).await };
+        // Boxed, because every call's future would have their sizes.
+        let apart = || Box::pin(async { settings.resolve(&read()?, Effect::APART).await });
         let apart = drivers.apart.get_or_try_init(apart);
         let cell = match effect {
             Effect::APART => return apart.await,
             Effect { writes: true, .. } => &drivers.writes,
             _ => &drivers.transaction,
         };
-        let beside = || async {
-            // No default store has transactions, so its error would mislead.
-            if effect.transaction && settings.store.is_none() {
-                return settings.resolve(&read()?, effect).await;
-            }
-            settings
-                .resolve_beside(apart.await?, &read()?, effect)
-                .await
+        let beside = || {
+            Box::pin(async {
+                // No default store has transactions, so its error would mislead.
+                if effect.transaction && settings.store.is_none() {
+                    return settings.resolve(&read()?, effect).await;
+                }
+                settings
+                    .resolve_beside(apart.await?, &read()?, effect)
+                    .await
+            })
         };
         cell.get_or_try_init(beside).await
     }

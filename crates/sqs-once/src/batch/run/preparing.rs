@@ -154,7 +154,8 @@ impl<'a> Run<'a> {
                     continue;
                 }
             };
-            let Some(candidate) = self.prepared(record, route, result) else {
+            let span = self.ledger.span(record);
+            let Some(candidate) = self.prepared(record, route, &span, result) else {
                 continue;
             };
             self.preparing.keep(candidate);
