@@ -32,11 +32,11 @@
 //! # Guarantees
 //!
 //! - *Effectively once* for effects that commit in one transaction with the record of their key: the DynamoDB writes
-//!   that a handler returns as [`Writes`], and the statements of a handler that takes the `Transaction` of the crate
-//!   `sqs-once-postgres`.
-//! - *At least once, deduplicated* for every other effect. No message is lost. The effect repeats only if the process
-//!   dies between the effect and its record. For that window the handler can take an [`IdempotencyToken`], which is
-//!   the same for every attempt, and pass it to the service that it calls.
+//!   that a handler returns as [`Writes`] or [`BatchWrites`], and the statements of a handler that takes the
+//!   `Transaction` or `BatchTransaction` of the crate `sqs-once-postgres`.
+//! - *At least once, deduplicated* for every other effect. No message is lost. The effect repeats only if the attempt
+//!   [dies](guide::guarantees) between the effect and its record. For that window the handler can take an
+//!   [`IdempotencyToken`], which is the same for every attempt, and pass it to the service that it calls.
 //!
 //! Both promises hold for as long as the record of the key is kept: see [`Consumer::retention`].
 //!

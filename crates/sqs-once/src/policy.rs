@@ -3,8 +3,6 @@
 pub use crate::batch::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
-pub use crate::failed::AfterDeadLetter;
-#[cfg(feature = "sqs")]
-pub use crate::failed::Backoff;
+pub use crate::failed::{AfterDeadLetter, Backoff};
 pub use crate::idempotency::{Cache, Mode};
 pub use crate::router::{RouteBy, Unrouted};

@@ -13,7 +13,8 @@ use aws_smithy_runtime_api::client::http::{
 };
 use serde_json::{Value, json};
 use sqs_once::large_messages::LargeMessages;
-use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::store::StoreErrorKind;
+use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::{Consumer, HandlerError, consumer};
 use tokio::time::sleep;
 
@@ -25,6 +26,8 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 const BODY: usize = 100_000;
 const CONCURRENCY: usize = 2;
 const RECORDS: usize = 100;
+/// Enough for pauses of a second, during which handlers could go on.
+const SLOW: usize = 60;
 /// The documented promise is 2 × the concurrency. Here each body is in memory twice, as text and as payload, and the
 /// records take the rest.
 const BODIES_AT_MOST: usize = 8 * CONCURRENCY;
@@ -58,19 +61,21 @@ fn orders() -> Consumer {
     consumer::<Value>()
         .key(|order: &Value| order["id"].to_string())
         .namespace("bodies")
-        .handler(async |_: Value| sleep(SECOND).await)
+        .handler(async |_: Value| sleep(SECOND / 10).await)
         .large_messages(settings())
         .concurrency(CONCURRENCY)
 }
 
-/// The peak while a batch is handled, without the event.
-fn peak(consumer: Consumer, names: impl Fn(usize) -> String) -> usize {
+/// The peak while a batch is handled, without the event. `slow` is how many requests to complete keys the store refuses.
+fn peak(consumer: Consumer, slow: usize, names: impl Fn(usize) -> String) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
     let bench = Bench::new(consumer).timeout(900 * SECOND);
+    let store = bench.store();
+    store.fail(Operation::Complete, StoreErrorKind::Throttled, slow);
     let event = Event::new((0..RECORDS).map(|at| {
         let class = "software.amazon.payloadoffloading.PayloadS3Pointer";
         Record::json(&json!([class, { "s3BucketName": "bodies", "s3Key": names(at) }]))
@@ -85,14 +90,18 @@ fn peak(consumer: Consumer, names: impl Fn(usize) -> String) -> usize {
 #[test]
 fn a_batch_holds_no_more_bodies_than_its_concurrency_allows() {
     let other = |at: usize| format!("o-{at}");
-    let with_hook = orders().on_success(async |_| {
-        sleep(3 * SECOND).await;
-        Ok::<_, HandlerError>(())
-    });
+    let with_hook = || {
+        orders().on_success(async |_| {
+            sleep(SECOND / 3).await;
+            Ok::<_, HandlerError>(())
+        })
+    };
     for (what, peak) in [
-        ("other records", peak(orders(), other)),
-        ("copies", peak(orders(), |_| "o-1".to_owned())),
-        ("a slow hook", peak(with_hook, other)),
+        ("other records", peak(orders(), 0, other)),
+        ("copies", peak(orders(), 0, |_| "o-1".to_owned())),
+        ("a slow hook", peak(with_hook(), 0, other)),
+        ("a slow store", peak(orders(), SLOW, other)),
+        ("a slow store, then a hook", peak(with_hook(), SLOW, other)),
     ] {
         let bodies = peak / BODY;
         assert!(

@@ -1,5 +1,6 @@
 //! Runs a batch, and answers in time even if the batch does not end.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -92,8 +93,11 @@ pub(crate) async fn answer(
         );
     }
     ledger.tally().still_running = still_running as u64;
-    delete_bodies(&engine, &ledger.messages, &reports, deadline).await;
-    hide_returned(&engine, &ledger.messages, &reports, began, deadline).await;
+    // Neither may use up the other's time.
+    tokio::join!(
+        hide_returned(&engine, &ledger.messages, &reports, began, deadline),
+        delete_bodies(&engine, &ledger.messages, &reports, deadline),
+    );
     let tally = std::mem::take(&mut *ledger.tally());
     (reports, tally)
 }
@@ -140,17 +144,32 @@ async fn delete_bodies(
     let Some(bodies) = routes.find_map(|route| route.handler.bodies.as_ref()) else {
         return;
     };
-    let contents: Vec<_> = messages
-        .iter()
-        .zip(reports)
-        .filter(|(_, report)| report.acknowledged)
-        .filter(|(_, report)| matches!(report.outcome, Outcome::Processed | Outcome::Duplicate))
-        .filter_map(|(message, _)| message.content())
+    let contents = |on_record: bool| -> BTreeSet<&str> {
+        let records = messages.iter().zip(reports);
+        let records = records.filter(|(_, report)| is_on_record(report) == on_record);
+        records
+            .filter_map(|(message, _)| message.content())
+            .collect()
+    };
+    // Two messages may point to one body.
+    let contents: Vec<_> = contents(true)
+        .difference(&contents(false))
+        .copied()
         .collect();
     if let Some(deleted) = bodies.delete(&contents)
         && timeout_at(by.answer_by, deleted).await.is_err()
     {
         warn!("the deadline came before all bodies of acknowledged messages were deleted");
+    }
+}
+
+/// Returns whether the effect of this very message is on record. Nothing is recorded without a key, and a duplicate with a
+/// reason has another payload than the event on record.
+fn is_on_record(report: &Report) -> bool {
+    match report.outcome {
+        Outcome::Processed => report.key.is_some(),
+        Outcome::Duplicate => report.reason.is_none(),
+        _ => false,
     }
 }
 

@@ -207,7 +207,9 @@ impl<'a> Claimer<'a> {
             // A retry would begin another transaction.
             _ if self.stopped || has_begun => return,
             (Err(error), _) => {
-                candidate.retry = Retry::after_error(last, error, self.until);
+                // A retry after that time would follow without a pause.
+                let until = candidate.waits_until.unwrap_or(self.until);
+                candidate.retry = Retry::after_error(last, error, until);
                 return;
             }
             // A retry would open more transactions than handlers may run.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::breaker::{Breakers, Dependency};
-use crate::failed::FailedRecords;
+use crate::failed::{Backoff, FailedRecords};
 use crate::handler::{BatchCall, Layers, WithEnvelope};
 use crate::idempotency::Driver;
 use crate::report::{RecordLevels, RouteTally};
@@ -125,6 +125,8 @@ pub(crate) struct Engine {
     pub(crate) fifo_failure: FifoFailure,
     pub(crate) requests: Requests,
     pub(crate) failed: FailedRecords,
+    /// The backoff of records that no route takes.
+    pub(crate) backoff: Option<Backoff>,
     pub(crate) breakers: Breakers,
     /// From the code or the environment.
     pub(crate) visibility_timeout: Option<Duration>,
@@ -142,6 +144,7 @@ pub(crate) struct Route {
     pub(crate) handler: WithEnvelope,
     pub(crate) idempotency: Driver,
     pub(crate) record_timeout: Option<Duration>,
+    pub(crate) backoff: Option<Backoff>,
     pub(crate) mismatch: PayloadMismatch,
     pub(crate) in_progress: InProgress,
     pub(crate) missing_key: MissingKey,
@@ -162,6 +165,8 @@ pub(crate) struct Traits {
     pub(super) begins_once: bool,
     /// Whether a payload may have to be waited for.
     pub(super) waits_for_payloads: bool,
+    /// Whether a hook may read a message after its handler.
+    pub(super) has_hooks: bool,
     /// How many requests for claims may be in flight, and how many for settlements.
     pub(super) requests_in_flight: usize,
     /// How many effects that commit with their record one request of the settler carries.
@@ -178,6 +183,7 @@ impl Traits {
             opens_transactions,
             begins_once: opens_transactions && is_together,
             waits_for_payloads: routes.iter().any(|route| route.handler.waits()),
+            has_hooks: routes.iter().any(|route| !route.hooks.is_empty()),
             // Each effect of a handler of single records that commits with its record is a request of its own.
             requests_in_flight: match commits_effects {
                 true => Requests::Single.in_flight(),

@@ -280,6 +280,9 @@ impl<'a> Run<'a> {
             if waits {
                 // They keep their fetched bodies until they have ended.
                 ahead += self.hooks.len() + self.moving.len();
+                if self.engine.traits.has_hooks {
+                    ahead += self.settler.unanswered();
+                }
             }
             if is_open || waits {
                 keys = keys.min(limit.saturating_sub(ahead));
@@ -512,6 +515,10 @@ impl<'a> Run<'a> {
             MissingKey::Terminal => self.end_terminal(record, Cause::from(reason)),
             MissingKey::Retry => self.end(record, Report::new(Outcome::Failed).because(reason)),
             MissingKey::ProcessUnprotected => {
+                // It may have waited for its payload until the batch was stopped.
+                if let Some(reason) = self.returning {
+                    return self.end(record, Report::untried(reason));
+                }
                 let message_id = self.ledger.messages[record].id();
                 // The extractors need a key. This one is made from the message id and never reaches the store.
                 let key = BusinessKey::new(&("sqs-once message", message_id));

@@ -41,6 +41,8 @@ pub(super) struct Settler<'a> {
     /// Settlements that commit together with work. Those of a batch handler share requests.
     commits: VecDeque<Entry>,
     commits_in_a_request: usize,
+    /// The number of settlements that are not answered.
+    unanswered: usize,
     waiting_since: Option<Instant>,
     in_flight: FuturesUnordered<BoxFuture<'a, Replies>>,
     postponed: FuturesUnordered<BoxFuture<'a, Vec<Entry>>>,
@@ -55,6 +57,7 @@ impl<'a> Settler<'a> {
             waiting: Vec::new(),
             commits: VecDeque::new(),
             commits_in_a_request: engine.traits.commits_in_a_request,
+            unanswered: 0,
             waiting_since: None,
             in_flight: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
@@ -63,6 +66,7 @@ impl<'a> Settler<'a> {
 
     /// Queues a settlement. `record` is the record that ends with its answer, if any.
     pub(super) fn push(&mut self, record: Option<usize>, ending: PendingSettlement) {
+        self.unanswered += 1;
         self.wait(Entry {
             record,
             ending,
@@ -82,6 +86,7 @@ impl<'a> Settler<'a> {
             return;
         };
         first.commit_in(transaction);
+        self.unanswered += endings.len();
         let entries = endings.into_iter().map(|(record, ending)| Entry {
             record: Some(record),
             ending,
@@ -135,11 +140,11 @@ impl<'a> Settler<'a> {
     }
 
     pub(super) fn unanswered(&self) -> usize {
-        self.waiting.len() + self.commits.len() + self.in_flight.len() + self.postponed.len()
+        self.unanswered
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.unanswered() == 0
+        self.unanswered == 0
     }
 
     /// Keeps the settlements to send again and returns the others. A release is sent at most twice, because its lease
@@ -164,6 +169,7 @@ impl<'a> Settler<'a> {
                 answered.push((entry.record, answer));
             }
         }
+        self.unanswered -= answered.len();
         if let Some(retry) = longest {
             let at = retry.at(self.engine.driver());
             self.postponed.push(Box::pin(async move {

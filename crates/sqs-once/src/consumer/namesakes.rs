@@ -6,10 +6,11 @@ use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::handler::HandlerType;
 use crate::idempotency::Driver;
-use crate::key::KeyCodec;
+use crate::key::{KeyCodec, Namespace};
 
 struct SetUp {
     store: String,
+    namespace: Namespace,
     codec: KeyCodec,
     handler: HandlerType,
 }
@@ -28,7 +29,7 @@ pub(super) fn check(driver: &Driver, handler: HandlerType) -> Result<(), ConfigE
     let mut consumers = CONSUMERS.lock().unwrap_or_else(PoisonError::into_inner);
     let namesake = consumers
         .iter()
-        .find(|other| other.store == store && other.codec == driver.codec);
+        .find(|other| other.store == store && driver.is_namesake(&other.namespace, &other.codec));
     match namesake {
         Some(other) if other.handler == handler => {}
         Some(other) => {
@@ -36,8 +37,8 @@ pub(super) fn check(driver: &Driver, handler: HandlerType) -> Result<(), ConfigE
             return Err(ConfigError::new(
                 "the setting `namespace`",
                 format!(
-                    "is {namespace:?} for two handlers of this process, `{}` and `{}`, each of which would take the \
-                     other's messages for duplicates",
+                    "is {namespace:?} for two handlers of this process, `{}` and `{}`, whose messages would be duplicates \
+                     of each other, or have the same tokens",
                     other.handler.name, handler.name
                 ),
                 "a namespace for each",
@@ -45,6 +46,7 @@ pub(super) fn check(driver: &Driver, handler: HandlerType) -> Result<(), ConfigE
         }
         None => consumers.push(SetUp {
             store,
+            namespace: driver.namespace.clone(),
             codec: driver.codec.clone(),
             handler,
         }),

@@ -25,8 +25,8 @@ impl<Phase> Consumer<Phase> {
     shared_settings!();
 
     /// Sets the name of the service in log lines and metrics. Default:
-    /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace. A blank name fails at
-    /// [`init`](Consumer::init).
+    /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace, or the function's name for a
+    /// [`router`](crate::router). A blank name fails at [`init`](Consumer::init).
     #[must_use]
     pub fn service(self, service: &str) -> Self {
         self.set_of_batch("service", |settings| {
@@ -233,13 +233,14 @@ impl<Phase> Consumer<Phase> {
         })
     }
 
-    /// Adds a layer: a function around the handler of each record, inside the claim. Several calls add up; the first one is
+    /// Adds a layer: a function around the handler of each record, inside the claim if the handler has one. Several calls add up; the first one is
     /// outermost. The layers of a [`router`](crate::router) are around those of its routes. Default: none.
     ///
     /// A layer sees the message, the key, the attempt and the route, and runs the rest with [`Next::run`]. It may end the
     /// record instead: an error fails it as a handler's error would, and `Ok(Done::default())` completes it without the
     /// handler, so that later deliveries are duplicates. Its time counts as the handler's time, and it is cancelled at the
-    /// deadline. A duplicate calls no layer.
+    /// deadline. A duplicate calls no layer, unless the handler runs without a claim: with
+    /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter), and with [`Writes`](crate::Writes) in their default mode.
     ///
     /// Fails at [`init`](Consumer::init) for a batch handler.
     ///
@@ -473,9 +474,7 @@ impl<Phase> Consumer<Phase> {
     /// without a receipt handle or a queue ARN, which occur only in hand-made events.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
-        self.set_of_batch("backoff", |settings| {
-            settings.failed.backoff = Some(backoff)
-        })
+        self.set(|settings| settings.backoff = Some(backoff))
     }
 
     /// Sets the URL of the queue that the messages come from, for the [`backoff`](Consumer::backoff). Default:

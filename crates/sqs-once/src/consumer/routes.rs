@@ -187,13 +187,14 @@ impl Routes {
             if consumer.settings.idempotency.key_secret.is_none() {
                 common.idempotency.share_secret(&route.idempotency);
             }
-            if let Some(other) = routes
-                .iter()
-                .find(|other| other.idempotency.codec == route.idempotency.codec)
-            {
+            let driver = &route.idempotency;
+            if let Some(other) = routes.iter().find(|other| {
+                let other = &other.idempotency;
+                driver.is_namesake(&other.namespace, &other.codec)
+            }) {
                 let problem = format!(
-                    "is the same for the routes {:?} and {name:?}, each of which would take the other's messages for \
-                     duplicates",
+                    "is the same for the routes {:?} and {name:?}, whose messages would be duplicates of each other, or \
+                     have the same tokens",
                     other.name.as_deref().unwrap_or_default()
                 );
                 return Err(ConfigError::new(

@@ -12,7 +12,7 @@ use crate::breaker::{Breakers, Dependency, checked};
 use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
-use crate::failed::FailedSettings;
+use crate::failed::{Backoff, FailedSettings};
 use crate::handler::{Layers, PrepareRecord, WithEnvelope};
 use crate::idempotency::{DriverSettings, Effect};
 #[cfg(feature = "testing")]
@@ -43,6 +43,7 @@ pub(super) struct Settings {
     pub(super) in_progress: Option<InProgress>,
     pub(super) requests: Option<Requests>,
     pub(super) failed: FailedSettings,
+    pub(super) backoff: Option<Backoff>,
     pub(super) large_messages: LargeMessageSettings,
     pub(super) visibility_timeout: Option<Duration>,
     pub(super) dependencies: Vec<Dependency>,
@@ -85,7 +86,9 @@ impl Settings {
         };
         let driver = &first.idempotency;
         let (clock, random) = (&driver.clock, &driver.random);
-        let failed = self.failed.resolve(&env, clock, random).await?;
+        let backoff = self.checked_backoff()?;
+        let has_backoff = backoff.is_some() || routes.iter().any(|route| route.backoff.is_some());
+        let failed = self.failed.resolve(&env, clock, has_backoff).await?;
         let concurrency = self.concurrency.map(|concurrency| {
             let zero = || ConfigError::new("the setting `concurrency`", "is 0", "1 or more");
             NonZeroUsize::new(concurrency).ok_or_else(zero)
@@ -138,6 +141,7 @@ impl Settings {
             fifo_failure: self.fifo_failure.unwrap_or_default(),
             requests,
             failed,
+            backoff,
             breakers: Breakers::new(&dependencies, most, max_receive_count),
             visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
             hooks: self.hooks.clone(),
@@ -216,6 +220,7 @@ impl Settings {
             },
             idempotency,
             record_timeout: self.record_timeout,
+            backoff: self.checked_backoff()?,
             mismatch,
             in_progress: self.in_progress.unwrap_or_default(),
             missing_key,
@@ -225,6 +230,11 @@ impl Settings {
             hooks: self.hooks.clone(),
             layers: self.layers.clone(),
         })
+    }
+
+    fn checked_backoff(&self) -> Result<Option<Backoff>, ConfigError> {
+        self.backoff.map_or(Ok(()), Backoff::check)?;
+        Ok(self.backoff)
     }
 
     /// Checks the settings that a router itself can't have.
@@ -265,6 +275,7 @@ impl Settings {
         Ok(Self {
             idempotency: self.idempotency.within(&router.idempotency),
             record_timeout: self.record_timeout.or(router.record_timeout),
+            backoff: self.backoff.or(router.backoff),
             mismatch: self.mismatch.or(router.mismatch),
             in_progress: self.in_progress.or(router.in_progress),
             missing_key: self.missing_key.or(router.missing_key),

@@ -29,7 +29,7 @@ impl Backoff {
         Self { floor, ceiling }
     }
 
-    pub(super) fn check(self) -> Result<(), ConfigError> {
+    pub(crate) fn check(self) -> Result<(), ConfigError> {
         if !self.floor.is_zero() && self.floor <= self.ceiling {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl Backoff {
     }
 
     /// Returns the time after the `receive_count`th delivery. `bits` are random.
-    pub(super) fn after(self, receive_count: u32, bits: u128) -> Duration {
+    pub(crate) fn after(self, receive_count: u32, bits: u128) -> Duration {
         let doublings = receive_count.clamp(1, 31);
         let longest = self.floor.saturating_mul(1 << doublings).min(self.ceiling);
         let shortest = self.floor.max(longest / 2);

@@ -1,21 +1,16 @@
 //! Queues on a test bench. Every request succeeds, and nothing leaves the process.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{self, BoxFuture};
 
 use crate::breaker::Queue;
-use crate::random::Random;
 use crate::record::Message;
 
 use super::dead_letters::body;
-use super::{Backoff, Cause, DeadLetters, Sending, Visibility};
+use super::{Cause, DeadLetters, Sending, Visibility};
 
-pub(super) struct Queues {
-    pub(super) backoff: Option<Backoff>,
-    pub(super) random: Arc<dyn Random>,
-}
+pub(super) struct Queues;
 
 impl DeadLetters for Queues {
     fn send<'a>(&'a self, message: &'a Message, _: &'a Cause) -> Sending<'a> {
@@ -24,11 +19,6 @@ impl DeadLetters for Queues {
 }
 
 impl Visibility for Queues {
-    fn backoff(&self, message: &Message) -> Option<Duration> {
-        let receive_count = message.receive_count().unwrap_or(1);
-        Some(self.backoff?.after(receive_count, self.random.bits()))
-    }
-
     fn hide<'a>(&'a self, _: Vec<(&'a Message, Duration)>, _: Duration) -> BoxFuture<'a, ()> {
         Box::pin(future::ready(()))
     }

@@ -2,7 +2,6 @@
 
 #[cfg(feature = "sqs")]
 mod attributes;
-#[cfg(feature = "sqs")]
 mod backoff;
 #[cfg(feature = "sqs")]
 mod dead_letters;
@@ -26,7 +25,6 @@ use crate::record::Message;
 
 #[cfg(feature = "sqs")]
 pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
-#[cfg(feature = "sqs")]
 pub use backoff::Backoff;
 pub(crate) use settings::{FailedRecords, FailedSettings};
 
@@ -90,9 +88,6 @@ pub(crate) trait DeadLetters: Send + Sync {
 
 /// The queue that the messages come from.
 pub(crate) trait Visibility: Send + Sync {
-    /// Returns how long a failed message stays hidden, if the consumer has a backoff.
-    fn backoff(&self, message: &Message) -> Option<Duration>;
-
     /// Hides each message for its time from now; `ran` is how long its batch ran. Logs failures: the messages of a failed
     /// request return when their queue's visibility timeout ends.
     fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()>;

@@ -8,13 +8,11 @@ use crate::config::{QUEUE_URL, is_url};
 #[cfg(feature = "sqs")]
 use crate::env::process_env;
 use crate::error::ConfigError;
-use crate::random::Random;
 use crate::time::Clock;
 
 use super::{AfterDeadLetter, DeadLetters, Visibility};
 #[cfg(feature = "sqs")]
 use super::{
-    Backoff,
     dead_letters::{DeadLetterQueue, place},
     sqs,
     visibility::SourceQueue,
@@ -29,8 +27,6 @@ pub(crate) struct FailedSettings {
     pub(crate) dead_letter_queue: Option<String>,
     #[cfg(feature = "sqs")]
     pub(crate) queue: Option<String>,
-    #[cfg(feature = "sqs")]
-    pub(crate) backoff: Option<Backoff>,
     #[cfg(feature = "sqs")]
     pub(crate) after_dead_letter: AfterDeadLetter,
     /// Reaches queues only through a client that the code provides.
@@ -47,12 +43,13 @@ pub(crate) struct FailedRecords {
 }
 
 impl FailedSettings {
+    /// `has_backoff` is true if the consumer or one of its routes has a backoff.
     #[cfg(feature = "sqs")]
     pub(crate) async fn resolve(
         &self,
         env: &EnvSettings,
         clock: &Arc<dyn Clock>,
-        random: &Arc<dyn Random>,
+        has_backoff: bool,
     ) -> Result<FailedRecords, ConfigError> {
         self.check()?;
         let dead_letter_queue = self.dead_letter_queue.as_ref().or(env.dlq_url.as_ref());
@@ -71,10 +68,7 @@ impl FailedSettings {
         }
         #[cfg(feature = "testing")]
         if self.is_isolated && self.client.is_none() {
-            let queues = Arc::new(super::isolated::Queues {
-                backoff: self.backoff,
-                random: Arc::clone(random),
-            });
+            let queues = Arc::new(super::isolated::Queues);
             return Ok(FailedRecords {
                 dead_letters: dead_letter_queue
                     .map(|_| Arc::clone(&queues) as Arc<dyn DeadLetters>),
@@ -84,7 +78,7 @@ impl FailedSettings {
         }
         // A handler may ask for a pause, or another worker may hold a record's key. Outside Lambda, for example in a
         // test, neither should call AWS.
-        let asked = self.client.is_some() || queue.is_some() || self.backoff.is_some();
+        let asked = self.client.is_some() || queue.is_some() || has_backoff;
         let postpones = asked || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
         if dead_letter_queue.is_none() && !postpones {
             return Ok(FailedRecords::default());
@@ -105,9 +99,7 @@ impl FailedSettings {
                 client,
                 url: queue.cloned(),
                 endpoint: SourceQueue::endpoint(),
-                backoff: self.backoff,
                 clock: Arc::clone(clock),
-                random: Arc::clone(random),
             }) as Arc<dyn Visibility>
         });
         Ok(FailedRecords {
@@ -128,7 +120,7 @@ impl FailedSettings {
                 return Err(ConfigError::new(setting, format!("is {url:?}"), QUEUE_URL));
             }
         }
-        self.backoff.map_or(Ok(()), Backoff::check)
+        Ok(())
     }
 
     /// Without the SQS client no queue can be reached, so a variable must not be ignored silently.
@@ -137,7 +129,7 @@ impl FailedSettings {
         &self,
         env: &EnvSettings,
         _: &Arc<dyn Clock>,
-        _: &Arc<dyn Random>,
+        _has_backoff: bool,
     ) -> Result<FailedRecords, ConfigError> {
         if env.dlq_url.is_some() {
             return Err(crate::config::needs_sqs("SQS_ONCE_DLQ_URL"));

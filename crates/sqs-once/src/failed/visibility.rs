@@ -13,12 +13,11 @@ use tracing::{debug, warn};
 
 use crate::breaker::{Deliveries, Queue};
 use crate::env::process_env;
-use crate::random::Random;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
 
+use super::Visibility;
 use super::sqs::{arn_parts, said};
-use super::{Backoff, Visibility};
 
 /// SQS's limit of entries per request, and our limit of requests in flight.
 const ENTRIES: usize = 10;
@@ -37,9 +36,7 @@ pub(super) struct SourceQueue {
     /// The configured URL of the queue; `None` to build the URL from each message's ARN.
     pub(super) url: Option<String>,
     pub(super) endpoint: Option<String>,
-    pub(super) backoff: Option<Backoff>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) random: Arc<dyn Random>,
 }
 
 impl SourceQueue {
@@ -117,11 +114,6 @@ fn max_receive_count(policy: &str) -> Option<u32> {
 }
 
 impl Visibility for SourceQueue {
-    fn backoff(&self, message: &Message) -> Option<Duration> {
-        let receive_count = message.receive_count().unwrap_or(1);
-        Some(self.backoff?.after(receive_count, self.random.bits()))
-    }
-
     fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let now = self.clock.now();

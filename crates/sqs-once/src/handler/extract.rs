@@ -137,7 +137,7 @@ impl<S: Clone + Send + Sync> FromRecord<S> for State<S> {
 /// A token that is the same for every attempt at the same event. Pass it on to services that deduplicate by themselves,
 /// for example in an `Idempotency-Key` header. 32 hexadecimal digits.
 ///
-/// The token closes the one window that a claim can't: the process dies after the effect and before the effect is
+/// The token closes the one window that a claim can't: the attempt dies after the effect and before the effect is
 /// recorded.
 ///
 /// A record that runs without a key ([`MissingKey::ProcessUnprotected`](crate::policy::MissingKey)) has a token that is

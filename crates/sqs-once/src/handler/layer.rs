@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::prepare::{CallFuture, Start};
 use super::{Done, HandlerError, RecordParts};
@@ -48,14 +49,36 @@ impl Layers {
         }
         let layers = self.0.iter().rev().cloned().collect();
         Box::new(move |parts| {
+            let has_written = Arc::new(AtomicBool::new(false));
             let next = Next {
                 layers,
                 parts,
-                handler,
+                handler: noting_writes(handler, Arc::clone(&has_written)),
             };
-            next.start()
+            Box::pin(async move {
+                let done = next.run().await?;
+                // The record would complete without its effect.
+                if done.writes.is_none() && has_written.load(Ordering::Relaxed) {
+                    return Err(HandlerError::retry(LOST_WRITES));
+                }
+                Ok(done)
+            })
         })
     }
+}
+
+const LOST_WRITES: &str =
+    "a layer dropped the handler's writes: it must return what `next.run()` returned";
+
+fn noting_writes(handler: Start<()>, has_written: Arc<AtomicBool>) -> Start<()> {
+    Box::new(move |parts| {
+        let call = handler(parts);
+        Box::pin(async move {
+            let done = call.await?;
+            has_written.store(done.writes.is_some(), Ordering::Relaxed);
+            Ok(done)
+        })
+    })
 }
 
 impl Next {

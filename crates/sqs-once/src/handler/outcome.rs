@@ -37,6 +37,7 @@ pub struct Recorded<T>(pub T);
 
 /// A handler's success, with the data to record.
 #[derive(Clone, Default)]
+#[must_use = "it contains what the handler returned to be recorded or written"]
 pub struct Done {
     pub(crate) data: Option<Arc<str>>,
     /// The writes that commit with the record of the key.

@@ -207,6 +207,12 @@ impl Driver {
         Err(contended())
     }
 
+    /// Returns whether this handler would share ids in the table, or tokens, with one that has this namespace and codec.
+    pub(crate) fn is_namesake(&self, namespace: &Namespace, codec: &KeyCodec) -> bool {
+        // Tokens contain only the namespace's name.
+        self.namespace.as_str() == namespace.as_str() || self.codec == *codec
+    }
+
     /// Returns the completion in the cache that refuses a claim.
     fn known(&self, claim: &Claim) -> Option<Box<Item>> {
         let completed = self.completed.as_ref()?;

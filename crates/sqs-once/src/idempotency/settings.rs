@@ -29,7 +29,7 @@ pub(crate) struct DriverSettings {
     namespace: Option<Result<Namespace, ConfigError>>,
     /// The default namespace from the handler's location, if known.
     pub(crate) default_namespace: Option<Result<Namespace, ConfigError>>,
-    pub(crate) readable_keys: bool,
+    pub(crate) readable_keys: Option<bool>,
     pub(crate) codec: Option<KeyCodec>,
     pub(crate) key_secret: Option<KeySecret>,
     /// `Some(None)` if the code turned the second lookup off.
@@ -79,7 +79,7 @@ impl DriverSettings {
         Self {
             namespace: self.namespace.clone(),
             default_namespace: self.default_namespace.clone(),
-            readable_keys: self.readable_keys || router.readable_keys,
+            readable_keys: self.readable_keys.or(router.readable_keys),
             codec: self.codec.clone(),
             key_secret: self
                 .key_secret
@@ -149,7 +149,7 @@ impl DriverSettings {
         };
         let default = || self.default_namespace.clone().unwrap_or_else(missing);
         let namespace = namespace.map_or_else(default, Ok)?;
-        let namespace = namespace.readable_keys(self.readable_keys);
+        let namespace = namespace.readable_keys(self.readable_keys.unwrap_or_default());
         let (namespace, codec, also_read) = self.keys(env, namespace, effect).await?;
         Ok(Driver {
             store,
@@ -236,7 +236,7 @@ impl DriverSettings {
         let without = namespace.clone();
         let namespace = match &secret {
             None => namespace,
-            Some(_) if self.readable_keys => {
+            Some(_) if self.readable_keys == Some(true) => {
                 return Err(no_secret("its keys are readable"));
             }
             Some(_) if self.codec.is_some() => {

@@ -71,7 +71,7 @@ macro_rules! shared_settings {
         /// Keys may contain personal data. Backups, exports and streams of the table show readable keys too.
         #[must_use]
         pub fn readable_keys(self, readable: bool) -> Self {
-            self.set_shared(|settings| settings.readable_keys = readable)
+            self.set_shared(|settings| settings.readable_keys = Some(readable))
         }
 
         /// Sets the form of ids in the table. Default: the [namespace](Self::namespace) and the key's hash.

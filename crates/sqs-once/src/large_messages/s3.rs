@@ -19,7 +19,7 @@ use crate::handler::{CallFuture, FetchBody, HandlerError};
 
 use super::pointer::{Malformed, Pointer};
 
-/// Ten bodies of this size, as text and as payload, take 80 of a function's 128 MB or more.
+/// Ten bodies of this size, as text and as payload, take 80 MB, which fits into a function of 256 MB.
 const MAX_SIZE: usize = 4 * 1024 * 1024;
 
 /// How long S3 may send nothing of a body. The timeouts of the SDK end with the head of an answer.
@@ -51,17 +51,22 @@ const MAX_DELETED: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct LargeMessages {
     client: Option<Client>,
-    /// Empty for the variable's bucket.
     buckets: Vec<String>,
+    /// Whether the variable's bucket is one of them.
+    reads_env: bool,
     max_size: usize,
     deletes: bool,
 }
 
 impl LargeMessages {
-    /// Creates settings for bodies in this bucket. A pointer to another bucket makes its record terminal: a producer must
-    /// not choose what the function reads.
+    /// Creates settings for bodies in this bucket, whatever the variable names. A pointer to another bucket makes its
+    /// record terminal: a producer must not choose what the function reads.
     pub fn in_bucket(name: &str) -> Self {
-        Self::from_env().or_bucket(name)
+        let settings = Self {
+            reads_env: false,
+            ..Self::from_env()
+        };
+        settings.or_bucket(name)
     }
 
     /// Creates settings for bodies in the bucket that `SQS_ONCE_LARGE_MESSAGES_BUCKET` names. The consumer does not start
@@ -70,12 +75,13 @@ impl LargeMessages {
         Self {
             client: None,
             buckets: Vec::new(),
+            reads_env: true,
             max_size: MAX_SIZE,
             deletes: false,
         }
     }
 
-    /// Adds a bucket, for producers with a bucket of their own. The variable has no effect then.
+    /// Adds a bucket, for producers with a bucket of their own.
     #[must_use]
     pub fn or_bucket(mut self, name: &str) -> Self {
         self.buckets.push(name.to_owned());
@@ -132,7 +138,7 @@ impl LargeMessages {
                 BUCKET,
             ));
         }
-        if self.buckets.is_empty() {
+        if self.reads_env {
             let unset = || ConfigError::new(LARGE_MESSAGES_BUCKET, "is not set", BUCKET);
             self.buckets.push(env.ok_or_else(unset)?.to_owned());
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use sqs_once::body::{AsyncDecode, EventBridge};
 use sqs_once::extract::{FromRecord, Message, RecordParts};
-use sqs_once::policy::{PayloadMismatch, RouteBy};
+use sqs_once::key::MessageAttribute;
+use sqs_once::policy::{FifoFailure, MissingKey, PayloadMismatch, RouteBy};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::{Batch, Consumer, HandlerError, ResultExt, consumer_with, router};
@@ -32,6 +33,7 @@ impl AsyncDecode<Order> for Slow {
             "panics" => panic!("with a secret"),
             "later" => return Err("the schema is locked").retry_after(90 * SECOND),
             "broken" => return Err("it has no schema").terminal(),
+            "slower" => sleep(SECOND).await,
             "down" => return Err("no answer").unavailable("schemas"),
             _ => {}
         }
@@ -52,6 +54,30 @@ fn consumer(slow: &Slow, done: &Notes<String>) -> Consumer {
             done.add(order.id);
             async {}
         })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_payload_comes_after_the_batch_was_stopped_does_not_run() {
+    let (slow, done) = <(Slow, Notes<String>)>::default();
+    let handled = done.clone();
+    let consumer = consumer_with(slow)
+        .key(MessageAttribute::new("order"))
+        .handler(move |order: Order| {
+            let done = handled.clone();
+            async move {
+                done.add(order.id.clone());
+                order.obey().await
+            }
+        })
+        .missing_key(MissingKey::ProcessUnprotected)
+        .fifo(FifoFailure::ReturnBatch);
+    let events = Event::new([
+        Record::json("bad").fifo("a").attribute("order", "bad"),
+        Record::json("slower").fifo("b"),
+    ]);
+    let answer = Bench::new(consumer).run(events).await;
+    answer.assert_retried(["m-1", "m-2"]);
+    assert_eq!(done.take(), ["bad"]);
 }
 
 #[tokio::test(start_paused = true)]

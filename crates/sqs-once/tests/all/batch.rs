@@ -11,9 +11,10 @@ use crate::support::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
-use sqs_once::store::Status;
+use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::testing::{Event, Operation, Record};
 use sqs_once::{Consumer, testing};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -257,6 +258,26 @@ async fn a_record_that_waits_for_its_key_ends_as_the_other_worker_does_and_waits
         assert_eq!(bench.outcomes(), format!("{outcome} processed"));
         assert_eq!(seen.len(), usize::from(outcome == "processed"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_key_ends_in_time_and_with_pauses_though_the_store_fails() {
+    let waiting = orders()
+        .handler(async |_: Order| {})
+        .in_progress(InProgress::Wait(5 * SECOND));
+    let bench = testing::Bench::new(waiting);
+    bench.another_worker_claims("a").await;
+    let fail = async {
+        sleep(4 * SECOND).await;
+        let store = bench.store();
+        store.fail(Operation::Claim, StoreErrorKind::Throttled, usize::MAX);
+    };
+    let began = Instant::now();
+    let event = Event::new([Record::json(&json!({ "id": "a" }))]);
+    let (answer, ()) = tokio::join!(bench.run(event), fail);
+    answer.assert_failed("m-1");
+    assert!(began.elapsed() <= 5 * SECOND);
+    assert!(bench.store().requests() < 20);
 }
 
 #[tokio::test(start_paused = true)]

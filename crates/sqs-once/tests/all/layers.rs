@@ -116,7 +116,7 @@ async fn a_layer_may_change_what_follows_the_handlers_outcome() {
     let bench = Bench::new(consumer(&done).layer(forgiving));
     bench.run(event(&["bad-1"])).await.assert_processed("bad-1");
     let strict = async |_: RecordParts, next: Next| -> Outcome {
-        next.run().await?;
+        let _ = next.run().await?;
         Err("the effect can't be seen".into())
     };
     let bench = Bench::new(consumer(&done).layer(strict));
@@ -221,6 +221,29 @@ async fn what_a_handler_records_or_writes_passes_through_its_layers() {
             bench.run(event(&["o-1"])).await.assert_processed("o-1");
             bench.run(event(&["o-1"])).await.assert_duplicate("o-1");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_writes_a_layer_drops_fails() {
+    let dropping = async |_: RecordParts, next: Next| -> Outcome {
+        let _ = next.run().await?;
+        Ok(Done::default())
+    };
+    for mode in [Mode::Transactional, Mode::ClaimFirst] {
+        let writing = orders().handler(async |_: Order| Writes::new());
+        let consumer = writing.mode(mode).layer(around("outer", &Notes::default()));
+        let bench = Bench::new(consumer.layer(dropping));
+        let answer = bench.run(event(&["o-1"])).await;
+        answer.assert_failed("o-1");
+        let why = answer.reason("o-1").unwrap();
+        assert_contains!(why, "a layer dropped the handler's writes");
+        assert!(
+            bench
+                .item("o-1")
+                .await
+                .is_none_or(|item| item.status != Status::Completed)
+        );
     }
 }
 

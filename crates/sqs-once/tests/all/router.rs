@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
 use sqs_once::consumer::{Routes, Runnable};
 use sqs_once::extract::EventBridgeMeta;
-use sqs_once::policy::{Dependency, InProgress, MissingKey, Mode, RouteBy, Unrouted};
+use sqs_once::policy::{Backoff, Dependency, InProgress, MissingKey, Mode, RouteBy, Unrouted};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use sqs_once::{
@@ -373,6 +373,28 @@ async fn a_route_takes_from_its_router_what_it_does_not_set() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_route_may_hide_keys_that_its_router_shows() {
+    let done = Done::default();
+    let routes = by_type()
+        .route("charge", noting("charge", &done).readable_keys(false))
+        .route("ship", noting("ship", &done))
+        .readable_keys(true);
+    let bench = Bench::new(routes);
+    bench
+        .run(Event::new([order("charge", "o-1"), order("ship", "o-1")]))
+        .await;
+    for (route, is_shown) in [("charge", false), ("ship", true)] {
+        let item = bench.in_route(route).item("o-1").await.unwrap();
+        assert_eq!(
+            item.id.as_str().ends_with("#s:o-1"),
+            is_shown,
+            "{}",
+            item.id
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn routes_with_each_mode_work_in_one_batch() {
     let done = Done::default();
     let writing = orders().handler(async |order: Order| match order.id.as_str() {
@@ -469,6 +491,38 @@ async fn waiting_for_another_worker_is_a_policy_of_its_route() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_route_backs_off_as_it_says_or_as_its_router_does() {
+    let after = |seconds| Backoff::exponential(seconds * SECOND, seconds * SECOND);
+    let done = Done::default();
+    let bench = Bench::new(
+        by_type()
+            .route("charge", noting("charge", &done).backoff(after(7)))
+            .route("ship", noting("ship", &done))
+            .unrouted(Unrouted::Retry)
+            .backoff(after(60)),
+    );
+    let answer = bench
+        .run(Event::new([
+            order("charge", "bad-1"),
+            order("ship", "bad-2"),
+            order("unknown", "bad-3"),
+        ]))
+        .await;
+    answer.assert_retried(["bad-1", "bad-2", "bad-3"]);
+    for (id, delay) in [("bad-1", 7), ("bad-2", 60), ("bad-3", 60)] {
+        assert_eq!(answer.delay(id), Some(delay * SECOND), "{id}");
+    }
+    let own = by_type().route("charge", noting("charge", &done).backoff(after(7)));
+    let bench = Bench::new(own);
+    let answer = bench.run(Event::new([order("charge", "bad-4")])).await;
+    assert_eq!(answer.delay("bad-4"), Some(7 * SECOND));
+    let never = by_type().route("charge", noting("charge", &done).backoff(after(0)));
+    let never = never.store(MemoryStore::new()).into_consumer();
+    let error = never.init().await.unwrap_err().to_string();
+    assert_contains!(error, "the setting `backoff` of the route \"charge\"");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_open_breaker_returns_the_records_of_the_routes_that_depend_on_it_and_no_others() {
     let (done, calls) = (Done::default(), AtOnce::default());
     let paying = orders().handler(move |_: Order| {
@@ -556,6 +610,12 @@ async fn a_router_that_can_t_work_refuses_to_start() {
         ),
         (
             by_type().route("a", charging()).route("b", charging()),
+            "the setting `namespace` is the same for the routes \"a\" and \"b\"",
+        ),
+        (
+            by_type()
+                .route("a", charging())
+                .route("b", charging().readable_keys(true)),
             "the setting `namespace` is the same for the routes \"a\" and \"b\"",
         ),
         (

@@ -59,7 +59,7 @@ fn refused(writes: Writes) -> String {
 }
 
 fn accepted(writes: Writes) {
-    writes.into_outcome().unwrap();
+    let _ = writes.into_outcome().unwrap();
 }
 
 #[test]

@@ -87,8 +87,12 @@ impl<'a> Run<'a> {
 
     /// Returns how long the backoff hides a record that returns to the queue.
     fn backoff(&self, record: usize) -> Option<Duration> {
-        let visibility = self.engine.failed.visibility.as_deref()?;
-        visibility.backoff(&self.ledger.messages[record])
+        let backoff = match self.route(record) {
+            Some(route) => route.backoff,
+            None => self.engine.backoff,
+        };
+        let deliveries = self.ledger.messages[record].receive_count().unwrap_or(1);
+        Some(backoff?.after(deliveries, self.engine.driver().random.bits()))
     }
 
     fn time_until(&self, moment: Timestamp) -> Duration {
@@ -139,6 +143,10 @@ impl<'a> Run<'a> {
     }
 
     fn succeeded(&mut self, record: usize, route: usize, owned: Option<Owned>, done: Done) {
+        // The record may wait long for its completion, and then only a hook reads the body that was fetched for it.
+        if self.engine.routes[route].hooks.is_empty() {
+            self.records[record].message = None;
+        }
         self.records[record].warnings.extend(done.left_out);
         self.records[record].data.clone_from(&done.data);
         match owned {
