@@ -9,8 +9,8 @@ use sqs_once::handler::{Done, Next};
 use sqs_once::{HandlerError, ResultExt};
 use tokio::sync::Semaphore;
 
-/// The unique ID of the role that may order.
-const SHOP: &str = "AIDAIENQZJOLO23YVJ4VO";
+/// The unique ID of the role that may order: `aws iam get-role --role-name shop --query Role.RoleId`.
+const SHOP: &str = "AROAIENQZJOLO23YVJ4VO";
 
 /// Logs how long each kind of message takes.
 pub(crate) async fn timed(record: RecordParts, next: Next) -> Result<Done, HandlerError> {

@@ -7,7 +7,7 @@ use super::consumer;
 
 fn order(id: &str) -> Record {
     let record = Record::json(&json!({ "order_id": id })).attribute("tenant", "acme");
-    record.system_attribute("SenderId", "AIDAIENQZJOLO23YVJ4VO:shop")
+    record.system_attribute("SenderId", "AROAIENQZJOLO23YVJ4VO:shop")
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 use aws_lambda_events::sns::SnsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Deserialize;
-use sqs_once::{HandlerError, Idempotency, IdempotencyToken, ResultExt};
+use sqs_once::{HandlerError, Idempotency, IdempotencyToken};
 
 #[derive(Deserialize)]
 struct CustomerSignedUp {
@@ -18,7 +18,7 @@ async fn register(
     token: IdempotencyToken,
 ) -> Result<(), HandlerError> {
     if customer.email.is_empty() {
-        return Err("there is no email address").terminal();
+        return Err("there is no email address".into());
     }
     tracing::info!(customer = customer.customer_id, %token, "registered"); // your effect
     Ok(())
