@@ -78,7 +78,8 @@ use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 /// PostgreSQL keeps up to 64 savepoints with changes in memory. More of them slow down other sessions that read the
 /// same rows, so write many records with one statement, or receive smaller batches.
 ///
-/// The time limits of a [`Transaction`] apply.
+/// The time limits of a [`Transaction`] apply. The consumer logs errors: [`without_values`](crate::without_values) removes
+/// column values from them.
 #[derive(Debug)]
 pub struct BatchTransaction(Arc<Session>);
 

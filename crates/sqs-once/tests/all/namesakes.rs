@@ -50,6 +50,9 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
     let refusal = refusal.to_string();
     assert_contains!(refusal, "\"orders\"", "::charge`", "::refund`");
     assert_contains!(refusal, "a namespace for each");
+    // Their ids would differ, but not their tokens.
+    let readable = start(refunding().readable_keys(true), "orders").await;
+    assert_eq!(readable.unwrap_err().to_string(), refusal);
     // The first consumer continues, and can start again.
     start(charging(), "orders").await.unwrap();
 }
