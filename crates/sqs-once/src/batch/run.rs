@@ -275,14 +275,14 @@ impl<'a> Run<'a> {
             let prepared = self.preparing.count();
             let mut ahead = self.claimer.undecided() + self.startable.len() + prepared;
             if is_open {
-                ahead += self.calls.len() + self.settler.unanswered();
+                ahead += self.calls.len();
             }
             if waits {
                 // They keep their fetched bodies until they have ended.
                 ahead += self.hooks.len() + self.moving.len();
-                if self.engine.traits.has_hooks {
-                    ahead += self.settler.unanswered();
-                }
+            }
+            if is_open || (waits && self.engine.traits.has_hooks) {
+                ahead += self.settler.unanswered();
             }
             if is_open || waits {
                 keys = keys.min(limit.saturating_sub(ahead));
@@ -473,10 +473,7 @@ impl<'a> Run<'a> {
             match self.ledger.report(leader) {
                 Some(report) => self.end_like(record, leader, &report),
                 None => {
-                    // Only a hook would read the body that was fetched for it.
-                    if route.hooks.is_empty() {
-                        self.records[record].message = None;
-                    }
+                    self.drop_unread_body(record, at);
                     self.records[leader].followers.push(record);
                 }
             }
@@ -656,6 +653,13 @@ impl<'a> Run<'a> {
     fn message(&self, record: usize) -> Arc<Message> {
         let fetched = self.records[record].message.as_ref();
         Arc::clone(fetched.unwrap_or(&self.ledger.messages[record]))
+    }
+
+    /// Drops the body that was fetched for a record whose handler does not need it any more, unless a hook may read it.
+    fn drop_unread_body(&mut self, record: usize, route: usize) {
+        if self.engine.routes[route].hooks.is_empty() {
+            self.records[record].message = None;
+        }
     }
 
     fn hand_over(&mut self, startable: Startable) -> (Option<Owned>, RecordParts<()>) {

@@ -143,10 +143,8 @@ impl<'a> Run<'a> {
     }
 
     fn succeeded(&mut self, record: usize, route: usize, owned: Option<Owned>, done: Done) {
-        // The record may wait long for its completion, and then only a hook reads the body that was fetched for it.
-        if self.engine.routes[route].hooks.is_empty() {
-            self.records[record].message = None;
-        }
+        // The record may wait long for its completion.
+        self.drop_unread_body(record, route);
         self.records[record].warnings.extend(done.left_out);
         self.records[record].data.clone_from(&done.data);
         match owned {
