@@ -234,13 +234,14 @@ fn payload_key(name: &Ident, payload: &Type, pattern: &Pat, expr: &Expr) -> Toke
 
 /// Creates a function that returns the fingerprint of `part`, which may borrow from the payload.
 fn payload_fingerprint(payload: &Type, pattern: &Pat, part: &Expr) -> TokenStream {
+    let expression = part.to_token_stream().to_string();
     let part = by_reference(part);
     quote! {
         #[allow(unused_variables, clippy::trivially_copy_pass_by_ref)]
         fn sqs_once_fingerprint(
             #pattern: &#payload,
         ) -> ::core::result::Result<::sqs_once::key::Fingerprint, ::sqs_once::key::KeyError> {
-            ::sqs_once::key::Fingerprint::new(#part)
+            ::sqs_once::__private::fingerprint(#expression, #part)
         }
     }
 }

@@ -13,8 +13,9 @@ use crate::breaker::opened;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// The next message with this key runs. The item stays with an expired lease, since deleting it would restart the
-    /// fence.
+    /// The next message with this key runs, as its first attempt: with the token of earlier attempts, and a new
+    /// [`token_valid_for`](sqs_once::Consumer::token_valid_for). The item stays with an expired lease, since deleting it
+    /// would restart the fence.
     Forget,
     /// Messages with this key are duplicates until `expiration`. An already completed key keeps a later expiry.
     ///
@@ -55,6 +56,9 @@ impl Change {
                 item.status = Status::InProgress;
                 item.lease_until = Some(Timestamp::default());
                 item.data = None;
+                // The fence tells the time of the first attempt.
+                let next = item.fence.map(Fence::next).unwrap_or_default();
+                item.fence = Some(next.max(Fence::first(now)));
             }
             Self::Open { .. } => {}
             Self::Complete { expiration } => {

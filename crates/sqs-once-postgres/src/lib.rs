@@ -187,9 +187,9 @@
 //! Opening a connection takes further round trips for TCP, TLS and the password. Later records reuse the connection.
 //!
 //! A new key writes its row twice and the table's indexes once; the comments in `schema/v1.sql` explain this. A key
-//! with the default fingerprint and without recorded data takes about 1000 bytes of the table, including free space,
+//! with the default fingerprint and without recorded data takes about 1200 bytes of the table, including free space,
 //! and 150 bytes of the indexes (`cargo test -p sqs-once-postgres --test all room`). Four weeks at one new key a second
-//! take less than 3 GB. After autovacuum, later keys reuse the free space between the rows, and the table is smaller.
+//! take less than 4 GB. After autovacuum, later keys reuse the free space between the rows, and the table is smaller.
 //!
 //! # Failures
 //!

@@ -35,12 +35,16 @@ pub(crate) struct Statements {
     pub(crate) commit: String,
     end: String,
     end_here: String,
+    renew: String,
     read: String,
     delete_expired: String,
 }
 
 /// A completion, with its expiration and data, or a release of an earlier claim.
 pub(crate) type End<'a> = (&'a Settlement, Option<(Timestamp, Option<&'a Arc<str>>)>);
+
+/// A claim that goes on, with its new lease and fence.
+pub(crate) type Renewal<'a> = (&'a Settlement, Timestamp, Option<Fence>);
 
 /// A recorded effect, whose key need not have been claimed.
 pub(crate) type Record<'a> = (&'a Settlement, &'a Recording);
@@ -151,6 +155,21 @@ impl Statements {
                 &format!("kept.owner = excluded.owner OR {lapsed}"),
             ),
             end: end(""),
+            renew: format!(
+                "WITH new AS ( \
+                     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
+                         AS new (id, owner, lease, fence) \
+                 ), mine AS ( \
+                     SELECT kept.id FROM {table} AS kept JOIN new ON new.id = kept.id AND new.owner = kept.owner \
+                     ORDER BY kept.id FOR UPDATE OF kept \
+                 ) \
+                 UPDATE {table} AS kept SET \
+                     in_progress_expiration = new.lease, fence = coalesce(new.fence, kept.fence) \
+                 FROM mine JOIN new ON new.id = mine.id \
+                 WHERE kept.id = mine.id AND kept.owner = new.owner AND kept.status = 'INPROGRESS' \
+                     AND kept.in_progress_expiration > 0 AND kept.in_progress_expiration <= new.lease \
+                 RETURNING kept.id"
+            ),
             read: format!("SELECT {COLUMNS} FROM {table} WHERE id = ANY ($1)"),
             // Only the transaction with the claims may end them. Unless it ends all, the division by zero turns the
             // following COMMIT into a rollback.
@@ -266,6 +285,28 @@ impl Statements {
             return Ok(Vec::new());
         }
         Self::send_ends(client, &self.end, ends, None).await
+    }
+
+    /// Writes the renewals that their rows admit, and returns their IDs. IDs must be unique.
+    pub(crate) async fn renew(
+        &self,
+        client: &Client,
+        renewals: &[Renewal<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        if renewals.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = column(renewals, |(one, ..)| one.id.as_str());
+        let owners = column(renewals, |(one, ..)| one.owner.to_string());
+        let leases = column(renewals, |(_, until, _)| signed(until.as_millis()));
+        let fences = column(renewals, |(.., fence)| fence.map(|it| signed(it.get())));
+        let parameters: [Parameter<'_>; 4] = [
+            (&ids, Type::TEXT_ARRAY),
+            (&owners, Type::TEXT_ARRAY),
+            (&leases, Type::INT8_ARRAY),
+            (&fences, Type::INT8_ARRAY),
+        ];
+        client.query_typed(&self.renew, &parameters).await
     }
 
     /// Ends all claims of the transaction with this ID. Fails if a claim is not in it, or the session is in no such

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
-use futures_util::future::join3;
+use futures_util::future::join4;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Item, Seen, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Error, Row};
 use crate::config::{ConfigError, Settings, process_env};
 use crate::pool::{Connections, Failure};
 use crate::rows;
-use crate::statements::{End, Record, Statements};
+use crate::statements::{End, Record, Renewal, Statements};
 
 /// How often a claim is sent if its row refuses it but is gone when the store reads it.
 const TRIES: usize = 3;
@@ -165,7 +165,10 @@ impl PostgresStore {
     /// Sends one statement for each kind of settlement, pipelined, and reads the rows that refused. The settlements'
     /// keys must differ.
     async fn settle_each(&self, settlements: &[&Settlement]) -> Vec<Result<Settled, StoreError>> {
-        let sorted = &SortedOut::new(settlements);
+        let sorted = &match SortedOut::new(settlements) {
+            Ok(sorted) => sorted,
+            Err(error) => return vec![Err(error); settlements.len()],
+        };
         let request = self.connections.request_alone(|connection| async move {
             let answer = async {
                 let written = sorted.write(&self.statements, &connection).await?;
@@ -276,12 +279,13 @@ fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
 #[derive(Default)]
 struct SortedOut<'a> {
     ends: Vec<End<'a>>,
+    renewals: Vec<Renewal<'a>>,
     records: Vec<Record<'a>>,
     commits: Vec<Record<'a>>,
 }
 
 impl<'a> SortedOut<'a> {
-    fn new(settlements: &[&'a Settlement]) -> Self {
+    fn new(settlements: &[&'a Settlement]) -> Result<Self, StoreError> {
         let mut sorted = Self::default();
         for settlement in settlements.iter().copied() {
             match &settlement.settling {
@@ -293,22 +297,33 @@ impl<'a> SortedOut<'a> {
                     sorted.ends.push((settlement, Some((*at, data.as_ref()))));
                 }
                 Settling::Release => sorted.ends.push((settlement, None)),
+                Settling::Renew {
+                    lease_until, fence, ..
+                } => {
+                    sorted.renewals.push((settlement, *lease_until, *fence));
+                }
                 Settling::Record(recording) => sorted.records.push((settlement, recording)),
                 Settling::Commit(recording) => sorted.commits.push((settlement, recording)),
+                _ => {
+                    let problem = "this version of sqs-once-postgres does not know a settlement of this sqs-once: \
+                         update both";
+                    return Err(StoreError::new(StoreErrorKind::Other, problem));
+                }
             }
         }
-        sorted
+        Ok(sorted)
     }
 
     /// Sends all statements at once and returns a row with the ID of each written settlement.
     async fn write(&self, statements: &Statements, client: &Client) -> Result<Vec<Row>, Error> {
-        let (ended, recorded, committed) = join3(
+        let (ended, renewed, recorded, committed) = join4(
             statements.end(client, &self.ends),
+            statements.renew(client, &self.renewals),
             Statements::write(client, &statements.record, &self.records),
             Statements::write(client, &statements.commit, &self.commits),
         )
         .await;
-        Ok([ended?, recorded?, committed?]
+        Ok([ended?, renewed?, recorded?, committed?]
             .into_iter()
             .flatten()
             .collect())

@@ -153,7 +153,7 @@ pub mod time;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::consumer::for_macros::{
-        batch_handler_with_state, declared, fingerprint_with, handler_with_state,
+        batch_handler_with_state, declared, fingerprint, fingerprint_with, handler_with_state,
     };
 }
 

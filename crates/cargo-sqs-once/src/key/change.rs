@@ -72,7 +72,9 @@ pub(super) async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -
     }
     let id = print::one_line(id.as_str());
     print::result(match (complete, after.expiration) {
-        (None, _) => format!("forgot {id}: its next message runs"),
+        (None, _) => format!(
+            "forgot {id}: its next message runs, as a first attempt with the idempotency token of earlier ones"
+        ),
         (Some(_), None) => format!("completed {id} for ever"),
         (Some(_), Some(expiration)) => format!("completed {id} until {}", moment(expiration)),
     })

@@ -270,11 +270,25 @@ async fn a_forgotten_key_runs_again_under_a_larger_fence() {
         assert_eq!(changed, Changed::Written(Box::new(now.clone())));
         assert_eq!(State::from_item(&now, NOW), State::Released);
         assert_eq!(now.data, None);
+        assert!(now.fence > Some(first));
         let Claimed::Written { fence } = table.claim(&order, 2, NOW).await else {
             panic!("the key is free");
         };
-        assert!(fence > first);
+        assert!(Some(fence) > now.fence);
     }
+}
+
+#[tokio::test]
+async fn the_next_attempt_at_a_forgotten_key_is_a_first_one() {
+    let table = Table::new().await;
+    let (order, seen) = table.claimed().await;
+    let later = NOW + 2 * DAY;
+    let forgets = table
+        .keys
+        .change(Change::Forget, &order, Some(&seen), &OsRandom, later);
+    assert!(matches!(forgets.await.unwrap(), Changed::Written(_)));
+    // The fence tells when the key was first attempted.
+    assert_eq!(table.item(&order).await.fence, Some(Fence::first(later)));
 }
 
 #[tokio::test]

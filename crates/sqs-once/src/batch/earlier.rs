@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::handler::{CallFuture, Done, HandlerError, IdempotencyToken};
 use crate::record::Message;
-use crate::store::Fence;
 use crate::time::{Clock, Timestamp};
 
 pub(crate) type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + Sync>;
@@ -24,7 +23,7 @@ pub(crate) struct TokenValidity {
 pub struct EarlierAttempt {
     message: Arc<Message>,
     token: IdempotencyToken,
-    first_attempted_at: Timestamp,
+    first_attempted_at: Option<Timestamp>,
 }
 
 impl EarlierAttempt {
@@ -38,8 +37,9 @@ impl EarlierAttempt {
         &self.token
     }
 
-    /// When the event was attempted for the first time, to within a millisecond for each attempt since.
-    pub fn first_attempted_at(&self) -> Timestamp {
+    /// When the event was attempted for the first time, to within a millisecond for each attempt since. `None` after an
+    /// attempt of Powertools for AWS Lambda, which records no time.
+    pub fn first_attempted_at(&self) -> Option<Timestamp> {
         self.first_attempted_at
     }
 }
@@ -76,29 +76,32 @@ impl TokenValidity {
         }
     }
 
-    /// Returns when the key was first attempted, and the time, if its token has expired. A key's first fence is the time
-    /// of its first claim, and each claim adds one.
+    /// Returns when the key was first attempted, and the time, if its token has expired or may have.
     pub(super) fn expired(
         &self,
-        fence: Fence,
+        first: Option<Timestamp>,
         clock: &dyn Clock,
-    ) -> Option<(Timestamp, Timestamp)> {
+    ) -> Option<(Option<Timestamp>, Timestamp)> {
         let valid_for = self.valid_for?;
-        let (first, now) = (Timestamp::from_millis(fence.get()), clock.now());
-        (now.since(first) > valid_for).then_some((first, now))
+        let now = clock.now();
+        let is_valid = first.is_some_and(|first| now.since(first) <= valid_for);
+        (!is_valid).then_some((first, now))
     }
 
     /// Asks the hook before the handler's call.
     pub(super) fn before(
         &self,
-        (first, now): (Timestamp, Timestamp),
+        (first, now): (Option<Timestamp>, Timestamp),
         message: Arc<Message>,
         token: IdempotencyToken,
         call: impl FnOnce() -> CallFuture<Done> + Send + 'static,
     ) -> CallFuture<Done> {
-        let hours = now.since(first).as_secs() / 3600;
+        let begun = match first {
+            Some(first) => format!("{} h ago", now.since(first).as_secs() / 3600),
+            None => "at an unknown time".to_owned(),
+        };
         let reason = format!(
-            "needs reconciliation: it was first attempted {hours} h ago, when its token was new, and the token is valid \
+            "needs reconciliation: it was first attempted {begun}, when its token was new, and the token is valid \
              for {:?}",
             self.valid_for.unwrap_or_default()
         );

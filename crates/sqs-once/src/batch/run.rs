@@ -25,6 +25,7 @@ use crate::record::Message;
 use crate::report::{Outcome, Report};
 use crate::router::{NoRoute, RouteError};
 use crate::store::{Claim, Fence, OpenTransaction};
+use crate::time::Timestamp;
 
 use super::claiming::{AHEAD, Admissions, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
@@ -73,6 +74,7 @@ struct Startable {
     /// `None` if the record has no key and runs unprotected.
     owned: Option<Owned>,
     fence: Fence,
+    first_attempt: Option<Timestamp>,
     work: Guarded<Work<()>>,
 }
 
@@ -526,13 +528,15 @@ impl<'a> Run<'a> {
                     Err(error) => return self.end_terminal(record, Cause::from(error.to_string())),
                 };
                 self.records[record].warnings.push(UNPROTECTED.to_owned());
+                let now = route.idempotency.clock.now();
                 self.startable.push_back(Startable {
                     record,
                     route: at,
                     item,
                     key: Arc::new(key),
                     owned: None,
-                    fence: Fence::first(route.idempotency.clock.now()),
+                    fence: Fence::first(now),
+                    first_attempt: Some(now),
                     work,
                 });
             }
@@ -550,7 +554,13 @@ impl<'a> Run<'a> {
                 (Ok(Admission::Run { .. }), Some(reason)) => {
                     self.return_unstarted(candidate.record, Some(&candidate.claim), reason);
                 }
-                (Ok(Admission::Run { fence }), None) => self.startable.push_back(Startable {
+                (
+                    Ok(Admission::Run {
+                        fence,
+                        first_attempt,
+                    }),
+                    None,
+                ) => self.startable.push_back(Startable {
                     record: candidate.record,
                     route: candidate.route,
                     key: candidate.key,
@@ -560,6 +570,7 @@ impl<'a> Run<'a> {
                         transaction: candidate.transaction,
                     }),
                     fence,
+                    first_attempt,
                     work: candidate.work,
                 }),
                 (Ok(Admission::Refused(refusal)), _) => self.refused(candidate.record, refusal),
@@ -590,7 +601,7 @@ impl<'a> Run<'a> {
             let record = startable.record;
             let span = self.ledger.span(record);
             let validity = &route.token_validity;
-            let expired = validity.expired(startable.fence, &*route.idempotency.clock);
+            let expired = validity.expired(startable.first_attempt, &*route.idempotency.clock);
             let (owned, mut parts) = self.hand_over(startable);
             let call = move |cancel_at| {
                 parts.cancel_at = cancel_at;

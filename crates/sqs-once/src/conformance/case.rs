@@ -122,7 +122,7 @@ impl<F: Fixture> Case<'_, F> {
     pub(super) async fn runs(&self, claim: &Claim) -> Fence {
         let claimed = self.send(claim).await;
         match on_claimed(claim, &claimed) {
-            Admission::Run { fence } => {
+            Admission::Run { fence, .. } => {
                 let item = self.item().await;
                 let kept = item.as_ref().and_then(|item| item.fence);
                 self.same("the claim's fence is the item's", &Some(fence), &kept);
@@ -175,8 +175,7 @@ impl<F: Fixture> Case<'_, F> {
     /// Sends a claim, which must be refused as a duplicate of an effect that recorded `data`.
     pub(super) async fn is_duplicate(&self, claim: &Claim, data: Option<&str>) {
         let refusal = self.is_refused(claim).await;
-        let data = data.map(Into::into);
-        self.same("a duplicate", &refusal, &Refusal::Duplicate { data });
+        self.same("a duplicate", &refusal, &duplicate(data));
     }
 
     /// Sends a settlement, which must be written and leave the item of the reference.
@@ -331,6 +330,14 @@ impl<F: Fixture> Case<'_, F> {
             "promise broken: {} ({what}, entries sent {:?}): {found:?}",
             self.promise, self.suite.grouping
         )
+    }
+}
+
+/// The refusal by a completion whose payload could be compared.
+pub(super) fn duplicate(data: Option<&str>) -> Refusal {
+    Refusal::Duplicate {
+        data: data.map(Into::into),
+        is_compared: true,
     }
 }
 

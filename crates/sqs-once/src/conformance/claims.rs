@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 
 use crate::idempotency::{Admission, Refusal, on_claimed};
+use crate::key::Fingerprint;
 use crate::store::{Claim, Fence, Settling};
 
 use super::Fixture;
@@ -96,6 +97,13 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let other = case.claim_of_another_message(NOW);
     let refusal = case.is_refused(&other).await;
     case.same("another message", &refusal, &Refusal::PayloadMismatch);
+    let mut other = case.claim(NOW);
+    other.fingerprint = Some(Fingerprint::from_body(r#"{"another": "scheme"}"#));
+    let unknown = Refusal::Duplicate {
+        data: None,
+        is_compared: false,
+    };
+    case.same("another scheme", &case.is_refused(&other).await, &unknown);
 
     let case = suite.case("a claim leaves its own fingerprint, or none if it has none");
     let first = case.claim_without_fingerprint(NOW);

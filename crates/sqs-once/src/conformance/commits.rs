@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 
 use super::Fixture;
 use super::case::{
-    Case, LEASE, MILLISECOND, NOW, RETENTION, SECOND, Suite, completion, recording_of,
+    Case, LEASE, MILLISECOND, NOW, RETENTION, SECOND, Suite, completion, duplicate, recording_of,
 };
 
 impl<F: Fixture> Case<'_, F> {
@@ -114,10 +114,9 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let owner = case.claim(NOW);
     case.settles(&owner, with_data(&owner, Some("receipt")))
         .await;
-    let data = Some("receipt".into());
-    let duplicate = Err(Refusal::Duplicate { data });
+    let known = Err(duplicate(Some("receipt")));
     for now in [NOW, NOW + LEASE + SECOND, NOW + RETENTION] {
-        case.commit_ends(&case.claim(now), &duplicate).await;
+        case.commit_ends(&case.claim(now), &known).await;
     }
     let other = case.claim_of_another_message(NOW);
     let mismatch = Err(Refusal::PayloadMismatch);
@@ -165,13 +164,13 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let case = suite
         .case("a completion without an owner refuses a commit, forever if it has no expiration");
     let for_ever = case.foreign_item(Status::Completed, None, None);
-    let duplicate = Err(Refusal::Duplicate { data: None });
+    let known = Err(duplicate(None));
     case.plant(for_ever).await;
     let late = case.claim(NOW + RETENTION * 100);
-    case.commit_ends(&late, &duplicate).await;
+    case.commit_ends(&late, &known).await;
     case.plant(case.foreign_item(Status::Completed, None, Some(NOW)))
         .await;
-    case.commit_ends(&case.claim(NOW), &duplicate).await;
+    case.commit_ends(&case.claim(NOW), &known).await;
     let late = case.claim(NOW + SECOND);
     case.settles(&late, commit(&late)).await;
 

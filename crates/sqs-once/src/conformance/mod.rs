@@ -79,6 +79,7 @@ pub async fn run<F: Fixture>(fixture: &F) {
         claims::all(suite).await;
         settlements::completions(suite).await;
         settlements::releases(suite).await;
+        settlements::renewals(suite).await;
         settlements::recordings(suite).await;
         foreign::all(suite).await;
         seen::all(suite).await;

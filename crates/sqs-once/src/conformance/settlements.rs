@@ -1,12 +1,13 @@
 //! Settlements: completions and releases of claims, recordings without a claim, and look-ups.
 
-use crate::idempotency::{Admission, Completion, Refusal, on_found};
+use crate::idempotency::{Admission, Completion, Refusal, on_found, takes_over};
 use crate::store::{Claim, Fence, Settling};
 use crate::time::Timestamp;
 
 use super::Fixture;
 use super::case::{
-    LEASE, NOW, RETENTION, SECOND, Suite, claim_by_another, completion, recording, recording_of,
+    LEASE, MILLISECOND, NOW, RETENTION, SECOND, Suite, claim_by_another, completion, duplicate,
+    recording, recording_of,
 };
 
 pub(super) async fn completions<F: Fixture>(suite: &Suite<'_, F>) {
@@ -42,6 +43,17 @@ pub(super) async fn completions<F: Fixture>(suite: &Suite<'_, F>) {
     let completed = case.does_not_settle(&first, completion(second.now)).await;
     let lost = Completion::LeaseLost;
     case.same("a release does not bring it back", &completed, &lost);
+
+    let case = suite.case("a claim that is released from the start takes a lapsed claim from its owner and leaves it free");
+    let slow = case.claim(NOW);
+    let earlier = case.runs(&slow).await;
+    let key = case.claim(NOW + LEASE + SECOND);
+    let taken = takes_over(&key, claim_by_another(key.clone()).owner, &slow.write(None));
+    let taken = taken.unwrap_or_else(|| unreachable!("the claim has lapsed"));
+    case.takes_over(&taken, earlier).await;
+    let completed = case.does_not_settle(&slow, completion(key.now)).await;
+    case.same("the claim is lost", &completed, &Completion::LeaseLost);
+    case.runs(&key).await;
 
     let case = suite
         .case("a completion that comes after another worker's is refused, and the effect counts");
@@ -114,6 +126,74 @@ pub(super) async fn releases<F: Fixture>(suite: &Suite<'_, F>) {
     let case = suite.case("a release of a key without an item is refused and creates no item");
     case.does_not_settle(&case.claim(NOW), Settling::Release)
         .await;
+}
+
+pub(super) async fn renewals<F: Fixture>(suite: &Suite<'_, F>) {
+    let renewed = NOW + LEASE * 2;
+
+    let case = suite.case("a renewed claim refuses others up to the end of its longer lease");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, Settling::renew(renewed)).await;
+    case.is_in_progress(&case.claim(renewed)).await;
+    case.runs(&case.claim(renewed + MILLISECOND)).await;
+
+    let case = suite.case("a renewed claim is completed and released by its owner");
+    for settling in [completion(NOW), Settling::Release] {
+        case.delete().await;
+        let claim = case.granted(NOW).await;
+        case.settles(&claim, Settling::renew(renewed)).await;
+        case.settles(&claim, settling).await;
+    }
+
+    let case = suite.case("a late copy of a renewal does not shorten the lease");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, Settling::renew(renewed)).await;
+    case.settles(&claim, Settling::renew(renewed)).await;
+    let earlier = Settling::renew(renewed + SECOND);
+    case.settles(&claim, earlier).await;
+    case.does_not_settle(&claim, Settling::renew(renewed)).await;
+
+    let case = suite.case("a late copy of a renewal does not bring a released claim back");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, Settling::Release).await;
+    case.does_not_settle(&claim, Settling::renew(renewed)).await;
+    case.runs(&case.claim(NOW)).await;
+
+    let case = suite.case("a renewal after the claim's completion changes nothing");
+    let claim = case.granted(NOW).await;
+    case.settles(&claim, completion(NOW)).await;
+    case.does_not_settle(&claim, Settling::renew(renewed)).await;
+
+    let case = suite.case("only its owner renews a claim");
+    let first = case.granted(NOW).await;
+    let stranger = claim_by_another(first.clone());
+    case.does_not_settle(&stranger, Settling::renew(renewed))
+        .await;
+    let second = case.granted(NOW + LEASE + SECOND).await;
+    case.does_not_settle(&first, Settling::renew(second.lease_until + SECOND))
+        .await;
+
+    let case = suite.case(
+        "a claim that carries another fence over keeps it, and the next claim has a larger one",
+    );
+    for carried in [
+        Fence::from_stored(NOW.as_millis() - 1000),
+        Fence::first(NOW + SECOND),
+    ] {
+        case.delete().await;
+        let claim = case.granted(NOW).await;
+        let carry = || Settling::carry_over(claim.lease_until, carried);
+        case.settles(&claim, carry()).await;
+        case.settles(&claim, carry()).await;
+        case.same("the fence", &case.fence().await, &Some(carried));
+        case.settles(&claim, Settling::Release).await;
+        case.does_not_settle(&claim, carry()).await;
+        case.grows(carried, case.runs(&case.claim(NOW)).await);
+    }
+
+    let case = suite.case("a renewal of a key without an item is refused and creates no item");
+    let claim = case.claim(NOW);
+    case.does_not_settle(&claim, Settling::renew(renewed)).await;
 }
 
 pub(super) async fn recordings<F: Fixture>(suite: &Suite<'_, F>) {
@@ -195,8 +275,7 @@ pub(super) async fn recordings<F: Fixture>(suite: &Suite<'_, F>) {
     case.runs(&claim).await;
     looked_up("a live claim", &case.claim(NOW), None).await;
     case.settles(&claim, completion(NOW)).await;
-    let duplicate = Some(Refusal::Duplicate { data: None });
-    looked_up("a completion", &case.claim(NOW), duplicate).await;
+    looked_up("a completion", &case.claim(NOW), Some(duplicate(None))).await;
     let other = case.claim_of_another_message(NOW);
     looked_up("another message", &other, Some(Refusal::PayloadMismatch)).await;
     let late = case.claim(claim.expiration + SECOND);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::no_default_namespace;
 use crate::error::ConfigError;
 use crate::handler::{BatchHandler, Bound, Handler, WholeBatch};
-use crate::key::{Fingerprint, KeyError, KeyExtractor, Namespace};
+use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart, Namespace};
 
 use super::builder::{Consumer, Keyed, Ready, ready};
 
@@ -33,6 +33,17 @@ pub fn declared<Phase>(
             settings.unique_namespace = declared.unique_namespace().ok();
         }
     })
+}
+
+/// Returns the fingerprint of the part that an attribute's `expression` takes from a payload.
+///
+/// # Errors
+/// The error of [`Fingerprint::new`].
+pub fn fingerprint<P: KeyPart + ?Sized>(
+    expression: &str,
+    part: &P,
+) -> Result<Fingerprint, KeyError> {
+    Fingerprint::declared(expression, part)
 }
 
 /// Sets the fingerprint to a part that may borrow from its payload.

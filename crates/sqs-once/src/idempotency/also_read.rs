@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
-use crate::store::{Claim, Item, Owner, Settlement, Settling, StoreError};
+use crate::store::{
+    Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Store, StoreError,
+};
+use crate::time::Timestamp;
 
-use super::driver::{Asked, all_of};
-use super::{Admission, Driver, Mode, Refusal, on_found, on_found_under_other_id};
+use super::driver::{Asked, all_of, contended};
+use super::{Admission, Driver, Mode, Refusal, on_found, on_found_under_other_id, takes_over};
 
 #[derive(Clone)]
 pub(crate) struct OtherId {
@@ -34,29 +37,32 @@ impl Driver {
         Ok(Some(other_id).filter(|other| other.id != *id))
     }
 
-    fn refused_under_other_id(
-        &self,
-        claim: &Claim,
-        other: &OtherId,
-        item: &Item,
-    ) -> Option<Refusal> {
+    /// Decides on an admitted record by the item under its key's other id.
+    fn decide(&self, claim: &Claim, run: Run, other: &OtherId, item: &Item) -> Admission {
         let claim = Claim {
             fingerprint: other.fingerprint.clone(),
             ..claim.clone()
         };
+        let (fence, since) = run;
         match self.mode {
             Mode::RecordAfter => match on_found(&claim, Some(item)) {
-                Admission::Refused(refusal) => Some(refusal),
-                Admission::Run { .. } => None,
+                Admission::Run {
+                    fence: follows,
+                    first_attempt,
+                } => Admission::Run {
+                    fence: fence.max(follows),
+                    first_attempt: since.min(first_attempt),
+                },
+                refused => refused,
             },
-            _ => on_found_under_other_id(&claim, item),
+            _ => on_found_under_other_id(&claim, run, item),
         }
     }
 
     /// Copies a completion under the other id with its expiry, so that the next duplicate needs no second read.
     fn settling(&self, refusal: &Refusal, item: &Item) -> Settling {
         match refusal {
-            Refusal::Duplicate { data } => Settling::Complete {
+            Refusal::Duplicate { data, .. } => Settling::Complete {
                 expiration: item
                     .expiration
                     .unwrap_or_else(|| self.clock.now() + self.retention),
@@ -67,7 +73,7 @@ impl Driver {
     }
 }
 
-/// Refuses admitted claims whose key is known under its other id.
+/// Decides again on admitted claims whose key has an item under its other id.
 ///
 /// Reads only after the claims were answered. If two versions each claim under their own id and then read the other's,
 /// at least one of them sees the other's claim.
@@ -75,56 +81,135 @@ pub(super) async fn check_other_ids(
     asked: &mut [Asked<'_>],
     answers: &mut [Result<Option<Admission>, StoreError>],
 ) {
-    let admitted = |answer: &Result<_, _>| matches!(answer, Ok(Some(Admission::Run { .. })));
-    let wanted = answers.iter().zip(&*asked);
-    let wanted = wanted.filter(|(answer, _)| admitted(answer));
-    // Two keys may share an id in the other codec, and a request may contain each id only once.
-    let mut ids: Vec<_> = wanted
-        .filter_map(|(_, one)| Some(one.other_id.as_ref()?.id.clone()))
-        .collect();
-    ids.sort_unstable();
-    ids.dedup();
     let Some(store) = asked.first().map(|one| Arc::clone(&one.driver.store)) else {
         return;
     };
-    if ids.is_empty() {
+    let mut found = read_other_ids(&*store, asked, answers).await;
+    if found.is_empty() {
         return;
     }
-    let found = all_of(ids.len(), store.read(&ids).await);
-    let found: HashMap<_, _> = ids.iter().zip(found).collect();
+    take_over(&*store, asked, answers, &mut found).await;
     let mut settlements = Vec::new();
-    for (one, answer) in asked.iter_mut().zip(answers) {
-        let driver = one.driver;
-        let found = one
-            .other_id
-            .as_ref()
-            .and_then(|other| Some((other, found.get(&other.id)?)));
-        let Some((other, found)) = found.filter(|_| admitted(answer)) else {
+    let mut carried = Vec::new();
+    for (at, (one, answer)) in asked.iter_mut().zip(&mut *answers).enumerate() {
+        let (Some(run), Some(other)) = (admitted(answer), one.other_id.as_ref()) else {
             continue;
         };
-        let item = match found {
-            Ok(None) => continue,
-            Ok(Some(item)) => item,
-            Err(error) => {
+        let item = match found.get(&other.id) {
+            None => continue,
+            Some(Ok(item)) => item,
+            Some(Err(error)) => {
                 *answer = Err(error.clone());
                 continue;
             }
         };
-        let Some(refusal) = driver.refused_under_other_id(one.claim, other, item) else {
-            continue;
-        };
-        if driver.claims_before() {
+        let driver = one.driver;
+        let admission = driver.decide(one.claim, run, other, item);
+        let mut settle = |settling| {
             settlements.push(Settlement {
                 id: one.claim.id.clone(),
                 owner: one.claim.owner,
-                settling: driver.settling(&refusal, item),
+                settling,
             });
-            one.claim.owner = Owner::from_bits(driver.random.bits());
+        };
+        match &admission {
+            Admission::Run { fence, .. } if driver.claims_before() && *fence != run.0 => {
+                carried.push(at);
+                settle(Settling::carry_over(one.claim.lease_until, *fence));
+            }
+            Admission::Refused(refusal) if driver.claims_before() => {
+                settle(driver.settling(refusal, item));
+                one.claim.owner = Owner::from_bits(driver.random.bits());
+            }
+            _ => {}
         }
-        *answer = Ok(Some(Admission::Refused(refusal)));
+        *answer = Ok(Some(admission));
     }
-    if !settlements.is_empty() {
-        // If this settlement is not written, the next delivery repeats it when the claim's lease has lapsed.
-        let _ = store.settle(&settlements).await;
+    if settlements.is_empty() {
+        return;
+    }
+    let settled = all_of(settlements.len(), store.settle(&settlements).await);
+    let mut settled: HashMap<_, _> = settlements.iter().map(|one| &one.id).zip(settled).collect();
+    // The end of a refused claim needs no answer: the next delivery repeats it when the lease has lapsed. But no handler
+    // may receive a fence that is not written.
+    for at in carried {
+        match settled.remove(&asked[at].claim.id) {
+            Some(Ok(Settled::Written)) => {}
+            Some(Err(error)) => answers[at] = Err(error),
+            Some(Ok(Settled::Refused(_))) | None => answers[at] = Err(contended()),
+        }
+    }
+}
+
+/// The fence of an admitted record, and its first attempt.
+type Run = (Fence, Option<Timestamp>);
+
+fn admitted(answer: &Result<Option<Admission>, StoreError>) -> Option<Run> {
+    match answer {
+        Ok(Some(Admission::Run {
+            fence,
+            first_attempt,
+        })) => Some((*fence, *first_attempt)),
+        _ => None,
+    }
+}
+
+/// Items under other ids. Two keys may share an id in the other codec.
+type Found = HashMap<ItemId, Result<Item, StoreError>>;
+
+/// Reads the items under the other ids of the admitted claims.
+async fn read_other_ids(
+    store: &dyn Store,
+    asked: &[Asked<'_>],
+    answers: &[Result<Option<Admission>, StoreError>],
+) -> Found {
+    let wanted = asked.iter().zip(answers);
+    let wanted = wanted.filter(|(_, answer)| admitted(answer).is_some());
+    // A request may contain each id only once.
+    let mut ids: Vec<_> = wanted
+        .filter_map(|(one, _)| Some(one.other_id.as_ref()?.id.clone()))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.is_empty() {
+        return Found::new();
+    }
+    let items = all_of(ids.len(), store.read(&ids).await);
+    let found = ids.into_iter().zip(items);
+    found
+        .filter_map(|(id, item)| Some((id, item.transpose()?)))
+        .collect()
+}
+
+/// Takes lapsed claims under the other ids from their owners, which may still run, so that they can't complete any more.
+async fn take_over(
+    store: &dyn Store,
+    asked: &[Asked<'_>],
+    answers: &[Result<Option<Admission>, StoreError>],
+    found: &mut Found,
+) {
+    let mut claims: Vec<Claim> = Vec::new();
+    for (one, answer) in asked.iter().zip(answers) {
+        let other = one.other_id.as_ref().filter(|_| admitted(answer).is_some());
+        let Some(Ok(item)) = other.and_then(|other| found.get(&other.id)) else {
+            continue;
+        };
+        let is_first = claims.iter().all(|claim| claim.id != item.id);
+        if one.driver.claims_before() && is_first {
+            let owner = Owner::from_bits(one.driver.random.bits());
+            claims.extend(takes_over(one.claim, owner, item));
+        }
+    }
+    if claims.is_empty() {
+        return;
+    }
+    let answers = all_of(claims.len(), store.claim(&claims).await);
+    for (claim, answer) in claims.iter().zip(answers) {
+        let taken = answer.map(|claimed| match claimed {
+            Claimed::Written { .. } => claim.write(found[&claim.id].as_ref().ok()),
+            // What another worker wrote in the meantime decides.
+            Claimed::Refused(item) => *item,
+        });
+        found.insert(claim.id.clone(), taken);
     }
 }

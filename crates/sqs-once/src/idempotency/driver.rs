@@ -225,6 +225,7 @@ impl Driver {
             (Some(item), _) => Some(on_claimed(claim, &Claimed::Refused(item))),
             (None, Mode::Transactional) => Some(Admission::Run {
                 fence: Fence::first(claim.now),
+                first_attempt: Some(claim.now),
             }),
             (None, Mode::ClaimFirst | Mode::RecordAfter) => None,
         }

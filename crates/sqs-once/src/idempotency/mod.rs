@@ -24,9 +24,10 @@ pub(crate) use driver::{
 };
 #[doc(hidden)]
 pub use protocol::Effect;
+pub(crate) use protocol::UNCOMPARED;
 pub use protocol::{
     Admission, Completion, Mode, Refusal, on_claimed, on_committed, on_completed, on_found,
-    on_found_under_other_id, on_refused,
+    on_found_under_other_id, on_refused, takes_over,
 };
 pub(crate) use retry::Retry;
 pub(crate) use settings::DriverSettings;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::key::Fingerprint;
+use crate::key::{Fingerprint, Payloads};
 use crate::store::{
-    Claim, Claimed, Fence, Item, Owner, Seen, Settled, Settlement, Settling, Status,
+    Claim, Claimed, Fence, Item, Owner, RELEASED, Seen, Settled, Settlement, Settling, Status,
 };
 use crate::time::Timestamp;
 
@@ -65,6 +65,8 @@ pub enum Admission {
     Run {
         /// The claim's fence.
         fence: Fence,
+        /// When the key was first attempted. `None` if an item without a fence does not tell.
+        first_attempt: Option<Timestamp>,
     },
     /// The handler must not run.
     Refused(Refusal),
@@ -82,12 +84,18 @@ pub enum Refusal {
     Duplicate {
         /// The value that the handler recorded.
         data: Option<Arc<str>>,
+        /// Whether the payload could be compared: the item has no fingerprint, or one of the same scheme.
+        is_compared: bool,
     },
     /// The key was completed for another payload: two events share one key.
     PayloadMismatch,
     /// This version does not know the item's status. The key is neither done nor free.
     UnknownStatus(String),
 }
+
+/// The warning for a duplicate whose payload was not compared.
+pub(crate) const UNCOMPARED: &str = "its key was processed for a payload with other fields, or by a version that \
+     compares other fields: the payloads could not be compared";
 
 /// The decision on a completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,12 +111,27 @@ pub enum Completion {
 /// Decides on a claim from the store's answer.
 pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
     match claimed {
-        Claimed::Written { fence } => Admission::Run { fence: *fence },
-        Claimed::Refused(item) if is_this_claim(claim, item) => Admission::Run {
-            fence: item.fence.unwrap_or_default(),
-        },
+        Claimed::Written { fence } => run(claim, *fence),
+        Claimed::Refused(item) if is_this_claim(claim, item) => {
+            run(claim, item.fence.unwrap_or_default())
+        }
         Claimed::Refused(item) => Admission::Refused(refusal(claim.fingerprint.as_ref(), item)),
     }
+}
+
+/// Runs with the fence of a claim. A key's first fence is the time of its first claim, and each claim adds one.
+fn run(claim: &Claim, fence: Fence) -> Admission {
+    Admission::Run {
+        fence,
+        first_attempt: match claim.seen {
+            Seen::Item(None) => None,
+            Seen::Nothing | Seen::Item(Some(_)) => Some(first_attempt(fence)),
+        },
+    }
+}
+
+const fn first_attempt(fence: Fence) -> Timestamp {
+    Timestamp::from_millis(fence.get())
 }
 
 /// Returns the claim to send after `item` refused `claim`: it replaces exactly this item. Returns `None` if the key is
@@ -130,17 +153,55 @@ pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
             status: Status::Unknown(status),
             ..
         }) => Admission::Refused(Refusal::UnknownStatus(status.clone())),
-        _ => Admission::Run {
-            fence: found
-                .and_then(|item| item.fence)
-                .map_or(Fence::first(claim.now), Fence::next),
-        },
+        _ => {
+            let claim = Claim {
+                seen: found.map_or(Seen::Nothing, |item| Seen::Item(item.fence)),
+                ..claim.clone()
+            };
+            let last = found.and_then(|item| item.fence);
+            run(&claim, last.map_or(Fence::first(claim.now), Fence::next))
+        }
     }
 }
 
-/// Decides whether the item under a key's other id refuses a claim that was just written.
-pub fn on_found_under_other_id(claim: &Claim, item: &Item) -> Option<Refusal> {
-    (!claim.finds_free(item)).then(|| refusal(claim.fingerprint.as_ref(), item))
+/// Decides on a claim that was just written and may run, by the item under the key's other id.
+///
+/// The fence follows on the larger of both, and the first attempt is the earlier of both. No handler has received the
+/// fence of an item that the claim created.
+pub fn on_found_under_other_id(
+    claim: &Claim,
+    (fence, since): (Fence, Option<Timestamp>),
+    other: &Item,
+) -> Admission {
+    if !claim.finds_free(other) {
+        return Admission::Refused(refusal(claim.fingerprint.as_ref(), other));
+    }
+    let follows = other.fence.map(Fence::next);
+    Admission::Run {
+        fence: match (claim.seen, follows) {
+            (_, None) => fence,
+            (Seen::Nothing, Some(follows)) => follows,
+            (Seen::Item(_), Some(follows)) => fence.max(follows),
+        },
+        first_attempt: since.min(other.fence.map(first_attempt)),
+    }
+}
+
+/// Returns the claim that takes the item of a key's other id from an owner whose lease has lapsed, and whose outcome is
+/// unknown. It is released from the start: the key is claimed under its own id, and the old owner can no longer complete.
+pub fn takes_over(claim: &Claim, owner: Owner, other: &Item) -> Option<Claim> {
+    let is_lapsed = other.status == Status::InProgress
+        && other.lease_until.is_some_and(|until| until != RELEASED)
+        && other.owner.is_some()
+        && claim.finds_free(other);
+    is_lapsed.then(|| Claim {
+        id: other.id.clone(),
+        owner,
+        lease_until: RELEASED,
+        fingerprint: other.fingerprint.clone(),
+        seen: Seen::Item(other.fence),
+        ..claim.clone()
+    })
 }
 
 /// Decides on a completion from the store's answer.
@@ -190,10 +251,11 @@ fn refusal(fingerprint: Option<&Fingerprint>, item: &Item) -> Refusal {
         Status::InProgress => Refusal::InProgress {
             lease_until: item.lease_until,
         },
-        Status::Completed => match (fingerprint, &item.fingerprint) {
-            (Some(mine), Some(theirs)) if mine != theirs => Refusal::PayloadMismatch,
-            _ => Refusal::Duplicate {
+        Status::Completed => match Fingerprint::compare(fingerprint, item.fingerprint.as_ref()) {
+            Payloads::Different => Refusal::PayloadMismatch,
+            payloads => Refusal::Duplicate {
                 data: item.data.clone(),
+                is_compared: payloads == Payloads::Same,
             },
         },
         Status::Unknown(status) => Refusal::UnknownStatus(status.clone()),

@@ -27,6 +27,7 @@ pub use extractor::{
     KeyExtractor, MessageAttribute, MessageGroup, MessageId, ProducerKey, SystemAttribute,
 };
 pub use fingerprint::Fingerprint;
+pub(crate) use fingerprint::Payloads;
 pub(crate) use hex::{HexDigest, hex};
 #[cfg(feature = "jmespath")]
 pub use jmes_path::JmesPath;

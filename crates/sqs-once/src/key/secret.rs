@@ -69,11 +69,10 @@ impl KeySecret {
         Ok(Self(secret.into()))
     }
 
-    /// Returns the hash of a fingerprint. No key hashes the same bytes: the first nine bytes of a key are the kind and
-    /// the length of a part.
+    /// Returns the fingerprint in the form that is stored with hashed keys. No key hashes the same bytes: the first nine
+    /// bytes of a key are the kind and the length of a part.
     pub(super) fn fingerprint(&self, fingerprint: &Fingerprint) -> Fingerprint {
-        let hash = self.hash(&[b"sqs-once fingerprint ", fingerprint.as_str().as_bytes()]);
-        Fingerprint::from_stored(hash.as_str())
+        fingerprint.hashed(|texts| self.hash(texts))
     }
 
     pub(super) fn hash(&self, texts: &[&[u8]]) -> HexDigest {

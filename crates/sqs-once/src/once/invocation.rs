@@ -13,7 +13,7 @@ use tracing::{Instrument, error_span, info, warn};
 
 use crate::error::{ConfigError, chain};
 use crate::handler::{Done, HandlerError, IdempotencyToken, Running};
-use crate::idempotency::{Admission, CommitsWith, Effect, Refusal};
+use crate::idempotency::{Admission, CommitsWith, Effect, Refusal, UNCOMPARED};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
 use crate::report::{Outcome, Report};
 use crate::store::FromTransaction;
@@ -345,14 +345,17 @@ fn refused<T>(
     recorded: impl Fn(&str) -> serde_json::Result<T>,
 ) -> Result<Once<T>, RunError> {
     match refusal {
-        Refusal::Duplicate { data } => Ok(Once::Duplicate(data.and_then(|data| {
-            let value = recorded(&data);
+        Refusal::Duplicate { data, is_compared } => {
+            if !is_compared {
+                warn!(target: "sqs_once::run", "{UNCOMPARED}");
+            }
+            let value = data.map(|data| recorded(&data)).transpose();
             if value.is_err() {
                 // serde's message may quote the value, which must not be logged.
                 warn!(target: "sqs_once::run", "the value recorded for the key does not fit the type that the function returns");
             }
-            value.ok()
-        }))),
+            Ok(Once::Duplicate(value.unwrap_or_default()))
+        }
         Refusal::InProgress { lease_until } => Err(RunError::InProgress { lease_until }),
         Refusal::PayloadMismatch => Err(RunError::PayloadMismatch),
         Refusal::UnknownStatus(status) => Err(RunError::UnknownStatus(status)),

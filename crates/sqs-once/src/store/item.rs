@@ -228,7 +228,7 @@ impl Claim {
     }
 }
 
-/// The end of a claim, or the record of an effect.
+/// The end of a claim, a longer lease for it, or the record of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settlement {
@@ -236,12 +236,13 @@ pub struct Settlement {
     pub id: ItemId,
     /// The owner of the claim.
     pub owner: Owner,
-    /// How the claim ends.
+    /// What is written.
     pub settling: Settling,
 }
 
-/// The ways a claim ends.
+/// What a settlement writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Settling {
     /// The effect happened.
     #[non_exhaustive]
@@ -254,6 +255,14 @@ pub enum Settling {
     /// The attempt failed, and the next one need not wait for the lease. The item stays, so that its fence keeps
     /// growing and a late copy of the claim finds it.
     Release,
+    /// The claim goes on. A late copy neither shortens a lease nor brings a released claim back.
+    #[non_exhaustive]
+    Renew {
+        /// When the lease lapses now, at most the item's expiration.
+        lease_until: Timestamp,
+        /// The fence from now on, before the handler receives one. `None` keeps it.
+        fence: Option<Fence>,
+    },
     /// The effect happened without an earlier claim.
     Record(Recording),
     /// The effect commits together with this settlement, or not at all.
@@ -291,6 +300,22 @@ impl Settling {
     pub fn complete(expiration: Timestamp, data: Option<Arc<str>>) -> Self {
         Self::Complete { expiration, data }
     }
+
+    /// Creates the renewal of a claim whose code still runs.
+    pub fn renew(lease_until: Timestamp) -> Self {
+        Self::Renew {
+            lease_until,
+            fence: None,
+        }
+    }
+
+    /// Gives a claim that was just written the fence that follows on its key's other id.
+    pub fn carry_over(lease_until: Timestamp, fence: Fence) -> Self {
+        Self::Renew {
+            lease_until,
+            fence: Some(fence),
+        }
+    }
 }
 
 impl Settlement {
@@ -307,6 +332,7 @@ impl Settlement {
     ///
     /// - A completion needs an item with its owner: the claim, or the same completion.
     /// - A release needs an item with its owner that is still in progress.
+    /// - A renewal needs the same. The item must not be released, nor have a longer lease.
     /// - A recording needs no item, an item in progress, or an expired completion.
     /// - A commit needs its own claim, still in progress, or a key that it could claim. Any completion that has not
     ///   expired refuses it, even its own: the effect would happen again.
@@ -315,7 +341,13 @@ impl Settlement {
         match (&self.settling, existing) {
             (Settling::Complete { .. }, Some(item)) => mine(item),
             (Settling::Release, Some(item)) => mine(item) && item.status == Status::InProgress,
-            (Settling::Complete { .. } | Settling::Release, None) => false,
+            (Settling::Renew { lease_until, .. }, Some(item)) => {
+                let is_held = |until| (RELEASED < until) && until <= *lease_until;
+                mine(item)
+                    && item.status == Status::InProgress
+                    && item.lease_until.is_some_and(is_held)
+            }
+            (Settling::Complete { .. } | Settling::Release | Settling::Renew { .. }, None) => false,
             (Settling::Record(recording), Some(item)) => match item.status {
                 Status::Completed => item.is_expired(recording.now),
                 Status::InProgress => true,
@@ -348,7 +380,11 @@ impl Settlement {
                     item.data.clone_from(data);
                 }
             }
-            Settling::Release => item.lease_until = Some(Timestamp::default()),
+            Settling::Release => item.lease_until = Some(RELEASED),
+            Settling::Renew { lease_until, fence } => {
+                item.lease_until = Some(*lease_until);
+                item.fence = fence.or(item.fence);
+            }
             Settling::Record(recording) | Settling::Commit(recording) => {
                 item.status = Status::Completed;
                 item.owner = Some(self.owner);
@@ -361,6 +397,9 @@ impl Settlement {
         item
     }
 }
+
+/// The end of a released lease.
+pub(crate) const RELEASED: Timestamp = Timestamp::from_millis(0);
 
 /// Rounds up to whole seconds, which DynamoDB's time to live needs. Rounding up keeps items from expiring early.
 pub(super) fn whole_secs(at: Timestamp) -> Timestamp {

@@ -5,7 +5,7 @@
 //! pass (feature `conformance`).
 //!
 //! [`Claim`], [`Settlement`], [`Recording`] and [`Item`] may gain fields: create them with `new` and then assign
-//! fields. The enums here are exhaustive, because a store must handle every case.
+//! fields. [`Settling`] may gain variants: a store answers one that it does not know with an error.
 
 mod atomic;
 mod data;
@@ -35,6 +35,7 @@ pub use dynamodb::{
 #[cfg(feature = "dynamodb")]
 use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};
+pub(crate) use item::RELEASED;
 pub use item::{
     Claim, Fence, InvalidOwner, Item, Owner, Recording, Seen, Settlement, Settling, Status,
 };

@@ -21,6 +21,8 @@ pub enum Operation {
     Complete,
     /// Releases a claim after its handler failed.
     Release,
+    /// Makes the lease of a claim longer, because its code still runs.
+    Renew,
     /// Looks a key up, in the mode [`RecordAfter`](crate::policy::Mode::RecordAfter).
     Read,
 }
@@ -182,6 +184,7 @@ fn of(settlement: &Settlement) -> Operation {
             Operation::Complete
         }
         Settling::Release => Operation::Release,
+        Settling::Renew { .. } => Operation::Renew,
     }
 }
 

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use crate::support::{Seen, one, several, values};
+use crate::support::{SECOND, Seen, one, several, values};
 use serde_json::{Value, json};
+use sqs_once::extract::Attempt;
 use sqs_once::key::{KeyCodec, KeyError, Namespace};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
-use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::store::{Item, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
-use sqs_once::time::Clock;
-use sqs_once::{BusinessKey, Consumer, Idempotency, Recorded, RunError};
+use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{BusinessKey, Consumer, HandlerError, Idempotency, Once, Recorded, RunError};
 
 fn namespace(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
@@ -74,14 +75,118 @@ async fn a_lapsed_lease_and_an_expired_completion_elsewhere_keep_nobody_from_run
     assert_eq!(runs.all(), ["l by old", "k by new", "l by new"]);
 }
 
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Two versions whose handlers fail and note the fence of each call. Each also reads the other's ids.
+fn failing() -> (Bench, Bench, Seen) {
+    let fences = Seen::default();
+    let [old, new] = [("old", "new"), ("new", "old")].map(|(own, other)| {
+        let fences = fences.clone();
+        let handler = move |_: Value, attempt: Attempt| {
+            fences.add(attempt.fence().to_string());
+            async { Err::<(), HandlerError>("no answer".into()) }
+        };
+        let consumer = values().namespace(own).handler(handler);
+        consumer
+            .also_read(namespace(other))
+            .token_valid_for(24 * HOUR)
+    });
+    let old = Bench::new(old);
+    let new = old.beside(new);
+    (old, new, fences)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_expired_under_the_other_id_is_not_used_again() {
+    for dies in [false, true] {
+        let (old, new, fences) = failing();
+        match dies {
+            true => old.another_worker_claims("k").await,
+            false => drop(old.run(one("k")).await.assert_failed("m-1")),
+        }
+        new.clock().advance(25 * HOUR + SECOND);
+        for bench in [&new, &old, &new] {
+            let reason = "needs reconciliation: it was first attempted 25 h ago";
+            let answer = bench.run(one("k")).await;
+            answer.assert_terminal("m-1").assert_reason("m-1", reason);
+        }
+        assert_eq!(fences.len(), usize::from(!dies));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fences_of_a_key_grow_across_both_of_its_ids() {
+    let (old, new, fences) = failing();
+    for bench in [&old, &old, &old, &new, &old, &new, &new, &old] {
+        bench.run(one("k")).await.assert_failed("m-1");
+    }
+    let fences: Vec<u64> = fences
+        .all()
+        .iter()
+        .map(|fence| fence.parse().unwrap())
+        .collect();
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    assert_eq!(fences.len(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_of_the_old_version_cannot_complete_what_the_new_version_has_taken_over() {
+    let (old, new, runs) = both();
+    old.another_worker_claims("k").await;
+    let slow = old.item("k").await.unwrap();
+    new.clock().advance(Duration::from_secs(40));
+    let requests = new.store().requests();
+    new.run(one("k")).await.assert_processed("m-1");
+    // The claim, the look under the other id, the takeover there, the carried fence, and the completion.
+    assert_eq!(new.store().requests() - requests, 5);
+    let now = new.clock().now();
+    let late = Settlement::new(slow.id, slow.owner.unwrap(), Settling::complete(now, None));
+    let settled = old.store().settle(&[late]).await.remove(0).unwrap();
+    assert!(matches!(settled, Settled::Refused(_)), "{settled:?}");
+    old.run(one("k")).await.assert_duplicate("m-1");
+    assert_eq!(runs.all(), ["k by new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_without_another_item_costs_no_further_request() {
+    let (_, new, _) = both();
+    let requests = new.store().requests();
+    new.run(one("k")).await.assert_processed("m-1");
+    assert_eq!(
+        new.store().requests() - requests,
+        3,
+        "claim, look, complete"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_of_powertools_has_an_unknown_age() {
+    let python = KeyCodec::powertools_python("orders.app.process");
+    let id = python.item_id(&BusinessKey::new("k").unwrap()).unwrap();
+    let calls = Seen::default();
+    let noted = calls.clone();
+    let consumer = values().namespace("new").handler(move |_: Value| {
+        noted.add("called".to_owned());
+        async {}
+    });
+    let bench = Bench::new(consumer.also_read(python).token_valid_for(24 * HOUR));
+    let mut item = Item::new(id, Status::InProgress);
+    item.lease_until = Some(Timestamp::from_secs(1));
+    bench.store().memory().put(item);
+    let answer = bench.run(one("k")).await;
+    answer.assert_terminal("m-1");
+    answer.assert_reason("m-1", "it was first attempted at an unknown time");
+    assert!(calls.all().is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_payload_under_the_other_id_is_a_mismatch_and_completes_nothing() {
     let (old, new, _) = both_with(|it| it.payload_mismatch(PayloadMismatch::Reject));
-    old.run(one("k")).await.assert_processed("m-1");
-    let other = Event::new([&json!({ "id": "k", "total": 1 })]);
-    new.run(&other).await.assert_failed("m-1");
+    let order = |total| Event::new([&json!({ "id": "k", "total": total })]);
+    old.run(&order(1)).await.assert_processed("m-1");
+    new.run(&order(2)).await.assert_failed("m-1");
     assert_eq!(new.item("k").await.unwrap().status, Status::InProgress);
-    new.run(one("k")).await.assert_duplicate("m-1");
+    new.run(&order(1)).await.assert_duplicate("m-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,4 +333,14 @@ async fn work_outside_of_sqs_looks_under_both_ids_too() {
     let error = invocation.run("l", work).await.unwrap_err();
     assert!(matches!(error, RunError::InProgress { .. }), "{error}");
     assert_eq!(runs.len(), 1);
+    // A fence under the other id that is larger is carried over, and the same owner completes.
+    old.another_worker_claims("m").await;
+    let mut ahead = old.item("m").await.unwrap();
+    ahead.lease_until = Some(Timestamp::default());
+    ahead.fence = ahead.fence.map(|fence| fence.next().next());
+    old.store().memory().put(ahead.clone());
+    let first = invocation.run("m", work).await.unwrap();
+    assert!(matches!(first, Once::Processed(_)));
+    let again = invocation.run("m", work).await.unwrap();
+    assert!(matches!(again, Once::Duplicate(_)));
 }

@@ -56,8 +56,8 @@ async fn raw_delivery_passes_through_and_is_a_duplicate_of_what_came_in_an_envel
 async fn copies_of_an_event_that_differ_in_their_envelope_only_are_plain_duplicates() {
     let opening = envelope_bench(Sns, JsonPointer::new("/id"));
     let batch = [
-        publication("n-1", r#"{"id": "a"}"#),
-        publication("n-2", r#"{"id": "a"}"#),
+        publication("n-1", r#"{"id": "a", "total": 1}"#),
+        publication("n-2", r#"{"id": "a", "total": 1}"#),
         publication("n-3", r#"{"id": "a", "total": 2}"#),
     ];
     let ends = opening.ends(&batch.map(|text| body(&text))).await;

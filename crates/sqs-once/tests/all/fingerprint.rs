@@ -2,9 +2,9 @@
 
 use crate::support::{Bench, Order, Tested, body, json_body, orders};
 use serde_json::{Value, json};
-use sqs_once::key::{Fingerprint, KeyError, KeyPart};
+use sqs_once::key::{Fingerprint, KeyError, KeyPart, KeySecret};
 use sqs_once::policy::{Mode, PayloadMismatch};
-use sqs_once::{Batch, BusinessKey};
+use sqs_once::{Batch, BusinessKey, Consumer};
 
 fn order(total: u64) -> Value {
     json_body(&json!({ "id": "a", "total": total }))
@@ -40,7 +40,107 @@ async fn nothing_and_empty_text_are_values_in_a_fingerprint() {
 fn a_fingerprint_shows_its_digits() {
     let fingerprint = Fingerprint::new(&1).unwrap();
     assert_eq!(fingerprint.to_string(), fingerprint.as_str());
-    assert_eq!(fingerprint.as_str().len(), 64);
+    let (scheme, digits) = fingerprint.as_str().split_once(':').unwrap();
+    assert_eq!((scheme, digits.len()), ("fields1", 64));
+}
+
+/// Whether a message with this payload is a duplicate, after `before` was processed by another version.
+async fn compared(versions: [Consumer; 2], before: Value, after: Value) -> String {
+    let [old, new] = versions.map(|version| version.payload_mismatch(PayloadMismatch::Reject));
+    let bench = Bench::new();
+    let [old, new] = [old, new].map(|version| bench.consumer(version));
+    bench.deliver(&old, [before]).await;
+    bench.lines();
+    bench.deliver(&new, [after]).await;
+    let [line] = bench.lines().try_into().unwrap();
+    let reason = line.get("reason").map_or("", String::as_str);
+    assert_eq!(line["level"] == "WARN", !reason.is_empty(), "{line:?}");
+    format!("{}: {reason}", line["outcome"])
+}
+
+fn whole() -> Consumer {
+    orders().handler(async |_: Order| {})
+}
+
+const UNCOMPARED: &str = "duplicate: its key was processed for a payload with other fields";
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_declares_fields_takes_resent_messages_as_duplicates_with_a_warning() {
+    let declared = || {
+        let orders = orders().fingerprint(|order: &Order| order.total);
+        orders.handler(async |_: Order| {})
+    };
+    for versions in [[whole(), declared()], [declared(), whole()]] {
+        let ends = compared(versions, order(1), order(1)).await;
+        assert!(ends.starts_with(UNCOMPARED), "{ends}");
+    }
+    let ends = compared([declared(), declared()], order(1), order(2)).await;
+    assert!(
+        ends.starts_with("failed: its key was processed for another payload"),
+        "{ends}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_producer_that_adds_a_field_resends_duplicates_and_no_mismatches() {
+    let more = json_body(&json!({ "id": "a", "total": 1, "currency": "EUR" }));
+    let ends = compared([whole(), whole()], order(1), more.clone()).await;
+    assert!(ends.starts_with(UNCOMPARED), "{ends}");
+    let secret = || {
+        whole()
+            .key_secret(KeySecret::new([7; 32]).unwrap())
+            .also_read_nothing()
+    };
+    let ends = compared([secret(), secret()], order(1), more.clone()).await;
+    assert!(ends.starts_with(UNCOMPARED), "{ends}");
+    for (value, starts) in [(order(1), "duplicate: "), (order(2), "failed: ")] {
+        for versions in [[whole(), whole()], [secret(), secret()]] {
+            let ends = compared(versions, order(1), value.clone()).await;
+            assert!(
+                ends.starts_with(starts) && !ends.starts_with(UNCOMPARED),
+                "{ends}"
+            );
+        }
+    }
+    // In one batch, too.
+    let bench = Bench::new().on(whole().payload_mismatch(PayloadMismatch::Reject));
+    assert_eq!(bench.run([order(1), more]).await, [""; 0]);
+    assert_eq!(bench.outcomes(), "processed duplicate");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_whose_fingerprint_names_no_scheme_is_a_duplicate_with_a_warning() {
+    let bench = Bench::new().on(whole().payload_mismatch(PayloadMismatch::Reject));
+    bench.run([order(1)]).await;
+    let mut item = bench.store.item("a").unwrap();
+    item.fingerprint = Some(Fingerprint::from_stored("7".repeat(64)));
+    bench.store.inner.put(item);
+    assert_eq!(bench.run([order(1)]).await, [""; 0]);
+    assert_eq!(bench.outcomes(), "duplicate processed");
+}
+
+mod declared {
+    use super::Order;
+
+    #[sqs_once::handler(key = order.id, fingerprint = order.total, namespace = "declared")]
+    pub(super) async fn total(order: Order) {
+        let _ = order;
+    }
+
+    #[sqs_once::handler(key = order.id, fingerprint = (order.total, &order.id), namespace = "declared")]
+    pub(super) async fn total_and_id(order: Order) {
+        let _ = order;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_declares_other_fields_takes_resent_messages_as_duplicates_with_a_warning() {
+    let total = || declared::total::consumer();
+    let versions = [total(), declared::total_and_id::consumer()];
+    let ends = compared(versions, order(1), order(1)).await;
+    assert!(ends.starts_with(UNCOMPARED), "{ends}");
+    let ends = compared([total(), total()], order(1), order(2)).await;
+    assert!(ends.starts_with("failed: "), "{ends}");
 }
 
 /// Each level is parsed again, so that a deep body would take quadratic time.

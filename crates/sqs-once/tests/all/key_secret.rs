@@ -1,6 +1,6 @@
 //! Keys and fingerprints hashed with a secret, and the rotation of secrets.
 
-use crate::support::{Seen, assert_contains, assert_lacks, one, values};
+use crate::support::{Seen, assert_contains, assert_lacks, values};
 use serde_json::{Value, json};
 use sqs_once::key::{Fingerprint, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::PayloadMismatch;
@@ -31,9 +31,8 @@ fn noting(tokens: &Seen) -> Consumer {
         })
 }
 
-/// The event with another payload.
-fn other(id: &str) -> Event {
-    Event::new([&json!({ "id": id, "cents": 1 })])
+fn order(id: &str, cents: u64) -> Event {
+    Event::new([&json!({ "id": id, "cents": cents })])
 }
 
 #[test]
@@ -84,19 +83,19 @@ fn a_secret_of_fewer_than_sixteen_bytes_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn the_table_holds_neither_the_hash_nor_the_fingerprint_that_anyone_can_compute() {
     let bench = Bench::new(noting(&Seen::default()).key_secret(secret(7)));
-    bench.run(one("o-1")).await.assert_processed("m-1");
+    bench.run(order("o-1", 1)).await.assert_processed("m-1");
     let item = bench.item("o-1").await.unwrap();
     let key = BusinessKey::new("o-1").unwrap();
     assert_eq!(item.id, namespace(Some(secret(7))).item_id(&key));
     let fingerprint = item.fingerprint.unwrap();
-    let body = json!({ "id": "o-1" }).to_string();
+    let body = json!({ "id": "o-1", "cents": 1 }).to_string();
     assert_ne!(fingerprint, Fingerprint::from_body(&body));
     let guessed = namespace(None).item_id(&key);
     let found = bench.store().read(&[guessed]).await.remove(0);
     assert_eq!(found.unwrap(), None);
     // The consumer compares the fingerprint of the existing item.
-    bench.run(one("o-1")).await.assert_duplicate("m-1");
-    bench.run(other("o-1")).await.assert_failed("m-1");
+    bench.run(order("o-1", 1)).await.assert_duplicate("m-1");
+    bench.run(order("o-1", 2)).await.assert_failed("m-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,18 +103,18 @@ async fn a_consumer_that_is_given_a_secret_knows_what_it_did_without() {
     let tokens = Seen::default();
     let before = Bench::new(noting(&tokens));
     let now = before.beside(noting(&tokens).key_secret(secret(7)));
-    before.run(one("o-1")).await.assert_processed("m-1");
-    now.run(one("o-1")).await.assert_duplicate("m-1");
-    before.run(other("o-1")).await.assert_failed("m-1");
-    before.run(one("o-2")).await.assert_processed("m-1");
-    now.run(other("o-2")).await.assert_failed("m-1");
+    before.run(order("o-1", 1)).await.assert_processed("m-1");
+    now.run(order("o-1", 1)).await.assert_duplicate("m-1");
+    before.run(order("o-1", 2)).await.assert_failed("m-1");
+    before.run(order("o-2", 1)).await.assert_processed("m-1");
+    now.run(order("o-2", 2)).await.assert_failed("m-1");
 
     // A key in progress under the other ID is in progress here.
     before.another_worker_claims("o-3").await;
-    now.run(one("o-3")).await.assert_in_progress("m-1");
+    now.run(order("o-3", 1)).await.assert_in_progress("m-1");
 
     let fresh = before.beside(noting(&tokens).key_secret(secret(7)).also_read_nothing());
-    fresh.run(one("o-2")).await.assert_processed("m-1");
+    fresh.run(order("o-2", 1)).await.assert_processed("m-1");
     let [_, before, now] = tokens.take().try_into().unwrap();
     assert_eq!(before, now, "an event has one token, whatever its hash");
 }

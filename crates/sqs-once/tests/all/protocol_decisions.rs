@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use sqs_once::idempotency::{
-    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
+    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
+    on_found_under_other_id, on_refused, takes_over,
 };
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
+    Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
 };
 use sqs_once::time::Timestamp;
 
@@ -25,6 +26,11 @@ fn claim() -> Claim {
     );
     claim.fingerprint = Some(Fingerprint::from_body("mine"));
     claim
+}
+
+/// A fingerprint that can't be compared with those of the claims.
+fn other_scheme() -> Fingerprint {
+    Fingerprint::from_body(r#"{"mine": true}"#)
 }
 
 fn recording() -> Recording {
@@ -56,17 +62,20 @@ fn items() -> Vec<Item> {
     let expirations = seconds
         .map(|at| Some(Timestamp::from_secs(at)))
         .chain([None]);
+    let fingerprints = ["mine", "another"].map(Fingerprint::from_body);
+    let fingerprints = fingerprints.into_iter().chain([other_scheme()]).map(Some);
+    let fingerprints = fingerprints.chain([None]);
     let mut items = Vec::new();
     for expiration in expirations {
         for lease_until in leases.clone() {
             for status in &statuses {
                 for owner in [None, Some(ME), Some(OTHER)] {
-                    for body in [None, Some("mine"), Some("another")] {
+                    for fingerprint in fingerprints.clone() {
                         for fence in [None, Some(Fence::from_stored(7))] {
                             let mut item = Item::new(claim().id, status.clone());
                             item.lease_until = lease_until;
                             item.expiration = expiration;
-                            item.fingerprint = body.map(Fingerprint::from_body);
+                            item.fingerprint.clone_from(&fingerprint);
                             item.data = Some("receipt".into());
                             item.owner = owner;
                             item.fence = fence;
@@ -140,6 +149,72 @@ fn a_claim_over_an_item_is_admitted_by_no_item_with_another_fence_or_that_is_not
 }
 
 #[test]
+fn a_free_item_under_the_other_id_tells_the_age_and_is_followed_by_a_larger_fence() {
+    let first = |fence: Fence| Timestamp::from_millis(fence.get());
+    for other in items() {
+        for (fence, over) in [6, 7, 8]
+            .into_iter()
+            .flat_map(|fence| [(fence, false), (fence, true)])
+        {
+            let fence = Fence::from_stored(fence);
+            let mut claim = claim();
+            if over {
+                claim.seen = Seen::Item(Some(fence));
+            }
+            for since in [Some(first(fence)), None] {
+                let decided = on_found_under_other_id(&claim, (fence, since), &other);
+                let Admission::Run {
+                    fence: follows,
+                    first_attempt,
+                } = decided
+                else {
+                    assert!(!claim.finds_free(&other), "{other:?}");
+                    continue;
+                };
+                assert!(claim.finds_free(&other), "{other:?}");
+                assert!(Some(follows) > other.fence);
+                assert!(
+                    follows >= fence || !over,
+                    "no handler received the fence of a new item"
+                );
+                let expected = since
+                    .zip(other.fence)
+                    .map(|(one, other)| one.min(first(other)));
+                assert_eq!(first_attempt, expected, "{other:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_a_lapsed_claim_with_an_owner_is_taken_over_under_the_other_id_and_left_free() {
+    let mut taken = 0;
+    for other in items() {
+        let takes = takes_over(&claim(), Owner::from_bits(4), &other);
+        let is_lapsed = other.status == Status::InProgress
+            && other.owner == Some(OTHER)
+            && other.lease_until > Some(Timestamp::default())
+            && other.lease_until < Some(NOW);
+        assert_eq!(takes.is_some(), is_lapsed, "{other:?}");
+        let Some(takes) = takes else { continue };
+        taken += 1;
+        assert!(takes.admitted_by(Some(&other)));
+        let left = takes.write(Some(&other));
+        let late = Settlement::new(left.id.clone(), OTHER, Settling::complete(NOW, None));
+        assert!(!late.admitted_by(Some(&left)), "the old owner completes");
+        let mut next = claim();
+        next.owner = Owner::from_bits(3);
+        assert!(next.finds_free(&left));
+        assert_eq!(
+            takes_over(&next, Owner::from_bits(5), &left),
+            None,
+            "once is enough"
+        );
+    }
+    assert_ne!(taken, 0);
+}
+
+#[test]
 fn a_refused_claim_runs_only_if_the_item_is_its_own() {
     for item in items() {
         let decided = on_claimed(&claim(), &Claimed::Refused(Box::new(item.clone())));
@@ -147,16 +222,23 @@ fn a_refused_claim_runs_only_if_the_item_is_its_own() {
             && item.owner == Some(ME)
             && item.lease_until == Some(claim().lease_until);
         let expected = match item.status {
-            Status::InProgress if own => Admission::Run {
-                fence: item.fence.unwrap_or_default(),
-            },
+            Status::InProgress if own => {
+                let fence = item.fence.unwrap_or_default();
+                Admission::Run {
+                    fence,
+                    first_attempt: Some(Timestamp::from_millis(fence.get())),
+                }
+            }
             Status::InProgress => Admission::Refused(Refusal::InProgress {
                 lease_until: item.lease_until,
             }),
             Status::Completed if item.fingerprint == Some(Fingerprint::from_body("another")) => {
                 Admission::Refused(Refusal::PayloadMismatch)
             }
-            Status::Completed => Admission::Refused(Refusal::Duplicate { data: item.data }),
+            Status::Completed => Admission::Refused(Refusal::Duplicate {
+                data: item.data,
+                is_compared: item.fingerprint != Some(other_scheme()),
+            }),
             Status::Unknown(status) => Admission::Refused(Refusal::UnknownStatus(status)),
         };
         assert_eq!(decided, expected);
@@ -248,6 +330,7 @@ fn a_refused_commit_is_acknowledged_only_if_the_effect_is_on_record() {
                 }
                 Status::Completed => Err(Refusal::Duplicate {
                     data: item.data.clone(),
+                    is_compared: fingerprint.is_none() || item.fingerprint != Some(other_scheme()),
                 }),
                 Status::InProgress => Err(Refusal::InProgress {
                     lease_until: item.lease_until,

@@ -94,7 +94,7 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
         assert_eq!(*calls.lock().unwrap(), 1 + usize::from(runs));
         let asked = std::mem::take(&mut *asked.lock().unwrap());
         assert_eq!(asked.len(), 1);
-        let first = asked[0].first_attempted_at();
+        let first = asked[0].first_attempted_at().unwrap();
         assert!(first.since(began) <= Duration::from_millis(1));
         assert_eq!(asked[0].message().id(), "m-1");
         assert_eq!(asked[0].token().as_str().len(), 32);

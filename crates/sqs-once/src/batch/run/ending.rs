@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::failed::{AfterDeadLetter, Cause};
 use crate::handler::{Done, HandlerError, IdempotencyToken};
-use crate::idempotency::{CommitsWith, Completion, Conclusion, Refusal};
+use crate::idempotency::{CommitsWith, Completion, Conclusion, Refusal, UNCOMPARED};
+use crate::key::{Fingerprint, Payloads};
 use crate::report::{Outcome, Report, RouteTally};
 use crate::store::{Claim, StoreError, StoreErrorKind, Writes};
 use crate::time::Timestamp;
@@ -27,8 +28,11 @@ const COMPLETED_BY_ANOTHER: &str =
 impl<'a> Run<'a> {
     pub(super) fn refused(&mut self, record: usize, refusal: Refusal) {
         let report = match refusal {
-            Refusal::Duplicate { data } => {
+            Refusal::Duplicate { data, is_compared } => {
                 self.records[record].data = data;
+                if !is_compared {
+                    self.records[record].warnings.push(UNCOMPARED.to_owned());
+                }
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
             Refusal::PayloadMismatch => {
@@ -484,20 +488,26 @@ impl<'a> Run<'a> {
         true
     }
 
+    pub(super) fn payloads(&self, record: usize, leader: usize) -> Payloads {
+        let [one, other] = [record, leader].map(|at| self.records[at].fingerprint.as_ref());
+        Fingerprint::compare(one, other)
+    }
+
     /// Ends a record with the same key as an earlier record of the batch.
     pub(super) fn end_like(&mut self, record: usize, leader: usize, report: &Report) {
-        let leads = &self.records[leader];
-        let is_equal = self.records[record].fingerprint == leads.fingerprint;
+        let payloads = self.payloads(record, leader);
+        let is_mismatched = self.records[leader].is_mismatched;
         // The key was completed for another payload than the leader's, which may be this record's.
-        if leads.is_mismatched && !is_equal && self.take_up_again(record) {
+        if is_mismatched && payloads != Payloads::Same && self.take_up_again(record) {
             return;
         }
-        let leads = &self.records[leader];
-        let same_payload = is_equal && !leads.is_mismatched;
         let report = match report.outcome {
-            Outcome::Processed | Outcome::Duplicate if same_payload => {
-                self.records[record].data = self.records[leader].data.clone();
-                return self.end_done(record, Report::new(Outcome::Duplicate));
+            Outcome::Processed | Outcome::Duplicate
+                if !is_mismatched && payloads != Payloads::Different =>
+            {
+                let data = self.records[leader].data.clone();
+                let is_compared = payloads == Payloads::Same;
+                return self.refused(record, Refusal::Duplicate { data, is_compared });
             }
             Outcome::Processed | Outcome::Duplicate => self.mismatched(record),
             Outcome::InProgress => Report {

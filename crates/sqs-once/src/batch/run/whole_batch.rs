@@ -9,6 +9,7 @@ use crate::breaker::{Dependency, Pass};
 use crate::guarded::caught;
 use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Work};
 use crate::idempotency::PendingSettlement;
+use crate::key::Payloads;
 use crate::report::{Outcome, Report};
 
 use super::super::handling::{Failure, Handling};
@@ -221,8 +222,7 @@ impl Run<'_> {
     /// Returns whether a record and the one that has claimed its key ask for the same effect in one message group.
     fn is_copy(&self, record: usize, leader: usize) -> bool {
         let group = |record: usize| self.ledger.messages[record].group_id();
-        let [it, leads] = [record, leader].map(|at| &self.records[at].fingerprint);
-        group(record) == group(leader) && it == leads
+        group(record) == group(leader) && self.payloads(record, leader) == Payloads::Same
     }
 
     /// Returns the place of a claimed record in the batch's order: its own, or that of an earlier copy whose payload came

@@ -209,7 +209,7 @@ fn quotable(settlement: &Settlement) -> impl Iterator<Item = &str> {
     let data = match &settlement.settling {
         Settling::Complete { data, .. } => data.as_deref(),
         Settling::Record(recording) | Settling::Commit(recording) => recording.data.as_deref(),
-        Settling::Release => None,
+        Settling::Release | Settling::Renew { .. } => None,
     };
     iter::once(settlement.id.as_str()).chain(data)
 }

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::config::http::HttpRequest;
 
 use crate::key::ItemId;
 use crate::store::item::whole_secs;
-use crate::store::{Claim, Fence, Settlement, Settling};
+use crate::store::{Claim, Fence, RELEASED, Settlement, Settling};
 
 use super::layout::{TableKey, TableLayout};
 use super::table::{COMPLETED, IN_PROGRESS, Table};
@@ -29,6 +29,8 @@ pub(super) struct Texts {
     /// Indexed by whether the settlement has data.
     complete: [String; 2],
     release: String,
+    /// Indexed by whether the settlement has a fence.
+    renew: [String; 2],
 }
 
 impl Texts {
@@ -44,12 +46,12 @@ impl Texts {
             let all = all.join(",");
             in_json(&format!("INSERT INTO \"{table}\" VALUE {{{all}}}"))
         };
-        let update = |set: &[&str], only_if: &[&str]| {
+        let update = |set: &[&str], only_if: &[&str], and: &str| {
             let set: Vec<_> = set.iter().map(|name| format!("SET \"{name}\"=?")).collect();
             let condition = key.names().chain(only_if.iter().copied());
             let condition: Vec<_> = condition.map(|name| format!("\"{name}\"=?")).collect();
             in_json(&format!(
-                "UPDATE \"{table}\" {} WHERE {}",
+                "UPDATE \"{table}\" {} WHERE {}{and}",
                 set.join(" "),
                 condition.join(" AND ")
             ))
@@ -67,13 +69,18 @@ impl Texts {
                 })
             }),
             complete: [
-                update(&[&names.status, &names.expiration], &[&names.owner]),
+                update(&[&names.status, &names.expiration], &[&names.owner], ""),
                 update(
                     &[&names.status, &names.expiration, &names.data],
                     &[&names.owner],
+                    "",
                 ),
             ],
-            release: update(&[&names.lease], &[&names.owner, &names.status]),
+            release: update(&[&names.lease], &[&names.owner, &names.status], ""),
+            renew: [&[&*names.lease][..], &[&names.lease, &names.fence]].map(|set| {
+                let is_held = format!(" AND \"{0}\">? AND \"{0}\"<=?", names.lease);
+                update(set, &[&names.owner, &names.status], &is_held)
+            }),
         }
     }
 }
@@ -237,11 +244,25 @@ impl Table {
                 });
             }
             Settling::Release => statements.add(&self.texts.release, true, |parameters| {
-                parameters.number(0);
+                parameters.number(RELEASED.as_millis());
                 parameters.key(&self.key, id);
                 parameters.plain(owner);
                 parameters.plain(IN_PROGRESS);
             }),
+            Settling::Renew { lease_until, fence } => {
+                let text = &self.texts.renew[usize::from(fence.is_some())];
+                statements.add(text, true, |parameters| {
+                    parameters.number(lease_until.as_millis());
+                    if let Some(fence) = fence {
+                        parameters.number(fence.get());
+                    }
+                    parameters.key(&self.key, id);
+                    parameters.plain(owner);
+                    parameters.plain(IN_PROGRESS);
+                    parameters.number(RELEASED.as_millis());
+                    parameters.number(lease_until.as_millis());
+                });
+            }
             Settling::Record(recording) | Settling::Commit(recording) => {
                 self.insert(statements, &WrittenItem::recording(settlement, recording));
             }

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{
 };
 
 use crate::key::{Fingerprint, ItemId};
-use crate::store::{Claim, Fence, Owner, Recording, Seen, Settlement, Settling};
+use crate::store::{Claim, Fence, Owner, RELEASED, Recording, Seen, Settlement, Settling};
 use crate::time::Timestamp;
 
 use super::table::{Attributes, COMPLETED, IN_PROGRESS, Table, expiration, number, text};
@@ -174,13 +174,37 @@ impl Table {
                 .update(
                     &settlement.id,
                     settlement.owner,
-                    "SET #lease = :lapsed".to_owned(),
+                    "SET #lease = :released".to_owned(),
                     "#owner = :me AND #status = :inprogress",
                 )
                 .name("#status", &names.status)
                 .name("#lease", &names.lease)
                 .value(":inprogress", text(IN_PROGRESS))
-                .value(":lapsed", number(0)),
+                .value(":released", number(RELEASED.as_millis())),
+            Settling::Renew { lease_until, fence } => {
+                let set = match fence {
+                    None => "SET #lease = :lease",
+                    Some(_) => "SET #lease = :lease, #fence = :fence",
+                };
+                let update = self
+                    .update(
+                        &settlement.id,
+                        settlement.owner,
+                        set.to_owned(),
+                        "#owner = :me AND #status = :inprogress AND #lease > :released AND #lease <= :lease",
+                    )
+                    .name("#status", &names.status)
+                    .name("#lease", &names.lease)
+                    .value(":inprogress", text(IN_PROGRESS))
+                    .value(":released", number(RELEASED.as_millis()))
+                    .value(":lease", number(lease_until.as_millis()));
+                match fence {
+                    None => update,
+                    Some(fence) => update
+                        .name("#fence", &names.fence)
+                        .value(":fence", number(fence.get())),
+                }
+            }
             Settling::Record(recording) => {
                 let new = WrittenItem::recording(settlement, recording);
                 self.write_over(&new, ADMITS_RECORDING)

@@ -88,6 +88,7 @@ table! {
     once::done: "work duplicate",
     once::failed: "work failed",
     once::refused: "the key extractor failed",
+    once::uncompared: "the payloads could not be compared",
     once::unrecorded: "could not be released",
     once::recorded_by_another: "may have happened twice",
     once::dynamodb_errors: "NotClaimed",

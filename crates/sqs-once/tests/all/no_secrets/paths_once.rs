@@ -3,6 +3,7 @@
 use std::future::ready;
 use std::time::Duration;
 
+use sqs_once::key::Fingerprint;
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::Clock;
@@ -62,6 +63,17 @@ pub(crate) async fn refused() {
     for key in keys {
         let ran = invocation.run(&key, || ready(Ok::<_, HandlerError>(7)));
         show(&ran.await.unwrap_err());
+    }
+}
+
+pub(crate) async fn uncompared() {
+    let world = World::new();
+    let idempotency = idempotency(&world);
+    for body in ["{\"canary\": 1}", "{\"canary\": 1, \"canary-2\": 2}"] {
+        let invocation = idempotency.until(world.clock.now() + Duration::from_secs(30));
+        let invocation = invocation.fingerprint(Fingerprint::from_body(body));
+        let ran = invocation.run(KEY, || ready(Ok::<_, HandlerError>(7)));
+        println!("duplicate: {}", ran.await.unwrap().is_duplicate());
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn losses() -> [Turn; 3] {
 
 const OWN: Admission = Admission::Run {
     fence: Fence::first(NOW),
+    first_attempt: Some(NOW),
 };
 
 /// Sends claims of new keys, which the store must recognise as its own.

@@ -24,6 +24,7 @@ type Leaves = fn(&Settlement, Option<&Item>, &mut Item);
 
 const COMPLETE: Kind = |settling| matches!(settling, Settling::Complete { .. });
 const RELEASE: Kind = |settling| matches!(settling, Settling::Release);
+const RENEW: Kind = |settling| matches!(settling, Settling::Renew { .. });
 const RECORD: Kind = |settling| matches!(settling, Settling::Record(_));
 const COMMIT: Kind = |settling| matches!(settling, Settling::Commit(_));
 const ANY: Kind = |_| true;
@@ -321,6 +322,39 @@ async fn a_store_that_admits_the_wrong_settlements_is_found_out() {
         (RELEASES_NOTHING, RELEASE, |_, item, admitted| {
             item.is_none() || admitted
         }),
+        // Decides as for the item's owner.
+        ("only its owner renews", RENEW, |one, existing, _| {
+            existing.is_some_and(|item| {
+                let owner = item.owner.unwrap_or(one.owner);
+                let theirs = Settlement::new(one.id.clone(), owner, one.settling.clone());
+                theirs.admitted_by(Some(item))
+            })
+        }),
+        ("does not shorten the lease", RENEW, |one, existing, _| {
+            let mine = existing.filter(|item| item.owner == Some(one.owner));
+            mine.is_some_and(|item| lease(item) > Some(Timestamp::default()))
+        }),
+        (
+            "bring a released claim back",
+            RENEW,
+            |one, existing, admitted| {
+                let mine = existing.filter(|item| item.owner == Some(one.owner));
+                mine.is_some_and(|item| lease(item) == Some(Timestamp::default())) || admitted
+            },
+        ),
+        (
+            "after the claim's completion",
+            RENEW,
+            |one, existing, admitted| {
+                let mine = existing.filter(|item| item.owner == Some(one.owner));
+                mine.is_some_and(|item| item.status == Status::Completed) || admitted
+            },
+        ),
+        (
+            "a renewal of a key without an item",
+            RENEW,
+            |_, item, admitted| item.is_none() || admitted,
+        ),
         ("a recording that is sent again", RECORD, |_, _, _| true),
         (OWN, RECORD, |_, existing, _| existing.is_none()),
         ("unknown status", ANY, |_, existing, admitted| {
@@ -344,6 +378,16 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
     const OWN_FINGERPRINT: &str = "a recording leaves its own fingerprint";
     const OWN_DATA: &str = "a recording leaves its own data";
     leaving([
+        (
+            "up to the end of its longer lease",
+            RENEW,
+            |_, existing, item| {
+                item.lease_until = existing.unwrap().lease_until;
+            },
+        ),
+        ("carries another fence over", RENEW, |_, existing, item| {
+            item.fence = existing.unwrap().fence;
+        }),
         ("larger fence", RELEASE, |_, existing, item| {
             *item = existing.unwrap().clone()
         }),
