@@ -1,9 +1,9 @@
 //! Expands the attribute into the unchanged function and a companion type.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Attribute, Error, Expr, Ident, ItemFn, Pat, Result, Token, Type, parse_quote};
+use syn::{Attribute, Error, Expr, Ident, ItemFn, LitStr, Pat, Result, Token, Type, parse_quote};
 
 use crate::key::{Key, by_reference};
 use crate::options::Options;
@@ -26,26 +26,51 @@ pub(crate) fn handler(
 fn companion(kind: &'static Kind, attribute: TokenStream, function: &ItemFn) -> TokenStream {
     let signature = Signature::of(kind, function);
     let options = Options::of(&function.sig.ident, attribute);
-    let (signature, mut options) = match (signature, options) {
-        (Ok(signature), Ok(options)) => (signature, options),
-        (Ok(signature), Err(error)) => return with_stub(function, signature.state(), &error),
-        (Err(error), Ok(_)) => return with_stub(function, None, &error),
-        (Err(mut error), Err(other)) => {
-            error.combine(other);
-            return with_stub(function, None, &error);
-        }
+    let state = signature.as_ref().ok().and_then(Signature::state).cloned();
+    let (signature, mut options) = match both(signature, options) {
+        Ok(both) => both,
+        Err(error) => return with_stub(function, state.as_ref(), &error),
     };
-    let state = options.state.as_ref().or_else(|| signature.state());
-    let state = state.cloned().unwrap_or_else(|| parse_quote!(()));
-    let (key, fingerprint) = match extractors(&mut options, &signature) {
-        Ok(extractors) => extractors,
+    let state = options.state.clone().or(state);
+    let state = state.unwrap_or_else(|| parse_quote!(()));
+    let extractors = extractors(&mut options, &signature);
+    let ((key, fingerprint), namespace) = match both(extractors, namespace(&options, function)) {
+        Ok(both) => both,
         Err(error) => return with_stub(function, Some(&state), &error),
     };
     let checks = checks(function, &signature, &state);
     let extractors = (&key, fingerprint.as_ref());
-    let body = body(function, &signature, &options, extractors, &state);
+    let body = body(
+        function, &signature, &options, extractors, namespace, &state,
+    );
     let companion = companion_type(function, &state, &body);
     quote!(#checks #companion)
+}
+
+/// Returns both values, or the errors of both.
+fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+        (Err(mut error), Err(other)) => {
+            error.combine(other);
+            Err(error)
+        }
+    }
+}
+
+/// Returns the namespace, which has no default: one that depends on names in the code would change with them, and the
+/// consumer would forget every key.
+fn namespace<'a>(options: &'a Options, function: &ItemFn) -> Result<&'a LitStr> {
+    options.namespace.as_ref().ok_or_else(|| {
+        let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
+        let name = function.sig.ident.unraw();
+        let problem = format!(
+            "a handler needs a namespace, which separates its keys from others in the table: \
+             `namespace = \"{package}.{name}\"`"
+        );
+        Error::new(Span::call_site(), problem)
+    })
 }
 
 fn extractors(options: &mut Options, signature: &Signature) -> Result<(Key, Option<Key>)> {
@@ -149,6 +174,7 @@ fn body(
     signature: &Signature,
     options: &Options,
     (key, fingerprint): (&Key, Option<&Key>),
+    namespace: &LitStr,
     state: &Type,
 ) -> TokenStream {
     let name = &function.sig.ident;
@@ -169,7 +195,6 @@ fn body(
             (None, quote!(#keyed.fingerprint(#function)))
         }
     };
-    let declared_name = name.unraw().to_string();
     let settings = &options.settings;
     // An error about the whole handler underlines the function's name.
     let inferred = Token![_](name.span());
@@ -181,15 +206,7 @@ fn body(
         #(#key_types)*
         #fingerprint_fn
         ::sqs_once::__private::#handler::<#state, #inferred, _, _, _>(
-            ::sqs_once::__private::declared(
-                #keyed,
-                ::core::env!("CARGO_PKG_NAME"),
-                ::core::option_env!("CARGO_BIN_NAME"),
-                ::core::module_path!(),
-                ::core::any::type_name::<#name>(),
-                #declared_name,
-            )
-            #(#settings)*,
+            ::sqs_once::__private::declared(#keyed, #namespace) #(#settings)*,
             #name,
         )
     }

@@ -29,7 +29,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 ///     amount_cents: u64,
 /// }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 /// async fn charge(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
 ///     println!("charging {} cents with the token {token}", order.amount_cents);
 ///     Ok(())
@@ -55,13 +55,13 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// | `key = order.order_id` | identifies the event: messages with equal keys are duplicates. An expression over the payload, a `KeyExtractor`, or a tuple of both: `(order.order_id, MessageAttribute::new("tenant"))` | required |
 /// | `decode = Text` | decodes the body into the payload: `Json`, `Text`, `Bytes`, or a `Decode` of your own | `Json` |
 /// | `envelope = (Sns, EventBridge)` | the envelopes around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
-/// | `namespace = "payments"` | separates this consumer's keys from others in the table; 1 to 255 bytes, no `#` | `SQS_ONCE_NAMESPACE`, else package and function, `payments.charge`, for a function in the root of the binary named after its package; required elsewhere |
+/// | `namespace = "payments"` | separates this consumer's keys from others in the table; 1 to 255 bytes, no `#`. `SQS_ONCE_NAMESPACE` overrides it | required |
 /// | `fingerprint = order.amount_cents` | detects different messages with one key: an expression over the payload, like the key, or a function of it | the whole body |
 /// | `mode = record_after` | `claim_first`, `record_after` or `transactional`: see [`Mode`] | `claim_first`; `transactional` for handlers that return `Writes` or take a transaction |
 /// | `state = App` | the type of the consumer's state, if no argument is a `State<App>` | the type in `State<…>`, else `()` |
 ///
-/// Every other setting is a method of [`Consumer`], and some have an environment variable. Methods take precedence over
-/// options, and options over the environment:
+/// Every other setting is a method of [`Consumer`], and some have an environment variable, over which methods take
+/// precedence:
 ///
 /// ```
 /// use std::time::Duration;
@@ -71,7 +71,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 ///     order_id: String,
 /// }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 /// async fn charge(order: OrderPlaced) {
 ///     println!("charging for {}", order.order_id);
 /// }
@@ -136,7 +136,7 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///     }
 /// }
 ///
-/// #[sqs_once::batch_handler(key = order.order_id)]
+/// #[sqs_once::batch_handler(key = order.order_id, namespace = "orders")]
 /// async fn insert(orders: Batch<OrderPlaced>, State(db): State<Db>) -> Result<BatchOutcome, HandlerError> {
 ///     let rows = db.insert(orders.payloads()).await?;      // `?` fails all records, which are retried
 ///     let mut outcome = orders.outcome();                  // unreported records fail
@@ -191,7 +191,7 @@ pub fn batch_handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///     amount_cents: u64,
 /// }
 ///
-/// #[sqs_once::handler(key = order)]
+/// #[sqs_once::handler(key = order, namespace = "charges")]
 /// async fn charge(order: OrderPlaced) {
 ///     println!("charging {} cents", order.amount_cents);
 /// }

@@ -78,6 +78,7 @@ pub(crate) struct Options {
     pub(crate) key: Option<Expr>,
     decode: Option<Expr>,
     pub(crate) fingerprint: Option<Expr>,
+    pub(crate) namespace: Option<LitStr>,
     pub(crate) state: Option<Type>,
     /// Calls of the consumer's methods for the other options.
     pub(crate) settings: Vec<TokenStream>,
@@ -126,10 +127,7 @@ impl Options {
                 let envelope = code(name, input)?;
                 self.settings.push(quote!(.#name(#envelope)));
             }
-            "namespace" => {
-                let namespace = checked_namespace(&value(name, input)?)?;
-                self.settings.push(quote!(.#name(#namespace)));
-            }
+            "namespace" => self.namespace = Some(checked_namespace(&value(name, input)?)?),
             "mode" => {
                 let mode = mode(&value(name, input)?)?;
                 let mode = quote!(::sqs_once::policy::Mode::#mode);
@@ -251,8 +249,7 @@ fn checked_namespace(value: &Expr) -> Result<LitStr> {
     let name = text.value();
     let length = name.len();
     let problem = if name.trim().is_empty() {
-        "`namespace` is empty: name the consumer, such as \"payments\", or leave the option out"
-            .to_owned()
+        "`namespace` is empty: name the consumer, such as \"payments\"".to_owned()
     } else if name.contains('#') {
         let name = name.replace('#', "-");
         format!("`namespace` can't contain a `#`, which ends it in the table: \"{name}\"")

@@ -26,7 +26,7 @@ use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 /// use sqs_once_postgres::BatchTransaction;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { id: String, amount_cents: i64 }
 ///
-/// #[sqs_once::batch_handler(key = order.id)]
+/// #[sqs_once::batch_handler(key = order.id, namespace = "orders")]
 /// async fn place(orders: Batch<OrderPlaced>, mut tx: BatchTransaction) -> Result<BatchOutcome, HandlerError> {
 ///     let mut outcome = orders.outcome();
 ///     for record in &orders {
@@ -47,7 +47,7 @@ use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 /// # use sqs_once::{Batch, BatchOutcome, HandlerError};
 /// # use sqs_once_postgres::BatchTransaction;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { id: String }
-/// #[sqs_once::batch_handler(key = order.id)]
+/// #[sqs_once::batch_handler(key = order.id, namespace = "orders")]
 /// async fn place(orders: Batch<OrderPlaced>, mut tx: BatchTransaction) -> Result<BatchOutcome, HandlerError> {
 ///     let ids: Vec<_> = orders.payloads().map(|order| order.id.as_str()).collect();
 ///     tx.savepoint(&orders, async |tx| {

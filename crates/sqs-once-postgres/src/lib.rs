@@ -9,7 +9,7 @@
 //! struct OrderPlaced { id: String, sku: String }
 //!
 //! /// Reserves one piece for an order, once.
-//! #[sqs_once::handler(key = order.id)]
+//! #[sqs_once::handler(key = order.id, namespace = "reservations")]
 //! async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
 //!     let take = "UPDATE stock SET pieces = pieces - 1 WHERE sku = $1 AND pieces > 0";
 //!     if tx.execute(take, &[&order.sku]).await.map_err(without_values)? == 0 {
@@ -226,7 +226,7 @@
 //! use tower_service::Service;
 //! # use {serde::Deserialize, sqs_once::HandlerError, sqs_once_postgres::Transaction};
 //! # #[derive(Deserialize)] struct OrderPlaced { id: String }
-//! # #[sqs_once::handler(key = order.id)]
+//! # #[sqs_once::handler(key = order.id, namespace = "reservations")]
 //! # async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> { Ok(()) }
 //!
 //! async fn an_order_that_comes_twice_is_reserved_once(url: &str) -> Result<(), Error> {

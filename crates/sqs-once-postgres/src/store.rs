@@ -35,7 +35,7 @@ const TRIES: usize = 3;
 /// use sqs_once_postgres::PostgresStore;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 /// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
 ///     Ok(())
 /// }

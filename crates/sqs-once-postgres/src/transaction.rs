@@ -31,7 +31,7 @@ use crate::session::Session;
 /// use sqs_once_postgres::Transaction;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { id: String, amount_cents: i64 }
 ///
-/// #[sqs_once::handler(key = order.id)]
+/// #[sqs_once::handler(key = order.id, namespace = "orders")]
 /// async fn place(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
 ///     tx.execute("INSERT INTO orders (id) VALUES ($1)", &[&order.id]).await?;
 ///

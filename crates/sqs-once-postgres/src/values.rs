@@ -21,7 +21,7 @@ use tokio_postgres::error::DbError;
 /// use sqs_once_postgres::{Transaction, without_values};
 /// # #[derive(serde::Deserialize)] struct CardAdded { id: String, card: String }
 ///
-/// #[sqs_once::handler(key = added.id)]
+/// #[sqs_once::handler(key = added.id, namespace = "stock")]
 /// async fn add(added: CardAdded, tx: Transaction) -> Result<(), HandlerError> {
 ///     let insert = "INSERT INTO cards (card) VALUES ($1)";
 ///     // 23505: duplicate key value violates unique constraint "cards_pkey" (table cards, constraint cards_pkey)

@@ -11,6 +11,8 @@ use crate::telemetry::{Metrics, SAMPLE_RATE};
 
 pub(crate) const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
 
+pub(crate) const NAMESPACE_VARIABLE: &str = "SQS_ONCE_NAMESPACE";
+
 /// The formats that error messages about code and environment name as expected.
 pub(crate) const NAMESPACE: &str = "1 to 255 bytes without `#`";
 pub(crate) const RETENTION: &str = "1s or more, such as 12h or 28d";
@@ -79,7 +81,7 @@ impl EnvSettings {
             ["1", "y", "yes", "t", "true", "on"].contains(&&*text)
         });
         Ok(Self {
-            namespace: read(env, "SQS_ONCE_NAMESPACE", NAMESPACE, |text| {
+            namespace: read(env, NAMESPACE_VARIABLE, NAMESPACE, |text| {
                 Namespace::new(text).ok()
             })?,
             key_secret_arn: secret_arn(env, KEY_SECRET_ARN)?,
@@ -196,21 +198,6 @@ fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {
         "off" => Some(Metrics::Off),
         _ => None,
     })
-}
-
-/// Returns the error for a handler whose location gives no default namespace.
-pub(crate) fn no_default_namespace(path: &str, unique: &str, before: &str) -> ConfigError {
-    ConfigError::new(
-        "SQS_ONCE_NAMESPACE",
-        format!(
-            "is not set, and the handler `{path}` has no default, unlike a function in the root of the binary that is \
-             named after its package"
-        ),
-        format!(
-            "a name that no other consumer of this table has, such as `namespace = \"{unique}\"` in its attribute; \
-             or \"{before}\", where an earlier version has kept this handler's keys under that default"
-        ),
-    )
 }
 
 /// Returns the error for a queue that is configured without the feature that reaches it.

@@ -12,7 +12,7 @@
 //! struct OrderPlaced { order_id: String, card: String, amount_cents: u64 }
 //!
 //! /// Charges the card for one order, once.
-//! #[sqs_once::handler(key = order.order_id)]
+//! #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 //! async fn charge(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
 //!     let card = parse_card(&order.card).terminal()?;              // will never succeed: straight to the DLQ
 //!     payments::charge(card, order.amount_cents, &token).await?;   // `?` means: retry later

@@ -49,7 +49,7 @@ pub use offload::Offload;
 /// # }
 ///
 /// // The consumer:
-/// #[sqs_once::handler(key = ProducerKey)]
+/// #[sqs_once::handler(key = ProducerKey, namespace = "charges")]
 /// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
 ///     Ok(())
 /// }

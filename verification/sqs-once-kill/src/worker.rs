@@ -113,7 +113,7 @@ impl Ledger {
 }
 
 /// A handler whose effect does not commit with its record.
-#[sqs_once::handler(key = order.payment)]
+#[sqs_once::handler(key = order.payment, namespace = "payments")]
 async fn enter(
     order: Order,
     attempt: Attempt,
@@ -138,7 +138,7 @@ async fn enter(
 }
 
 /// A handler whose effect commits with its record.
-#[sqs_once::handler(key = order.payment)]
+#[sqs_once::handler(key = order.payment, namespace = "payments")]
 async fn count(order: Order) -> Result<Writes, HandlerError> {
     if order.is_spoilt {
         return Err(HandlerError::terminal(SPOILT));

@@ -2,7 +2,6 @@
 
 mod builder;
 pub(crate) mod for_macros;
-mod namesakes;
 mod options;
 mod routes;
 mod runnable;

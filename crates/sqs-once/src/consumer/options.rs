@@ -523,7 +523,7 @@ impl<Phase> Consumer<Phase> {
     ///
     /// ```no_run
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// # #[sqs_once::handler(key = order.order_id)]
+    /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
     /// # async fn charge(order: OrderPlaced) {}
     /// use opentelemetry_sdk::trace::SdkTracerProvider;
     ///

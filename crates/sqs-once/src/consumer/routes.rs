@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::batch::Route;
-use crate::config::EnvSettings;
+use crate::config::{EnvSettings, NAMESPACE_VARIABLE};
 use crate::error::ConfigError;
 use crate::handler::PrepareRecord;
 use crate::router::{RouteBy, Router, Unrouted};
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Routes {
 ///
 /// - What a route does not set, it takes from the router. What concerns the whole batch can only be set on the router: the
 ///   store, the concurrency, the queues, metrics and logs, margins, and `fifo`.
-/// - Each route needs a namespace of its own. A `#[handler]` at the root of its binary has one by default.
+/// - Each route needs a namespace of its own, and `SQS_ONCE_NAMESPACE` must not be set.
 /// - A message that no route takes is [terminal](Unrouted::Terminal), unless [`unrouted`](Consumer::unrouted) or
 ///   [`fallback`](Consumer::fallback) is set.
 /// - A batch handler can't be a route, nor can a router.
@@ -63,10 +63,10 @@ impl std::fmt::Debug for Routes {
 /// #[derive(Deserialize)]
 /// struct OrderCancelled { order_id: String, reason: Option<String> }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 /// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "refunds")]
 /// async fn refund(order: OrderCancelled) -> Result<(), HandlerError> { Ok(()) }
 ///
 /// let orders = sqs_once::router(RouteBy::attribute("type"))
@@ -122,20 +122,6 @@ impl Runnable for Consumer<Routes> {
 }
 
 impl Routes {
-    /// Changes the settings of every route.
-    #[cfg(feature = "testing")]
-    pub(super) fn set(&self, change: impl Fn(&mut Settings)) -> Self {
-        let set = |consumer: &Consumer| consumer.clone().set(&change);
-        let routes = self.routes.iter();
-        Self {
-            routes: routes
-                .map(|(name, one)| (Arc::clone(name), set(one)))
-                .collect(),
-            fallback: self.fallback.as_deref().map(|one| Box::new(set(one))),
-            ..self.clone()
-        }
-    }
-
     /// Returns whether a route opens an envelope of its own.
     pub(super) fn opens_envelopes(&self) -> bool {
         let consumers = self.routes.iter().map(|(_, consumer)| consumer);
@@ -149,6 +135,13 @@ impl Routes {
         env: &EnvSettings,
     ) -> Result<(Vec<Route>, Router), ConfigError> {
         router.check_router()?;
+        if env.namespace.is_some() {
+            return Err(ConfigError::new(
+                NAMESPACE_VARIABLE,
+                "is set, but each route of the router has a namespace of its own",
+                "no such variable: the code sets the namespace of each route",
+            ));
+        }
         let fallback = self.fallback.as_deref();
         if self.routes.is_empty() {
             return Err(wrong("has no routes", "a route for each kind of message"));
@@ -198,12 +191,9 @@ impl Routes {
                     other.name.as_deref().unwrap_or_default()
                 );
                 return Err(ConfigError::new(
-                    match env.namespace {
-                        Some(_) => "SQS_ONCE_NAMESPACE or the setting `namespace`",
-                        None => "the setting `namespace`",
-                    },
+                    "the setting `namespace`",
                     problem,
-                    "a namespace for each route, in the code",
+                    "a namespace for each route",
                 ));
             }
             if is_named {

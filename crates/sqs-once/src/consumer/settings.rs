@@ -15,15 +15,12 @@ use crate::error::ConfigError;
 use crate::failed::{Backoff, FailedSettings};
 use crate::handler::{Layers, PrepareRecord, WithEnvelope};
 use crate::idempotency::{DriverSettings, Effect};
-#[cfg(feature = "testing")]
-use crate::key::Namespace;
 use crate::large_messages::LargeMessageSettings;
 use crate::record::{Correlate, Envelope};
 use crate::report::RecordLevels;
 use crate::telemetry::{Identity, Meter, Metrics};
 
 use super::builder::Handles;
-use super::namesakes;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
 
@@ -58,9 +55,6 @@ pub(super) struct Settings {
     pub(super) service: Option<Arc<str>>,
     pub(super) metrics: Option<Metrics>,
     pub(super) record_levels: Option<RecordLevels>,
-    /// The namespace on a test bench if the handler's location has no default.
-    #[cfg(feature = "testing")]
-    pub(super) unique_namespace: Option<Namespace>,
     #[cfg(feature = "opentelemetry")]
     pub(super) after_answer: Option<AfterAnswer>,
 }
@@ -184,7 +178,7 @@ impl Settings {
                 "no such setting for batch handlers",
             ));
         }
-        namesakes::check(&idempotency, handler.handler_type())?;
+        idempotency.check_namesakes(handler.handler_type())?;
         let mismatch = self.mismatch.unwrap_or_default();
         let mismatch = match (idempotency.codec.has_fingerprints(), mismatch) {
             (true, mismatch) => mismatch,

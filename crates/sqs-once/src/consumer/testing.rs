@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use crate::error::ConfigError;
 use crate::idempotency::Driver;
-use crate::key::Namespace;
 use crate::random::Random;
 use crate::store::Store;
 use crate::time::Clock;
 
-use super::builder::{Consumer, Handles, Ready};
-use super::settings::Settings;
+use super::builder::Consumer;
 
-/// The namespace if neither code nor environment sets one.
+/// The namespace of a consumer if neither code nor environment sets one.
 const NAMESPACE: &str = "test";
 
 impl Consumer {
@@ -23,20 +21,15 @@ impl Consumer {
         clock: impl Clock,
         random: impl Random,
     ) -> Self {
-        let isolated = self.store(store).set(|settings| {
+        self.store(store).set(|settings| {
             settings.idempotency.clock = Some(Arc::new(clock));
             settings.idempotency.random = Some(Arc::new(random));
             #[cfg(feature = "sqs")]
             {
                 settings.failed.is_isolated = true;
             }
-            use_unique_namespace(settings);
-        });
-        isolated.into_phase(|ready| match ready.handles {
-            Handles::One(_) => ready,
-            Handles::Routes(routes) => Ready {
-                handles: Handles::Routes(Arc::new(routes.set(use_unique_namespace))),
-            },
+            let namespace = &mut settings.idempotency.declared_namespace;
+            namespace.get_or_insert_with(|| NAMESPACE.into());
         })
     }
 
@@ -53,14 +46,5 @@ impl Consumer {
                 "a route of the router",
             )),
         }
-    }
-}
-
-/// On a bench, two handlers share keys only if they would in a deployment.
-fn use_unique_namespace(settings: &mut Settings) {
-    if !matches!(settings.idempotency.default_namespace, Some(Ok(_))) {
-        let unique = settings.unique_namespace.clone();
-        let namespace = unique.or_else(|| Namespace::new(NAMESPACE).ok());
-        settings.idempotency.default_namespace = namespace.map(Ok);
     }
 }

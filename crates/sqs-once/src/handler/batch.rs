@@ -261,7 +261,7 @@ impl BatchOutcome {
 /// struct OrderPlaced { order_id: String }
 ///
 /// /// Keeps each order once.
-/// #[sqs_once::batch_handler(key = order.order_id)]
+/// #[sqs_once::batch_handler(key = order.order_id, namespace = "orders")]
 /// async fn keep(orders: Batch<OrderPlaced>) -> Result<BatchWrites, HandlerError> {
 ///     let mut writes = orders.writes();
 ///     for order in &orders {

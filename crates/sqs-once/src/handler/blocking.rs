@@ -36,7 +36,7 @@ task_local! {
 /// use sqs_once::HandlerError;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "archive")]
 /// async fn archive(order: OrderPlaced) -> Result<(), HandlerError> {
 ///     // One `?` for a panic, one for the error of the write.
 ///     sqs_once::spawn_blocking(move || std::fs::write("/tmp/last-order", order.order_id)).await??;

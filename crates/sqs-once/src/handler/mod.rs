@@ -27,8 +27,8 @@ pub(crate) use layer::Layers;
 pub use layer::Next;
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
-    BatchCall, Bound, CallFuture, FetchBody, HandlerType, PrepareError, PrepareRecord,
-    PrepareResult, Preparing, Stateful, WholeBatch, WithEnvelope, Work,
+    BatchCall, Bound, CallFuture, FetchBody, PrepareError, PrepareRecord, PrepareResult, Preparing,
+    Stateful, WholeBatch, WithEnvelope, Work,
 };
 pub(crate) use reader::Reader;
 
@@ -86,7 +86,7 @@ pub(crate) use reader::Reader;
 /// # use serde_json::json;
 /// # use sqs_once::testing::{Bench, Event};
 ///
-/// #[sqs_once::handler(key = order["order_id"].as_str())]
+/// #[sqs_once::handler(key = order["order_id"].as_str(), namespace = "labels")]
 /// async fn print_label(
 ///     order: Value,
 ///     token: IdempotencyToken,

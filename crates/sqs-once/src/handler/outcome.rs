@@ -26,7 +26,7 @@ use super::HandlerError;
 /// #[derive(Serialize)]
 /// struct Receipt { number: String }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 /// async fn charge(order: OrderPlaced) -> Result<Recorded<Receipt>, HandlerError> {
 ///     let number = format!("receipt-{}", order.order_id);
 ///     Ok(Recorded(Receipt { number }))

@@ -1,6 +1,6 @@
 //! A handler with its payload and state types erased, as a batch uses it.
 
-use std::any::{Any, TypeId, type_name};
+use std::any::Any;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::error::ConfigError;
 use crate::guarded::Guarded;
-use crate::idempotency::Effect;
+use crate::idempotency::{Effect, HandlerType};
 use crate::key::{BusinessKey, Fingerprint, KeyError, KeyExtractor};
 use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, Message, Needed};
 
@@ -89,23 +89,6 @@ pub(crate) enum PrepareError {
     Fingerprint(KeyError),
     #[error("the envelope, the decoder, the payload type or the state panicked")]
     Panic,
-}
-
-/// A handler's type. Each function and each closure has a unique type; only function pointers share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HandlerType {
-    id: TypeId,
-    /// For messages only: it may change with the compiler.
-    pub(crate) name: &'static str,
-}
-
-impl HandlerType {
-    fn of<H: 'static>() -> Self {
-        Self {
-            id: TypeId::of::<H>(),
-            name: type_name::<H>(),
-        }
-    }
 }
 
 pub(crate) type PrepareResult<S> = Result<Prepared<Work<S>>, PrepareError>;

@@ -8,6 +8,7 @@ mod cache;
 mod connect;
 mod deadline;
 mod driver;
+mod namesakes;
 mod protocol;
 mod retry;
 mod settings;
@@ -22,6 +23,7 @@ pub(crate) use driver::{
     Admitted, Asked, CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, admit,
     contended,
 };
+pub(crate) use namesakes::HandlerType;
 #[doc(hidden)]
 pub use protocol::Effect;
 pub(crate) use protocol::UNCOMPARED;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::config::{
-    ALSO_READ, AlsoRead, DEADLINE_MARGIN, EnvSettings, KEY_SECRET_ARN, NAMESPACE, RETENTION,
-    SHORTEST_RETENTION,
+    ALSO_READ, AlsoRead, DEADLINE_MARGIN, EnvSettings, KEY_SECRET_ARN, NAMESPACE,
+    NAMESPACE_VARIABLE, RETENTION, SHORTEST_RETENTION,
 };
 use crate::error::ConfigError;
 use crate::key::{KeyCodec, KeySecret, Namespace};
@@ -26,9 +26,9 @@ const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 /// The settings of the code; `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
 pub(crate) struct DriverSettings {
-    namespace: Option<Result<Namespace, ConfigError>>,
-    /// The default namespace from the handler's location, if known.
-    pub(crate) default_namespace: Option<Result<Namespace, ConfigError>>,
+    pub(crate) namespace: Option<Arc<str>>,
+    /// The namespace of the attribute, which the environment overrides.
+    pub(crate) declared_namespace: Option<Arc<str>>,
     pub(crate) readable_keys: Option<bool>,
     pub(crate) codec: Option<KeyCodec>,
     pub(crate) key_secret: Option<KeySecret>,
@@ -45,17 +45,6 @@ pub(crate) struct DriverSettings {
 }
 
 impl DriverSettings {
-    pub(crate) fn set_namespace(&mut self, namespace: &str) {
-        let checked = Namespace::new(namespace).map_err(|_| {
-            ConfigError::new(
-                "the setting `namespace`",
-                format!("is {namespace:?}"),
-                NAMESPACE,
-            )
-        });
-        self.namespace = Some(checked);
-    }
-
     /// Returns a setting that concerns the whole batch, if one is set.
     pub(crate) fn of_batch(&self) -> Option<&'static str> {
         first_set([
@@ -78,7 +67,7 @@ impl DriverSettings {
     pub(crate) fn within(&self, router: &Self) -> Self {
         Self {
             namespace: self.namespace.clone(),
-            default_namespace: self.default_namespace.clone(),
+            declared_namespace: self.declared_namespace.clone(),
             readable_keys: self.readable_keys.or(router.readable_keys),
             codec: self.codec.clone(),
             key_secret: self
@@ -136,19 +125,9 @@ impl DriverSettings {
             None => default_store().await?,
         };
         check(&*store, effect)?;
-        let namespace = self.namespace.clone().transpose()?;
-        let namespace = namespace.or_else(|| env.namespace.clone());
+        let namespace = self.resolve_namespace(env)?;
         self.check()?;
         let cache = self.cache.filter(|_| !env.disabled);
-        let missing = || {
-            Err(ConfigError::new(
-                "SQS_ONCE_NAMESPACE",
-                "is not set, and the code sets no `.namespace(…)`",
-                "a name that no other consumer of this table has",
-            ))
-        };
-        let default = || self.default_namespace.clone().unwrap_or_else(missing);
-        let namespace = namespace.map_or_else(default, Ok)?;
         let namespace = namespace.readable_keys(self.readable_keys.unwrap_or_default());
         let (namespace, codec, also_read) = self.keys(env, namespace, effect).await?;
         Ok(Driver {
@@ -169,6 +148,23 @@ impl DriverSettings {
             mode,
             effect,
             completed: cache.map(|cache| Arc::new(CompletedKeys::new(cache))),
+        })
+    }
+
+    fn resolve_namespace(&self, env: &EnvSettings) -> Result<Namespace, ConfigError> {
+        let name = match (&self.namespace, &env.namespace, &self.declared_namespace) {
+            (Some(name), ..) | (None, None, Some(name)) => name,
+            (None, Some(namespace), _) => return Ok(namespace.clone()),
+            (None, None, None) => {
+                return Err(ConfigError::new(
+                    NAMESPACE_VARIABLE,
+                    "is not set, and the code sets no `.namespace(…)`",
+                    "a name that no other consumer of this table has",
+                ));
+            }
+        };
+        Namespace::new(name).map_err(|_| {
+            ConfigError::new("the setting `namespace`", format!("is {name:?}"), NAMESPACE)
         })
     }
 

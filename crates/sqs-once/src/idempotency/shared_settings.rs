@@ -5,12 +5,13 @@
 macro_rules! shared_settings {
     () => {
         /// Separates these keys from others in the same table. A [`Consumer`](crate::Consumer) and an
-        /// [`Idempotency`](crate::Idempotency) with the same namespace share their keys.
+        /// [`Idempotency`](crate::Idempotency) with the same namespace share their keys. Default: `SQS_ONCE_NAMESPACE`, else
+        /// the namespace of the attribute. Without any of them, it fails at [`init`](Self::init).
         ///
         /// A name has 1 to 255 bytes and no `#`. Other names fail at [`init`](Self::init).
         #[must_use]
         pub fn namespace(self, namespace: &str) -> Self {
-            self.set_shared(|settings| settings.set_namespace(namespace))
+            self.set_shared(|settings| settings.namespace = Some(namespace.into()))
         }
 
         /// Keeps claims in `store` instead of the DynamoDB table that `SQS_ONCE_TABLE` names.

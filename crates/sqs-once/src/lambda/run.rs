@@ -29,7 +29,7 @@ use super::shutdown::Shutdown;
 /// use sqs_once::{Error, HandlerError};
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 /// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
 ///     Ok(())
 /// }

@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
-use crate::idempotency::{Driver, DriverSettings, Effect, shared_settings};
+use crate::idempotency::{Driver, DriverSettings, Effect, HandlerType, shared_settings};
 use crate::time::Timestamp;
 
 use super::{Invocation, Once, RunError};
@@ -132,7 +132,16 @@ impl Idempotency {
         let (settings, drivers) = (&self.settings, &*self.drivers);
         let read = || EnvSettings::read(&process_env);
         // Boxed, because every call's future would have their sizes.
-        let apart = || Box::pin(async { settings.resolve(&read()?, Effect::APART).await });
+        let apart = || {
+            Box::pin(async {
+                let driver = settings.resolve(&read()?, Effect::APART).await?;
+                // A namespace in the code may share the keys of a consumer on purpose.
+                if settings.namespace.is_none() {
+                    driver.check_namesakes(HandlerType::of::<Self>())?;
+                }
+                Ok(driver)
+            })
+        };
         let apart = drivers.apart.get_or_try_init(apart);
         let cell = match effect {
             Effect::APART => return apart.await,

@@ -30,7 +30,7 @@ use super::{EventBridgeMeta, Message, SnsMeta};
 /// use sqs_once::HandlerError;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 /// async fn charge(order: OrderPlaced, correlation: Option<CorrelationId>) -> Result<(), HandlerError> {
 ///     let header = correlation.as_ref().map(CorrelationId::as_str);
 ///     # let _ = header;

@@ -16,7 +16,7 @@
 //!
 //! type Ledger = Arc<Mutex<Vec<String>>>;
 //!
-//! #[sqs_once::handler(key = order.order_id)]
+//! #[sqs_once::handler(key = order.order_id, namespace = "charges")]
 //! async fn charge(order: OrderPlaced, State(ledger): State<Ledger>) {
 //!     ledger.lock().unwrap().push(order.order_id);
 //! }
@@ -73,7 +73,7 @@
 //!
 //! type Tokens = Arc<Mutex<Vec<IdempotencyToken>>>;
 //!
-//! #[sqs_once::handler(key = order["order_id"].as_str())]
+//! #[sqs_once::handler(key = order["order_id"].as_str(), namespace = "charges")]
 //! async fn charge(order: Value, token: IdempotencyToken, State(tokens): State<Tokens>) {
 //!     tokens.lock().unwrap().push(token);
 //! }

@@ -5,12 +5,12 @@ use crate::support::{Bench, Order, Seen, body};
 use sqs_once::body::{Sns, Text};
 use sqs_once::{Batch, BatchOutcome, State, batch_handler, handler};
 
-#[handler(key = line, decode = Text, envelope = Sns)]
+#[handler(key = line, decode = Text, envelope = Sns, namespace = "test")]
 async fn unwrapped(line: String, State(seen): State<Seen>) {
     seen.add(line);
 }
 
-#[batch_handler(key = |line| line, decode = Text, envelope = Sns)]
+#[batch_handler(key = |line| line, decode = Text, envelope = Sns, namespace = "test")]
 async fn together(lines: Batch<String>, State(seen): State<Seen>) -> BatchOutcome {
     lines.payloads().for_each(|line| seen.add(line.clone()));
     lines.all_succeeded()

@@ -311,7 +311,7 @@ async fn the_writes_of_another_batch_fail_every_record() {
 }
 
 /// The macro accepts the return type.
-#[sqs_once::batch_handler(key = order.id)]
+#[sqs_once::batch_handler(key = order.id, namespace = "test")]
 async fn reserve(orders: Batch<Order>) -> Result<BatchWrites, HandlerError> {
     Ok(writes(&orders))
 }

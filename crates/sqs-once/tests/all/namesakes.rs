@@ -1,10 +1,13 @@
-//! Two handlers with one namespace in one process.
+//! Two handlers with one namespace in one process, and the variable that names one for the whole process.
 
 use crate::support::process::passes;
 use crate::support::stores::Altered;
 use crate::support::{Order, assert_contains, orders};
+use sqs_once::extract::Key;
+use sqs_once::policy::RouteBy;
 use sqs_once::store::Store;
-use sqs_once::{ConfigError, Consumer, MemoryStore};
+use sqs_once::testing::{Bench, Event};
+use sqs_once::{ConfigError, Consumer, Idempotency, MemoryStore, router};
 
 /// A table with this name.
 fn table(name: &'static str) -> impl Store {
@@ -29,11 +32,14 @@ async fn start(consumer: Consumer, name: &'static str) -> Result<(), ConfigError
 
 /// Whether this process plays the test's part on Lambda. If not, starts one that does.
 fn is_on_lambda(test: &str) -> bool {
-    const PART: &str = "SQS_ONCE_TEST_NAMESAKES";
-    if std::env::var_os(PART).is_some() {
+    is_on_lambda_with(test, &[])
+}
+
+fn is_on_lambda_with(test: &str, variables: &[(&str, &str)]) -> bool {
+    if std::env::var("AWS_LAMBDA_FUNCTION_NAME").is_ok() {
         return true;
     }
-    let variables = [(PART, "1"), ("AWS_LAMBDA_FUNCTION_NAME", "orders")];
+    let variables = [variables, &[("AWS_LAMBDA_FUNCTION_NAME", "orders")]].concat();
     passes(module_path!(), test, &variables);
     false
 }
@@ -81,4 +87,75 @@ async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_s
 async fn elsewhere_a_process_may_have_as_many_handlers_for_a_namespace_as_it_likes() {
     start(charging(), "orders").await.unwrap();
     start(refunding(), "orders").await.unwrap();
+}
+
+const VARIABLE: [(&str, &str); 1] = [("SQS_ONCE_NAMESPACE", "of-the-variable")];
+
+#[sqs_once::handler(key = order.id, namespace = "of-the-attribute")]
+async fn named(order: Order, key: Key) {
+    let (namespace, _) = key.item_id().as_str().split_once('#').unwrap();
+    assert_eq!(namespace, order.id);
+}
+
+#[tokio::test]
+async fn the_variable_overrides_the_attributes_namespace_and_the_method_overrides_both() {
+    let test = "the_variable_overrides_the_attributes_namespace_and_the_method_overrides_both";
+    let is_set = is_on_lambda_with(test, &VARIABLE);
+    let of_attribute = match is_set {
+        true => "of-the-variable",
+        false => "of-the-attribute",
+    };
+    let by_method = named::consumer().namespace("of-the-method");
+    for (consumer, namespace) in [
+        (named::consumer(), of_attribute),
+        (by_method, "of-the-method"),
+    ] {
+        let event = Event::new([&serde_json::json!({ "id": namespace })]);
+        Bench::new(consumer)
+            .run(event)
+            .await
+            .assert_processed(namespace);
+    }
+}
+
+#[tokio::test]
+async fn a_router_does_not_start_with_a_namespace_for_the_whole_process() {
+    let test = "a_router_does_not_start_with_a_namespace_for_the_whole_process";
+    if !is_on_lambda_with(test, &VARIABLE) {
+        return;
+    }
+    for route in [
+        named::consumer(),
+        named::consumer().namespace("of-the-method"),
+    ] {
+        let routes = router(RouteBy::attribute("kind")).route("one", route);
+        let refusal = routes.store(MemoryStore::new()).init().await.unwrap_err();
+        assert_eq!(refusal.variable(), "SQS_ONCE_NAMESPACE");
+        assert_contains!(
+            refusal.to_string(),
+            "the code sets the namespace of each route"
+        );
+    }
+}
+
+#[tokio::test]
+async fn on_lambda_the_variable_names_one_handler_in_any_store() {
+    let test = "on_lambda_the_variable_names_one_handler_in_any_store";
+    if !is_on_lambda_with(test, &VARIABLE) {
+        return;
+    }
+    let start = async |consumer: Consumer| consumer.store(MemoryStore::new()).init().await;
+    start(named::consumer()).await.unwrap();
+    start(charging().namespace("charges")).await.unwrap();
+    let refusal = start(refunding()).await.unwrap_err();
+    assert_contains!(
+        refusal.to_string(),
+        "\"of-the-variable\"",
+        "::named`",
+        "SQS_ONCE_NAMESPACE"
+    );
+    let once = Idempotency::new().store(MemoryStore::new());
+    let refusal = once.init().await.unwrap_err();
+    assert_contains!(refusal.to_string(), "\"of-the-variable\"", "Idempotency`");
+    once.namespace("receipts").init().await.unwrap();
 }

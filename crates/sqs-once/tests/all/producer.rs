@@ -28,7 +28,7 @@ use tracing_subscriber::layer::SubscriberExt;
 /// What the handler received of each record: key, correlation ID and trace header.
 type Seen = Notes<(BusinessKey, Option<String>, Option<String>)>;
 
-#[sqs_once::handler(key = ProducerKey)]
+#[sqs_once::handler(key = ProducerKey, namespace = "test")]
 async fn note(
     _order: Value,
     key: Key,

@@ -10,7 +10,7 @@ use sqs_once::testing::{Bench, Event, Operation};
 use sqs_once::{Batch, HandlerError, Writes};
 
 /// Stores the order and takes it from the stock. If the stock is empty, retries no earlier than tomorrow.
-#[sqs_once::handler(key = order.id)]
+#[sqs_once::handler(key = order.id, namespace = "test")]
 async fn reserve(order: Order) -> Result<Writes, HandlerError> {
     let id = || AttributeValue::S(order.id.clone());
     let put = Put::builder().table_name("orders").item("id", id());

@@ -198,7 +198,7 @@ async fn with_claim_first_a_cancelled_handlers_claim_is_left_to_lapse() {
 
 #[tokio::test(start_paused = true)]
 async fn the_attribute_claims_first_when_it_says_so() {
-    #[sqs_once::handler(key = order.id, mode = claim_first)]
+    #[sqs_once::handler(key = order.id, mode = claim_first, namespace = "test")]
     async fn claimed(order: Order) -> Writes {
         Writes::new().update(update(&order.id))
     }

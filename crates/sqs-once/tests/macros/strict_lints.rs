@@ -72,34 +72,34 @@ pub mod orders {
     }
 }
 
-#[handler(key = order_id, fingerprint = order_id)]
+#[handler(key = order_id, fingerprint = order_id, namespace = "test")]
 async fn ship(OrderPlaced { tenant, order_id }: OrderPlaced) {
     drop(std::future::ready((tenant, order_id)).await);
 }
 
-#[handler(key = order.order_id, mode = claim_first)]
+#[handler(key = order.order_id, mode = claim_first, namespace = "test")]
 async fn reserve(order: OrderPlaced) -> Result<Writes, HandlerError> {
     drop(std::future::ready(order).await);
     Ok(Writes::new())
 }
 
-#[handler(key = MessageAttribute::new("order-id"))]
+#[handler(key = MessageAttribute::new("order-id"), namespace = "test")]
 async fn notify(order: OrderPlaced) -> Result<(), HandlerError> {
     drop(std::future::ready(order).await);
     Ok(())
 }
 
-#[handler(key = order)]
+#[handler(key = order, namespace = "test")]
 async fn whole(order: OrderPlaced) {
     drop(std::future::ready(order).await);
 }
 
-#[handler(key = order.order_id.trim())]
+#[handler(key = order.order_id.trim(), namespace = "test")]
 async fn trim(order: OrderPlaced) {
     drop(std::future::ready(order).await);
 }
 
-#[batch_handler(key = (order.tenant, order.order_id), fingerprint = |order| order.order_id.trim())]
+#[batch_handler(key = (order.tenant, order.order_id), fingerprint = |order| order.order_id.trim(), namespace = "test")]
 async fn insert(
     orders: Batch<OrderPlaced>,
     State(name): State<String>,

@@ -17,7 +17,7 @@ struct OrderPlaced {
 struct App;
 
 impl App {
-    #[sqs_once::handler(key = order.order_id)]
+    #[sqs_once::handler(key = order.order_id, namespace = "test")]
     async fn associated(order: OrderPlaced) {}
 }
 
@@ -25,7 +25,7 @@ fn parse(order: &OrderPlaced) -> Result<u32, Box<dyn StdError>> {
     Ok(order.order_id.parse()?)
 }
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn boxed(order: OrderPlaced) -> Result<(), HandlerError> {
     parse(&order)?;
     Ok(())

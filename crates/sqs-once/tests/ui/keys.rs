@@ -1,7 +1,7 @@
 #![allow(unused_mut, unused_variables)]
 
 use serde::Deserialize;
-use sqs_once::IdempotencyToken;
+use sqs_once::{Batch, BatchOutcome, IdempotencyToken};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -21,19 +21,29 @@ async fn missing_beside_another(OrderPlaced { order_id, .. }: OrderPlaced) {}
 #[sqs_once::handler]
 async fn ignoring_its_payload(_: OrderPlaced) {}
 
-#[sqs_once::handler(key = "order")]
+#[sqs_once::handler(key = "order", namespace = "test")]
 async fn constant(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = token.to_string())]
+#[sqs_once::handler(key = token.to_string(), namespace = "test")]
 async fn of_another_argument(order: OrderPlaced, token: IdempotencyToken) {}
 
-#[sqs_once::handler(key = order.amount)]
+#[sqs_once::handler(key = order.amount, namespace = "test")]
 async fn charge(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = (order.order_id, order.amount))]
+#[sqs_once::handler(key = (order.order_id, order.amount), namespace = "test")]
 async fn ship(order: OrderPlaced) {}
 
+#[sqs_once::handler(key = order.order_id)]
+async fn without_a_namespace(order: OrderPlaced) {}
+
+#[sqs_once::batch_handler(key = order.order_id, fingerprint = order.order_id)]
+async fn batch_without_a_namespace(orders: Batch<OrderPlaced>) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
 fn main() {
+    let _ = without_a_namespace::consumer();
+    let _ = batch_without_a_namespace::consumer();
     let _ = missing::consumer();
     let _ = missing_too::consumer();
     let _ = missing_beside_another::consumer();

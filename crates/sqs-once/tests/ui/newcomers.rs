@@ -19,28 +19,28 @@ struct App {
     prefix: String,
 }
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn borrowed(order: Borrowed<'_>) {}
 
 impl App {
-    #[sqs_once::handler(key = order.order_id)]
+    #[sqs_once::handler(key = order.order_id, namespace = "test")]
     async fn method(&self, order: OrderPlaced) {}
 }
 
-#[sqs_once::handler(key = (app.prefix, order.order_id))]
+#[sqs_once::handler(key = (app.prefix, order.order_id), namespace = "test")]
 async fn keyed_by_state(order: OrderPlaced, State(app): State<App>) {}
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn one_at_a_time(orders: Batch<OrderPlaced>) {}
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn charge(order: OrderPlaced) {}
 
 async fn function() -> Result<(), Error> {
     sqs_once::run(charge).await
 }
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn with_state(order: OrderPlaced, State(app): State<App>) {}
 
 fn consumer() -> Consumer {

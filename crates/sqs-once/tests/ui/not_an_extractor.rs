@@ -10,10 +10,10 @@ struct OrderPlaced {
 
 struct Other;
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn charge(order: OrderPlaced, limit: u64) {}
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn ship(order: OrderPlaced, one: State<String>, two: State<Other>) {}
 
 fn main() {}

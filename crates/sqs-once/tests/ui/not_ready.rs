@@ -11,7 +11,7 @@ struct OrderPlaced {
 #[derive(Clone)]
 struct App;
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn charge(order: OrderPlaced, State(app): State<App>) {}
 
 async fn without_state() -> Result<(), Error> {

@@ -12,7 +12,7 @@ struct OrderPlaced {
 
 async fn pay(cents: u64) {}
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn charge(order: OrderPlaced) {
     let cents = Rc::new(7);
     pay(*cents).await;
@@ -20,7 +20,7 @@ async fn charge(order: OrderPlaced) {
 
 static LEDGER: Mutex<u64> = Mutex::new(0);
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn ship(order: OrderPlaced) {
     let total = LEDGER.lock().unwrap();
     pay(*total).await;

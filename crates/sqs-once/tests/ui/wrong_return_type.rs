@@ -8,17 +8,17 @@ struct OrderPlaced {
     order_id: String,
 }
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn charge(order: OrderPlaced) -> Result<u64, HandlerError> {
     Ok(1)
 }
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn ship(order: OrderPlaced) -> bool {
     true
 }
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn notify(order: OrderPlaced) -> Result<(), sqs_once::Error> {
     Ok(())
 }

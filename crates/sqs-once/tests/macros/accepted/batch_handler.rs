@@ -31,7 +31,7 @@ impl FromBatch<App> for Name {
     }
 }
 
-#[sqs_once::batch_handler(key = order.order_id)]
+#[sqs_once::batch_handler(key = order.order_id, namespace = "test")]
 async fn by_a_field(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, HandlerError> {
     let mut outcome = orders.outcome();
     for record in &orders {
@@ -40,27 +40,27 @@ async fn by_a_field(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, HandlerE
     Ok(outcome)
 }
 
-#[sqs_once::batch_handler(key = (order.tenant, order.order_id.to_lowercase(), order.items[0]))]
+#[sqs_once::batch_handler(key = (order.tenant, order.order_id.to_lowercase(), order.items[0]), namespace = "test")]
 async fn by_several_parts(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
 
-#[sqs_once::batch_handler(key = |order| format!("{}/{}", order.tenant, order.order_id))]
+#[sqs_once::batch_handler(key = |order| format!("{}/{}", order.tenant, order.order_id), namespace = "test")]
 async fn by_a_closure(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
 
-#[sqs_once::batch_handler(key = |OrderPlaced { order_id, .. }| order_id)]
+#[sqs_once::batch_handler(key = |OrderPlaced { order_id, .. }| order_id, namespace = "test")]
 async fn by_a_pattern(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
 
-#[sqs_once::batch_handler(key = |order: &OrderPlaced| order.order_id.clone())]
+#[sqs_once::batch_handler(key = |order: &OrderPlaced| order.order_id.clone(), namespace = "test")]
 async fn by_a_typed_closure(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
 
-#[sqs_once::batch_handler(key = |order| order)]
+#[sqs_once::batch_handler(key = |order| order, namespace = "test")]
 async fn by_the_payload(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
@@ -71,12 +71,12 @@ impl OrderPlaced {
     }
 }
 
-#[sqs_once::batch_handler(key = OrderPlaced::business_key)]
+#[sqs_once::batch_handler(key = OrderPlaced::business_key, namespace = "test")]
 async fn by_a_function(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
 
-#[sqs_once::batch_handler(key = (MessageAttribute::new("tenant"), JsonPointer::new("/order_id")))]
+#[sqs_once::batch_handler(key = (MessageAttribute::new("tenant"), JsonPointer::new("/order_id")), namespace = "test")]
 async fn by_extractors(orders: sqs_once::Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
@@ -91,7 +91,7 @@ async fn options(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, std::io::Er
     Ok(orders.all_succeeded())
 }
 
-#[sqs_once::batch_handler(key = order.order_id)]
+#[sqs_once::batch_handler(key = order.order_id, namespace = "test")]
 async fn extractors(
     orders: Batch<OrderPlaced>,
     State(app): State<App>,
@@ -103,14 +103,14 @@ async fn extractors(
     by_a_field(orders).await
 }
 
-#[sqs_once::batch_handler(key = order.order_id, state = App)]
+#[sqs_once::batch_handler(key = order.order_id, state = App, namespace = "test")]
 async fn state_of_an_option(orders: Batch<OrderPlaced>, _: Name) -> BatchOutcome {
     orders.all_succeeded()
 }
 
 macro_rules! batch_handlers {
     ($($name:ident: $payload:ty, $key:expr;)*) => {$(
-        #[sqs_once::batch_handler(key = $key)]
+        #[sqs_once::batch_handler(key = $key, namespace = "test")]
         async fn $name(orders: Batch<$payload>) -> BatchOutcome {
             orders.all_succeeded()
         }

@@ -11,7 +11,7 @@ struct OrderPlaced {
     order_id: String,
 }
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn charge(order: OrderPlaced, State(limit): State<usize>) -> Result<(), HandlerError> {
     if order.order_id.len() > limit {
         return Err(HandlerError::terminal("too long"));
@@ -19,7 +19,7 @@ async fn charge(order: OrderPlaced, State(limit): State<usize>) -> Result<(), Ha
     Ok(())
 }
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn ship(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
     charge(order, State(token.as_str().len())).await
 }

@@ -28,13 +28,13 @@ where
     id: T,
 }
 
-#[sqs_once::handler(key = (order, order.note))]
+#[sqs_once::handler(key = (order, order.note), namespace = "test")]
 async fn part(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = envelope)]
+#[sqs_once::handler(key = envelope, namespace = "test")]
 async fn generic(envelope: Envelope<'static, u32>) {}
 
-#[sqs_once::handler(key = (MessageGroup, |order: &OrderPlaced| BusinessKey::new(order)))]
+#[sqs_once::handler(key = (MessageGroup, |order: &OrderPlaced| BusinessKey::new(order)), namespace = "test")]
 async fn beside_an_extractor(order: OrderPlaced) {}
 
 #[test]

@@ -31,18 +31,18 @@ mod order {
     }
 }
 
-#[sqs_once::handler(key = order.tenant.name)]
+#[sqs_once::handler(key = order.tenant.name, namespace = "test")]
 async fn mutable(mut order: OrderPlaced) {
     order.order_id.clear();
 }
 
-#[sqs_once::handler(key = order.tags.iter().map(String::as_str).collect::<Vec<_>>().join("/"))]
+#[sqs_once::handler(key = order.tags.iter().map(String::as_str).collect::<Vec<_>>().join("/"), namespace = "test")]
 async fn computed(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = format!("{}-{}", order.tenant.name, order.order_id))]
+#[sqs_once::handler(key = format!("{}-{}", order.tenant.name, order.order_id), namespace = "test")]
 async fn formatted(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = format!("{order_id}-{number:?}"))]
+#[sqs_once::handler(key = format!("{order_id}-{number:?}"), namespace = "test")]
 async fn captured(
     OrderPlaced {
         order_id, number, ..
@@ -50,13 +50,13 @@ async fn captured(
 ) {
 }
 
-#[sqs_once::handler(key = if order.tags[..order.tags.len()].is_empty() { "none" } else { &order.order_id })]
+#[sqs_once::handler(key = if order.tags[..order.tags.len()].is_empty() { "none" } else { &order.order_id }, namespace = "test")]
 async fn branching(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = ((order.tenant.region, order.tenant.name), order.order_id, 1))]
+#[sqs_once::handler(key = ((order.tenant.region, order.tenant.name), order.order_id, 1), namespace = "test")]
 async fn nested(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = (name, id))]
+#[sqs_once::handler(key = (name, id), namespace = "test")]
 async fn deeply_destructured(
     OrderPlaced {
         tenant: Tenant { mut name, .. },
@@ -69,28 +69,28 @@ async fn deeply_destructured(
     drop((name, id));
 }
 
-#[sqs_once::handler(key = order::key)]
+#[sqs_once::handler(key = order::key, namespace = "test")]
 async fn function_in_a_module_with_the_payloads_name(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = OrderPlaced::business_key)]
+#[sqs_once::handler(key = OrderPlaced::business_key, namespace = "test")]
 async fn fallible_function(order: OrderPlaced) -> Result<(), HandlerError> {
     drop(order);
     Ok(())
 }
 
-#[sqs_once::handler(key = |order: &OrderPlaced| order.order_id.clone())]
+#[sqs_once::handler(key = |order: &OrderPlaced| order.order_id.clone(), namespace = "test")]
 async fn closure(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = MessageGroup)]
+#[sqs_once::handler(key = MessageGroup, namespace = "test")]
 async fn group(_: OrderPlaced, _meta: MessageMeta) {}
 
-#[sqs_once::handler(key = (MessageGroup, JsonPointer::new("/order_id"), OrderPlaced::business_key))]
+#[sqs_once::handler(key = (MessageGroup, JsonPointer::new("/order_id"), OrderPlaced::business_key), namespace = "test")]
 async fn several_extractors(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = (order.tenant.name, MessageAttribute::new("shop"), order.order_id, MessageGroup))]
+#[sqs_once::handler(key = (order.tenant.name, MessageAttribute::new("shop"), order.order_id, MessageGroup), namespace = "test")]
 async fn payload_and_attributes(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = (sqs_once::key::MessageGroup, id))]
+#[sqs_once::handler(key = (sqs_once::key::MessageGroup, id), namespace = "test")]
 async fn group_and_field(OrderPlaced { order_id: id, .. }: OrderPlaced) {
     drop(id);
 }
@@ -109,5 +109,5 @@ impl KeyPart for Kind {
     }
 }
 
-#[sqs_once::handler(key = (SHOP, Kind::Order, order.order_id))]
+#[sqs_once::handler(key = (SHOP, Kind::Order, order.order_id), namespace = "test")]
 async fn constants_beside_the_payload(order: OrderPlaced) {}

@@ -29,7 +29,7 @@ impl FromRecord<App> for Name {
     }
 }
 
-#[sqs_once::handler(decode = Bytes, key = MessageAttribute::new("order-id"), envelope = Sns)]
+#[sqs_once::handler(decode = Bytes, key = MessageAttribute::new("order-id"), envelope = Sns, namespace = "test")]
 async fn bytes(image: Vec<u8>) {}
 
 /// A decoder with a parameter.
@@ -46,26 +46,26 @@ impl sqs_once::body::Decode<OrderPlaced> for Prefixed<'static> {
     }
 }
 
-#[sqs_once::handler(key = order.order_id, decode = Prefixed("v1 "))]
+#[sqs_once::handler(key = order.order_id, decode = Prefixed("v1 "), namespace = "test")]
 async fn own_decoder(order: OrderPlaced) {}
 
 fn text(order: &OrderPlaced) -> String {
     order.order_id.to_lowercase()
 }
 
-#[sqs_once::handler(key = order.order_id, fingerprint = text)]
+#[sqs_once::handler(key = order.order_id, fingerprint = text, namespace = "test")]
 async fn fingerprint_by_function(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn state_of_an_argument(order: OrderPlaced, State(app): State<App>, _: Name) {}
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn state_by_its_path(order: OrderPlaced, app: sqs_once::State<Arc<App>>) {}
 
-#[sqs_once::handler(key = order.order_id, state = App)]
+#[sqs_once::handler(key = order.order_id, state = App, namespace = "test")]
 async fn state_of_an_option(order: OrderPlaced, name: Name) {}
 
-#[sqs_once::handler(key = order.order_id, mode = transactional)]
+#[sqs_once::handler(key = order.order_id, mode = transactional, namespace = "test")]
 async fn transactional(order: OrderPlaced) -> Writes {
     drop(order);
     Writes::new()
@@ -74,7 +74,7 @@ async fn transactional(order: OrderPlaced) -> Writes {
 /// Values that another macro inserts.
 macro_rules! filled_in {
     ($name:ident, $mode:expr, $decoder:expr, $envelope:expr) => {
-        #[sqs_once::handler(key = order.order_id, mode = $mode, decode = $decoder, envelope = $envelope)]
+        #[sqs_once::handler(key = order.order_id, mode = $mode, decode = $decoder, envelope = $envelope, namespace = "test")]
         async fn $name(order: OrderPlaced) {}
     };
 }

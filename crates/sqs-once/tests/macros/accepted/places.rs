@@ -10,21 +10,21 @@ pub struct OrderPlaced {
 pub mod orders {
     use super::OrderPlaced;
 
-    #[sqs_once::handler(key = order.order_id)]
+    #[sqs_once::handler(key = order.order_id, namespace = "test")]
     pub(crate) async fn charge(order: OrderPlaced) {}
 
-    #[sqs_once::handler(key = order.order_id)]
+    #[sqs_once::handler(key = order.order_id, namespace = "test")]
     pub async fn ship(order: OrderPlaced) {}
 
-    #[sqs_once::handler(key = order.order_id)]
+    #[sqs_once::handler(key = order.order_id, namespace = "test")]
     pub(super) async fn r#return(order: OrderPlaced) {}
 }
 
 #[cfg(any())]
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn left_out(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
 #[cfg(any())]
 async fn left_out(order: OrderPlaced) {}
 
@@ -40,7 +40,7 @@ handlers! {
 }
 
 fn in_a_function() {
-    #[sqs_once::handler(key = order.order_id)]
+    #[sqs_once::handler(key = order.order_id, namespace = "test")]
     async fn local(order: OrderPlaced) {}
 
     let _ = (local::consumer(), orders::r#return::consumer());

@@ -37,7 +37,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// struct OrderPlaced { order_id: String, article: String, pieces: u32 }
 ///
 /// /// Reserves the ordered pieces once.
-/// #[sqs_once::handler(key = order.order_id)]
+/// #[sqs_once::handler(key = order.order_id, namespace = "reservations")]
 /// async fn reserve(order: OrderPlaced) -> Result<Writes, HandlerError> {
 ///     let text = |value: &str| AttributeValue::S(value.to_owned());
 ///     let pieces = AttributeValue::N(order.pieces.to_string());
