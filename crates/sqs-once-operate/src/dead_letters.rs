@@ -180,6 +180,9 @@ impl DeadLetters {
             letter.standing = Standing::NeverStarted;
             if let Some((id, standing)) = found {
                 (letter.ids, letter.standing) = (vec![id], standing);
+                if standing == Standing::Completed && letter.is_mismatched() {
+                    letter.standing = Standing::OtherPayload;
+                }
             }
         }
         Ok(())

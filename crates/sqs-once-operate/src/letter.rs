@@ -34,6 +34,8 @@ pub enum Standing {
     Failed,
     /// The effect is done. The record may have expired.
     Completed,
+    /// The key was completed for another payload: the message had no effect.
+    OtherPayload,
     /// The item has content that no consumer writes.
     Unreadable,
 }
@@ -60,6 +62,7 @@ impl Standing {
             Self::InProgress => "in-progress",
             Self::Failed => "failed",
             Self::Completed => "completed",
+            Self::OtherPayload => "other-payload",
             Self::Unreadable => "unreadable",
         }
     }
@@ -160,6 +163,12 @@ impl DeadLetter {
     /// The group of messages with the same cause.
     pub fn group(&self) -> Group {
         Group::of(self)
+    }
+
+    /// Whether a consumer moved the message here because its key was completed for another payload.
+    pub(crate) fn is_mismatched(&self) -> bool {
+        let reason = self.reason();
+        reason.is_some_and(|reason| reason.starts_with("payload mismatch:"))
     }
 
     /// Whether SQS itself moved the message here, because it was received too often.

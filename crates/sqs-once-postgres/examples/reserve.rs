@@ -4,7 +4,6 @@
 //! `reservations (order_id text, sku text)`, and the variable `SQS_ONCE_POSTGRES_URL`.
 
 use serde::Deserialize;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Error, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 
@@ -32,8 +31,6 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let consumer = reserve::consumer()
-        .store(PostgresStore::from_env()?)
-        .payload_mismatch(PayloadMismatch::Reject);
+    let consumer = reserve::consumer().store(PostgresStore::from_env()?);
     sqs_once::run(consumer).await
 }

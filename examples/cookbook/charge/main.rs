@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use reqwest::{Client, StatusCode};
 use serde::{Deserialize, Serialize};
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
 
 #[derive(Deserialize, Serialize)]
@@ -43,9 +42,7 @@ async fn charge(
 /// The time limit is for one request. The next delivery repeats it with the same token.
 fn consumer(url: String) -> Result<Consumer, Error> {
     let client = Client::builder().timeout(Duration::from_secs(5)).build()?;
-    Ok(charge::consumer()
-        .state(Payments { client, url })
-        .payload_mismatch(PayloadMismatch::Reject))
+    Ok(charge::consumer().state(Payments { client, url }))
 }
 
 #[tokio::main]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use object_store::aws::AmazonS3Builder;
 use serde::Deserialize;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 
 use store::Bucket;
@@ -26,9 +25,7 @@ async fn ship(order: OrderPlaced) -> Result<(), HandlerError> {
 }
 
 fn consumer(bucket: Bucket) -> Consumer {
-    ship::consumer()
-        .store(bucket)
-        .payload_mismatch(PayloadMismatch::Reject)
+    ship::consumer().store(bucket)
 }
 
 #[tokio::main]

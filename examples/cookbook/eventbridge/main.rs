@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use sqs_once::body::EventBridge;
 use sqs_once::extract::EventBridgeMeta;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 
 /// The `detail` of an event.
@@ -25,7 +24,7 @@ async fn refund(parcel: ParcelReturned, event: EventBridgeMeta) -> Result<(), Ha
 }
 
 fn consumer() -> Consumer {
-    refund::consumer().payload_mismatch(PayloadMismatch::Reject)
+    refund::consumer()
 }
 
 #[tokio::main]

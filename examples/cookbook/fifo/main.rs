@@ -3,7 +3,6 @@
 //! The producer sends each change with the customer's id as message group, and numbers the changes of a customer.
 
 use serde::Deserialize;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
@@ -25,7 +24,7 @@ async fn update(change: AddressChanged) -> Result<(), HandlerError> {
 
 /// If a change fails, the later changes of its customer return to the queue with it. Other customers go on.
 fn consumer() -> Consumer {
-    update::consumer().payload_mismatch(PayloadMismatch::Reject)
+    update::consumer()
 }
 
 #[tokio::main]

@@ -7,7 +7,6 @@ use metrique::unit::{Count, Millisecond};
 use metrique::unit_of_work::metrics;
 use metrique::writer::{AttachGlobalEntrySinkExt, FormatExt, GlobalEntrySink};
 use serde::Deserialize;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
@@ -43,7 +42,7 @@ async fn pack(order: OrderPlaced) -> Result<(), HandlerError> {
 }
 
 fn consumer() -> Consumer {
-    pack::consumer().payload_mismatch(PayloadMismatch::Reject)
+    pack::consumer()
 }
 
 #[tokio::main]

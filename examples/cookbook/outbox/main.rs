@@ -2,7 +2,6 @@
 //! `relay` sends the messages of the outbox.
 
 use serde::{Deserialize, Serialize};
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, State, Writes};
 
 #[derive(Deserialize, Serialize)]
@@ -40,9 +39,7 @@ async fn accept(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writ
 }
 
 fn consumer(tables: Tables) -> Consumer {
-    accept::consumer()
-        .state(tables)
-        .payload_mismatch(PayloadMismatch::Reject)
+    accept::consumer().state(tables)
 }
 
 #[tokio::main]

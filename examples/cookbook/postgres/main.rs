@@ -1,7 +1,6 @@
 //! Books each payment on an account in PostgreSQL, exactly once: the statements and the key commit in one transaction.
 
 use serde::Deserialize;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 
@@ -37,9 +36,7 @@ async fn book(payment: PaymentReceived, tx: Transaction) -> Result<(), HandlerEr
 }
 
 fn consumer(store: PostgresStore) -> Consumer {
-    book::consumer()
-        .store(store)
-        .payload_mismatch(PayloadMismatch::Reject)
+    book::consumer().store(store)
 }
 
 #[tokio::main]

@@ -2,7 +2,6 @@
 
 use sqs_once::body::{Bytes, Decode, DecodeError};
 use sqs_once::extract::Message;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 
 /// As `prost-build` generates it from
@@ -36,7 +35,7 @@ async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
 }
 
 fn consumer() -> Consumer {
-    charge::consumer().payload_mismatch(PayloadMismatch::Reject)
+    charge::consumer()
 }
 
 #[tokio::main]

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::consumer::Routes;
-use sqs_once::policy::{PayloadMismatch, RouteBy};
+use sqs_once::policy::RouteBy;
 use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt};
 
 #[derive(Deserialize)]
@@ -36,7 +36,6 @@ fn consumer() -> Consumer<Routes> {
     sqs_once::router(RouteBy::attribute("type"))
         .route("OrderPlaced", charge::consumer())
         .route("OrderCancelled", refund::consumer())
-        .payload_mismatch(PayloadMismatch::Reject)
 }
 
 #[tokio::main]

@@ -1,7 +1,6 @@
 //! Writes the invoices of a day, once for each day. EventBridge Scheduler sends a message when a day is over.
 
 use serde::Deserialize;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 
 /// The schedule's input. The template writes it, with `<aws.scheduler.scheduled-time>` as `scheduled_for`.
@@ -22,7 +21,7 @@ async fn run(due: JobDue) -> Result<(), HandlerError> {
 }
 
 fn consumer() -> Consumer {
-    run::consumer().payload_mismatch(PayloadMismatch::Reject)
+    run::consumer()
 }
 
 #[tokio::main]

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use sqs_once::body::Sns;
 use sqs_once::extract::SnsMeta;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
@@ -23,7 +22,7 @@ async fn invoice(order: OrderPlaced, sns: SnsMeta) -> Result<(), HandlerError> {
 }
 
 fn consumer() -> Consumer {
-    invoice::consumer().payload_mismatch(PayloadMismatch::Reject)
+    invoice::consumer()
 }
 
 #[tokio::main]

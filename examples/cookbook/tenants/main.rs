@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use sqs_once::extract::MessageMeta;
 use sqs_once::key::MessageAttribute;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
@@ -24,7 +23,7 @@ async fn ship(order: OrderPlaced, message: MessageMeta) -> Result<(), HandlerErr
 }
 
 fn consumer() -> Consumer {
-    ship::consumer().payload_mismatch(PayloadMismatch::Reject)
+    ship::consumer()
 }
 
 #[tokio::main]

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
-use sqs_once::policy::{Disposition, PayloadMismatch};
+use sqs_once::policy::Disposition;
 use sqs_once::{Consumer, Error, HandlerError, State, Writes};
 
 #[derive(Deserialize)]
@@ -36,9 +36,7 @@ async fn add_points(
 }
 
 fn consumer(customers: Customers) -> Consumer {
-    add_points::consumer()
-        .state(customers)
-        .payload_mismatch(PayloadMismatch::Reject)
+    add_points::consumer().state(customers)
 }
 
 #[tokio::main]

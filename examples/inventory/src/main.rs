@@ -9,7 +9,7 @@ mod tests;
 
 use std::time::SystemTime;
 
-use sqs_once::policy::{Disposition, PayloadMismatch};
+use sqs_once::policy::Disposition;
 use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
 
 use order::{OrderPlaced, OutboxMessage};
@@ -30,12 +30,9 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
     Ok(writes)
 }
 
-/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
-/// dead-letter queue.
+/// Creates the consumer.
 fn consumer(tables: Tables) -> Consumer {
-    reserve::consumer()
-        .state(tables)
-        .payload_mismatch(PayloadMismatch::Reject)
+    reserve::consumer().state(tables)
 }
 
 #[tokio::main]

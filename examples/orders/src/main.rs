@@ -7,7 +7,6 @@ mod payments;
 #[cfg(test)]
 mod tests;
 
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
 
 use order::OrderPlaced;
@@ -24,12 +23,9 @@ async fn charge(
     payments.charge(&order, &token).await
 }
 
-/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
-/// dead-letter queue.
+/// Creates the consumer.
 fn consumer(payments: Payments) -> Consumer {
-    charge::consumer()
-        .state(payments)
-        .payload_mismatch(PayloadMismatch::Reject)
+    charge::consumer().state(payments)
 }
 
 #[tokio::main]

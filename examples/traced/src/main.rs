@@ -7,7 +7,6 @@ use opentelemetry_otlp::{MetricExporter, SpanExporter};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde::Deserialize;
-use sqs_once::policy::PayloadMismatch;
 use sqs_once::telemetry::Metrics;
 use sqs_once::{Error, HandlerError};
 
@@ -47,7 +46,6 @@ async fn main() -> Result<(), Error> {
     global::set_tracer_provider(spans.clone());
     global::set_meter_provider(metrics.clone());
     let consumer = ship::consumer()
-        .payload_mismatch(PayloadMismatch::Reject)
         .metrics(Metrics::OpenTelemetry)
         // Lambda freezes the process soon after the answer.
         .after_answer(move || {

@@ -62,6 +62,7 @@ pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<St
         StateArg::InProgress => Standing::InProgress,
         StateArg::Failed => Standing::Failed,
         StateArg::Completed => Standing::Completed,
+        StateArg::OtherPayload => Standing::OtherPayload,
         StateArg::Unreadable => Standing::Unreadable,
     });
     Ok(standings.collect())

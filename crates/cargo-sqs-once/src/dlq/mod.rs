@@ -128,6 +128,8 @@ enum StateArg {
     Failed,
     /// The effect is done
     Completed,
+    /// The key was completed for another payload, and the message had no effect
+    OtherPayload,
     /// The table has an item under the key that no consumer writes
     Unreadable,
 }

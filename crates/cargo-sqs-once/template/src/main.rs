@@ -20,7 +20,6 @@ mod warehouse;
 {% if source == "sns" -%}
 use sqs_once::body::Sns;
 {% endif -%}
-use sqs_once::policy::PayloadMismatch;
 {% if effect == "postgres" -%}
 use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
@@ -96,12 +95,9 @@ async fn ship(
 }
 {%- endif %}
 
-/// Creates the consumer. A different order with the same key is not a duplicate: it fails and ends up in the
-/// dead-letter queue.
+/// Creates the consumer.
 fn consumer({{ parameter }}) -> Consumer {
-    {{ handler }}::consumer()
-        .{{ with }}
-        .payload_mismatch(PayloadMismatch::Reject)
+    {{ handler }}::consumer().{{ with }}
 }
 
 #[tokio::main]

@@ -145,7 +145,7 @@ async fn an_order_that_can_never_succeed_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn another_order_under_a_known_key_fails() {
+async fn another_order_under_a_known_key_is_terminal() {
     let database = Database::new("another").await;
     let first = order("o-1");
     let other = OrderPlaced {
@@ -269,7 +269,7 @@ async fn an_order_that_comes_twice_is_{% if effect == "dynamodb" %}reserved{% el
 }
 
 #[tokio::test]
-async fn another_order_under_a_known_key_fails() {
+async fn another_order_under_a_known_key_is_terminal() {
     {{ bench }}
     let first = order("o-1");
     let other = OrderPlaced {
@@ -282,7 +282,7 @@ async fn another_order_under_a_known_key_fails() {
     bench
         .run(Event::new([another]))
         .await
-        .assert_failed("another")
+        .assert_terminal("another")
         .assert_retried(["another"]);
     assert_eq!({{ effects }}, {{ of_one }});
 }

@@ -547,6 +547,32 @@ async fn a_key_that_cannot_be_looked_up_hides_nothing_of_the_others() {
     assert_eq!(standings, [Completed, Unreadable, UnknownKey]);
 }
 
+/// It had no effect: a run that drops what is completed must not drop it, and after a correction it can be redriven.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_whose_key_was_completed_for_another_payload_is_not_taken_for_done() {
+    let account = Account::new(".fifo").await;
+    let mut other = saying_its_key("a1");
+    let reason = text("payload mismatch: its key was completed for another payload");
+    other
+        .attributes
+        .insert("sqs-once-reason".to_owned(), reason);
+    account.put(other);
+    account.put(saying_its_key("b1"));
+    let (_dynamodb, keys) = completed(&["payments#a1", "payments#b1"]).await;
+    let letters = account.reliable(Some(keys));
+    let seen = looked(&letters).await.into_iter();
+    let standings: Vec<_> = seen.map(|(standing, _)| standing).collect();
+    assert_eq!(standings, [Standing::OtherPayload, Standing::Completed]);
+    let to = account.sqs.url("orders.fifo");
+    let all = Selection::default();
+    let (tally, ended) = letters
+        .redrive(&to, &all, false, &|| false, |_| true, |_, _| {})
+        .await;
+    ended.unwrap();
+    assert_eq!((tally.redriven, tally.refused), (1, 1));
+    assert_eq!(account.bodies("orders.fifo"), ["a1"]);
+}
+
 /// The consumer switched `readable_keys` on or off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_completed_under_either_form_of_its_id_is_done() {

@@ -19,11 +19,14 @@ use super::hooks::Hooks;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PayloadMismatch {
-    /// Acknowledges it as a duplicate, with a warning in the log (the default).
+    /// The message is terminal (the default): it goes to the dead-letter queue at once, with the reason. Its FIFO message
+    /// group continues.
     #[default]
-    Warn,
-    /// Fails it, so that it reaches the dead-letter queue.
+    Terminal,
+    /// Fails it. It is retried until the queue's redrive policy moves it. In a FIFO queue its message group waits for that.
     Reject,
+    /// Acknowledges it as a duplicate, with a warning in the log. Its own effect never happens.
+    Warn,
     /// Ignores the difference: no fingerprint is computed or stored, and the key alone decides.
     Ignore,
 }

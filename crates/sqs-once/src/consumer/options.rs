@@ -171,7 +171,7 @@ impl<Phase> Consumer<Phase> {
     }
 
     /// Sets what happens to a message whose key was completed for another payload. Default:
-    /// [`PayloadMismatch::Warn`].
+    /// [`PayloadMismatch::Terminal`].
     #[must_use]
     pub fn payload_mismatch(self, mismatch: PayloadMismatch) -> Self {
         self.set(|settings| settings.mismatch = Some(mismatch))

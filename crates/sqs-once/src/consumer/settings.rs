@@ -179,14 +179,15 @@ impl Settings {
             ));
         }
         idempotency.check_namesakes(handler.handler_type())?;
-        let mismatch = self.mismatch.unwrap_or_default();
-        let mismatch = match (idempotency.codec.has_fingerprints(), mismatch) {
-            (true, mismatch) => mismatch,
-            (false, PayloadMismatch::Reject) => {
+        let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
+            (true, mismatch) => mismatch.unwrap_or_default(),
+            (false, Some(refused @ (PayloadMismatch::Terminal | PayloadMismatch::Reject))) => {
                 return Err(ConfigError::new(
                     "the setting `payload_mismatch`",
-                    "is `Reject`, but what stands under its key codec has no fingerprint of this library's",
-                    "`Warn` or `Ignore`, which compare nothing there",
+                    format!(
+                        "is `{refused:?}`, but what stands under its key codec has no fingerprint of this library's"
+                    ),
+                    "no such setting, `Warn` or `Ignore`, which compare nothing there",
                 ));
             }
             (false, _) => PayloadMismatch::Ignore,

@@ -39,6 +39,7 @@ async fn in_one_form(order: Order, State(seen): State<Seen>) {
 async fn a_key_in_one_unicode_form_recognises_a_text_in_the_other() {
     let seen = Seen::default();
     let bench = Bench::new().on(in_one_form::consumer().state(seen.clone()));
-    assert_eq!(bench.run(["Zo\u{eb}", "Zoe\u{308}", "Zoe"]).await, [""; 0]);
+    // The second has the same key, and another body.
+    assert_eq!(bench.run(["Zo\u{eb}", "Zoe\u{308}", "Zoe"]).await, ["m-1"]);
     assert_eq!(seen.take(), ["Zo\u{eb}", "Zoe"]);
 }

@@ -138,6 +138,7 @@ async fn a_batch_in_which_nothing_was_tried_did_not_fail_as_a_whole() {
 #[tokio::test(start_paused = true)]
 async fn another_payload_under_a_completed_key_is_a_warning_or_a_failure_by_policy() {
     let (bench, seen) = noting();
+    let bench = bench.with(|it| it.payload_mismatch(PayloadMismatch::Warn));
     let paid =
         |cents: u64| json_body(&json!({ "id": "a", "card": { "limit": { "cents": cents } } }));
     bench.run([paid(1), paid(2)]).await;

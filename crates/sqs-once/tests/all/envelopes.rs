@@ -62,7 +62,7 @@ async fn copies_of_an_event_that_differ_in_their_envelope_only_are_plain_duplica
     ];
     let ends = opening.ends(&batch.map(|text| body(&text))).await;
     assert_eq!(told(&ends)[..2], [("processed", ""), ("duplicate", "")]);
-    assert_eq!(ends[2].0, "duplicate");
+    assert_eq!(ends[2].0, "terminal");
     assert!(ends[2].1.contains("two different messages"), "{ends:?}");
 }
 

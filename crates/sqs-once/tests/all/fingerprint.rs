@@ -1,10 +1,15 @@
 //! Fingerprints distinguish messages with the same key.
 
-use crate::support::{Bench, Order, Tested, body, json_body, orders};
+use crate::support::sqs::{Sqs, Turn};
+use crate::support::{Bench, DLQ, Order, Tested, body, grouped, in_group, json_body, orders};
 use serde_json::{Value, json};
 use sqs_once::key::{Fingerprint, KeyError, KeyPart, KeySecret};
-use sqs_once::policy::{Mode, PayloadMismatch};
+use sqs_once::policy::{FifoFailure, Mode, PayloadMismatch};
+use sqs_once::store::Status;
+use sqs_once::time::Timestamp;
 use sqs_once::{Batch, BusinessKey, Consumer};
+
+const REASON: &str = "payload mismatch: its key was completed for another payload";
 
 fn order(total: u64) -> Value {
     json_body(&json!({ "id": "a", "total": total }))
@@ -239,4 +244,110 @@ async fn a_batch_handler_does_not_wait_for_a_duplicate_behind_a_message_that_dif
     let other = json_body(&json!({ "id": "b", "total": 1 }));
     let records = [order(2), order(1), other];
     assert_eq!(bench.run(records).await, ["m-0"]);
+}
+
+/// A consumer with a dead-letter queue that has processed the order `a` for a total of 1.
+async fn charged(sqs: &Sqs, settings: impl FnOnce(Consumer) -> Consumer) -> Tested {
+    let consumer = orders().dead_letter_queue(&format!("{DLQ}.fifo"));
+    let consumer = consumer.sqs_client(sqs.client());
+    let bench = Bench::new().on(settings(
+        consumer.handler(async |order: Order| order.obey().await),
+    ));
+    assert_eq!(bench.run([order(1)]).await, [""; 0]);
+    bench.lines();
+    bench
+}
+
+fn reasons(sqs: &Sqs) -> Vec<String> {
+    let sent = sqs.asked("SendMessage").into_iter();
+    let reason = |sent: Value| sent["MessageAttributes"]["sqs-once-reason"]["StringValue"].clone();
+    sent.map(|sent| reason(sent).as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is_forgotten() {
+    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
+        let sqs = Sqs::default();
+        let bench = charged(&sqs, |it| it.mode(mode)).await;
+        for redriven in 1..=2 {
+            assert_eq!(bench.run([order(999)]).await, [""; 0]);
+            let line = bench.line();
+            assert_eq!((&*line["outcome"], &*line["level"]), ("terminal", "ERROR"));
+            let reasons = reasons(&sqs);
+            assert_eq!(reasons.len(), redriven);
+            assert!(reasons.iter().all(|reason| *reason == line["reason"]));
+            for part in [REASON, "drop it", "key forget", "correct the key"] {
+                assert!(line["reason"].contains(part), "{line:?}");
+            }
+        }
+        assert_eq!(bench.run([order(1)]).await, [""; 0]);
+        assert_eq!(bench.outcomes(), "duplicate");
+        // What `key forget` writes.
+        bench.store.change("a", |item| {
+            item.status = Status::InProgress;
+            item.lease_until = Some(Timestamp::default());
+        });
+        assert_eq!(bench.run([order(999)]).await, [""; 0]);
+        assert_eq!(bench.outcomes(), "processed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_one_batch_too_only_the_message_with_another_payload_is_a_dead_letter() {
+    let sqs = Sqs::default();
+    let bench = charged(&sqs, |it| it).await;
+    let new = |total| json_body(&json!({ "id": "new", "total": total }));
+    // Behind a message that runs, and behind one that differs itself.
+    let records = [new(1), new(2), new(1), order(2), order(2), order(1)];
+    assert_eq!(bench.run(records).await, [""; 0]);
+    let expected = "processed terminal duplicate terminal terminal duplicate";
+    assert_eq!(bench.outcomes(), expected);
+    assert_eq!(reasons(&sqs).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_with_another_payload_does_not_stop_its_group_even_if_it_can_not_be_moved() {
+    let refused = Turn::Refuse("com.amazonaws.sqs#AccessDeniedException");
+    for (turn, failed) in [(Turn::Do, vec![]), (refused, vec!["m-1", "m-3"])] {
+        for rest in [FifoFailure::ReturnGroup, FifoFailure::ReturnBatch] {
+            let sqs = Sqs::always(turn.clone());
+            let bench = charged(&sqs, |it| it.fifo(rest).concurrency(1)).await;
+            // The second is behind its leader, and the fourth behind a completion.
+            let twice = json_body(&json!({ "id": "b", "total": 2 }));
+            let records = [grouped("g", "b"), in_group("g", twice), grouped("g", "c")];
+            let records = records.into_iter();
+            let records = records.chain([in_group("g", order(2)), grouped("g", "d")]);
+            assert_eq!(bench.run(records).await, failed);
+            let expected = "processed terminal processed terminal processed";
+            assert_eq!(bench.outcomes(), expected);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_gets_the_group_behind_a_message_with_another_payload() {
+    let sqs = Sqs::default();
+    let bench = charged(&sqs, |it| it).await;
+    let consumer = orders().dead_letter_queue(&format!("{DLQ}.fifo"));
+    let consumer = consumer.sqs_client(sqs.client());
+    let consumer = consumer.batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
+    let records = [in_group("g", order(2)), grouped("g", "b")];
+    let consumer = bench.consumer(consumer);
+    assert_eq!(bench.deliver(&consumer, records).await, [""; 0]);
+    assert_eq!(bench.outcomes(), "terminal processed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_dead_letter_queue_it_returns_without_a_pause_and_is_not_acknowledged() {
+    let bench = Bench::new().on(orders().handler(async |_: Order| {}));
+    bench.run([order(1)]).await;
+    bench.lines();
+    assert_eq!(
+        bench
+            .run([in_group("g", order(2)), grouped("g", "b")])
+            .await,
+        ["m-0"]
+    );
+    assert_eq!(bench.outcomes(), "terminal processed");
 }

@@ -55,6 +55,7 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
     let function = JmesPath::new("powertools_json(body).id");
     let own = Namespace::new("test").unwrap();
     let strict = reading("fn").payload_mismatch(PayloadMismatch::Reject);
+    let terminal = reading("fn").payload_mismatch(PayloadMismatch::Terminal);
     let commits = "`also_read` is set, but the effect commits with the record";
     let slash = "the JSON pointer is \"id\": expected a `/` at its beginning";
     let tilde = "the JSON pointer is \"/a~\": expected `~0` for a `~`";
@@ -82,6 +83,7 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
         ),
         ("`cache` has no room", plain().cache(Cache::new(0))),
         ("`payload_mismatch` is `Reject`, but", strict),
+        ("`payload_mismatch` is `Terminal`, but", terminal),
         ("the key codec has a prefix of 1 bytes", reading(" ")),
         (
             "the key codec has a prefix of 992 bytes",

@@ -23,7 +23,7 @@ async fn a_number_is_a_key_by_its_text_and_never_through_a_float() {
         "0",
         "-0",
     ];
-    let outcomes = "processed processed duplicate processed processed processed duplicate";
+    let outcomes = "processed processed duplicate processed processed processed terminal";
     let records = ids.map(|id| body(&format!("{{\"id\": {id} }}")));
     let told = handled(JsonPointer::new("/id"), records).await;
     assert_eq!(names(&told).join(" "), outcomes);

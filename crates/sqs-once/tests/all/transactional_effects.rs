@@ -139,6 +139,7 @@ async fn a_status_that_nobody_knows_prevents_the_effect() {
 async fn another_payload_under_the_same_key_has_no_effect_whatever_the_policy() {
     for new in BOTH {
         for (policy, expected) in [
+            (PayloadMismatch::Terminal, "terminal"),
             (PayloadMismatch::Warn, "duplicate"),
             (PayloadMismatch::Reject, "failed"),
             (PayloadMismatch::Ignore, "duplicate"),

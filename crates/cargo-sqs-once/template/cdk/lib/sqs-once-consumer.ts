@@ -444,8 +444,8 @@ export class SqsOnceConsumer extends Construct {
     }
     alarm('PayloadMismatchAlarm', {
       alarmDescription:
-        'Two different messages had the same business key, and the second had no effect. Their log lines name the ' +
-        'key. Either the key identifies too little, or a producer reuses it.',
+        'Two different messages had the same business key, and the second is a dead letter. Its reason names what you ' +
+        'can do. Either the key identifies too little, or a producer reuses it.',
       metric: metric('PayloadMismatch'),
     });
     alarm('StoreErrorsAlarm', {

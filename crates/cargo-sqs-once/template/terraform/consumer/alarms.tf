@@ -163,7 +163,7 @@ resource "aws_cloudwatch_metric_alarm" "lease_lost" {
 
 resource "aws_cloudwatch_metric_alarm" "payload_mismatch" {
   alarm_name          = "${var.name}-payload-mismatch"
-  alarm_description   = "Two different messages had the same business key, and the second had no effect. Their log lines name the key. Either the key identifies too little, or a producer reuses it."
+  alarm_description   = "Two different messages had the same business key, and the second is a dead letter. Its reason names what you can do. Either the key identifies too little, or a producer reuses it."
   namespace           = "sqs-once"
   metric_name         = "PayloadMismatch"
   dimensions          = { service = var.name }

@@ -17,11 +17,16 @@ use super::super::handling::Failure;
 use super::super::hooks::{Hook, HookCall, Hooked, RecordEnd};
 use super::super::moving::DeadLetterMove;
 use super::super::settling::Concluded;
-use super::whole_batch::Together;
+use super::whole_batch::{BEGUN, Together};
 use super::{Finished, IS_OPEN, Owned, Run, Startable};
 
 /// Why the rest of a FIFO message group returns to the queue.
 pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
+/// The tools recognise such a dead letter by the text before the first colon.
+const MISMATCHED: &str =
+    "payload mismatch: its key was completed for another payload: two different messages share it";
+const WAY_OUT: &str = "drop it if it only repeats the first; to run it too, forget its key (`key forget`) and redrive it; if \
+                       the key does not name the event, correct the key and redrive it";
 const COMPLETED_BY_ANOTHER: &str =
     "another worker had taken over its key, and completed it: its effect may have happened twice";
 
@@ -35,10 +40,7 @@ impl<'a> Run<'a> {
                 }
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
-            Refusal::PayloadMismatch => {
-                self.records[record].is_mismatched = true;
-                self.mismatched(record)
-            }
+            Refusal::PayloadMismatch => return self.end_mismatched(record),
             Refusal::InProgress { lease_until } => self.in_progress(record, lease_until),
             Refusal::UnknownStatus(status) => Report::new(Outcome::Failed).because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
@@ -47,15 +49,19 @@ impl<'a> Run<'a> {
         self.end(record, report);
     }
 
-    fn mismatched(&self, record: usize) -> Report {
+    /// Ends a record whose key was completed for another payload.
+    fn end_mismatched(&mut self, record: usize) {
         self.count(record, |tally| tally.payload_mismatches += 1);
+        self.records[record].is_mismatched = true;
         let mismatch = self.route(record).map(|route| route.mismatch);
         let outcome = match mismatch.unwrap_or_default() {
-            PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
+            PayloadMismatch::Terminal => {
+                return self.end_terminal(record, Cause::from(format!("{MISMATCHED}; {WAY_OUT}")));
+            }
             PayloadMismatch::Reject => Outcome::Failed,
+            PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
         };
-        Report::new(outcome)
-            .because("its key was processed for another payload: two different messages share it")
+        self.end(record, Report::new(outcome).because(MISMATCHED));
     }
 
     /// Returns the place of a record's route, once it is chosen. Without a router there is only one.
@@ -417,7 +423,7 @@ impl<'a> Run<'a> {
         if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
             report.wait = self.backoff(record);
         }
-        let group_goes_on = self.group_goes_on(&report);
+        let group_goes_on = self.group_goes_on(record, &report);
         let hook = self.hook(record, report.outcome);
         let hook = hook.filter(|_| report.has_failed());
         let call = hook.map(|hook| self.hook_call(record, hook, report.clone()));
@@ -451,9 +457,11 @@ impl<'a> Run<'a> {
     }
 
     /// Returns whether a FIFO message group continues after a record with this report.
-    pub(super) fn group_goes_on(&self, report: &Report) -> bool {
+    pub(super) fn group_goes_on(&self, record: usize, report: &Report) -> bool {
         match report.outcome {
             Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
+            // No later delivery has an effect that the group could wait for.
+            Outcome::Terminal if self.records[record].is_mismatched => true,
             Outcome::Terminal => {
                 report.acknowledged && self.engine.failed.after_dead_letter == AfterDeadLetter::GoOn
             }
@@ -497,19 +505,21 @@ impl<'a> Run<'a> {
     pub(super) fn end_like(&mut self, record: usize, leader: usize, report: &Report) {
         let payloads = self.payloads(record, leader);
         let is_mismatched = self.records[leader].is_mismatched;
-        // The key was completed for another payload than the leader's, which may be this record's.
-        if is_mismatched && payloads != Payloads::Same && self.take_up_again(record) {
+        // The key may have been completed for this record's payload.
+        if is_mismatched && payloads != Payloads::Same {
+            if !self.take_up_again(record) {
+                self.end(record, Report::untried(self.returning.unwrap_or(BEGUN)));
+            }
             return;
         }
         let report = match report.outcome {
-            Outcome::Processed | Outcome::Duplicate
-                if !is_mismatched && payloads != Payloads::Different =>
-            {
+            _ if is_mismatched => return self.end_mismatched(record),
+            Outcome::Processed | Outcome::Duplicate if payloads != Payloads::Different => {
                 let data = self.records[leader].data.clone();
                 let is_compared = payloads == Payloads::Same;
                 return self.refused(record, Refusal::Duplicate { data, is_compared });
             }
-            Outcome::Processed | Outcome::Duplicate => self.mismatched(record),
+            Outcome::Processed | Outcome::Duplicate => return self.end_mismatched(record),
             Outcome::InProgress => Report {
                 reason: report.reason.clone(),
                 wait: report.wait,

@@ -19,7 +19,7 @@ use super::{Finished, Run, Startable, timed};
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
 pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
-const BEGUN: &str = "its batch had begun before its key could be claimed";
+pub(super) const BEGUN: &str = "its batch had begun before its key could be claimed";
 const AFTER_UNDECIDED: &str =
     "an earlier record of its message group was not decided in half of the batch's time";
 const AFTER_COPY: &str =
@@ -248,7 +248,7 @@ impl Run<'_> {
         for (record, message) in ledger.messages.iter().enumerate() {
             let group = message.group_id();
             if let Some(report) = ledger.report(record) {
-                if !self.group_goes_on(&report) {
+                if !self.group_goes_on(record, &report) {
                     let behind = Report::untried(AFTER_FAILED).wait(report.wait);
                     stopped.entry(group).or_insert(behind);
                 }
@@ -313,7 +313,7 @@ impl Run<'_> {
             return;
         }
         let goes_on = match self.ledger.report(record) {
-            Some(report) => self.group_goes_on(&report),
+            Some(report) => self.group_goes_on(record, &report),
             // Its hook runs, or it moves to the dead-letter queue.
             None => is_done,
         };

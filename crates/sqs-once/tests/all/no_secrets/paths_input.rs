@@ -193,7 +193,11 @@ pub(crate) async fn unusable_keys() {
 }
 
 pub(crate) async fn mismatch() {
-    for mismatch in [PayloadMismatch::Warn, PayloadMismatch::Reject] {
+    for mismatch in [
+        PayloadMismatch::Terminal,
+        PayloadMismatch::Warn,
+        PayloadMismatch::Reject,
+    ] {
         let world = World::new();
         let consumer = world.recording().payload_mismatch(mismatch);
         world.orders(&consumer, ["a"]).await;
