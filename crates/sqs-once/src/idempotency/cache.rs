@@ -6,6 +6,7 @@ use std::time::Duration;
 use lru::LruCache;
 
 use crate::key::ItemId;
+use crate::record::Message;
 use crate::store::{Claim, Item, Status};
 use crate::time::Timestamp;
 
@@ -20,9 +21,12 @@ const MAX_DATA: usize = 4 * 1024;
 /// remembers a completion for longer than the store recognises it. Keys in progress, failed or released always cost a
 /// request. A full cache forgets the key that was not used for the longest time.
 ///
-/// A key takes about half a KiB, plus recorded data of up to 4 KiB; keys with more data are not remembered. If an operator
-/// deletes a key from the table, each process that remembers it treats its events as duplicates until the cache's
-/// expiry.
+/// It answers only messages that SQS received before the process last saw the completion in the store. Redeliveries are
+/// older, so they cost no request. A message that is sent or redriven later costs one. So if an operator forgets a key and
+/// redrives its message, the message runs. [`Idempotency`](crate::Idempotency) knows no time of sending: a process that
+/// remembers a forgotten key treats its events as duplicates until the cache's expiry.
+///
+/// A key takes about half a KiB, plus recorded data of up to 4 KiB; keys with more data are not remembered.
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,52 +68,85 @@ impl Cache {
 /// The cached completions of one consumer, shared by its clones and concurrent invocations.
 pub(crate) struct CompletedKeys {
     limits: Cache,
-    entries: Mutex<LruCache<ItemId, Entry>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    entries: LruCache<ItemId, Entry>,
+    /// The latest time of SQS's clock that a message shows. It never compares SQS's clock with this machine's.
+    sqs_time: Option<Timestamp>,
 }
 
 struct Entry {
     item: Item,
     kept_at: Timestamp,
+    /// A time of SQS's clock that is not after the entry.
+    sqs_time: Option<Timestamp>,
 }
 
 impl CompletedKeys {
     pub(super) fn new(limits: Cache) -> Self {
         Self {
             limits,
-            // The map's own bound would reserve all memory at once.
-            entries: Mutex::new(LruCache::unbounded()),
+            state: Mutex::new(State {
+                // The map's own bound would reserve all memory at once.
+                entries: LruCache::unbounded(),
+                sqs_time: None,
+            }),
         }
+    }
+
+    /// Takes note of a message with this key. Drops the key's completion, and returns `true`, if SQS may have received the
+    /// message after the completion was last seen: an operator may have forgotten the key since.
+    pub(crate) fn outruns(&self, id: &ItemId, message: &Message) -> bool {
+        let mut state = self.state();
+        let sent_at = message.sent_at();
+        let latest = sent_at.max(message.first_received_at());
+        state.sqs_time = state.sqs_time.max(latest);
+        let Some(entry) = state.entries.peek(id) else {
+            return false;
+        };
+        let outruns = sent_at.is_none() || sent_at > entry.sqs_time;
+        if outruns {
+            state.entries.pop(id);
+        }
+        outruns
     }
 
     /// Returns the cached completion that refuses `claim`, if any.
     pub(super) fn find(&self, claim: &Claim, now: Timestamp) -> Option<Box<Item>> {
-        let mut entries = self.entries();
-        let Entry { item, kept_at } = entries.get(&claim.id)?;
+        let mut state = self.state();
+        let Entry { item, kept_at, .. } = state.entries.get(&claim.id)?;
         // Setting the clock back must not extend the entry.
         let is_fresh = *kept_at <= now && now.since(*kept_at) < self.limits.expiry;
         if is_fresh && !claim.finds_free(item) {
             return Some(Box::new(item.clone()));
         }
-        entries.pop(&claim.id);
+        state.entries.pop(&claim.id);
         None
     }
 
-    /// Caches an item that the store has confirmed, if it is a completion.
+    /// Caches an item that the store has confirmed, if it is a completion. Otherwise drops an older completion.
     pub(super) fn keep(&self, item: Item, now: Timestamp) {
         let is_large = item.data.as_ref().is_some_and(|data| data.len() > MAX_DATA);
+        let mut state = self.state();
         if item.status != Status::Completed || is_large {
+            state.entries.pop(&item.id);
             return;
         }
-        let mut entries = self.entries();
-        let entry = Entry { item, kept_at: now };
-        entries.put(entry.item.id.clone(), entry);
-        if entries.len() > self.limits.keys {
-            entries.pop_lru();
+        let entry = Entry {
+            item,
+            kept_at: now,
+            sqs_time: state.sqs_time,
+        };
+        state.entries.put(entry.item.id.clone(), entry);
+        if state.entries.len() > self.limits.keys {
+            state.entries.pop_lru();
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, LruCache<ItemId, Entry>> {
+    fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while the lock is held.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::support::process::passes;
 use crate::support::{
-    Bench, Notes, Order, SECOND, Seen, TestStore, Tested, body, json_body, noting, order, orders,
+    Bench, Notes, Order, SECOND, Seen, TestStore, Tested, body, in_group, json_body, noting, order,
+    orders, with,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use sqs_once::Recorded;
 use sqs_once::key::Fingerprint;
 use sqs_once::policy::{Cache, Mode, PayloadMismatch};
@@ -25,11 +26,25 @@ fn cached() -> (Tested, Seen) {
     (bench, seen)
 }
 
+/// The record of a message that SQS received in this second of the test.
+fn sent(record: Value, second: u64) -> Value {
+    let sent_at = json!({ "SentTimestamp": (1_790_000_000_000 + second * 1000).to_string() });
+    with(record, json!({ "attributes": sent_at }))
+}
+
 /// Handles orders, none of which may fail. Returns the requests.
 async fn handle<const N: usize>(bench: &Tested, ids: [&str; N]) -> Vec<(&'static str, usize)> {
     bench.store.take_calls();
     assert_eq!(bench.run(ids).await, [""; 0]);
     bench.store.take_calls()
+}
+
+/// Does what `key forget` does.
+fn forget(bench: &Tested, id: &str) {
+    bench.store.change(id, |item| {
+        item.status = Status::InProgress;
+        item.lease_until = Some(Timestamp::default());
+    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,6 +239,75 @@ async fn clones_share_what_is_known_and_consumers_of_one_cache_setting_do_not() 
     assert_eq!(one.deliver(&two, ["a"]).await, [""; 0]);
     assert_eq!(other_table.take_calls(), [("claim", 1), ("settle", 1)]);
     assert_eq!([seen.take(), seen_by_two.take()], [["a"]; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redriven_message_runs_after_its_key_was_forgotten_whatever_the_cache_says() {
+    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
+        let (bench, seen) = cached();
+        let bench = bench.with(|it| it.mode(mode));
+        handle(&bench, ["a"]).await;
+        // A redelivery is as old as the first delivery, however short its processing was.
+        assert_eq!(handle(&bench, ["a"]).await, []);
+        forget(&bench, "a");
+        assert_eq!(bench.run([sent(order("a"), 1)]).await, [""; 0]);
+        assert_eq!(seen.take(), ["a", "a"]);
+        // The cache has seen the new completion, also for the redriven message.
+        bench.store.take_calls();
+        let both = [sent(order("a"), 1), sent(order("a"), 0)];
+        assert_eq!(bench.run(both).await, [""; 0]);
+        assert_eq!(bench.store.take_calls(), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redriven_message_behind_an_older_copy_in_its_batch_runs_too() {
+    let (bench, seen) = cached();
+    handle(&bench, ["a"]).await;
+    forget(&bench, "a");
+    // The first has ended when the second is taken up, or its claim was answered.
+    let in_order = [0, 1].map(|second| {
+        let record = in_group("g", order("a"));
+        let sent_at = sent(order("a"), second)["attributes"]["SentTimestamp"].clone();
+        let attributes = json!({ "MessageGroupId": "g", "SentTimestamp": sent_at });
+        with(record, json!({ "attributes": attributes }))
+    });
+    assert_eq!(bench.run(in_order).await, [""; 0]);
+    assert_eq!(seen.take(), ["a", "a"]);
+    forget(&bench, "a");
+    let others = (0..30).map(|at| sent(order(&format!("other-{at}")), 0));
+    let records = std::iter::once(sent(order("a"), 0)).chain(others);
+    assert_eq!(
+        bench.run(records.chain([sent(order("a"), 2)])).await,
+        [""; 0]
+    );
+    assert!(seen.take().iter().any(|id| id == "a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_does_not_say_when_it_was_sent_asks_the_store() {
+    let (bench, seen) = cached();
+    handle(&bench, ["a"]).await;
+    let undated = with(order("a"), json!({ "attributes": {} }));
+    bench.store.take_calls();
+    assert_eq!(bench.run([undated]).await, [""; 0]);
+    assert_eq!(bench.store.take_calls(), [("claim", 1)]);
+    assert_eq!(seen.take(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_a_backlog_that_was_sent_before_the_completion_costs_no_request() {
+    let (bench, seen) = cached();
+    let first = json!({ "SentTimestamp": "1790000000000", "ApproximateFirstReceiveTimestamp": "1790000009000" });
+    bench
+        .run([with(order("a"), json!({ "attributes": first }))])
+        .await;
+    bench.store.take_calls();
+    for (second, requests) in [(9, vec![]), (10, vec![("claim", 1)]), (10, vec![])] {
+        assert_eq!(bench.run([sent(order("a"), second)]).await, [""; 0]);
+        assert_eq!(bench.store.take_calls(), requests, "{second}");
+    }
+    assert_eq!(seen.take(), ["a"]);
 }
 
 /// The switch is an environment variable, so the test runs another process.

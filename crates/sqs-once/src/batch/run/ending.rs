@@ -506,7 +506,11 @@ impl<'a> Run<'a> {
         let payloads = self.payloads(record, leader);
         let is_mismatched = self.records[leader].is_mismatched;
         // The key may have been completed for this record's payload.
-        if is_mismatched && payloads != Payloads::Same {
+        let is_other = is_mismatched && payloads != Payloads::Same;
+        // The cache may have answered the leader.
+        let is_newer = self.records[record].outruns_cache && !self.records[leader].outruns_cache;
+        let is_answered = is_mismatched || report.outcome == Outcome::Duplicate;
+        if is_other || (is_newer && is_answered) {
             if !self.take_up_again(record) {
                 self.end(record, Report::untried(self.returning.unwrap_or(BEGUN)));
             }

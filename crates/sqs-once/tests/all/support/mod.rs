@@ -438,6 +438,7 @@ fn event(records: impl IntoIterator<Item: Into<Value>>) -> Value {
     let records = records.into_iter().enumerate().map(|(at, one)| {
         let defaults = json!({
             "messageId": format!("m-{at}"), "eventSourceARN": STANDARD, "receiptHandle": "handle",
+            "attributes": { "SentTimestamp": "1790000000000" },
         });
         with(defaults, record(one))
     });
