@@ -34,27 +34,37 @@ impl KeySecret {
     /// The minimum size of a secret in bytes. Use 32 random bytes.
     pub const MIN_LEN: usize = 16;
 
-    /// Creates a secret from all these bytes.
+    /// Creates a secret from all these bytes, exactly as [`from_stored`](Self::from_stored) does, or refuses them.
+    ///
+    /// Bytes that are valid UTF-8 count as text, also if they are random. Of random secrets with 32 bytes, practically
+    /// none is valid UTF-8.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it is text that ends in a line end, or has fewer than [`KeySecret::MIN_LEN`] bytes.
+    pub fn new(secret: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
+        let secret = secret.as_ref();
+        if without_line_ends(secret) != secret {
+            return Err(ConfigError::new(
+                "the key secret",
+                "is text that ends in a line end",
+                "`KeySecret::from_stored`, which removes it, or the text without it",
+            ));
+        }
+        Self::checked("the key secret", secret)
+    }
+
+    /// Creates a secret from the contents of a file or of Secrets Manager: text without its trailing line ends, or all
+    /// bytes if they are not valid UTF-8. `SQS_ONCE_KEY_SECRET_ARN` and `--key-secret-file` do the same.
     ///
     /// # Errors
     /// [`ConfigError`] if it has fewer than [`KeySecret::MIN_LEN`] bytes.
-    pub fn new(secret: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
-        Self::checked("the key secret", secret.as_ref())
-    }
-
-    /// Creates a secret from the contents of a file or of Secrets Manager, without a trailing line end.
-    ///
-    /// # Errors
-    /// The same as [`KeySecret::new`].
     pub fn from_stored(secret: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
         Self::from_setting("the key secret", secret.as_ref())
     }
 
     /// Creates a secret from the stored value of `setting`.
     pub(crate) fn from_setting(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
-        let secret = secret.strip_suffix(b"\n").unwrap_or(secret);
-        let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
-        Self::checked(setting, secret)
+        Self::checked(setting, without_line_ends(secret))
     }
 
     fn checked(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
@@ -82,6 +92,14 @@ impl KeySecret {
             hash.update(text);
         }
         HexDigest::from_bytes(hash.finalize().into_bytes())
+    }
+}
+
+/// Returns text without its trailing line ends, and other bytes as they are: a random byte may look like a line end.
+fn without_line_ends(secret: &[u8]) -> &[u8] {
+    match std::str::from_utf8(secret) {
+        Ok(text) => text.trim_end_matches(['\r', '\n']).as_bytes(),
+        Err(_) => secret,
     }
 }
 

@@ -120,16 +120,20 @@ async fn a_consumer_that_is_given_a_secret_knows_what_it_did_without() {
 }
 
 #[test]
-fn a_line_end_behind_a_stored_secret_is_not_part_of_it() {
+fn every_way_to_give_a_secret_makes_the_same_ids_or_refuses_it() {
     let key = BusinessKey::new("o-1").unwrap();
     let id = |secret: KeySecret| namespace(Some(secret)).item_id(&key);
     let plain = "the secret of these tests";
-    for line_end in ["\n", "\r\n"] {
-        let text = format!("{plain}{line_end}");
+    for line_ends in ["\n", "\r\n", "\n\n", "\r"] {
+        let text = format!("{plain}{line_ends}");
         let stored = KeySecret::from_stored(&text).unwrap();
         assert_eq!(id(stored), id(KeySecret::new(plain).unwrap()), "{text:?}");
-        // The secret is exactly the bytes that the code passes.
-        let exact = KeySecret::new(&text).unwrap();
-        assert_ne!(id(exact), id(KeySecret::new(plain).unwrap()), "{text:?}");
+        let refused = KeySecret::new(&text).unwrap_err().to_string();
+        assert_contains!(refused, "ends in a line end", "`KeySecret::from_stored`");
     }
+    // A random byte may look like a line end.
+    let bytes = [&[0xff; 31][..], b"\n"].concat();
+    let stored = KeySecret::from_stored(&bytes).unwrap();
+    assert_eq!(id(stored), id(KeySecret::new(&bytes).unwrap()));
+    assert_ne!(KeySecret::new(&bytes), KeySecret::new(&bytes[..31]));
 }
