@@ -49,36 +49,48 @@ impl Layers {
         }
         let layers = self.0.iter().rev().cloned().collect();
         Box::new(move |parts| {
-            let has_written = Arc::new(AtomicBool::new(false));
+            let call = Call::default();
             let next = Next {
                 layers,
                 parts,
-                handler: noting_writes(handler, Arc::clone(&has_written)),
+                handler: call.clone().of(handler),
             };
-            Box::pin(async move {
-                let done = next.run().await?;
-                // The record would complete without its effect.
-                if done.writes.is_none() && has_written.load(Ordering::Relaxed) {
-                    return Err(HandlerError::retry(LOST_WRITES));
-                }
-                Ok(done)
-            })
+            Box::pin(async move { call.check(next.run().await?) })
         })
     }
 }
 
 const LOST_WRITES: &str =
     "a layer dropped the handler's writes: it must return what `next.run()` returned";
+const OF_ANOTHER: &str = "a layer returned the success of another call: it must return what this message's `next.run()` \
+    returned";
 
-fn noting_writes(handler: Start<()>, has_written: Arc<AtomicBool>) -> Start<()> {
-    Box::new(move |parts| {
-        let call = handler(parts);
-        Box::pin(async move {
-            let done = call.await?;
-            has_written.store(done.writes.is_some(), Ordering::Relaxed);
-            Ok(done)
+/// The identity of one call of a handler inside layers, and whether the call returned writes.
+#[derive(Clone, Default)]
+pub(super) struct Call(Arc<AtomicBool>);
+
+impl Call {
+    /// Marks the success of `handler` as this call's.
+    fn of(self, handler: Start<()>) -> Start<()> {
+        Box::new(move |parts| {
+            let running = handler(parts);
+            Box::pin(async move {
+                let mut done = self.check(running.await?)?;
+                self.0.store(done.writes.is_some(), Ordering::Relaxed);
+                done.call = Some(self);
+                Ok(done)
+            })
         })
-    })
+    }
+
+    /// Refuses a success with which the record would complete without its effect, or with another message's.
+    fn check(&self, done: Done) -> Result<Done, HandlerError> {
+        match &done.call {
+            Some(call) if !Arc::ptr_eq(&call.0, &self.0) => Err(HandlerError::retry(OF_ANOTHER)),
+            None if self.0.load(Ordering::Relaxed) => Err(HandlerError::retry(LOST_WRITES)),
+            _ => Ok(done),
+        }
+    }
 }
 
 impl Next {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::store::{Writes, recordable};
 
 use super::HandlerError;
+use super::layer::Call;
 
 /// A success whose result is recorded with the completion. The hooks [`on_success`](crate::Consumer::on_success) and
 /// [`on_duplicate`](crate::Consumer::on_duplicate) receive it, also for later duplicates.
@@ -35,14 +36,17 @@ use super::HandlerError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded<T>(pub T);
 
-/// A handler's success, with the data to record.
-#[derive(Clone, Default)]
+/// A handler's success, with what it records and writes. It belongs to the handler's message: a layer that returns it for
+/// another message fails that one.
+#[derive(Default)]
 #[must_use = "it contains what the handler returned to be recorded or written"]
 pub struct Done {
     pub(crate) data: Option<Arc<str>>,
     /// The writes that commit with the record of the key.
     pub(crate) writes: Option<Arc<Writes>>,
     pub(crate) left_out: Option<String>,
+    /// The call inside layers that returned it.
+    pub(super) call: Option<Call>,
 }
 
 impl fmt::Debug for Done {

@@ -1,5 +1,6 @@
 //! Layers: functions around the handler of a record.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -244,6 +245,64 @@ async fn a_record_whose_writes_a_layer_drops_fails() {
                 .await
                 .is_none_or(|item| item.status != Status::Completed)
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_completes_no_other_message() {
+    let writing = || {
+        let put = async |order: Order| Writes::new().put("effects", &json!({ "id": order.id }));
+        orders().handler(put)
+    };
+    let transactional = writing().mode(Mode::Transactional);
+    let plain = orders().handler(async |_: Order| {});
+    for handlers in [transactional, writing().mode(Mode::ClaimFirst), plain] {
+        for carry in [Carry::Success, Carry::SuccessOverOwn, Carry::Next] {
+            let bench = Bench::new(handlers.clone().layer(carrying(carry)));
+            bench.run(event(&["o-1"])).await;
+            let written = bench.store().writes().len();
+            let answer = bench.run(event(&["o-2"])).await;
+            answer.assert_failed("o-2");
+            let why = answer.reason("o-2").unwrap();
+            assert_contains!(why, "the success of another call");
+            assert_eq!(bench.store().writes().len(), written, "{carry:?}");
+            let item = bench.item("o-2").await;
+            assert!(item.is_none_or(|item| item.status != Status::Completed));
+        }
+    }
+}
+
+/// What a layer takes from the message before.
+#[derive(Clone, Copy, Debug)]
+enum Carry {
+    Success,
+    SuccessOverOwn,
+    Next,
+}
+
+fn carrying(
+    carry: Carry,
+) -> impl Fn(RecordParts, Next) -> futures_util::future::BoxFuture<'static, Outcome> + use<> {
+    let (success, rest) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
+    move |_, next| {
+        let (success, rest) = (Arc::clone(&success), Arc::clone(&rest));
+        Box::pin(async move {
+            if let Carry::Next = carry {
+                let before: Option<Next> = rest.lock().unwrap().replace(next);
+                return match before {
+                    Some(before) => before.run().await,
+                    None => Ok(Done::default()),
+                };
+            }
+            if let Carry::Success = carry
+                && let Some(before) = success.lock().unwrap().take()
+            {
+                return Ok(before);
+            }
+            let own = next.run().await?;
+            let before: Option<Done> = success.lock().unwrap().replace(own);
+            Ok(before.unwrap_or_default())
+        })
     }
 }
 
