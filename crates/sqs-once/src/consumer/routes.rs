@@ -86,7 +86,8 @@ pub fn router(by: RouteBy) -> Consumer<Routes> {
 impl Consumer<Routes> {
     /// Adds a route: messages in which the router reads `name` go to this consumer. The name is compared as it is.
     ///
-    /// The name is the value of `route` in logs, and of the dimension `route` in metrics.
+    /// The name is the value of `route` in logs, and of the dimension `route` in metrics. A route put in front of a
+    /// [`fallback`](Self::fallback) changes the keys and tokens of its messages: see [the guide](crate::guide::routes).
     #[must_use]
     pub fn route(self, name: &str, consumer: impl Runnable) -> Self {
         let route = (name.into(), consumer.into_consumer());

@@ -140,6 +140,9 @@ impl<S: Clone + Send + Sync> FromRecord<S> for State<S> {
 /// The token closes the one window that a claim can't: the attempt dies after the effect and before the effect is
 /// recorded.
 ///
+/// It is made from the namespace and the key. With another namespace, such as that of a new route, the next attempt has
+/// another token, and the service sees a new request.
+///
 /// A record that runs without a key ([`MissingKey::ProcessUnprotected`](crate::policy::MissingKey)) has a token that is
 /// the same for every delivery of its message. A message that is sent again has another token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

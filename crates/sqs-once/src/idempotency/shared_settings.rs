@@ -8,7 +8,8 @@ macro_rules! shared_settings {
         /// [`Idempotency`](crate::Idempotency) with the same namespace share their keys. Default: `SQS_ONCE_NAMESPACE`, else
         /// the namespace of the attribute. Without any of them, it fails at [`init`](Self::init).
         ///
-        /// A name has 1 to 255 bytes and no `#`. Other names fail at [`init`](Self::init).
+        /// Another name forgets every key and changes every token: see [the guide](crate::guide::schema_changes) before
+        /// such a change. A name has 1 to 255 bytes and no `#`. Other names fail at [`init`](Self::init).
         #[must_use]
         pub fn namespace(self, namespace: &str) -> Self {
             self.set_shared(|settings| settings.namespace = Some(namespace.into()))

@@ -81,7 +81,7 @@ async fn a_version_that_declares_fields_takes_resent_messages_as_duplicates_with
     }
     let ends = compared([declared(), declared()], order(1), order(2)).await;
     assert!(
-        ends.starts_with("failed: its key was processed for another payload"),
+        ends.starts_with("failed: payload mismatch: "),
         "{ends}"
     );
 }
