@@ -116,6 +116,11 @@ impl Function {
         }
     }
 
+    /// Whether the function waits for an event now.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.runtime_api.is_asking()
+    }
+
     /// Whether the function asks for its next event within `limit`.
     pub(crate) async fn is_asking_within(&self, limit: Duration) -> bool {
         tokio::select! {

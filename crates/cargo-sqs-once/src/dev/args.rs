@@ -135,6 +135,10 @@ pub(crate) struct FaultArgs {
     #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "10%")]
     pub(crate) slow: Option<Percent>,
 
+    /// The share of invocations over their timeout whose process lives on and answers late, as Lambda permits
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "100%")]
+    pub(crate) outlive: Option<Percent>,
+
     /// Play an outage: `unavailable=payments:2m` opens the breaker of the dependency `payments` for 2 minutes from the start
     ///
     /// The function holds its records back, and tries one when the time is over. Its handler is not called before, so it sees

@@ -211,6 +211,7 @@ impl Run {
             kill: given.kill.unwrap_or_default(),
             drop_response: given.drop_response.unwrap_or_default(),
             slow: given.slow.unwrap_or_default(),
+            outlive: given.outlive.unwrap_or_default(),
         }
     }
 
@@ -248,6 +249,7 @@ impl Run {
             ("kill", faults.kill),
             ("drop-response", faults.drop_response),
             ("slow", faults.slow),
+            ("outlive", faults.outlive),
         ];
         let asked = shares.iter().filter(|(_, share)| !share.is_zero());
         let asked: Vec<_> = asked

@@ -141,10 +141,10 @@ fn json_is_everything_that_happens_and_nothing_else() {
 fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
     let project = Project::new();
     project.event(&[("m-1", "good")]);
-    let run = project.handle(&["--duplicate", "100%", "--seed", "1"]);
+    let run = project.handle(&["--duplicate", "100%", "--outlive", "--seed", "1"]);
     run.assert_done();
     run.assert_lines(&[("m-1", "processed", 1), ("m-1", "duplicate", 1)]);
-    run.says("faults: duplicate 100%; --seed 1 repeats them");
+    run.says("faults: duplicate 100%, outlive 100%; --seed 1 repeats them");
     run.says("fault: delivered");
     let run = project.handle(&["--kill", "20"]);
     run.assert_refused_with("such as 20%");

@@ -64,7 +64,7 @@ impl<S: Source> Shared<S> {
                 break;
             }
             environment = match environment {
-                Some(environment) => environment.for_next_event().await,
+                Some(environment) => self.for_next_event(environment).await,
                 None => None,
             };
             batch = again.iter().map(|item| copy(&item.received)).collect();
@@ -72,11 +72,32 @@ impl<S: Source> Shared<S> {
             self.report_fault("delivered again after its success", copied.collect());
         }
         if let Some(environment) = environment
-            && let Some(environment) = environment.for_next_event().await
+            && let Some(environment) = self.for_next_event(environment).await
         {
             self.environments.put(environment);
         }
         Ok(())
+    }
+
+    /// Waits until the function asks for its next event, as Lambda does until the timeout.
+    async fn for_next_event(&self, environment: Environment) -> Option<Environment> {
+        if environment.is_asking_in_time().await {
+            return Some(environment);
+        }
+        let reason = "the function timed out after its answer: code of a handler still runs";
+        self.timed_out(environment, reason).await;
+        None
+    }
+
+    /// Ends an environment, or lets it live on for a requested fault.
+    async fn timed_out(&self, environment: Environment, reason: &str) {
+        if self.faults.outlives() {
+            let message_ids = environment.message_ids.clone();
+            self.report_fault("its process outlived its timeout", message_ids);
+            self.environments.put(environment);
+        } else {
+            environment.end(reason).await;
+        }
     }
 
     /// Invokes the function. Returns the environment if it can be reused, and how Lambda interprets the response.
@@ -98,6 +119,7 @@ impl<S: Source> Shared<S> {
             queue: queue_name(&self.arn).to_owned(),
             message_ids: message_ids.clone(),
         });
+        environment.message_ids.clone_from(&message_ids);
         environment.forget_records();
         let started = Instant::now();
         environment.times_out_at = tokio::time::Instant::now() + self.settings.timeout;
@@ -124,6 +146,11 @@ impl<S: Source> Shared<S> {
             Some(Ok(answer)) => {
                 environment.wait_for_records(message_ids.clone()).await;
                 (Some(environment), self.read(&answer, &message_ids))
+            }
+            Some(Err(error @ InvokeError::TimedOut { .. })) => {
+                let reason = with_causes(&error);
+                self.timed_out(environment, &reason).await;
+                (None, failed(&reason))
             }
             Some(Err(error)) => {
                 let reason = with_causes(&error);

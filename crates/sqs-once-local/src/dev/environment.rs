@@ -19,6 +19,8 @@ pub(super) struct Environment {
     pub(super) function: Function,
     /// When the last invocation times out.
     pub(super) times_out_at: Instant,
+    /// The messages of the last invocation.
+    pub(super) message_ids: Vec<String>,
     observers: Observers,
     /// The message ids of the record lines read so far.
     records: mpsc::UnboundedReceiver<String>,
@@ -72,6 +74,7 @@ impl Environment {
             generation,
             function,
             times_out_at: Instant::now(),
+            message_ids: Vec::new(),
             observers,
             records,
         })
@@ -85,16 +88,10 @@ impl Environment {
         });
     }
 
-    /// Waits until the function asks for its next event. As on Lambda, ends a function that has not asked by its
-    /// timeout.
-    pub(super) async fn for_next_event(self) -> Option<Self> {
+    /// Waits until the function asks for its next event. Returns whether it has by its timeout.
+    pub(super) async fn is_asking_in_time(&self) -> bool {
         let left = self.times_out_at.saturating_duration_since(Instant::now());
-        if self.function.is_asking_within(left).await {
-            return Some(self);
-        }
-        self.end("the function timed out after its answer: code of a handler still runs")
-            .await;
-        None
+        self.function.is_asking_within(left).await
     }
 
     /// Discards the record lines of the previous invocation.

@@ -32,8 +32,8 @@ impl Environments {
         }
     }
 
-    /// Takes an idle environment that runs the current build, or starts one. Returns the reason if it can't. Ends the idle
-    /// environments that can't be used.
+    /// Takes the first idle environment that runs the current build, or starts one. Returns the reason if it can't. Ends
+    /// the idle environments that can't be used. One that outlived its timeout can be used when it asks for an event.
     pub(super) async fn environment(&self, observers: &Observers) -> Result<Environment, String> {
         let current = self.build.borrow().generation;
         let is_useless =
@@ -46,7 +46,12 @@ impl Environments {
             };
             environment.end(&reason).await;
         }
-        let idle = lock(&self.idle).pop();
+        let idle = {
+            let mut idle = lock(&self.idle);
+            let asking = (0..idle.len()).filter(|index| idle[*index].function.is_asking());
+            let first = asking.min_by_key(|index| idle[*index].number);
+            first.map(|index| idle.remove(index))
+        };
         if let Some(environment) = idle {
             return Ok(environment);
         }

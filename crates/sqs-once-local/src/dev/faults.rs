@@ -30,6 +30,9 @@ pub struct Faults {
     pub drop_response: Percent,
     /// The share of invocations that start late, by up to 5 s, while the visibility timeouts of their messages run.
     pub slow: Percent,
+    /// The share of invocations that exceed the timeout whose process is not killed. It goes on, gets a 410 for its
+    /// late answer, and then takes the next event.
+    pub outlive: Percent,
 }
 
 /// The faults of a [`Poller`](super::Poller), which can be changed while it runs. Clones share them.
@@ -144,6 +147,10 @@ impl FaultSource {
 
     pub(super) fn drops_response(&self) -> bool {
         self.happens(self.controls.get().drop_response)
+    }
+
+    pub(super) fn outlives(&self) -> bool {
+        self.happens(self.controls.get().outlive)
     }
 
     /// How long to delay an invocation, if at all.

@@ -21,6 +21,9 @@ const INIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The Lambda Runtime API (version 2018-06-01) on a loopback port, for one function.
 ///
+/// Each event has a new `Lambda-Runtime-Invocation-Id`. An answer that returns another one, or that comes after the
+/// timeout, is refused with 410.
+///
 /// It also answers the two Extensions API calls, register and next event, with which a runtime waits for its shutdown.
 /// It never sends an event to an extension.
 pub struct RuntimeApi {
@@ -37,22 +40,25 @@ struct Shared {
     pending: mpsc::UnboundedSender<Invocation>,
     // Several runtimes may poll at once (managed concurrency). Each event goes to one of them.
     queue: tokio::sync::Mutex<mpsc::UnboundedReceiver<Invocation>>,
-    running: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    /// By request id, the invocations that were not answered. A caller that is gone has left its own here.
+    running: Mutex<HashMap<String, Running>>,
     init_error: watch::Sender<Option<FunctionError>>,
     /// How many of its runtimes wait for an event.
     asking: watch::Sender<usize>,
 }
 
-impl Shared {
-    /// Removes the caller that waits for this invocation's answer. Returns `None` if it is gone.
-    fn finish(&self, request_id: &str) -> Option<oneshot::Sender<Answer>> {
-        lock(&self.running).remove(request_id)
-    }
+/// An invocation whose answer is missing.
+struct Running {
+    invocation_id: String,
+    /// Closed if the invocation has timed out.
+    caller: oneshot::Sender<Answer>,
 }
 
 /// An event that waits for the function.
 struct Invocation {
     request_id: String,
+    /// New for each invocation, unlike the request id, which a caller may use again.
+    invocation_id: String,
     payload: Bytes,
     timeout: Duration,
     taken: oneshot::Sender<()>,
@@ -115,14 +121,16 @@ impl RuntimeApi {
     ) -> Answer {
         let (taken, is_taken) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
-        lock(&self.shared.running).insert(request_id.to_owned(), answer);
-        let _forget = Forget {
-            shared: &self.shared,
-            request_id,
+        let invocation_id = Uuid::new_v4().to_string();
+        let running = Running {
+            invocation_id: invocation_id.clone(),
+            caller: answer,
         };
+        lock(&self.shared.running).insert(request_id.to_owned(), running);
         // The receiver lives in `shared`, so sending can't fail.
         let _ = self.shared.pending.send(Invocation {
             request_id: request_id.to_owned(),
+            invocation_id,
             payload,
             timeout,
             taken,
@@ -162,6 +170,11 @@ impl RuntimeApi {
         }
     }
 
+    /// Whether the function waits for an event now.
+    pub(crate) fn is_asking(&self) -> bool {
+        *self.shared.asking.borrow() > 0
+    }
+
     /// Whether the function waits for an event now or asks for one within `limit`. On Lambda its environment is busy
     /// until then, even after it has answered.
     pub(crate) async fn is_asking_within(&self, limit: Duration) -> bool {
@@ -179,17 +192,5 @@ impl RuntimeApi {
             // The sender lives in `shared` as well.
             None => std::future::pending().await,
         }
-    }
-}
-
-/// Removes an invocation when its caller is gone, so that a late answer is refused.
-struct Forget<'a> {
-    shared: &'a Shared,
-    request_id: &'a str,
-}
-
-impl Drop for Forget<'_> {
-    fn drop(&mut self) {
-        self.shared.finish(self.request_id);
     }
 }

@@ -1,11 +1,11 @@
 //! The HTTP routes that a function's runtime calls.
 
 use super::{Answer, FunctionError, InvokeError, Shared};
-use crate::{ACCOUNT_ID, REGION, millis};
+use crate::{ACCOUNT_ID, REGION, lock, millis};
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -16,6 +16,9 @@ use uuid::Uuid;
 
 /// The largest answer that Lambda accepts: 6 MB and a little for the envelope.
 pub(super) const ANSWER_LIMIT: usize = 6 * 1024 * 1024 + 100;
+
+/// A runtime that knows this header of an event sends it back with its answer.
+const INVOCATION_ID: &str = "lambda-runtime-invocation-id";
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let runtime = Router::new()
@@ -50,6 +53,7 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response {
         let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}");
         let headers = [
             ("lambda-runtime-aws-request-id", invocation.request_id),
+            (INVOCATION_ID, invocation.invocation_id),
             ("lambda-runtime-deadline-ms", deadline_ms.to_string()),
             ("lambda-runtime-invoked-function-arn", arn),
             ("lambda-runtime-trace-id", trace_id()),
@@ -91,42 +95,62 @@ fn trace_id() -> String {
 async fn response(
     State(shared): State<Arc<Shared>>,
     Path(request_id): Path<String>,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    match body {
-        Ok(answer) => finish(&shared, &request_id, Ok(answer)),
+    let (answer, rejection) = match body {
+        Ok(answer) => (Ok(answer), None),
         Err(rejection) => {
             let limit = ANSWER_LIMIT;
             let error = InvokeError::AnswerTooLarge { limit };
-            finish(&shared, &request_id, Err(error));
-            rejection.into_response()
+            (Err(error), Some(rejection))
         }
+    };
+    let response = finish(&shared, &request_id, &headers, answer);
+    match rejection {
+        Some(rejection) if response.status() == StatusCode::ACCEPTED => rejection.into_response(),
+        _ => response,
     }
 }
 
 async fn error(
     State(shared): State<Arc<Shared>>,
     Path(request_id): Path<String>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let error = FunctionError::parse(&body);
-    finish(&shared, &request_id, Err(InvokeError::Function(error)))
+    let answer = Err(InvokeError::Function(error));
+    finish(&shared, &request_id, &headers, answer)
 }
 
-fn finish(shared: &Shared, request_id: &str, answer: Answer) -> Response {
-    // An answer without a waiting caller came after the deadline or a second time.
-    let delivered = shared
-        .finish(request_id)
-        .is_some_and(|caller| caller.send(answer).is_ok());
-    if delivered {
-        accepted()
-    } else {
-        let refusal = json!({
-            "errorType": "InvalidRequestID",
-            "errorMessage": "no such invocation is waiting for an answer",
-        });
-        (StatusCode::BAD_REQUEST, Json(refusal)).into_response()
+/// Passes an answer on to the invocation's caller. An invocation is answered once. An answer that names another
+/// invocation leaves the running one as it is.
+fn finish(shared: &Shared, request_id: &str, headers: &HeaderMap, answer: Answer) -> Response {
+    let mut all = lock(&shared.running);
+    let Some(running) = all.get(request_id) else {
+        return refused(
+            StatusCode::BAD_REQUEST,
+            "InvalidRequestID",
+            "no such invocation is waiting for an answer",
+        );
+    };
+    let named = headers.get(INVOCATION_ID);
+    let is_stale = named.is_some_and(|id| id.as_bytes() != running.invocation_id.as_bytes());
+    let caller = match is_stale {
+        true => None,
+        false => all.remove(request_id).map(|running| running.caller),
+    };
+    match caller.map(|caller| caller.send(answer)) {
+        Some(Ok(())) => accepted(),
+        _ => refused(StatusCode::GONE, "InvokeTimeout", "Invoke timeout"),
     }
+}
+
+/// Refuses an answer in the form that Lambda uses.
+fn refused(status: StatusCode, error_type: &str, error_message: &str) -> Response {
+    let refusal = json!({"errorType": error_type, "errorMessage": error_message});
+    (status, Json(refusal)).into_response()
 }
 
 async fn init_error(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {

@@ -105,7 +105,7 @@ async fn nothing_changes_without_the_pages_token() {
             ("/redrive", "{}"),
             (
                 "/faults",
-                r#"{"duplicate": 20, "kill": 0, "drop_response": 0, "slow": 0}"#,
+                r#"{"duplicate": 20, "kill": 0, "drop_response": 0, "slow": 0, "outlive": 0}"#,
             ),
         ] {
             let response = http(served.page.address(), "POST", path, &headers, body).await;
@@ -205,15 +205,18 @@ async fn the_messages_of_the_sample_events_are_offered_as_they_are_now() {
 #[tokio::test]
 async fn faults_are_shown_and_changed_and_keep_their_seed() {
     let served = served().await;
-    let none = json!({"duplicate": 0.0, "kill": 0.0, "drop_response": 0.0, "slow": 0.0});
+    let none =
+        json!({"duplicate": 0.0, "kill": 0.0, "drop_response": 0.0, "slow": 0.0, "outlive": 0.0});
     assert_eq!(served.get_json("/story").await["faults"], none);
-    let some = json!({"duplicate": 100.0, "kill": 0.5, "drop_response": 0.0, "slow": 0.0});
+    let some =
+        json!({"duplicate": 100.0, "kill": 0.5, "drop_response": 0.0, "slow": 0.0, "outlive": 0.0});
     let answer = post(&served.page, "/faults", &some).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(served.get_json("/story").await["faults"], some);
     let faults = served.faults.get();
     assert_eq!((faults.seed, faults.duplicate), (7, Percent::ALL));
-    let over = json!({"duplicate": 101.0, "kill": 0.0, "drop_response": 0.0, "slow": 0.0});
+    let over =
+        json!({"duplicate": 101.0, "kill": 0.0, "drop_response": 0.0, "slow": 0.0, "outlive": 0.0});
     let answer = post(&served.page, "/faults", &over).await;
     assert_eq!(answer.status, 409);
     assert!(

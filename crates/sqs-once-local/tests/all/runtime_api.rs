@@ -2,7 +2,9 @@
 
 use crate::support::{HttpResponse, LIMIT, http};
 use axum::body::Bytes;
+use serde_json::json;
 use sqs_once_local::{InvokeError, RuntimeApi};
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -28,6 +30,13 @@ async fn take(api: &RuntimeApi) -> (String, HttpResponse) {
 async fn end(api: &RuntimeApi, id: &str, end: &str, body: &str) -> u16 {
     let path = format!("invocation/{id}/{end}");
     post(api, &path, body).await.status
+}
+
+/// Answers as a runtime that names its invocation.
+async fn end_of(api: &RuntimeApi, id: &str, invocation: &str, end: &str) -> HttpResponse {
+    let path = format!("/2018-06-01/runtime/invocation/{id}/{end}");
+    let headers = format!("Lambda-Runtime-Invocation-Id: {invocation}\r\n");
+    http(api.address(), "POST", &path, &headers, "{}").await
 }
 
 /// The result of an invocation that ends with this body, and the status for the function.
@@ -126,7 +135,43 @@ async fn an_event_nobody_waits_for_any_more_is_not_handed_out() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_late_or_twice_is_refused() {
+async fn the_late_answer_of_an_invocation_that_timed_out_is_gone() {
+    let api = start().await;
+    for kind in ["response", "error"] {
+        let (answer, (id, next)) = tokio::join!(api.invoke("{}", SHORT), take(&api));
+        let InvokeError::TimedOut { .. } = answer.unwrap_err() else {
+            panic!("{kind}");
+        };
+        let invocation = next.header("Lambda-Runtime-Invocation-Id").unwrap();
+        let late = end_of(&api, &id, invocation, kind).await;
+        assert_eq!(late.status, 410, "{kind}");
+        let gone = json!({"errorType": "InvokeTimeout", "errorMessage": "Invoke timeout"});
+        assert_eq!(late.body, gone.to_string());
+        // An older runtime does not name its invocation.
+        let (_, (id, _)) = tokio::join!(api.invoke("{}", SHORT), take(&api));
+        assert_eq!(end(&api, &id, kind, "{}").await, 410, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_names_another_invocation_is_gone_and_the_running_one_keeps_waiting() {
+    let api = start().await;
+    let mut seen = HashSet::new();
+    for kind in ["response", "error"] {
+        let function = async {
+            let (id, next) = take(&api).await;
+            let own = next.header("Lambda-Runtime-Invocation-Id").unwrap();
+            assert!(own != id && seen.insert(own.to_owned()), "{own} is not new");
+            assert_eq!(end_of(&api, &id, "another", kind).await.status, 410);
+            end_of(&api, &id, own, kind).await.status
+        };
+        let (answer, status) = tokio::join!(api.invoke("{}", LIMIT), function);
+        assert_eq!((answer.is_ok(), status), (kind == "response", 202));
+    }
+}
+
+#[tokio::test]
+async fn a_second_answer_is_refused() {
     let api = start().await;
     let function = async {
         let (id, _) = take(&api).await;

@@ -1,12 +1,15 @@
 //! When a function asks for its next event, with real threads and a Runtime API.
 
+#![allow(clippy::print_stdout, reason = "what is printed beside the log")]
+
 use std::env;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
-use sqs_once::{HandlerError, spawn_blocking};
+use sqs_once::{HandlerError, MemoryStore, spawn_blocking};
 use sqs_once_local::{InvokeError, RuntimeApi};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::support::process::{driven_by, this_program};
 use crate::support::values;
@@ -79,5 +82,67 @@ async fn a_function_asks_for_no_event_until_the_code_of_its_handlers_has_ended()
         let mut warnings = said.lines().filter(|line| line.contains("WARN"));
         let is_named = warnings.any(|line| line.contains("next_event::a_function_whose"));
         assert!(is_named, "{thread}: no warning names the handler: {said}");
+    }
+}
+
+/// The variable that starts the function below.
+const LATE: &str = "SQS_ONCE_TEST_LATE";
+const RECORDED: &str = "the effect is recorded";
+
+/// Serves a consumer that answers the batch of an effect when the process's standard input is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_function_whose_answer_is_late() {
+    if env::var(LATE).is_err() {
+        return;
+    }
+    let consumer = values()
+        .namespace("test")
+        .store(MemoryStore::default())
+        .handler(async |_: serde_json::Value| {})
+        .on_success(async |_| {
+            println!("{RECORDED}");
+            let _ = std::io::stdin().read_line(&mut String::new());
+            Ok(())
+        });
+    sqs_once::run(consumer).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_whose_answer_is_gone_comes_back_and_ends_as_duplicates() {
+    let lambda = RuntimeApi::start("orders").await.unwrap().init_limit(LIMIT);
+    let function = this_program(module_path!(), "a_function_whose_answer_is_late");
+    let mut function = driven_by(&lambda, function)
+        .arg("--nocapture")
+        .env(LATE, "1")
+        .env_remove("SQS_ONCE_DISABLED")
+        .env("AWS_REGION", "eu-central-1")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    lambda.ready().await.unwrap();
+    let ids = ["m-1", "m-2"];
+    let records = ids.map(|id| json!({ "messageId": id, "body": json!({ "id": id }).to_string() }));
+    let event = json!({ "Records": records }).to_string();
+    let mut output = BufReader::new(function.stdout.take().unwrap()).lines();
+    tokio::select! {
+        answer = lambda.invoke(event.clone(), LIMIT) => panic!("{answer:?}"),
+        // The invocation ends without its answer, as at the timeout.
+        () = async { while output.next_line().await.unwrap().unwrap() != RECORDED {} } => {}
+    }
+
+    drop(function.stdin.take());
+    lambda.ready().await.unwrap();
+    let answer = lambda.invoke(event, LIMIT).await.unwrap();
+    assert_eq!(answer, json!({ "batchItemFailures": [] }).to_string());
+    function.start_kill().unwrap();
+    let mut said = Vec::new();
+    while let Some(line) = output.next_line().await.unwrap() {
+        said.push(line);
+    }
+    let count = |text: &str| said.iter().filter(|line| line.contains(text)).count();
+    let refused = "invocation timed out or response was stale";
+    assert_eq!(count(refused), 1, "{said:#?}");
+    for outcome in ["processed", "duplicate"] {
+        assert_eq!(count(&format!("outcome=\"{outcome}\"")), 2, "{said:#?}");
     }
 }

@@ -6,6 +6,7 @@ const FAULTS = {
   kill: ["a process is killed", 5],
   drop_response: ["an answer is lost", 1],
   slow: ["an invocation starts late", 10],
+  outlive: ["a process lives on after its timeout", 100],
 };
 
 class Faults {

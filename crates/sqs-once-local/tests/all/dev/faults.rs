@@ -1,6 +1,6 @@
 //! Tests the injected faults.
 
-use super::world::{FIFO, Plan, SEED, World, body};
+use super::world::{FIFO, Plan, SEED, SHORT, World, body, text};
 use serde_json::json;
 use sqs_once_local::{Faults, NewMessage, Percent};
 
@@ -70,6 +70,41 @@ async fn a_lost_answer_returns_the_batch_that_was_processed() {
     assert!(world.all("record").count() > 0);
     assert_eq!(world.faults(), [("its answer was lost", vec!["m-1"])]);
     assert_eq!((world.left(), world.deleted().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_process_that_outlives_its_timeout_answers_too_late_and_takes_another_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("go on");
+    let plan = Plan::new().visibility(SHORT * 2).with(|plan| {
+        plan.settings.timeout = SHORT;
+        plan.faults.outlive = Percent::ALL;
+    });
+    let wait = body(json!({"wait_for": &file}), 1);
+    let mut world = World::start(plan, &[wait]).await;
+    assert!(world.until_failed().await.contains("timed out"));
+    // Another process handles the message while the first one still runs.
+    world.until_deleted("m-1").await;
+    std::fs::write(&file, "").unwrap();
+    let refused = "the response: invocation timed out or response was stale";
+    let is_refused = |event: &_| text(event, "line").contains(refused);
+    world.until("logged", is_refused).await;
+    let is_used_again = |world: &World| {
+        let mut batches = world.all("invoked");
+        batches.any(|event| event["environment"] == 1 && event["message_ids"] != json!(["m-1"]))
+    };
+    for number in 2..1000 {
+        let id = format!("m-{number}");
+        world.send(&id, "");
+        world.until_deleted(&id).await;
+        if is_used_again(&world) {
+            break;
+        }
+    }
+    assert!(is_used_again(&world), "{:#?}", world.seen);
+    world.stop().await;
+    let outlived = ("its process outlived its timeout", vec!["m-1"]);
+    assert_eq!(world.faults()[0], outlived);
 }
 
 #[tokio::test]
