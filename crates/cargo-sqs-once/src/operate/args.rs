@@ -64,7 +64,7 @@ pub(crate) struct ConsumerArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// A file with the secret that hashes the consumer's keys, if it uses one; a trailing line break is ignored
+    /// A file with the secret that hashes the consumer's keys, if it uses one; trailing line breaks of text are ignored
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub(crate) key_secret_file: Option<PathBuf>,
 }
