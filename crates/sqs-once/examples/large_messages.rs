@@ -35,7 +35,7 @@ async fn handle(event: String) {
     let (handled, mut bodies) = unbounded_channel();
     let consumer = sqs_once::consumer_with(sqs_once::body::Text)
         .key(ProducerKey)
-        .large_messages(LargeMessages::from_env().delete_acknowledged())
+        .large_messages(LargeMessages::from_env())
         .handler(move |body: String| {
             let sent = handled.send(body);
             async move { sent.map_err(|_| "nobody listens") }

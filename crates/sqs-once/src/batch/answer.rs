@@ -1,6 +1,5 @@
 //! Runs a batch, and answers in time even if the batch does not end.
 
-use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tracing::{Instrument, error, warn};
 use crate::handler::Running;
 use crate::idempotency::Deadline;
 use crate::record::Message;
-use crate::report::{Outcome, Report, Tally};
+use crate::report::{Report, Tally};
 use crate::telemetry::flush;
 
 use super::alarm::Alarm;
@@ -93,11 +92,7 @@ pub(crate) async fn answer(
         );
     }
     ledger.tally().still_running = still_running as u64;
-    // Neither may use up the other's time.
-    tokio::join!(
-        hide_returned(&engine, &ledger.messages, &reports, began, deadline),
-        delete_bodies(&engine, &ledger.messages, &reports, deadline),
-    );
+    hide_returned(&engine, &ledger.messages, &reports, began, deadline).await;
     let tally = std::mem::take(&mut *ledger.tally());
     (reports, tally)
 }
@@ -130,46 +125,6 @@ async fn hide_returned(
     let hidden = visibility.hide(waits, began.elapsed());
     if timeout_at(by.answer_by, hidden).await.is_err() {
         warn!("the deadline came before all returned records were hidden");
-    }
-}
-
-/// Deletes the bodies of records whose effects are on record, if so configured. A failure does not change the answer.
-async fn delete_bodies(
-    engine: &Engine,
-    messages: &[Arc<Message>],
-    reports: &[Report],
-    by: Deadline,
-) {
-    let mut routes = engine.routes.iter();
-    let Some(bodies) = routes.find_map(|route| route.handler.bodies.as_ref()) else {
-        return;
-    };
-    let contents = |on_record: bool| -> BTreeSet<&str> {
-        let records = messages.iter().zip(reports);
-        let records = records.filter(|(_, report)| is_on_record(report) == on_record);
-        records
-            .filter_map(|(message, _)| message.content())
-            .collect()
-    };
-    // Two messages may point to one body.
-    let contents: Vec<_> = contents(true)
-        .difference(&contents(false))
-        .copied()
-        .collect();
-    if let Some(deleted) = bodies.delete(&contents)
-        && timeout_at(by.answer_by, deleted).await.is_err()
-    {
-        warn!("the deadline came before all bodies of acknowledged messages were deleted");
-    }
-}
-
-/// Returns whether the effect of this very message is on record. Nothing is recorded without a key, and a duplicate with a
-/// reason has another payload than the event on record.
-fn is_on_record(report: &Report) -> bool {
-    match report.outcome {
-        Outcome::Processed => report.key.is_some(),
-        Outcome::Duplicate => report.reason.is_none(),
-        _ => false,
     }
 }
 

@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use thiserror::Error;
 
 use crate::error::ConfigError;
@@ -281,10 +280,6 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
 pub(crate) trait FetchBody: Send + Sync {
     /// Returns the body to which `content` points, or `None` if the content is the body itself.
     fn fetch(&self, content: &str) -> Option<CallFuture<String>>;
-
-    /// Deletes the bodies to which these contents point, if so configured. Their messages are acknowledged, and their
-    /// effects are on record. Logs failures.
-    fn delete(&self, contents: &[&str]) -> Option<BoxFuture<'static, ()>>;
 }
 
 /// Opens a message's envelope, and fetches its body, before its handler receives the message.

@@ -7,7 +7,6 @@ use aws_sdk_s3::config::Builder;
 use aws_sdk_s3::config::retry::RetryPartition;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::get_object::{GetObjectError, GetObjectOutput};
-use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use futures_util::future::BoxFuture;
 use thiserror::Error;
 use tokio::time::timeout;
@@ -24,9 +23,6 @@ const MAX_SIZE: usize = 4 * 1024 * 1024;
 
 /// How long S3 may send nothing of a body. The timeouts of the SDK end with the head of an answer.
 const STALLED_AFTER: Duration = Duration::from_secs(2);
-
-/// The number of objects that S3 accepts in one request to delete them.
-const MAX_DELETED: usize = 1000;
 
 /// Settings for messages whose body is in S3.
 ///
@@ -55,7 +51,6 @@ pub struct LargeMessages {
     /// Whether the variable's bucket is one of them.
     reads_env: bool,
     max_size: usize,
-    deletes: bool,
 }
 
 impl LargeMessages {
@@ -77,7 +72,6 @@ impl LargeMessages {
             buckets: Vec::new(),
             reads_env: true,
             max_size: MAX_SIZE,
-            deletes: false,
         }
     }
 
@@ -106,19 +100,6 @@ impl LargeMessages {
     #[must_use]
     pub fn max_size(mut self, bytes: usize) -> Self {
         self.max_size = bytes;
-        self
-    }
-
-    /// Deletes a body when its message is acknowledged and its effect is on record. Default: off, and a lifecycle rule of
-    /// the bucket deletes it. The function's role needs `s3:DeleteObject` on the bucket's objects.
-    ///
-    /// SQS may deliver a message again after that. Its body is missing then, so the copy is terminal. A lifecycle rule
-    /// has no such copies. Never set this if several queues receive the same pointer, for example from a topic.
-    ///
-    /// Bodies of failed and of terminal records stay. If the process dies first, the body stays, too.
-    #[must_use]
-    pub fn delete_acknowledged(mut self) -> Self {
-        self.deletes = true;
         self
     }
 
@@ -240,42 +221,6 @@ impl Bodies {
             }
         }
     }
-
-    async fn delete_all(self, pointers: Vec<Pointer>) {
-        for bucket in &self.settings.buckets {
-            let keys = pointers.iter().filter(|pointer| pointer.bucket == *bucket);
-            let keys = keys.filter_map(|pointer| {
-                let object = ObjectIdentifier::builder().key(&pointer.key);
-                object.build().ok()
-            });
-            let keys: Vec<_> = keys.collect();
-            for keys in keys.chunks(MAX_DELETED) {
-                if let Err(error) = self.delete_some(bucket, keys.to_vec()).await {
-                    tracing::warn!(
-                        bucket,
-                        bodies = keys.len(),
-                        error,
-                        "bodies of acknowledged messages stay in S3"
-                    );
-                }
-            }
-        }
-    }
-
-    async fn delete_some(&self, bucket: &str, keys: Vec<ObjectIdentifier>) -> Result<(), String> {
-        let keys = Delete::builder().quiet(true).set_objects(Some(keys));
-        let keys = keys.build().map_err(|error| chain(&error))?;
-        let request = self.client.delete_objects().bucket(bucket).delete(keys);
-        let answer = request.send().await;
-        let answer = answer.map_err(|error| said(&error, "s3:DeleteObject"))?;
-        match answer.errors() {
-            [] => Ok(()),
-            [first, ..] => Err(explained(
-                first.code().unwrap_or_default(),
-                "s3:DeleteObject",
-            )),
-        }
-    }
 }
 
 impl FetchBody for Bodies {
@@ -287,48 +232,32 @@ impl FetchBody for Bodies {
             body.map_err(FetchError::into_handler_error)
         }))
     }
-
-    fn delete(&self, contents: &[&str]) -> Option<BoxFuture<'static, ()>> {
-        let pointers = contents
-            .iter()
-            .filter_map(|content| Pointer::parse(content)?.ok());
-        let pointers: Vec<_> = pointers.collect();
-        let bodies = self.clone();
-        (self.settings.deletes && !pointers.is_empty())
-            .then(|| Box::pin(bodies.delete_all(pointers)) as _)
-    }
 }
 
 fn refused(error: &SdkError<GetObjectError>, bucket: String) -> FetchError {
     match error.as_service_error() {
         Some(GetObjectError::NoSuchKey(_)) => FetchError::Missing(bucket),
         Some(GetObjectError::InvalidObjectState(_)) => FetchError::Archived,
-        _ => FetchError::Refused(said(error, "s3:GetObject")),
+        _ => FetchError::Refused(said(error)),
     }
 }
 
 /// Formats an error in one line. Leaves out S3's own message, which may quote the object's key.
-fn said<E>(error: &SdkError<E>, action: &str) -> String
-where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
-{
-    match error.as_service_error() {
-        None => chain(error),
-        Some(_) => explained(error.code().unwrap_or("an error without a code"), action),
+fn said(error: &SdkError<GetObjectError>) -> String {
+    if error.as_service_error().is_none() {
+        return chain(error);
     }
-}
-
-fn explained(code: &str, action: &str) -> String {
+    let code = error.code().unwrap_or("an error without a code");
     let help = match code {
-        "AccessDenied" => format!(
-            ": the function's role must allow {action} on the bucket's objects, s3:ListBucket on the bucket to tell \
-             missing objects, and kms:Decrypt if a key of KMS encrypts them"
-        ),
-        "NoSuchBucket" => ": no bucket has the name that the pointer has".to_owned(),
-        "PermanentRedirect" | "AuthorizationHeaderMalformed" => {
-            ": the bucket is in another Region than the client".to_owned()
+        "AccessDenied" => {
+            ": the function's role must allow s3:GetObject on the bucket's objects, s3:ListBucket on the bucket to \
+             tell missing objects, and kms:Decrypt if a key of KMS encrypts them"
         }
-        _ => String::new(),
+        "NoSuchBucket" => ": no bucket has the name that the pointer has",
+        "PermanentRedirect" | "AuthorizationHeaderMalformed" => {
+            ": the bucket is in another Region than the client"
+        }
+        _ => "",
     };
     format!("S3 answered {code}{help}")
 }

@@ -1,23 +1,19 @@
 //! Messages whose body is in S3.
 
-use std::time::Duration;
-
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use serde_json::{Value, json};
 use sqs_once::Consumer;
 use sqs_once::body::Sns;
 use sqs_once::extract::MessageMeta;
-use sqs_once::key::{MessageAttribute, ProducerKey};
+use sqs_once::key::ProducerKey;
 use sqs_once::large_messages::LargeMessages;
-use sqs_once::policy::MissingKey;
 use sqs_once::producer::{Offload, Outgoing, OutgoingError};
 use sqs_once::testing::{Answer, Bench, Event, Record};
-use tokio::time::Instant;
 
 use crate::support::s3::{S3, Turn};
 use crate::support::sqs::Sqs;
-use crate::support::{DLQ, Notes, Order, orders, values};
+use crate::support::{DLQ, Notes, Order, orders};
 
 const BUCKET: &str = "large-messages";
 const CLASS: &str = "software.amazon.payloadoffloading.PayloadS3Pointer";
@@ -198,7 +194,7 @@ async fn a_consumer_may_have_several_buckets() {
 async fn the_dead_letter_queue_gets_the_pointer() {
     let (s3, sqs) = (S3::default(), Sqs::default());
     s3.put("large-messages/key-1", r#"{"id":"hopeless-1"}"#);
-    let consumer = noting(settings(&s3).delete_acknowledged(), &Notes::default())
+    let consumer = noting(settings(&s3), &Notes::default())
         .dead_letter_queue(DLQ)
         .sqs_client(sqs.client());
     let body = pointer(BUCKET, "key-1");
@@ -253,113 +249,6 @@ async fn the_key_and_the_payload_of_a_duplicate_are_those_of_the_body() {
     let small = Event::new([Record::text(r#"{"id":"o-1"}"#)]);
     bench.run(small).await.assert_duplicate("m-1");
     assert_eq!(handled.take(), ["o-1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_the_bodies_of_effects_on_record_are_deleted_and_only_on_request() {
-    let s3 = S3::default();
-    for (key, id) in [
-        ("a", "o-1"),
-        ("b", "bad-1"),
-        ("c", "o-1"),
-        ("d", "hopeless-1"),
-    ] {
-        s3.put(
-            &format!("large-messages/{key}"),
-            json!({ "id": id }).to_string(),
-        );
-    }
-    let records = || ["a", "b", "c", "d"].map(|key| Record::text(pointer(BUCKET, key)));
-    let handled = Notes::default();
-    let bench = Bench::new(noting(settings(&s3), &handled));
-    bench.run(Event::new(records())).await;
-    assert_eq!(s3.paths().len(), 4);
-
-    s3.requests();
-    let deleting = noting(settings(&s3).delete_acknowledged(), &handled);
-    let answer = Bench::new(deleting).run(Event::new(records())).await;
-    answer.assert_processed("m-1").assert_failed("m-2");
-    answer.assert_duplicate("m-3").assert_terminal("m-4");
-    assert_eq!(s3.paths(), ["large-messages/b", "large-messages/d"]);
-    let requests = s3.requests();
-    let deletions = requests.iter().filter(|it| it.starts_with("POST")).count();
-    assert_eq!(deletions, 1, "{requests:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_body_of_an_event_that_is_not_on_record_stays() {
-    // Another payload with the key of an earlier one.
-    let s3 = S3::default();
-    s3.put("large-messages/a", r#"{"id":"o-1","total":1}"#);
-    s3.put("large-messages/b", r#"{"id":"o-1","total":2}"#);
-    let deleting = noting(settings(&s3).delete_acknowledged(), &Notes::default());
-    let records = ["a", "b"].map(|key| Record::text(pointer(BUCKET, key)));
-    let answer = Bench::new(deleting).run(Event::new(records)).await;
-    answer.assert_processed("m-1").assert_terminal("m-2");
-    assert_eq!(s3.paths(), ["large-messages/b"]);
-
-    // A record that runs without a key.
-    let s3 = S3::default();
-    s3.put("large-messages/c", r#"{"no":"id"}"#);
-    let keyless = values()
-        .missing_key(MissingKey::ProcessUnprotected)
-        .large_messages(settings(&s3).delete_acknowledged())
-        .handler(async |_: Value| {});
-    let record = Record::text(pointer(BUCKET, "c"));
-    let answer = Bench::new(keyless).run(Event::new([record])).await;
-    answer.assert_processed("m-1");
-    assert_eq!(s3.paths(), ["large-messages/c"]);
-
-    // Two messages point to one body, and only one of them is done.
-    let s3 = S3::default();
-    s3.put("large-messages/d", r#"{"id":"o-1"}"#);
-    let by_attribute = sqs_once::consumer::<Value>()
-        .key(MessageAttribute::new("key"))
-        .large_messages(settings(&s3).delete_acknowledged())
-        .handler(async |_: Value| {});
-    let record = || Record::text(pointer(BUCKET, "d"));
-    let records = [record().attribute("key", "k-1"), record()];
-    let answer = Bench::new(by_attribute).run(Event::new(records)).await;
-    answer.assert_processed("m-1").assert_terminal("m-2");
-    assert_eq!(s3.paths(), ["large-messages/d"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_deletion_does_not_keep_returned_records_from_being_hidden() {
-    let s3 = S3::turns([Turn::Do, Turn::Do, Turn::Hang]);
-    s3.put("large-messages/a", r#"{"id":"o-1"}"#);
-    s3.put("large-messages/b", r#"{"id":"after-7"}"#);
-    let sqs = Sqs::default();
-    let consumer = noting(settings(&s3).delete_acknowledged(), &Notes::default());
-    let bench = Bench::new(consumer.sqs_client(sqs.client()));
-    let records = ["a", "b"].map(|key| Record::text(pointer(BUCKET, key)));
-    let began = Instant::now();
-    let hidden = async {
-        sqs.arrived().await;
-        began.elapsed()
-    };
-    let event = Event::new(records);
-    let (answer, hidden_after) = tokio::join!(bench.run(event), hidden);
-    answer.assert_retried(["m-2"]);
-    assert_eq!(hidden_after, Duration::ZERO);
-    let hidden = sqs.asked("ChangeMessageVisibilityBatch");
-    assert_eq!(hidden[0]["Entries"][0]["VisibilityTimeout"], 7);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_body_that_cannot_be_deleted_changes_nothing() {
-    for deleting in [
-        Turn::Refuse(403, "AccessDenied"),
-        Turn::RefuseEach("AccessDenied"),
-        Turn::LoseAnswer,
-        Turn::Hang,
-    ] {
-        let s3 = S3::turns([Turn::Do, deleting]);
-        s3.put("large-messages/key-1", r#"{"id":"o-1"}"#);
-        let settings = settings(&s3).delete_acknowledged();
-        let (answer, _) = handled(settings, &pointer(BUCKET, "key-1")).await;
-        answer.assert_processed("m-1").assert_all_acknowledged();
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,8 +57,6 @@ table! {
     input::ignored: "record ignored",
     input::waited_for: "the decoder's own words",
     large::not_fetched: "is missing in the bucket",
-    large::not_deleted: "bodies of acknowledged messages stay in S3",
-    large::not_deleted_in_time: "all bodies of acknowledged messages were deleted",
     input::unrouted: "no route takes it",
     input::missing_key: "the business key is missing",
     input::unprotected: "record processed",

@@ -28,8 +28,6 @@ pub(crate) enum Turn {
     Do,
     /// S3 rejects the request with a status and an error code. Its message quotes the object's key.
     Refuse(u16, &'static str),
-    /// S3 rejects the deletion of each object with an error code.
-    RefuseEach(&'static str),
     /// The connection closes before the answer.
     LoseAnswer,
     /// S3 answers with these parts of a body and no length. `None` never comes.
@@ -110,12 +108,6 @@ impl S3 {
                 objects.insert(path.to_owned(), body.to_vec());
                 answer(200, "")
             }
-            "POST" => {
-                for key in keys(body) {
-                    objects.remove(&format!("{}/{key}", path.trim_end_matches('/')));
-                }
-                answer(200, "<DeleteResult/>")
-            }
             other => panic!("{other} is not an operation of this stand-in"),
         }
     }
@@ -133,18 +125,6 @@ impl HttpConnector for S3 {
         let answer = match turn {
             Turn::Do => Ok(self.done(method, path, body)),
             Turn::Refuse(status, code) => Ok(error(status, code, path)),
-            Turn::RefuseEach(code) => {
-                let errors = keys(body).into_iter();
-                let errors: String = errors
-                    .map(|key| {
-                        format!("<Error><Key>{key}</Key><Code>{code}</Code><Message>{key}</Message></Error>")
-                    })
-                    .collect();
-                Ok(answer(
-                    200,
-                    format!("<DeleteResult>{errors}</DeleteResult>"),
-                ))
-            }
             Turn::LoseAnswer => Err(ConnectorError::io("the connection was closed".into())),
             Turn::Parts(parts) => Ok(in_parts(parts, false)),
             Turn::Break(part) => Ok(in_parts([Some(part)], true)),
@@ -157,14 +137,6 @@ impl HttpConnector for S3 {
 fn in_parts(parts: impl IntoIterator<Item = Option<&'static [u8]>>, breaks: bool) -> HttpResponse {
     let parts = parts.into_iter().collect();
     answer(200, SdkBody::from_body_1_x(Parts { parts, breaks }))
-}
-
-/// The keys in a request to delete objects.
-fn keys(body: &[u8]) -> Vec<String> {
-    let body = String::from_utf8_lossy(body);
-    let keys = body.split("<Key>").skip(1);
-    keys.map(|rest| rest.split('<').next().unwrap().to_owned())
-        .collect()
 }
 
 fn answer(status: u16, body: impl Into<SdkBody>) -> HttpResponse {
