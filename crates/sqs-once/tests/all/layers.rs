@@ -24,7 +24,7 @@ fn event(ids: &[&str]) -> Event {
 /// Orders end as their ids ask for, and note it.
 fn consumer(done: &Notes<String>) -> Consumer {
     let done = done.clone();
-    orders().handler(move |order: Order| {
+    orders().namespace("test").handler(move |order: Order| {
         let done = done.clone();
         async move {
             done.add(format!("handled {}", order.id));

@@ -3,6 +3,7 @@
 use crate::support::process::passes;
 use crate::support::stores::Altered;
 use crate::support::{Order, assert_contains, orders};
+use sqs_once::consumer::Runnable;
 use sqs_once::extract::Key;
 use sqs_once::policy::RouteBy;
 use sqs_once::store::Store;
@@ -114,7 +115,7 @@ async fn the_variable_overrides_the_attributes_namespace_and_the_method_override
         Bench::new(consumer)
             .run(event)
             .await
-            .assert_processed(namespace);
+            .assert_processed("m-1");
     }
 }
 
@@ -129,7 +130,8 @@ async fn a_router_does_not_start_with_a_namespace_for_the_whole_process() {
         named::consumer().namespace("of-the-method"),
     ] {
         let routes = router(RouteBy::attribute("kind")).route("one", route);
-        let refusal = routes.store(MemoryStore::new()).init().await.unwrap_err();
+        let routes = routes.store(MemoryStore::new()).into_consumer();
+        let refusal = routes.init().await.unwrap_err();
         assert_eq!(refusal.variable(), "SQS_ONCE_NAMESPACE");
         assert_contains!(
             refusal.to_string(),
