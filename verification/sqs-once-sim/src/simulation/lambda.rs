@@ -10,7 +10,9 @@ use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Consumer;
 use sqs_once::consumer::Runnable;
-use sqs_once::policy::{AfterDeadLetter, Backoff, Cache, InProgress, Requests, RouteBy};
+use sqs_once::policy::{
+    AfterDeadLetter, Backoff, Cache, InProgress, PayloadMismatch, Requests, RouteBy,
+};
 use sqs_once::testing::{Running, TestSettings};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
@@ -341,6 +343,10 @@ fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Co
     match world.mutant() {
         Some(Mutant::NoLeaseMargin) => consumer.lease_margin(Duration::ZERO),
         Some(Mutant::NoDeadlineGuard) => consumer.deadline_margin(Duration::from_millis(1)),
+        // Another payload under a known key would be a dead letter.
+        Some(Mutant::FirstRouteTakesAll | Mutant::RoutesShareNamespace) => {
+            consumer.payload_mismatch(PayloadMismatch::Warn)
+        }
         _ => consumer,
     }
 }

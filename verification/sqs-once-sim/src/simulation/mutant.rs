@@ -50,6 +50,10 @@ pub enum Mutant {
     LookupIgnored,
     /// The other id of a key is read before the key is claimed.
     OtherIdReadFirst,
+    /// The fence of a key's other id is ignored.
+    OtherFenceIgnored,
+    /// A lapsed claim under a key's other id stays with its owner.
+    OtherIdLeft,
     /// Leases end with the invocation.
     NoLeaseMargin,
     /// Handlers run until the invocation ends.
@@ -84,9 +88,10 @@ impl Mutant {
     /// The property that the mutant must break. A run with the mutant checks no other property.
     pub const fn breaks(self) -> Property {
         match self {
-            Self::CompleteOthers | Self::ReleaseOthers | Self::CommitOverClaims => {
-                Property::StaleChangesNothing
-            }
+            Self::CompleteOthers
+            | Self::ReleaseOthers
+            | Self::CommitOverClaims
+            | Self::OtherIdLeft => Property::StaleChangesNothing,
             Self::ClaimCompleted | Self::ClaimFenceAlone | Self::LookupIgnored | Self::Peers => {
                 Property::RecordedIsOver
             }
@@ -96,7 +101,9 @@ impl Mutant {
             | Self::NoLeaseMargin
             | Self::NextEventTooEarly => Property::OneOwner,
             Self::ClaimOwnLapsed | Self::ClaimStateAlone => Property::EndedStaysEnded,
-            Self::ReleaseDeletes | Self::FenceStays => Property::FencesGrow,
+            Self::ReleaseDeletes | Self::FenceStays | Self::OtherFenceIgnored => {
+                Property::FencesGrow
+            }
             Self::CommitTwice | Self::CommitOverAll | Self::EffectApart => Property::CommitsOnce,
             Self::BusyIsDone
             | Self::UnknownIsDone
@@ -128,7 +135,9 @@ impl Mutant {
     /// The versions between which the guard matters.
     pub const fn versions(self) -> Versions {
         match self {
-            Self::OtherIdReadFirst => Versions::OtherIds,
+            Self::OtherIdReadFirst | Self::OtherFenceIgnored | Self::OtherIdLeft => {
+                Versions::OtherIds
+            }
             _ => Versions::New,
         }
     }

@@ -12,6 +12,7 @@ use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Status, Store,
     StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
+use sqs_once::time::Timestamp;
 use tokio::time::timeout;
 
 use super::counts::Count;
@@ -176,7 +177,19 @@ impl Watched {
         self.read_first.lock().extend(found);
     }
 
+    /// The process knows whether it owns keys, or waits for an answer.
+    fn decide(&self, keys: &[usize], knows: bool) {
+        let mut witness = self.world.witness();
+        for key in keys {
+            witness.decides(&self.process, *key, knows);
+        }
+    }
+
     fn heard(&self, claim: &Claim, answer: &Result<Claimed, StoreError>) {
+        // A takeover under the other id gives no handler a key.
+        if claim.lease_until == Timestamp::default() {
+            return;
+        }
         let (key, mut witness) = (key_of(&claim.id), self.world.witness());
         match answer {
             Ok(Claimed::Written { fence }) => {
@@ -201,6 +214,9 @@ impl Watched {
 
     fn sends(&self, settlement: &Settlement) {
         let mut witness = self.world.witness();
+        if matches!(settlement.settling, Settling::Renew { .. }) {
+            return;
+        }
         witness.settles(settlement.owner);
         if !matches!(settlement.settling, Settling::Release) {
             witness.records(&self.process, key_of(&settlement.id), settlement.owner);
@@ -247,7 +263,16 @@ impl Store for Watched {
             if self.world.mutant() == Some(Mutant::OtherIdReadFirst) {
                 self.read_first(claims).await;
             }
+            let takes_over = |claim: &Claim| claim.lease_until == Timestamp::default();
+            if self.world.mutant() == Some(Mutant::OtherIdLeft) && claims.iter().all(takes_over) {
+                let fence = sqs_once::store::Fence::default();
+                return vec![Ok(Claimed::Written { fence }); claims.len()];
+            }
+            let takeovers = claims.iter().filter(|claim| takes_over(claim));
+            let keys: Vec<_> = takeovers.map(|claim| key_of(&claim.id)).collect();
+            self.decide(&keys, false);
             let answers = self.store.claim(claims).await;
+            self.decide(&keys, answers.iter().all(Result::is_ok));
             let heard = claims.iter().zip(answers).map(|(claim, answer)| {
                 self.heard(claim, &answer);
                 self.claimed(claim, answer)
@@ -259,7 +284,13 @@ impl Store for Watched {
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
             settlements.iter().for_each(|one| self.sends(one));
+            let renews = |one: &&Settlement| matches!(one.settling, Settling::Renew { .. });
+            let renewals = settlements.iter().filter(renews);
+            let keys: Vec<_> = renewals.map(|one| key_of(&one.id)).collect();
+            self.decide(&keys, false);
             let answers = self.store.settle(settlements).await;
+            let is_written = |answer: &_| matches!(answer, Ok(Settled::Written));
+            self.decide(&keys, answers.iter().all(is_written));
             let settled = settlements.iter().zip(answers).map(|(one, answer)| {
                 match &answer {
                     Ok(Settled::Written) => self.world.witness().recorded(one.owner),
@@ -282,7 +313,12 @@ impl Store for Watched {
                     continue;
                 }
                 let key = key_of(id);
-                self.world.witness().reads_other_id(&self.process, key);
+                self.world.witness().decides(&self.process, key, true);
+                if let (Some(Mutant::OtherFenceIgnored), Ok(Some(item))) =
+                    (self.world.mutant(), &mut *answer)
+                {
+                    item.fence = None;
+                }
                 if self.world.mutant() == Some(Mutant::OtherIdReadFirst) {
                     *answer = Ok(self.read_first.lock().get(id).cloned().flatten());
                 }

@@ -40,6 +40,7 @@ struct Attempt {
     invocation: usize,
     /// When its key was claimed or looked up.
     admitted_at: Instant,
+    fence: Fence,
     /// The owner of its claim and its record, once known.
     owner: Option<Owner>,
     unanswered: bool,
@@ -208,12 +209,24 @@ impl Witness {
             }
         }
         let owner = self.uses(process, key, fence);
+        let admitted_at = claimed_at.or(looked_up_at).unwrap_or_else(Instant::now);
+        // Under both ids of a key.
+        let mut attempts = self.attempts.iter();
+        let is_earlier = |one: &&Attempt| one.key == key && one.admitted_at < admitted_at;
+        if matches!(self.way(key), Way::ClaimFirst | Way::ClaimedWrites)
+            && let Some(earlier) = attempts.find(|one| is_earlier(one) && one.fence >= fence)
+        {
+            let last = earlier.fence;
+            let what = format!("{process} handles k{key} with the fence {fence} after {last}");
+            self.violated(Property::FencesGrow, what);
+        }
         self.attempts.push(Attempt {
             key,
             message,
             process: process.clone(),
             invocation,
-            admitted_at: claimed_at.or(looked_up_at).unwrap_or_else(Instant::now),
+            admitted_at,
+            fence,
             owner,
             unanswered: false,
             end: None,
@@ -329,13 +342,15 @@ impl Witness {
         after: Option<&Item>,
         commits: bool,
     ) {
-        let (is_claim, is_completion) = kind(by, before, after);
-        let what = match (is_claim, is_completion) {
-            (true, _) => "claimed",
-            (_, true) if commits => "committed",
-            (_, true) => "recorded",
-            _ if after.is_none() => "deleted",
-            _ => "released",
+        let kind = Kind::of(by, before, after);
+        let is_completion = kind == Kind::Completion;
+        let what = match kind {
+            Kind::Claim => "claimed",
+            Kind::Renewal => "renewed",
+            Kind::Completion if commits => "committed",
+            Kind::Completion => "recorded",
+            Kind::Release if after.is_none() => "deleted",
+            Kind::Release => "released",
         };
         let fence = after.and_then(|item| item.fence).unwrap_or_default();
         let with = from_fn(|f| match after {
@@ -349,8 +364,13 @@ impl Witness {
         let ids = before
             .or(after)
             .map_or(Ids::Plain, |item| Ids::of(&item.id));
-        if is_claim {
-            return self.claimed(key, ids, by, before, fence);
+        match kind {
+            Kind::Claim => return self.claimed(key, ids, by, before, fence),
+            Kind::Renewal => {
+                let last = before.and_then(|item| item.fence);
+                return self.carried_over(key, ids, last, fence);
+            }
+            Kind::Completion | Kind::Release => {}
         }
         let mine = before.is_some_and(|item| item.owner == Some(by));
         let needs_own = !is_completion || (self.way(key) == Way::ClaimFirst && !commits);
@@ -371,6 +391,24 @@ impl Witness {
         }
         if needs_own && !mine {
             let what = format!("k{key} was {what} by {}, whose it is not", short(by));
+            self.violated(Property::StaleChangesNothing, what);
+        }
+        // Its key was claimed again, under the other id.
+        let mut attempts = self.attempts.iter();
+        let admitted_at = attempts.rfind(|one| one.owner == Some(by));
+        let admitted_at = admitted_at.map(|one| one.admitted_at);
+        let mut attempts = self.attempts.iter();
+        if is_completion
+            && needs_own
+            && let Some(later) = attempts.find(|one| {
+                one.key == key && admitted_at.is_some_and(|admitted| admitted < one.admitted_at)
+            })
+        {
+            let what = format!(
+                "k{key} was {what} by {} after {} had claimed it",
+                short(by),
+                later.process
+            );
             self.violated(Property::StaleChangesNothing, what);
         }
         let others = before.and_then(|item| item.owner).filter(|one| *one != by);
@@ -433,6 +471,21 @@ impl Witness {
         }
     }
 
+    /// A claim continues the fences of the key's other id. No handler has received its first fence.
+    fn carried_over(&mut self, key: usize, ids: Ids, last: Option<Fence>, fence: Fence) {
+        let state = &mut self.keys[key];
+        let mut claims = state.claims.iter();
+        let claim = claims.rfind(|(of, given, _)| *of == ids && Some(*given) == last);
+        if let Some((.., at)) = claim.copied() {
+            state.claims.push((ids, fence, at));
+        }
+        state.last_fence[ids as usize] = Some(fence);
+        self.told
+            .iter_mut()
+            .filter(|told| told.key == key && told.ids == ids && Some(told.fence) == last)
+            .for_each(|told| told.fence = fence);
+    }
+
     fn committed(&mut self, key: usize) {
         self.counts.add(Count::Commits);
         let state = &mut self.keys[key];
@@ -469,12 +522,12 @@ impl Witness {
         self.told.push(told);
     }
 
-    /// A process reads the other id of a key. Only then does it know whether it owns the key: without an answer, it
-    /// leaves its claim to lapse.
-    pub(crate) fn reads_other_id(&mut self, process: &Process, key: usize) {
+    /// A process with another id for a key knows whether it owns the key, or waits for an answer to know it. Without an
+    /// answer, it leaves its claim to lapse.
+    pub(crate) fn decides(&mut self, process: &Process, key: usize, knows: bool) {
         let mut told = self.told.iter_mut();
         if let Some(told) = told.rfind(|one| one.process == process.name && one.key == key) {
-            told.used = false;
+            told.used = !knows;
         }
     }
 
@@ -532,18 +585,35 @@ impl Witness {
     }
 }
 
-/// Whether a write is a claim, and whether it is a completion. If neither, it is a release.
-fn kind(by: Owner, before: Option<&Item>, after: Option<&Item>) -> (bool, bool) {
-    let Some(after) = after else {
-        return (false, false);
-    };
-    if after.status == Status::Completed {
-        return (false, true);
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Claim,
+    Renewal,
+    Completion,
+    Release,
+}
+
+impl Kind {
+    fn of(by: Owner, before: Option<&Item>, after: Option<&Item>) -> Self {
+        let Some(after) = after else {
+            return Self::Release;
+        };
+        if after.status == Status::Completed {
+            return Self::Completion;
+        }
+        let Some(before) = before else {
+            return Self::Claim;
+        };
+        let is_lapsed = after.lease_until == Some(Timestamp::default());
+        match after.owner == Some(by) && before.owner != Some(by) {
+            true => Self::Claim,
+            false if is_lapsed => Self::Release,
+            false if before.lease_until != after.lease_until => Self::Claim,
+            false if before.fence != after.fence => Self::Renewal,
+            false => Self::Release,
+        }
     }
-    let is_lapsed = after.lease_until == Some(Timestamp::default());
-    let is_new = before
-        .is_none_or(|before| before.owner != Some(by) || before.lease_until != after.lease_until);
-    (is_new && !is_lapsed, false)
 }
 
 /// The first digits of an owner.

@@ -84,11 +84,16 @@ fn every_property_holds_while_two_versions_read_each_others_ids() {
 }
 
 #[test]
-fn two_versions_that_read_each_others_ids_before_their_claims_handle_a_key_at_once() {
-    let mutant = Mutant::OtherIdReadFirst;
-    let options = Options::without(mutant, Depth::Trait);
-    let violation = Campaign::run(0..100, options, 2, |_, _| {}).failure;
-    let violation = violation.and_then(|told| told.violation);
-    let property = violation.map(|violation| violation.property);
-    assert_eq!(property, Some(mutant.breaks()));
+fn versions_that_miss_a_guard_of_two_ids_are_noticed() {
+    for (mutant, seeds) in [
+        (Mutant::OtherIdReadFirst, 0..100),
+        (Mutant::OtherFenceIgnored, 0..200),
+        (Mutant::OtherIdLeft, 800..1000),
+    ] {
+        let options = Options::without(mutant, Depth::Trait);
+        let violation = Campaign::run(seeds, options, 2, |_, _| {}).failure;
+        let violation = violation.and_then(|told| told.violation);
+        let property = violation.map(|violation| violation.property);
+        assert_eq!(property, Some(mutant.breaks()), "{mutant}");
+    }
 }
