@@ -7,6 +7,7 @@ use crate::batch::Route;
 use crate::config::{EnvSettings, NAMESPACE_VARIABLE};
 use crate::error::ConfigError;
 use crate::handler::PrepareRecord;
+use crate::idempotency::shared_name_error;
 use crate::router::{RouteBy, Router, Unrouted};
 
 use super::builder::{Consumer, Handles};
@@ -182,20 +183,14 @@ impl Routes {
                 common.idempotency.share_secret(&route.idempotency);
             }
             let driver = &route.idempotency;
-            if let Some(other) = routes.iter().find(|other| {
-                let other = &other.idempotency;
-                driver.is_namesake(&other.namespace, &other.codec)
-            }) {
-                let problem = format!(
-                    "is the same for the routes {:?} and {name:?}, whose messages would be duplicates of each other, or \
-                     have the same tokens",
-                    other.name.as_deref().unwrap_or_default()
-                );
-                return Err(ConfigError::new(
-                    "the setting `namespace`",
-                    problem,
-                    "a namespace for each route",
-                ));
+            let mut others = routes.iter();
+            let shared = others.find_map(|other| {
+                let shared = driver.shared_name(&other.idempotency.names())?;
+                Some((other.name.as_deref().unwrap_or_default(), shared))
+            });
+            if let Some((other, shared)) = shared {
+                let routes = format!("{other:?} and {name:?}");
+                return Err(shared_name_error(&shared, "routes", &routes));
             }
             if is_named {
                 places.insert(Arc::clone(name), routes.len());

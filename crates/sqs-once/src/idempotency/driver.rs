@@ -1,5 +1,6 @@
 //! Sends claims and settlements to the store, and turns its answers into the protocol's decisions.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -207,10 +208,19 @@ impl Driver {
         Err(contended())
     }
 
-    /// Returns whether this handler would share ids in the table, or tokens, with one that has this namespace and codec.
-    pub(crate) fn is_namesake(&self, namespace: &Namespace, codec: &KeyCodec) -> bool {
+    /// Returns the names under which this handler has tokens, and writes or reads ids.
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        let codecs = [Some(&self.codec), self.also_read.as_ref()];
+        let prefixes = codecs.into_iter().flatten().map(KeyCodec::prefix);
         // Tokens contain only the namespace's name.
-        self.namespace.as_str() == namespace.as_str() || self.codec == *codec
+        let names = iter::once(self.namespace.as_str()).chain(prefixes);
+        names.map(Into::into).collect()
+    }
+
+    /// Returns the name that this handler would share with one that has these names, if any. Their messages would be
+    /// duplicates of each other, or have the same tokens.
+    pub(crate) fn shared_name(&self, others: &[Arc<str>]) -> Option<Arc<str>> {
+        self.names().into_iter().find(|name| others.contains(name))
     }
 
     /// Returns the completion in the cache that refuses a claim.

@@ -23,7 +23,7 @@ pub(crate) use driver::{
     Admitted, Asked, CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, admit,
     contended,
 };
-pub(crate) use namesakes::HandlerType;
+pub(crate) use namesakes::{HandlerType, shared_name_error};
 #[doc(hidden)]
 pub use protocol::Effect;
 pub(crate) use protocol::UNCOMPARED;

@@ -1,14 +1,12 @@
 //! Detects handlers of one process that would treat each other's messages as duplicates.
 
 use std::any::{TypeId, type_name};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::Driver;
 use crate::config::NAMESPACE_VARIABLE;
 use crate::env::process_env;
 use crate::error::ConfigError;
-use crate::key::{KeyCodec, Namespace};
-
-use super::Driver;
 
 /// A handler's type. Each function and each closure has a unique type; only function pointers share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +27,7 @@ impl HandlerType {
 
 struct SetUp {
     store: String,
-    namespace: Namespace,
-    codec: KeyCodec,
+    names: Vec<Arc<str>>,
     handler: HandlerType,
 }
 
@@ -49,30 +46,35 @@ impl Driver {
             return Ok(());
         };
         let mut handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let namesake = handlers
+        let mut others = handlers
             .iter()
-            .find(|other| other.store == store && self.is_namesake(&other.namespace, &other.codec));
-        match namesake {
-            Some(other) if other.handler == handler => {}
-            Some(other) => {
-                let namespace = self.namespace.as_str();
-                return Err(ConfigError::new(
-                    "the setting `namespace`",
-                    format!(
-                        "is {namespace:?} for two handlers of this process, `{}` and `{}`, whose messages would be \
-                         duplicates of each other, or have the same tokens",
-                        other.handler.name, handler.name
-                    ),
-                    "a namespace for each, in the code: SQS_ONCE_NAMESPACE overrides those of attributes",
-                ));
-            }
-            None => handlers.push(SetUp {
-                store,
-                namespace: self.namespace.clone(),
-                codec: self.codec.clone(),
-                handler,
-            }),
+            .filter(|other| other.store == store && other.handler != handler);
+        let shared = others.find_map(|other| Some((other, self.shared_name(&other.names)?)));
+        if let Some((other, name)) = shared {
+            let handlers = format!("`{}` and `{}`", other.handler.name, handler.name);
+            return Err(shared_name_error(
+                &name,
+                "handlers of this process",
+                &handlers,
+            ));
         }
+        handlers.push(SetUp {
+            store,
+            names: self.names(),
+            handler,
+        });
         Ok(())
     }
+}
+
+/// Returns the error for two handlers of a kind that share a name.
+pub(crate) fn shared_name_error(name: &str, kind: &str, handlers: &str) -> ConfigError {
+    ConfigError::new(
+        "the setting `namespace`",
+        format!(
+            "is {name:?} for two {kind}, {handlers}, as `namespace`, `key_codec` or `also_read`: their messages would \
+             be duplicates of each other, or have the same tokens"
+        ),
+        "a namespace for each, in the code, which no other handler reads: SQS_ONCE_NAMESPACE overrides those of attributes",
+    )
 }

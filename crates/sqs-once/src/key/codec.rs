@@ -65,6 +65,15 @@ impl KeyCodec {
         }
     }
 
+    /// Returns the part of the ids before the `#`. Codecs with different ones share no id.
+    pub(crate) fn prefix(&self) -> &str {
+        match &self.0 {
+            Form::Own(namespace) => namespace.as_str(),
+            #[cfg(feature = "powertools")]
+            Form::Powertools(powertools) => powertools.prefix(),
+        }
+    }
+
     /// Returns whether the items have fingerprints that this library can compare.
     pub(crate) fn has_fingerprints(&self) -> bool {
         matches!(self.0, Form::Own(_))

@@ -70,6 +70,10 @@ impl KeyCodec {
 }
 
 impl Powertools {
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if !self.prefix.trim().is_empty() && self.prefix.len() <= LONGEST_PREFIX {
             return Ok(());

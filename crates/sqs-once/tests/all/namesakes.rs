@@ -5,6 +5,7 @@ use crate::support::stores::Altered;
 use crate::support::{Order, assert_contains, orders};
 use sqs_once::consumer::Runnable;
 use sqs_once::extract::Key;
+use sqs_once::key::Namespace;
 use sqs_once::policy::RouteBy;
 use sqs_once::store::Store;
 use sqs_once::testing::{Bench, Event};
@@ -82,6 +83,32 @@ async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_s
         let consumer = consumer.namespace("orders").store(MemoryStore::new());
         consumer.init().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
+    let test = "on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start";
+    if !is_on_lambda(test) {
+        return;
+    }
+    let reading = |consumer: Consumer, own: &str| {
+        let consumer = consumer.namespace(own).store(table("orders"));
+        consumer.also_read(Namespace::new("payments").unwrap())
+    };
+    reading(charging(), "charges").init().await.unwrap();
+    let refunds = reading(refunding(), "refunds");
+    let owner = refunding().namespace("payments").store(table("orders"));
+    for consumer in [refunds, owner] {
+        let refusal = consumer.init().await.unwrap_err().to_string();
+        assert_contains!(
+            refusal,
+            "\"payments\"",
+            "::charge`",
+            "::refund`",
+            "`also_read`"
+        );
+    }
+    reading(charging(), "charges").init().await.unwrap();
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
 use sqs_once::consumer::{Routes, Runnable};
 use sqs_once::extract::EventBridgeMeta;
+use sqs_once::key::{KeyCodec, Namespace};
 use sqs_once::policy::{Backoff, Dependency, InProgress, MissingKey, Mode, RouteBy, Unrouted};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
@@ -610,17 +611,52 @@ async fn a_router_that_can_t_work_refuses_to_start() {
         ),
         (
             by_type().route("a", charging()).route("b", charging()),
-            "the setting `namespace` is the same for the routes \"a\" and \"b\"",
+            "for two routes, \"a\" and \"b\"",
+        ),
+        // Each would acknowledge the other's messages.
+        (
+            by_type()
+                .route(
+                    "a",
+                    charging().also_read(Namespace::new("payments").unwrap()),
+                )
+                .route(
+                    "b",
+                    refunding(&done).also_read(Namespace::new("payments").unwrap()),
+                ),
+            "the setting `namespace` is \"payments\" for two routes, \"a\" and \"b\"",
+        ),
+        (
+            by_type()
+                .route("a", charging().namespace("payments"))
+                .route(
+                    "b",
+                    refunding(&done).also_read(Namespace::new("payments").unwrap()),
+                ),
+            "the setting `namespace` is \"payments\" for two routes, \"a\" and \"b\"",
+        ),
+        // The codecs of two languages share the ids of integers.
+        (
+            by_type()
+                .route(
+                    "a",
+                    charging().also_read(KeyCodec::powertools_python("fn.handle")),
+                )
+                .route(
+                    "b",
+                    refunding(&done).key_codec(KeyCodec::powertools_java("fn.handle")),
+                ),
+            "the setting `namespace` is \"fn.handle\" for two routes, \"a\" and \"b\"",
         ),
         (
             by_type()
                 .route("a", charging())
                 .route("b", charging().readable_keys(true)),
-            "the setting `namespace` is the same for the routes \"a\" and \"b\"",
+            "for two routes, \"a\" and \"b\"",
         ),
         (
             by_type().route("a", charging()).fallback(charging()),
-            "the setting `namespace` is the same for the routes \"a\" and \"fallback\"",
+            "for two routes, \"a\" and \"fallback\"",
         ),
         (
             by_type().route("a", batching.namespace("a")),
