@@ -11,7 +11,7 @@ use crate::telemetry::spans::queue;
 use super::{BatchMetrics, Group, Value, of_outcome};
 
 /// Each count that is not of an outcome, with its instrument and its unit.
-const COUNTERS: [(&str, &str, &str); 9] = [
+const COUNTERS: [(&str, &str, &str); 11] = [
     (
         "RecordsReceived",
         "messaging.client.consumed.messages",
@@ -20,6 +20,8 @@ const COUNTERS: [(&str, &str, &str); 9] = [
     ("Undecodable", "sqs_once.records.undecodable", "{record}"),
     ("PayloadMismatch", "sqs_once.payload_mismatches", "{record}"),
     ("LeaseLost", "sqs_once.leases.lost", "{lease}"),
+    ("Deferred", "sqs_once.records.deferred", "{record}"),
+    ("BreakerOpened", "sqs_once.breakers.opened", "{breaker}"),
     ("StoreRequests", "sqs_once.store.requests", "{request}"),
     ("StoreErrors", "sqs_once.store.errors", "{error}"),
     ("DeadlineHits", "sqs_once.deadline.hits", "{record}"),
@@ -134,5 +136,41 @@ impl Instruments {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::report::{RouteTally, Tally};
+
+    #[test]
+    fn every_metric_of_the_embedded_format_has_an_instrument_and_the_reverse() {
+        let route = RouteTally {
+            has_dependencies: true,
+            ..RouteTally::default()
+        };
+        let tally = Tally {
+            routes: vec![route],
+            ..Tally::default()
+        };
+        let batch = BatchMetrics::of(&[], &[], tally, Duration::ZERO, false);
+        let (counts, values): (Vec<_>, Vec<_>) = batch
+            .groups
+            .iter()
+            .flat_map(|group| &group.values)
+            .partition(|(_, value)| matches!(value, Value::Count(_)));
+        let names = |of: Vec<&(&'static str, Value)>| -> BTreeSet<_> {
+            of.into_iter().map(|(name, _)| *name).collect()
+        };
+        let Instruments {
+            counters,
+            histograms,
+        } = Instruments::default();
+        assert_eq!(names(counts), counters.into_keys().collect());
+        assert_eq!(names(values), histograms.into_keys().collect());
     }
 }
