@@ -15,7 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   Which dependencies are unavailable, and when a worker tries them again:
     cargo sqs-once breaker show --table orders-idempotency
-  Before a maintenance of two hours, and after it:
+  Before a maintenance of two hours (wait 30 s, until all environments have read it), and after it:
     cargo sqs-once breaker open --table orders-idempotency payments --for 2h
     cargo sqs-once breaker close --table orders-idempotency payments
 

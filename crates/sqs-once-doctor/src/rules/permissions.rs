@@ -107,7 +107,7 @@ fn needed(deployment: &Deployment, consumer: &Consumer<'_>, function: &Function)
     };
     let dead_letters = deployment.queue(function.reference("SQS_ONCE_DLQ_URL"));
     if let Some(queue) = consumer.queue {
-        let purpose = "Lambda polls the queue with the role.";
+        let purpose = "Lambda polls the queue with the role, and a breaker reads its settings.";
         add(&queue.site.id, POLLER.to_vec(), purpose);
         if function.environment.contains_key("SQS_ONCE_DLQ_URL") {
             // The feature `sqs` is on.

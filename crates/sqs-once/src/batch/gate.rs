@@ -2,13 +2,12 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use crate::breaker::{Breakers, Next, Pass, Permit, Queue, Tried};
+use crate::breaker::{Breakers, Hiding, Next, Pass, Permit, Queue, Tried};
 use crate::record::Message;
 
 use super::engine::Engine;
@@ -28,7 +27,10 @@ pub(super) struct Unavailable {
 pub(super) enum Passed {
     /// Something has changed, so that records may start or must return.
     Changed,
-    Learned(Queue),
+    /// The breakers were read.
+    Read,
+    /// What the message's queue said about its settings.
+    Learned(Arc<Message>, Option<Queue>),
 }
 
 pub(super) struct Gate<'a> {
@@ -37,22 +39,43 @@ pub(super) struct Gate<'a> {
     requests: FuturesUnordered<BoxFuture<'a, Passed>>,
     /// `None` for a consumer without dependencies.
     changes: Option<watch::Receiver<()>>,
-    queue: Option<Queue>,
-    /// The records that wait until the consumer knows the settings of the queue.
-    pub(super) postponed: Vec<Unavailable>,
+    /// Whether the breakers are being read. No handler that depends on one starts meanwhile.
+    is_reading: bool,
+    /// The records that wait for their queue's answer about its settings.
+    postponed: Vec<Unavailable>,
 }
 
 impl<'a> Gate<'a> {
     pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger) -> Self {
         let breakers = &engine.breakers;
-        Self {
+        let mut gate = Self {
             engine,
             ledger,
             requests: FuturesUnordered::new(),
             changes: (!breakers.is_empty()).then(|| breakers.changes()),
-            queue: breakers.queue(),
+            is_reading: false,
             postponed: Vec::new(),
+        };
+        gate.read_breakers();
+        gate
+    }
+
+    /// Reads the breakers if it is time to. Claims go on meanwhile.
+    fn read_breakers(&mut self) {
+        let (breakers, driver) = (&self.engine.breakers, self.engine.driver());
+        if self.is_reading || !breakers.is_read_due(driver.clock.now()) {
+            return;
         }
+        self.is_reading = true;
+        self.ledger.tally().store_requests += 1;
+        self.requests.push(started(async move {
+            breakers.read(driver).await;
+            Passed::Read
+        }));
+    }
+
+    pub(super) fn breakers_are_read(&mut self) {
+        self.is_reading = false;
     }
 
     fn breakers(&self) -> &'a Breakers {
@@ -108,8 +131,12 @@ impl<'a> Gate<'a> {
             return Ok(None);
         };
         changes.mark_unchanged();
-        let now = self.engine.driver().clock.now();
         let on = &self.engine.routes[route].breakers;
+        self.read_breakers();
+        if self.is_reading && !on.is_empty() {
+            return Err(Pass::Wait);
+        }
+        let now = self.engine.driver().clock.now();
         let begun = self.engine.breakers.begin(on, now);
         begun.map(Some).map_err(|(pass, lapsed)| {
             self.ask(lapsed);
@@ -157,41 +184,52 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Returns the queue's settings, if they are known. Otherwise asks the queue of `message`.
-    pub(super) fn queue(&mut self, message: &Arc<Message>) -> Option<Queue> {
-        if self.queue.is_some() {
-            return self.queue;
-        }
-        let Some(queue) = self.engine.failed.visibility.as_deref() else {
-            return Some(self.breakers().learn_queue(Queue::UNKNOWN));
-        };
-        if self.postponed.is_empty() {
-            let message = Arc::clone(message);
-            self.requests.push(started(async move {
-                Passed::Learned(queue.limits(&message).await)
-            }));
-        }
-        None
-    }
-
-    /// Enters the queue's answer, and returns the records that waited for it.
-    pub(super) fn learned(&mut self, queue: Queue) -> Vec<Unavailable> {
-        self.queue = Some(self.breakers().learn_queue(queue));
-        std::mem::take(&mut self.postponed)
-    }
-
-    /// Returns how long a message stays hidden, or `None` if this was its last chance.
-    pub(super) fn hidden_for(
-        &self,
-        dependency: &str,
-        queue: Queue,
-        message: &Message,
-    ) -> Option<Duration> {
+    /// Decides how long the message of a record that ends stays hidden. Returns `None` if the record waits for the answer
+    /// of its queue.
+    pub(super) fn hiding(&mut self, ending: Unavailable) -> Option<(Unavailable, Hiding)> {
+        let message = &self.ledger.messages[ending.record];
         let driver = self.engine.driver();
-        let (now, bits) = (driver.clock.now(), driver.random.bits());
-        let age = message.sent_at().map(|sent_at| now.since(sent_at));
-        let left = queue.deliveries.left(message.receive_count().unwrap_or(1));
-        let budget = (left, queue.keeps(age.unwrap_or_default()));
-        self.breakers().hidden_for(dependency, budget, now, bits)
+        let now = driver.clock.now();
+        if let Some(queue) = self.engine.failed.visibility.as_deref()
+            && self.breakers().asks_queue(arn(message), now)
+        {
+            let messages = &self.ledger.messages;
+            let mut waiting = self.postponed.iter().map(|one| arn(&messages[one.record]));
+            if !waiting.any(|other| other == arn(message)) {
+                let message = Arc::clone(message);
+                self.requests.push(started(async move {
+                    let answer = queue.limits(&message).await;
+                    Passed::Learned(message, answer)
+                }));
+            }
+            self.postponed.push(ending);
+            return None;
+        }
+        let breakers = self.breakers();
+        let hiding = breakers.hiding(&ending.dependency, message, now, driver.random.bits());
+        Some((ending, hiding))
     }
+
+    /// Enters the answer of a message's queue, and returns the records that waited for it.
+    pub(super) fn learned(&mut self, message: &Message, answer: Option<Queue>) -> Vec<Unavailable> {
+        let now = self.engine.driver().clock.now();
+        self.breakers().learn_queue(arn(message), answer, now);
+        let messages = &self.ledger.messages;
+        let is_of_queue = |one: &mut Unavailable| arn(&messages[one.record]) == arn(message);
+        self.postponed.extract_if(.., is_of_queue).collect()
+    }
+
+    /// Stops waiting for the answers of queues. Returns the records that waited for one.
+    pub(super) fn stop_waiting(&mut self) -> Vec<Unavailable> {
+        let mut waited = Vec::new();
+        while let Some(one) = self.postponed.first() {
+            let message = Arc::clone(&self.ledger.messages[one.record]);
+            waited.extend(self.learned(&message, None));
+        }
+        waited
+    }
+}
+
+fn arn(message: &Message) -> &str {
+    message.queue_arn().unwrap_or_default()
 }

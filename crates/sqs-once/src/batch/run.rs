@@ -13,7 +13,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, Span, debug_span};
 
-use crate::breaker::{Pass, Permit, Queue};
+use crate::breaker::{Pass, Permit};
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{
@@ -712,7 +712,7 @@ impl<'a> Run<'a> {
         }
         let unprepared = self.preparing.stop();
         self.waited(unprepared);
-        for postponed in self.gate.learned(Queue::UNKNOWN) {
+        for postponed in self.gate.stop_waiting() {
             self.end_unavailable(postponed);
         }
         for terminal in self.moving.take_waiting() {

@@ -1,6 +1,7 @@
 //! The breakers of a consumer: their states in this environment, and the requests that change the shared ones.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -9,14 +10,16 @@ use tracing::{info, warn};
 use crate::idempotency::breaker::{self, Shared, item_id};
 use crate::idempotency::{Admission, Driver, TRIES, contended, on_claimed, on_refused};
 use crate::key::ItemId;
+use crate::record::Message;
 use crate::store::{Claim, Claimed, Item, Owner, Seen, StoreError};
 use crate::time::Timestamp;
 
 use super::circuit::{Circuit, Next, Pass, Tried};
 use super::dependency::Dependency;
-use super::{Deliveries, Queue, hidden_for};
+use super::{Deliveries, Hiding, LOG, Queue, hidden_for};
 
-const LOG: &str = "sqs_once::breaker";
+/// How long a queue's answer counts, since its settings may change during an outage.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// All breakers of a consumer. Its batches share them.
 pub(crate) struct Breakers {
@@ -27,16 +30,25 @@ pub(crate) struct Breakers {
     limits_handlers: bool,
     states: Mutex<States>,
     changed: watch::Sender<()>,
-    /// What the queue said.
-    queue: OnceLock<Queue>,
-    /// The setting, which replaces the queue's own value.
+    /// By the queue's ARN: a function may have several queues.
+    queues: Mutex<HashMap<String, Known>>,
+    /// The setting, for a queue that does not answer.
     max_receive_count: Option<u32>,
+}
+
+/// What a queue said last, and when it was asked last.
+#[derive(Clone, Copy)]
+struct Known {
+    queue: Option<Queue>,
+    asked: Timestamp,
 }
 
 struct States {
     circuits: Vec<Circuit>,
     /// The number of running handlers that depend on each.
     in_flight: Vec<usize>,
+    /// When the items of the breakers were read last, or the first batch began.
+    read_at: Option<Timestamp>,
 }
 
 impl States {
@@ -93,7 +105,7 @@ impl Drop for Permit<'_> {
 }
 
 impl Breakers {
-    /// Creates closed breakers. `most` is the consumer's concurrency; `max_receive_count` the setting for its queue.
+    /// Creates closed breakers. `most` is the consumer's concurrency; `max_receive_count` the setting for its queues.
     pub(crate) fn new(
         dependencies: &[Dependency],
         most: usize,
@@ -106,9 +118,10 @@ impl Breakers {
             states: Mutex::new(States {
                 circuits: vec![Circuit::CLOSED; dependencies.len()],
                 in_flight: vec![0; dependencies.len()],
+                read_at: None,
             }),
             changed: watch::Sender::new(()),
-            queue: OnceLock::new(),
+            queues: Mutex::default(),
             max_receive_count,
         }
     }
@@ -124,21 +137,18 @@ impl Breakers {
             .collect()
     }
 
-    /// Returns the queue's settings, once they are known.
-    pub(crate) fn queue(&self) -> Option<Queue> {
-        self.queue.get().copied()
+    /// Returns whether the queue with this ARN must be asked for its settings.
+    pub(crate) fn asks_queue(&self, arn: &str, now: Timestamp) -> bool {
+        let known = self.queues().get(arn).copied();
+        known.is_none_or(|known| now.since(known.asked) >= ASK_AGAIN)
     }
 
-    /// Enters the queue's answer. Later batches ask again if there was none.
-    pub(crate) fn learn_queue(&self, mut queue: Queue) -> Queue {
-        if let Some(count) = self.max_receive_count {
-            queue.deliveries = Deliveries::AtMost(count);
-        }
-        if queue.deliveries != Deliveries::Unknown {
-            // Another batch may have asked too.
-            let _ = self.queue.set(queue);
-        }
-        queue
+    /// Enters a queue's answer. If the queue did not answer, its last answer holds.
+    pub(crate) fn learn_queue(&self, arn: &str, answer: Option<Queue>, asked: Timestamp) {
+        let mut queues = self.queues();
+        let last = queues.get(arn).and_then(|known| known.queue);
+        let queue = answer.or(last);
+        queues.insert(arn.to_owned(), Known { queue, asked });
     }
 
     /// Returns a receiver that sees every change.
@@ -146,15 +156,46 @@ impl Breakers {
         self.changed.subscribe()
     }
 
-    /// Enters what a starting environment has read.
+    /// Returns whether it is time to read the breakers that are closed here. An operator may have opened one.
+    pub(crate) fn is_read_due(&self, now: Timestamp) -> bool {
+        let Some(pause) = self.dependencies.iter().map(|one| one.probe_every).min() else {
+            return false;
+        };
+        let mut states = self.states();
+        let read_at = *states.read_at.get_or_insert(now);
+        let mut circuits = states.circuits.iter();
+        let is_closed = circuits.any(|circuit| matches!(circuit, Circuit::Closed { .. }));
+        let is_due = is_closed && now.since(read_at) >= pause;
+        if is_due {
+            states.read_at = Some(now);
+        }
+        is_due
+    }
+
+    /// Reads the breakers, and enters which of them are open.
+    pub(crate) async fn read(&self, driver: &Driver) {
+        let read = driver.store.read(&self.ids()).await;
+        let items = read.into_iter().zip(&self.dependencies).map(|(item, one)| {
+            let failed = |error| warned(one.name(), UNREAD, Some(&error));
+            item.map_err(failed).ok().flatten()
+        });
+        self.learn(&items.collect::<Vec<_>>(), driver.clock.now());
+    }
+
+    /// Enters what this environment has read.
     pub(crate) fn learn(&self, items: &[Option<Item>], now: Timestamp) {
         let mut states = self.states();
+        states.read_at = Some(now);
         for ((circuit, item), dependency) in states
             .circuits
             .iter_mut()
             .zip(items)
             .zip(&self.dependencies)
         {
+            // Otherwise this environment knows more than the item.
+            if !matches!(circuit, Circuit::Closed { .. }) {
+                continue;
+            }
             // A half-open breaker is one whose time is over: the next record asks the store.
             let (since, until) = match Shared::of(item.as_ref(), now) {
                 Shared::Closed => continue,
@@ -241,18 +282,31 @@ impl Breakers {
         Some(Arc::clone(self.dependencies[*at].name()))
     }
 
-    /// Returns how long a message with `left` deliveries stays hidden while the dependency with this name is unavailable.
-    /// Returns `None` if it must not stay hidden, because it has none left or expires.
-    pub(crate) fn hidden_for(
+    /// Decides how long a message stays hidden while the dependency with this name is unavailable.
+    pub(crate) fn hiding(
         &self,
         name: &str,
-        (left, keeps): (u32, Duration),
+        message: &Message,
         now: Timestamp,
         bits: u128,
-    ) -> Option<Duration> {
+    ) -> Hiding {
+        let arn = message.queue_arn().unwrap_or_default();
+        let queue = self.queues().get(arn).and_then(|known| known.queue);
+        let set = self.max_receive_count.map(Deliveries::AtMost);
+        let deliveries = queue.and_then(|queue| queue.deliveries).or(set);
+        let received = message.receive_count().unwrap_or(1);
+        let left = deliveries.map(|deliveries| deliveries.left(received));
+        let age = message.sent_at().map(|sent_at| now.since(sent_at));
+        let keeps = queue.and_then(|queue| queue.keeps(age.unwrap_or_default()));
         let mut named = self.dependencies.iter().zip(self.states().circuits.clone());
         let Some((one, circuit)) = named.find(|(one, _)| **one.name() == *name) else {
-            return Some(Duration::ZERO);
+            return Hiding::AsUsual;
+        };
+        if left == Some(0) || keeps.is_some_and(|keeps| keeps < one.probe_every) {
+            return Hiding::LastChance;
+        }
+        let (Some(left), Some(keeps)) = (left, keeps) else {
+            return Hiding::AsUsual;
         };
         let since = match circuit {
             Circuit::Open { since, .. }
@@ -266,7 +320,7 @@ impl Breakers {
             ..
         } = one;
         let wait = hidden_for(left, now.since(since), *outage, *probe_every, bits);
-        (left > 0 && keeps >= *probe_every).then(|| wait.min(keeps))
+        Hiding::For(wait.min(keeps))
     }
 
     /// Opens the breaker in the store. Returns whether this environment opened it.
@@ -330,7 +384,7 @@ impl Breakers {
         let item = match read {
             Some(Ok(item)) => item,
             Some(Err(error)) => {
-                warned(name, "the breaker's state could not be read", Some(&error));
+                warned(name, UNREAD, Some(&error));
                 return;
             }
             None => return,
@@ -392,6 +446,10 @@ impl Breakers {
         }
     }
 
+    fn queues(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn states(&self) -> MutexGuard<'_, States> {
         // A panic can't leave a state half written, because each is one assignment.
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
@@ -401,6 +459,8 @@ impl Breakers {
         self.changed.send_replace(());
     }
 }
+
+const UNREAD: &str = "the breaker's state could not be read";
 
 fn said(dependency: &str, what: &'static str) {
     info!(target: LOG, dependency, "{what}");

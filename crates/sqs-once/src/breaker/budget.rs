@@ -7,41 +7,42 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60 - 16 * 60);
 /// More deliveries would bring no message back noticeably sooner.
 const MOST: u32 = 20;
-/// The `maxReceiveCount` of a queue that can't be asked.
-const ASSUMED: u32 = 3;
 /// The largest share of a wait that is added at random, so that messages don't return together.
 const JITTER: f64 = 0.25;
 
-/// How long SQS keeps a message by default, and at most.
-const KEPT: [Duration; 2] = [days(4), days(14)];
 /// How long before its expiry a message must be back at the latest.
 const BEFORE_EXPIRY: Duration = Duration::from_secs(15 * 60);
 
-const fn days(count: u64) -> Duration {
-    Duration::from_secs(count * 24 * 60 * 60)
-}
-
-/// What a message may still expect of its queue.
+/// A queue's answer about what its messages may still expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "sqs"),
+    expect(dead_code, reason = "only a queue that can be asked answers")
+)]
 pub(crate) struct Queue {
-    pub(crate) deliveries: Deliveries,
-    /// How long it keeps a message; `None` if that is not known.
-    pub(crate) retention: Option<Duration>,
+    /// `None` if only the consumer's setting has it.
+    pub(crate) deliveries: Option<Deliveries>,
+    /// How long it keeps a message.
+    pub(crate) retention: Duration,
 }
 
 impl Queue {
-    pub(crate) const UNKNOWN: Self = Self {
-        deliveries: Deliveries::Unknown,
-        retention: None,
-    };
-
     /// Returns how long a message of this age may stay hidden at most. SQS deletes it at its expiry, even if it is hidden.
-    pub(crate) fn keeps(self, age: Duration) -> Duration {
-        let mut known = self.retention.into_iter().chain(KEPT);
-        // A message that is older than SQS keeps one is a sample.
-        let kept = known.find(|kept| *kept > age).unwrap_or(Duration::MAX);
-        (kept - age).saturating_sub(BEFORE_EXPIRY)
+    /// Returns `None` for a message that is older than the retention, because then another retention holds.
+    pub(crate) fn keeps(self, age: Duration) -> Option<Duration> {
+        let left = self.retention.checked_sub(age)?;
+        Some(left.saturating_sub(BEFORE_EXPIRY))
     }
+}
+
+/// What a message that returns during an outage gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hiding {
+    For(Duration),
+    /// Its backoff, or the queue's visibility timeout, because the queue's settings are unknown.
+    AsUsual,
+    /// It has no delivery left, or expires.
+    LastChance,
 }
 
 /// How often a queue delivers a message.
@@ -55,8 +56,6 @@ pub(crate) enum Deliveries {
         expect(dead_code, reason = "only a queue that can be asked says so")
     )]
     Unlimited,
-    /// The queue could not be asked.
-    Unknown,
 }
 
 impl Deliveries {
@@ -65,8 +64,6 @@ impl Deliveries {
         let left = match self {
             Self::AtMost(most) => most.saturating_sub(received),
             Self::Unlimited => MOST,
-            // Zero would give the message up.
-            Self::Unknown => ASSUMED.saturating_sub(received).max(1),
         };
         left.min(MOST)
     }
@@ -187,15 +184,13 @@ mod tests {
     fn a_message_is_back_before_it_expires() {
         let [hour, minute] = [60 * 60, 60].map(Duration::from_secs);
         let queue = Queue {
-            deliveries: Deliveries::Unlimited,
-            retention: Some(hour),
+            deliveries: None,
+            retention: hour,
         };
-        assert_eq!(queue.keeps(30 * minute), 15 * minute);
-        assert_eq!(queue.keeps(50 * minute), Duration::ZERO);
-        assert_eq!(Queue::UNKNOWN.keeps(hour), 95 * hour - 15 * minute);
+        assert_eq!(queue.keeps(30 * minute), Some(15 * minute));
+        assert_eq!(queue.keeps(50 * minute), Some(Duration::ZERO));
         // It is still there, so that the queue keeps messages for longer.
-        assert_eq!(Queue::UNKNOWN.keeps(days(5)), days(9) - 15 * minute);
-        assert!(Queue::UNKNOWN.keeps(days(60)) > days(60));
+        assert_eq!(queue.keeps(61 * minute), None);
     }
 
     #[test]
@@ -204,7 +199,5 @@ mod tests {
         assert_eq!(Deliveries::AtMost(5).left(5), 0);
         assert_eq!(Deliveries::AtMost(1000).left(1), MOST);
         assert_eq!(Deliveries::Unlimited.left(1000), MOST);
-        assert_eq!(Deliveries::Unknown.left(1), 2);
-        assert_eq!(Deliveries::Unknown.left(9), 1);
     }
 }

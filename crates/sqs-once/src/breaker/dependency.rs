@@ -3,19 +3,31 @@
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
+
+use tracing::warn;
 
 use crate::error::ConfigError;
 use crate::handler::HandlerError;
 use crate::idempotency::breaker::is_name;
 use crate::time::Timestamp;
 
+use super::LOG;
+
 const FAILURES: u32 = 3;
 const PROBE_EVERY: Duration = Duration::from_secs(30);
 const OUTAGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 type IsUnavailable = Arc<dyn Fn(&(dyn Error + 'static)) -> bool + Send + Sync>;
+
+/// Recognises the dependency's errors.
+#[derive(Clone)]
+struct Check {
+    is_unavailable: IsUnavailable,
+    /// Whether an error counts that has such a cause.
+    by_cause: bool,
+}
 
 /// A service that a consumer's handler calls: see [`Consumer::depends_on`](crate::Consumer::depends_on).
 ///
@@ -34,7 +46,9 @@ pub struct Dependency {
     pub(super) probe_every: Duration,
     pub(super) outage: Duration,
     pub(super) max_in_flight: Option<usize>,
-    is_unavailable: Vec<IsUnavailable>,
+    checks: Vec<Check>,
+    /// For the warning about an error that has such a cause, but does not count.
+    warned: Arc<Once>,
 }
 
 impl Dependency {
@@ -49,7 +63,8 @@ impl Dependency {
             probe_every: PROBE_EVERY,
             outage: OUTAGE,
             max_in_flight: None,
-            is_unavailable: Vec::new(),
+            checks: Vec::new(),
+            warned: Arc::new(Once::new()),
         }
     }
 
@@ -87,17 +102,40 @@ impl Dependency {
         self
     }
 
-    /// Treats a handler's error as [`unavailable`](HandlerError::into_unavailable) if it, or one of its causes, is an `E`
-    /// for which `is_unavailable` returns `true`. Several calls add up. Errors that the handler made terminal, or that
-    /// have a delay, stay what they are.
+    /// Treats a handler's error as [`unavailable`](HandlerError::into_unavailable) if it is an `E` for which
+    /// `is_unavailable` returns `true`. The causes of the error do not count, since another service's error may have an `E`
+    /// as its cause: see [`unavailable_if_caused_by`](Self::unavailable_if_caused_by). Several calls add up. Errors that the
+    /// handler made terminal, or that have a delay, stay what they are.
     #[must_use]
     pub fn unavailable_if<E: Error + 'static>(
-        mut self,
+        self,
         is_unavailable: impl Fn(&E) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.is_unavailable.push(Arc::new(move |error| {
-            error.downcast_ref::<E>().is_some_and(&is_unavailable)
-        }));
+        self.check(false, is_unavailable)
+    }
+
+    /// Does the same as [`unavailable_if`](Self::unavailable_if) if the error, or one of its causes, is such an `E`.
+    ///
+    /// Use a type that only errors of this dependency contain. Otherwise an outage of another service opens this breaker.
+    #[must_use]
+    pub fn unavailable_if_caused_by<E: Error + 'static>(
+        self,
+        is_unavailable: impl Fn(&E) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.check(true, is_unavailable)
+    }
+
+    fn check<E: Error + 'static>(
+        mut self,
+        by_cause: bool,
+        is_unavailable: impl Fn(&E) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.checks.push(Check {
+            is_unavailable: Arc::new(move |error| {
+                error.downcast_ref::<E>().is_some_and(&is_unavailable)
+            }),
+            by_cause,
+        });
         self
     }
 
@@ -122,11 +160,28 @@ impl Dependency {
         if let Some(named) = error.unavailable_dependency() {
             return *named == *self.name;
         }
-        let is_open = !error.is_terminal() && error.retry_delay().is_none();
-        is_open
-            && error
-                .causes()
-                .any(|cause| self.is_unavailable.iter().any(|it| it(cause)))
+        if error.is_terminal() || error.retry_delay().is_some() {
+            return false;
+        }
+        let mut is_caused_by_it = false;
+        for check in &self.checks {
+            match error.causes().position(|it| (check.is_unavailable)(it)) {
+                None => {}
+                Some(depth) if depth == 0 || check.by_cause => return true,
+                Some(_) => is_caused_by_it = true,
+            }
+        }
+        if is_caused_by_it {
+            self.warned.call_once(|| {
+                warn!(
+                    target: LOG,
+                    dependency = &*self.name,
+                    "an error does not count for the breaker, because only a cause of it matches `unavailable_if`: to \
+                     count it, use `unavailable_if_caused_by`"
+                );
+            });
+        }
+        false
     }
 }
 

@@ -10,9 +10,12 @@ mod budget;
 mod circuit;
 mod dependency;
 
+/// The target of the lines about breakers.
+const LOG: &str = "sqs_once::breaker";
+
 pub(crate) use breakers::{Breakers, Permit};
 use budget::hidden_for;
-pub(crate) use budget::{Deliveries, Queue};
+pub(crate) use budget::{Deliveries, Hiding, Queue};
 pub(crate) use circuit::{Next, Pass, Tried};
 pub use dependency::Dependency;
 pub(crate) use dependency::checked;

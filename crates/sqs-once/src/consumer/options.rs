@@ -109,9 +109,9 @@ impl<Phase> Consumer<Phase> {
     /// again, with one record at first and one more for each success.
     ///
     /// Messages that return stay hidden for so long that their remaining deliveries outlast an outage of 24 h, as far as
-    /// SQS allows. The consumer needs the queue's `maxReceiveCount` for that: see
-    /// [`max_receive_count`](Self::max_receive_count). A message on its last delivery moves to the dead-letter queue with
-    /// a reason that begins with `unavailable`. [The guide](crate::guide::outages) has the details.
+    /// SQS allows. The consumer asks the queue for its retention and its `maxReceiveCount` for that, which needs
+    /// `sqs:GetQueueAttributes`. A message on its last delivery moves to the dead-letter queue with a reason that begins
+    /// with `unavailable`. [The guide](crate::guide::outages) has the details.
     ///
     /// Needs the feature `sqs`. Fails at [`init`](Consumer::init) without it, and if a name is invalid.
     ///
@@ -131,10 +131,9 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.dependencies.push(dependency))
     }
 
-    /// Sets the `maxReceiveCount` of the queue's redrive policy. Default: `SQS_ONCE_MAX_RECEIVE_COUNT`; else, with the
-    /// feature `sqs`, the consumer asks the queue when a dependency is unavailable for the first time. That needs
-    /// `sqs:GetQueueAttributes`. If the queue can't be asked, the consumer assumes 3. Zero fails at
-    /// [`init`](Consumer::init).
+    /// Sets the `maxReceiveCount` of the queue's redrive policy, for a queue that does not answer when the consumer asks it
+    /// during an [outage](Self::depends_on). Default: `SQS_ONCE_MAX_RECEIVE_COUNT`. If no count is known, no message
+    /// moves to the dead-letter queue because of the outage. Zero fails at [`init`](Consumer::init).
     #[must_use]
     pub fn max_receive_count(self, count: u32) -> Self {
         self.set_of_batch("max_receive_count", |settings| {

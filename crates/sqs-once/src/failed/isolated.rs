@@ -27,7 +27,11 @@ impl Visibility for Queues {
         Box::pin(future::ready(None))
     }
 
-    fn limits<'a>(&'a self, _: &'a Message) -> BoxFuture<'a, Queue> {
-        Box::pin(future::ready(Queue::UNKNOWN))
+    fn limits<'a>(&'a self, _: &'a Message) -> BoxFuture<'a, Option<Queue>> {
+        Box::pin(future::ready(Some(Queue {
+            deliveries: None,
+            // SQS's default.
+            retention: Duration::from_secs(4 * 24 * 60 * 60),
+        })))
     }
 }

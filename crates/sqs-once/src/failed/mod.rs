@@ -95,6 +95,6 @@ pub(crate) trait Visibility: Send + Sync {
     /// Returns the visibility timeout of the message's queue, if the queue can be asked.
     fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>>;
 
-    /// Returns how often the message's queue delivers a message, and how long it keeps it.
-    fn limits<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Queue>;
+    /// Asks the message's queue how often it delivers a message, and how long it keeps it. Logs why it does not answer.
+    fn limits<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Queue>>;
 }

@@ -46,9 +46,18 @@ impl SourceQueue {
         names.into_iter().find_map(process_env)
     }
 
+    /// Returns the URL of the message's queue. The configured one is for the messages of the queue that it names.
     fn url_of(&self, message: &Message) -> Option<String> {
-        let from_arn = || url_from_arn(message.queue_arn()?, self.endpoint.as_deref());
-        self.url.clone().or_else(from_arn)
+        let arn = message.queue_arn();
+        let is_another = |url: &str| {
+            let named = url.trim_end_matches('/').rsplit('/').next();
+            arn.and_then(arn_parts)
+                .is_some_and(|[.., name]| named != Some(name))
+        };
+        match &self.url {
+            Some(url) if !is_another(url) => Some(url.clone()),
+            _ => url_from_arn(arn?, self.endpoint.as_deref()),
+        }
     }
 
     /// Returns a message's queue and its entry in the request, if the event has the queue and the receipt handle.
@@ -78,10 +87,11 @@ impl SourceQueue {
         let request = request.queue_url(url).set_entries(Some(entries));
         match request.send().await {
             Ok(answer) => {
-                let failed = answer.failed();
+                let unconfirmed = count.saturating_sub(answer.successful().len());
                 // The error's message would quote the receipt handle.
-                let error = format!("SQS answered {}", failed.first()?.code());
-                Some((failed.len(), error))
+                let code = answer.failed().first().map(|failed| failed.code());
+                let error = format!("SQS answered {}", code.unwrap_or("without the messages"));
+                (unconfirmed > 0).then_some((unconfirmed, error))
             }
             Err(error) => Some((count, said(&error, "sqs:ChangeMessageVisibility"))),
         }
@@ -160,32 +170,35 @@ impl Visibility for SourceQueue {
         })
     }
 
-    fn limits<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Queue> {
+    fn limits<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Queue>> {
         Box::pin(async move {
             use QueueAttributeName::{MessageRetentionPeriod, RedrivePolicy};
             let names = [RedrivePolicy, MessageRetentionPeriod];
-            let attributes = match self.attributes(message, &names).await {
-                Ok(attributes) => attributes,
-                Err(error) => {
+            let answer = self.attributes(message, &names).await;
+            let queue = answer.and_then(|attributes| {
+                let seconds = attributes.get(&MessageRetentionPeriod);
+                // Every queue has a retention. An answer that lacks it may lack the redrive policy too.
+                let retention = seconds.and_then(|seconds| seconds.parse().ok());
+                let retention = retention.ok_or("SQS's answer has no MessageRetentionPeriod")?;
+                let policy = attributes.get(&RedrivePolicy);
+                Ok(Queue {
+                    deliveries: match policy {
+                        None => Some(Deliveries::Unlimited),
+                        Some(policy) => max_receive_count(policy).map(Deliveries::AtMost),
+                    },
+                    retention: Duration::from_secs(retention),
+                })
+            });
+            queue
+                .inspect_err(|error| {
                     warn!(
+                        queue = message.queue_arn(),
                         error,
-                        "the queue does not say its maxReceiveCount, so that messages may come back late after an \
-                         outage: allow it, or set SQS_ONCE_MAX_RECEIVE_COUNT"
+                        "the queue's settings are unknown, so that its messages are not hidden for the length of an \
+                         outage: the function's role must allow sqs:GetQueueAttributes"
                     );
-                    return Queue::UNKNOWN;
-                }
-            };
-            let seconds = attributes.get(&MessageRetentionPeriod);
-            let seconds = seconds.and_then(|seconds| seconds.parse().ok());
-            Queue {
-                deliveries: match attributes.get(&RedrivePolicy) {
-                    None => Deliveries::Unlimited,
-                    Some(policy) => {
-                        max_receive_count(policy).map_or(Deliveries::Unknown, Deliveries::AtMost)
-                    }
-                },
-                retention: seconds.map(Duration::from_secs),
-            }
+                })
+                .ok()
         })
     }
 }

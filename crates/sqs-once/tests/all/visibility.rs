@@ -282,6 +282,7 @@ async fn a_call_that_fails_changes_nothing_and_is_one_line_without_receipt_handl
         Turn::RefuseEntries(&[0, 1]),
         Turn::LoseAnswer,
         Turn::Hang,
+        Turn::Empty,
     ] {
         let bench = backing_off(&Sqs::always(turn.clone()));
         let handle = json!({ "receiptHandle": "handle-0" });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::breaker::Hiding;
 use crate::failed::{AfterDeadLetter, Cause};
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::{CommitsWith, Completion, Conclusion, Refusal, UNCOMPARED};
@@ -282,9 +283,13 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn passed(&mut self, passed: Passed) {
-        if let Passed::Learned(queue) = passed {
-            for postponed in self.gate.learned(queue) {
-                self.end_unavailable(postponed);
+        match passed {
+            Passed::Changed => {}
+            Passed::Read => self.gate.breakers_are_read(),
+            Passed::Learned(message, answer) => {
+                for postponed in self.gate.learned(&message, answer) {
+                    self.end_unavailable(postponed);
+                }
             }
         }
     }
@@ -293,28 +298,27 @@ impl<'a> Run<'a> {
     /// last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would move it without,
     /// or delete it.
     pub(super) fn end_unavailable(&mut self, ending: Unavailable) {
-        let record = ending.record;
-        let message = &self.ledger.messages[record];
-        let Some(queue) = self.gate.queue(message) else {
-            self.gate.postponed.push(ending);
+        let Some((ending, hiding)) = self.gate.hiding(ending) else {
             return;
         };
         let Unavailable {
+            record,
             dependency,
             reason,
             is_tried,
-            ..
         } = ending;
         self.count(record, |tally| tally.deferred += u64::from(!is_tried));
         let reason = format!("unavailable: {dependency}: {reason}");
-        let Some(wait) = self.gate.hidden_for(&dependency, queue, message) else {
-            return self.end_terminal(record, Cause::from(reason));
+        let wait = match hiding {
+            Hiding::For(wait) => Some(wait),
+            Hiding::AsUsual => self.backoff(record),
+            Hiding::LastChance => return self.end_terminal(record, Cause::from(reason)),
         };
         let report = match is_tried {
             true => Report::new(Outcome::Failed).because(reason),
             false => Report::untried(reason),
         };
-        self.end(record, report.unavailable(dependency).wait(Some(wait)));
+        self.end(record, report.unavailable(dependency).wait(wait));
     }
 
     pub(super) fn release(&mut self, record: usize, claim: Option<&Claim>) {

@@ -266,10 +266,18 @@ async fn record_timeout() {
     world.orders(&consumer, ["a"]).await;
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("the handler's own words")]
+struct Caused(#[source] std::fmt::Error);
+
 async fn dependency_unavailable() {
     let world = World::with(Sqs::always(Turn::Refuse("AccessDenied")));
-    let down = || own_words().into_unavailable("payments");
     let payments = Dependency::new("payments").failures(1);
+    let payments = payments.unavailable_if(|_: &std::fmt::Error| true);
+    let by_cause = world.failing(|| Caused(std::fmt::Error).into());
+    let by_cause = by_cause.depends_on(payments.clone());
+    world.orders(&by_cause, ["e"]).await;
+    let down = || own_words().into_unavailable("payments");
     let consumer = world.failing(down).depends_on(payments);
     for name in ["a", "b", "c"] {
         world.orders(&consumer, [name, "d"]).await;

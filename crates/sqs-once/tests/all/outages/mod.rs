@@ -1,5 +1,6 @@
 //! A consumer whose handler calls a service that is unavailable.
 
+mod queues;
 mod world;
 
 use std::io;
@@ -17,8 +18,7 @@ use sqs_once::{Consumer, HandlerError, ResultExt};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::support::sqs::{Sqs, Turn};
-use crate::support::{AtOnce, SECOND, assert_contains, noting, order, values, with};
+use crate::support::{AtOnce, Log, SECOND, assert_contains, noting, values};
 
 /// A service that tests switch off and on, and that counts its calls.
 #[derive(Clone, Default)]
@@ -157,24 +157,60 @@ async fn a_success_starts_the_count_again() {
     }
 }
 
+type Settings = fn(Dependency) -> Dependency;
+
 #[tokio::test(start_paused = true)]
-async fn errors_are_recognised_by_their_type_and_among_causes() {
-    let service = Service::down();
-    let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    let payments = Dependency::new("payments")
-        .unavailable_if(refused)
-        .failures(1);
-    let calls = service.clone();
-    let consumer = values().handler(move |_: Value| {
-        let calls = calls.clone();
-        async move { calls.call().await.map_err(NotCharged) }
-    });
-    let bench = Bench::new(consumer.depends_on(payments));
-    let answer = bench.run(event("a", 1, 1)).await;
-    let reason = "unavailable: payments: not charged: connection refused";
-    answer.assert_reason("a-0", reason);
-    bench.run(event("b", 9, 1)).await;
-    assert_eq!(service.calls(), 1);
+async fn an_error_is_recognised_by_its_own_type_and_by_that_of_a_cause_only_if_the_consumer_says_so()
+ {
+    let itself: Settings = |it| it.unavailable_if(|error: &io::Error| is_refusal(error));
+    let caused_by: Settings =
+        |it| it.unavailable_if_caused_by(|error: &io::Error| is_refusal(error));
+    let both: Settings = |it| {
+        let it = it.unavailable_if(|error: &io::Error| is_refusal(error));
+        it.unavailable_if_caused_by(|error: &io::Error| is_refusal(error))
+    };
+    for (settings, wraps, counts, warnings) in [
+        (itself, false, true, 0),
+        // A failing webhook is no failure of payments. The first error warns, the next do not.
+        (itself, true, false, 1),
+        (caused_by, false, true, 0),
+        (caused_by, true, true, 0),
+        (both, true, true, 0),
+    ] {
+        let service = Service::down();
+        let calls = service.clone();
+        let consumer = values().handler(move |_: Value| {
+            let calls = calls.clone();
+            async move {
+                let failed = calls.call().await;
+                match wraps {
+                    true => Ok(failed.map_err(NotCharged)?),
+                    false => Ok::<_, HandlerError>(failed?),
+                }
+            }
+        });
+        let log = Log::capture();
+        let payments = settings(Dependency::new("payments").failures(1));
+        let bench = Bench::new(consumer.depends_on(payments));
+        let answer = bench.run(event("a", 1, 1)).await;
+        let wrapped = if wraps { "not charged: " } else { "" };
+        let unavailable = if counts {
+            "unavailable: payments: "
+        } else {
+            ""
+        };
+        answer.assert_reason("a-0", &format!("{unavailable}{wrapped}connection refused"));
+        bench.run(event("b", 3, 1)).await;
+        assert_eq!(service.calls(), if counts { 1 } else { 4 });
+        let lines = log.take("sqs_once::breaker");
+        let name = "`unavailable_if_caused_by`";
+        let warned = lines.iter().filter(|line| line["message"].contains(name));
+        assert_eq!(warned.count(), warnings);
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
 }
 
 #[tokio::test(start_paused = true)]
@@ -429,34 +465,51 @@ async fn an_opener_that_dies_leaves_a_breaker_whose_time_passes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_a_pause() {
-    let service = Service::default();
-    let bench = Bench::new(service.consumer());
-    let (id, owner) = (breaker::item_id("payments"), Owner::from_bits(7));
-    let now = Clock::now(bench.clock());
-    let hours = now + Duration::from_secs(2 * 3600);
-    let opened = breaker::claim(&id, owner, now, (now, hours), Seen::Nothing).write(None);
-    bench.store().memory().put(opened.clone());
-    bench.init().await;
-    for _ in 0..3 {
-        bench.run(event("a", 5, 1)).await;
-        after_a_pause(&bench);
+    // A new environment, and one that has handled messages.
+    for is_warm in [false, true] {
+        let service = Service::default();
+        let bench = Bench::new(service.consumer());
+        if is_warm {
+            bench.init().await;
+            bench.run(event("w", 5, 1)).await.assert_all_acknowledged();
+            assert_eq!(service.calls(), 5);
+            after_a_pause(&bench);
+        }
+        let (id, owner) = (breaker::item_id("payments"), Owner::from_bits(7));
+        let now = Clock::now(bench.clock());
+        let hours = now + Duration::from_secs(2 * 3600);
+        let opened = breaker::claim(&id, owner, now, (now, hours), Seen::Nothing).write(None);
+        bench.store().memory().put(opened.clone());
+        if !is_warm {
+            bench.init().await;
+        }
+        for _ in 0..3 {
+            bench.run(event("a", 5, 1)).await;
+            after_a_pause(&bench);
+        }
+        assert_eq!(service.calls(), 0);
+        let closed = breaker::closing(&id, owner, Clock::now(bench.clock()));
+        bench.store().memory().put(closed.write(Some(&opened)));
+        bench.run(event("a", 5, 2)).await.assert_all_acknowledged();
     }
-    assert_eq!(service.calls(), 0);
-    let closed = breaker::closing(&id, owner, Clock::now(bench.clock()));
-    bench.store().memory().put(closed.write(Some(&opened)));
-    bench.run(event("a", 5, 2)).await.assert_all_acknowledged();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_healthy_dependency_costs_no_request() {
+async fn a_healthy_dependency_costs_one_request_every_half_minute() {
     let service = Service::default();
     let without = Bench::new(noting().0.consumer.clone());
     let with_it = Bench::new(service.consumer());
     for bench in [&without, &with_it] {
         bench.init().await;
-        bench.run(event("a", 10, 1)).await.assert_all_acknowledged();
+        for half_minute in 0..3 {
+            for batch in 0..5 {
+                let batch = event(&format!("{half_minute}-{batch}"), 10, 1);
+                bench.run(batch).await.assert_all_acknowledged();
+            }
+            after_a_pause(bench);
+        }
     }
-    assert_eq!(with_it.store().requests(), without.store().requests());
+    assert_eq!(with_it.store().requests(), without.store().requests() + 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -496,56 +549,4 @@ async fn a_dependency_that_can_not_work_fails_at_the_start() {
         .await
         .unwrap_err();
     assert_eq!(error.variable(), "the setting `max_receive_count`");
-}
-
-/// The delays in seconds that the consumer asks SQS for, on a queue that answers like this.
-async fn asked(sqs: &Sqs, receive_count: u32) -> Vec<u64> {
-    let bench = noting().0;
-    let service = Service::down();
-    let handler = service.clone();
-    let consumer = values().handler(move |_: Value| {
-        let handler = handler.clone();
-        async move { handler.call().await.unavailable("payments") }
-    });
-    let consumer = consumer.depends_on("payments").sqs_client(sqs.client());
-    let bench = bench.bench.on(consumer);
-    let received =
-        json!({ "attributes": { "ApproximateReceiveCount": receive_count.to_string() } });
-    bench
-        .run((0..3).map(|at| with(order(&at.to_string()), received.clone())))
-        .await;
-    let asked = sqs.asked("ChangeMessageVisibilityBatch").into_iter();
-    let entries = asked.flat_map(|one| one["Entries"].as_array().unwrap().clone());
-    entries
-        .map(|entry| entry["VisibilityTimeout"].as_u64().unwrap())
-        .collect()
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_queue_is_asked_once_how_often_it_delivers() {
-    let policy = |count: Value| {
-        Turn::Attributes(json!({
-            "RedrivePolicy": json!({ "deadLetterTargetArn": "dead", "maxReceiveCount": count }).to_string(),
-        }))
-    };
-    // 30 s × (2880^(1/left) - 1), and up to a quarter more.
-    for (turn, receive_count, expected) in [
-        (policy(json!(5)), 1, 190..=240),
-        (policy(json!("5")), 1, 190..=240),
-        (policy(json!(5)), 4, 42_000..=43_200),
-        (policy(json!(21)), 1, 30..=38),
-        (
-            Turn::Attributes(json!({ "MessageRetentionPeriod": "1209600" })),
-            1000,
-            30..=38,
-        ),
-        // Unknown: three are assumed.
-        (Turn::Refuse("AccessDenied"), 1, 41_000..=43_200),
-    ] {
-        let sqs = Sqs::turns([turn]);
-        for delay in asked(&sqs, receive_count).await {
-            assert!(expected.contains(&delay), "{delay} is not in {expected:?}");
-        }
-        assert_eq!(sqs.asked("GetQueueAttributes").len(), 1);
-    }
 }

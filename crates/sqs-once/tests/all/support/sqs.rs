@@ -26,6 +26,8 @@ pub(crate) enum Turn {
     Do,
     /// SQS executes the request, but the connection closes before the answer.
     LoseAnswer,
+    /// Something else answers in the place of SQS, with nothing.
+    Empty,
     /// SQS answers with these attributes of a queue.
     Attributes(Value),
     /// SQS rejects the request with an error code.
@@ -115,6 +117,7 @@ impl HttpConnector for Sqs {
                 Turn::Attributes(attributes) => {
                     Ok(answer(200, &json!({ "Attributes": attributes })))
                 }
+                Turn::Empty => Ok(answer(200, &json!({}))),
                 Turn::LoseAnswer => Err(ConnectorError::io("the connection was closed".into())),
                 Turn::Refuse(code) => {
                     // SQS quotes the request in its error.

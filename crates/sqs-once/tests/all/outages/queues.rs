@@ -1,0 +1,154 @@
+//! What the consumer knows of the queues whose messages wait for a dependency.
+
+use serde_json::{Value, json};
+use sqs_once::ResultExt;
+use sqs_once::policy::Backoff;
+use sqs_once::time::Clock;
+
+use super::Service;
+use crate::support::sqs::{Sqs, Turn};
+use crate::support::{Bench, DLQ, SECOND, STANDARD, Tested, assert_contains, order, values, with};
+
+const OTHER: &str = "arn:aws:sqs:eu-central-1:123456789012:refunds";
+const HOUR: u64 = 3600;
+
+/// A queue's answer.
+fn queue(count: impl Into<Value>, retention: u64) -> Turn {
+    let policy = json!({ "deadLetterTargetArn": "dead", "maxReceiveCount": count.into() });
+    Turn::Attributes(json!({
+        "RedrivePolicy": policy.to_string(),
+        "MessageRetentionPeriod": retention.to_string(),
+    }))
+}
+
+/// A consumer whose dependency is down.
+fn outage(sqs: &Sqs) -> Tested {
+    let service = Service::down();
+    let consumer = values().handler(move |_: Value| {
+        let service = service.clone();
+        async move { service.call().await.unavailable("payments") }
+    });
+    let consumer = consumer.depends_on("payments").sqs_client(sqs.client());
+    Bench::new().on(consumer.dead_letter_queue(DLQ))
+}
+
+/// Delivers a message of this queue. Returns the delay that the consumer requests, if it requests one.
+async fn delay(tested: &Tested, sqs: &Sqs, arn: &str, receive_count: u32) -> Option<u64> {
+    let before = sqs.asked("ChangeMessageVisibilityBatch").len();
+    let now = tested.clock.now().as_millis().to_string();
+    let received = json!({
+        "eventSourceARN": arn,
+        "attributes": { "ApproximateReceiveCount": receive_count.to_string(), "SentTimestamp": now },
+    });
+    assert_eq!(tested.run([with(order("1"), received)]).await, ["m-0"]);
+    let requests = sqs.asked("ChangeMessageVisibilityBatch").split_off(before);
+    let request = requests.first()?;
+    let name = arn.rsplit(':').next().unwrap();
+    assert_contains!(request["QueueUrl"].as_str().unwrap(), name);
+    request["Entries"][0]["VisibilityTimeout"].as_u64()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queues_answer_decides_how_long_its_messages_stay_hidden() {
+    // 30 s × (2880^(1/left) - 1), and up to a quarter more.
+    for (turn, receive_count, expected) in [
+        (queue(5, 96 * HOUR), 1, 190..=240),
+        (queue("5", 96 * HOUR), 1, 190..=240),
+        (queue(5, 96 * HOUR), 4, 42_000..=43_200),
+        (queue(21, 96 * HOUR), 1, 30..=38),
+        (
+            Turn::Attributes(json!({ "MessageRetentionPeriod": "1209600" })),
+            1000,
+            30..=38,
+        ),
+    ] {
+        let sqs = Sqs::turns([turn]);
+        let tested = outage(&sqs);
+        for _ in 0..3 {
+            let delay = delay(&tested, &sqs, STANDARD, receive_count).await.unwrap();
+            assert!(expected.contains(&delay), "{delay} is not in {expected:?}");
+        }
+        assert_eq!(sqs.asked("GetQueueAttributes").len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_queue_of_a_function_has_its_own_retention_and_receive_count() {
+    let sqs = Sqs::turns([queue(3, 96 * HOUR), Turn::Do, queue(20, HOUR)]);
+    // The configured URL is that of one queue.
+    let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+    let tested = outage(&sqs).with(|it| it.queue_url(url));
+    let first = delay(&tested, &sqs, STANDARD, 2).await.unwrap();
+    assert!(first > 11 * HOUR, "{first}");
+    // SQS would delete a message that stays hidden for longer.
+    for receive_count in [3, 19] {
+        let other = delay(&tested, &sqs, OTHER, receive_count).await.unwrap();
+        assert!(other <= 45 * 60, "{other}");
+    }
+    let asked = sqs.asked("GetQueueAttributes");
+    let urls: Vec<_> = asked.iter().map(|one| &one["QueueUrl"]).collect();
+    assert_eq!(urls, [url, &url.replace("orders", "refunds")]);
+    assert_eq!(sqs.asked("SendMessage").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_is_asked_again_during_an_outage_and_its_last_answer_holds_without_one() {
+    let refused = Turn::Refuse("AccessDenied");
+    let sqs = Sqs::turns([
+        queue(2, 96 * HOUR),
+        Turn::Do,
+        queue(2, HOUR),
+        Turn::Do,
+        refused,
+    ]);
+    let tested = outage(&sqs);
+    let mut delays = Vec::new();
+    for _ in 0..3 {
+        delays.push(delay(&tested, &sqs, STANDARD, 1).await.unwrap());
+        tested.clock.advance(61 * SECOND);
+    }
+    assert!(delays[0] > 11 * HOUR, "{delays:?}");
+    assert_eq!(delays[1..], [45 * 60; 2]);
+    assert_eq!(sqs.asked("GetQueueAttributes").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_a_queue_with_unknown_settings_keeps_its_visibility_timeout_or_its_backoff() {
+    let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
+    // An empty answer is no answer.
+    for turn in [Turn::Refuse("AccessDenied"), Turn::Empty, Turn::Hang] {
+        // The fourth batch finds the breaker open.
+        let sqs = Sqs::always(turn.clone());
+        let tested = outage(&sqs);
+        for _ in 0..5 {
+            assert_eq!(delay(&tested, &sqs, STANDARD, 1000).await, None);
+        }
+        let [warning] = &tested.log.take("sqs_once::failed::visibility")[..] else {
+            panic!("one warning for {turn:?}")
+        };
+        assert_contains!(warning["message"], "sqs:GetQueueAttributes");
+        assert_eq!(warning["queue"], STANDARD);
+
+        let sqs = Sqs::turns([turn]);
+        let tested = outage(&sqs).with(|it| it.backoff(backoff));
+        for _ in 0..5 {
+            let delay = delay(&tested, &sqs, STANDARD, 1000).await.unwrap();
+            assert!((30..=60).contains(&delay), "{delay}");
+        }
+        assert_eq!(sqs.asked("SendMessage").len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_receive_count_that_the_consumer_sets_holds_for_a_queue_that_does_not_answer() {
+    let sqs = Sqs::turns([Turn::Refuse("AccessDenied")]);
+    let tested = outage(&sqs).with(|it| it.max_receive_count(5));
+    assert_eq!(delay(&tested, &sqs, STANDARD, 4).await, None);
+    let last = json!({ "attributes": { "ApproximateReceiveCount": "5" } });
+    assert_eq!(tested.run([with(order("2"), last)]).await, [""; 0]);
+    assert_eq!(sqs.asked("SendMessage").len(), 1);
+
+    let sqs = Sqs::turns([queue(20, 96 * HOUR)]);
+    let tested = outage(&sqs).with(|it| it.max_receive_count(5));
+    assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
+}
