@@ -245,7 +245,11 @@ impl DeadLetters {
             .set_message_deduplication_id(deduplication);
         let answer = request.send().await;
         let answer = answer.map_err(|error| failed(error, "sqs:SendMessage"))?;
-        Ok(answer.message_id.unwrap_or_default())
+        answer.message_id.ok_or_else(|| {
+            let advice =
+                "something answers in the place of SQS: check the network and AWS_ENDPOINT_URL_SQS";
+            Error::queue("sqs:SendMessage", advice, "the answer has no MessageId")
+        })
     }
 
     /// Deletes a message from the dead-letter queue.

@@ -76,8 +76,9 @@ impl Traffic<'_> {
             let message = failed.message.as_deref().unwrap_or_default();
             return Err(VerifyError::said(ACTION, &failed.code, message));
         }
-        let failed = sent.failed.iter();
-        Ok(failed.filter_map(|failed| failed.id.parse().ok()).collect())
+        let ids: Vec<_> = sent.successful.iter().map(|one| one.id()).collect();
+        let is_sent = |place: &usize| ids.contains(&&*place.to_string());
+        Ok(places.into_iter().filter(|place| !is_sent(place)).collect())
     }
 
     /// Waits until the queue has no message, in flight or not: each is handled, or in the dead-letter queue.

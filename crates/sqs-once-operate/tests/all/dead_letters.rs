@@ -10,8 +10,9 @@ use aws_sdk_sqs::config::{BehaviorVersion, Region};
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::{ItemId, JsonPointer};
@@ -41,6 +42,8 @@ enum Lost {
     Request,
     /// The queue executes the request, but the client gets no answer.
     Answer,
+    /// Something else answers in the place of the queue, with nothing.
+    Place,
 }
 
 #[derive(Debug)]
@@ -64,8 +67,13 @@ impl HttpConnector for Faulty {
             if !is_cut {
                 return inner.call(request).await;
             }
-            if let Lost::Answer = lost {
-                let _ = inner.call(request).await;
+            match lost {
+                Lost::Request => {}
+                Lost::Answer => drop(inner.call(request).await),
+                Lost::Place => {
+                    let status = StatusCode::try_from(200).unwrap();
+                    return Ok(HttpResponse::new(status, "{}".into()));
+                }
             }
             Err(ConnectorError::io("the connection is cut".into()))
         })
@@ -271,6 +279,20 @@ async fn a_redrive_that_is_cut_at_any_request_loses_nothing_and_can_be_run_again
             assert!(!run.await.unwrap(), "nobody has heard of the cut");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_deletes_no_message_whose_copy_has_no_message_id() {
+    let account = Account::with("", &BODIES).await;
+    // The four requests after the first are the copies.
+    let (letters, _) = account.letters(None, Cut::One(1), Lost::Place);
+    let error = account.redrive_all(&letters).await.1.unwrap_err();
+    assert!(error.to_string().contains("sqs:SendMessage"), "{error}");
+    account.hold_passes();
+    let mut somewhere = account.bodies(&account.dlq());
+    assert_eq!(somewhere.len(), 1);
+    somewhere.extend(account.bodies(&account.source()));
+    assert_eq!(set(somewhere), set(BODIES.map(str::to_owned).to_vec()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -63,7 +63,8 @@ impl DeadLetters for DeadLetterQueue {
             if adds && sent.as_ref().is_err_and(is_invalid) {
                 sent = with(own).send().await;
             }
-            sent.map_err(|error| said(&error, "sqs:SendMessage"))?;
+            let sent = sent.map_err(|error| said(&error, "sqs:SendMessage"))?;
+            sent.message_id().ok_or(UNCONFIRMED)?;
             Ok(())
         })
     }
@@ -71,6 +72,9 @@ impl DeadLetters for DeadLetterQueue {
 
 const ITSELF: &str = "SQS_ONCE_DLQ_URL, or the code's `dead_letter_queue`, names the queue that the message came from: \
                       a copy there would come back for ever";
+
+/// Something between the function and SQS may answer in its place.
+const UNCONFIRMED: &str = "the answer has no MessageId, so that SQS may not have the message";
 
 /// The error code of SQS for messages that are too long or otherwise invalid.
 fn is_invalid(error: &SdkError<SendMessageError>) -> bool {

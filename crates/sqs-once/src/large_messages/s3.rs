@@ -212,6 +212,10 @@ impl Bodies {
         loop {
             let next = timeout(STALLED_AFTER, stream.next()).await;
             match next.map_err(|_| FetchError::Stalled)? {
+                // SQS accepts no empty body, so none was put into S3.
+                None if body.is_empty() => {
+                    return Err(FetchError::Broken("the body is empty".to_owned()));
+                }
                 None => return Ok(body),
                 Some(Err(error)) => return Err(FetchError::Broken(chain(&error))),
                 Some(Ok(chunk)) => {

@@ -100,7 +100,10 @@ impl Outgoing {
             .body(ByteStream::from(body.into_bytes()))
             .send()
             .await;
-        stored.map_err(|error| OutgoingError::NotStored(error.into()))?;
+        let stored = stored.map_err(|error| OutgoingError::NotStored(error.into()))?;
+        // Something between the function and S3 may answer in its place.
+        let unconfirmed = || OutgoingError::NotStored("S3's answer has no ETag".into());
+        stored.e_tag().ok_or_else(unconfirmed)?;
         Ok(message.with_body(text))
     }
 }

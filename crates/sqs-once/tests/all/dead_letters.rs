@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Notes, Order, Tested, failures, grouped, json_body, one, order, orders, set, with,
+    Bench, DLQ, Notes, Order, Tested, assert_contains, failures, grouped, json_body, one,
+    order, orders, set, with,
 };
 use serde_json::{Value, json};
 use sqs_once::policy::AfterDeadLetter;
@@ -274,6 +275,13 @@ async fn a_message_that_its_dead_letter_queue_never_takes_stays_in_its_own() {
         assert_eq!(refusing(&sqs).run([with_own(own)]).await, ["m-0"]);
         assert_eq!(sqs.asked("SendMessage").len(), requests);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_a_message_id_confirms_nothing() {
+    let bench = refusing(&Sqs::always(Turn::Empty));
+    assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
+    assert_contains!(bench.log.all(), "the answer has no MessageId");
 }
 
 #[tokio::test(start_paused = true)]

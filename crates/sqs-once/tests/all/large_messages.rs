@@ -143,6 +143,7 @@ async fn a_body_that_a_later_delivery_may_fetch_returns_to_the_queue() {
         (Turn::Refuse(503, "SlowDown"), "S3 answered SlowDown"),
         (Turn::LoseAnswer, "the connection was closed"),
         (Turn::Break(b"{"), "the connection was reset"),
+        (Turn::Parts(vec![]), "the body is empty"),
         (
             Turn::Parts(vec![Some(b"{"), None]),
             "sent nothing of the body for 2 s",
@@ -389,4 +390,11 @@ async fn a_message_that_cannot_be_sent_puts_nothing_into_s3() {
     let bodies = Offload::new(denied.client(), BUCKET).threshold(0);
     let refused = outgoing.offload_onto(message("{}"), &bodies);
     assert!(matches!(refused.await, Err(OutgoingError::NotStored(_))));
+    let elsewhere = S3::always(Turn::Parts(vec![]));
+    let bodies = Offload::new(elsewhere.client(), BUCKET).threshold(0);
+    let unconfirmed = outgoing.offload_onto(message("{}"), &bodies);
+    assert!(matches!(
+        unconfirmed.await,
+        Err(OutgoingError::NotStored(_))
+    ));
 }

@@ -106,7 +106,9 @@ impl S3 {
             },
             "PUT" => {
                 objects.insert(path.to_owned(), body.to_vec());
-                answer(200, "")
+                let mut stored = answer(200, "");
+                stored.headers_mut().insert("etag", "\"1\"");
+                stored
             }
             other => panic!("{other} is not an operation of this stand-in"),
         }
