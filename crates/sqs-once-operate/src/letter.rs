@@ -17,6 +17,9 @@ const ADDED: &str = "sqs-once-";
 const KEY: &str = "sqs-once-key";
 const REASON: &str = "sqs-once-reason";
 const MESSAGE_ID: &str = "sqs-once-message-id";
+const SOURCE: &str = "sqs-once-source-queue";
+/// The system attribute of messages that SQS moved.
+const MOVED_FROM: &str = "DeadLetterQueueSourceArn";
 
 /// The state of a dead letter's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -173,7 +176,17 @@ impl DeadLetter {
 
     /// Whether SQS itself moved the message here, because it was received too often.
     pub fn is_moved_by_sqs(&self) -> bool {
-        self.system("DeadLetterQueueSourceArn").is_some()
+        self.system(MOVED_FROM).is_some()
+    }
+
+    /// The ARN of the queue that the message came from, if known. SQS and the consumers attach it when they move a message.
+    pub fn source_arn(&self) -> Option<&str> {
+        self.system(MOVED_FROM).or_else(|| self.added(SOURCE))
+    }
+
+    /// The name of the queue that the message came from, if known.
+    pub fn source(&self) -> Option<&str> {
+        self.source_arn()?.rsplit(':').next()
     }
 
     /// The message ID in its source queue, if known. Otherwise its ID in this queue.

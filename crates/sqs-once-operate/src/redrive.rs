@@ -20,6 +20,10 @@ pub struct Selection {
     /// Selected reasons, by their text before a colon: `unavailable` selects `unavailable: payments: …`. Empty selects
     /// any.
     pub reasons: Vec<String>,
+    /// Selected source queues, by their names. Empty selects any.
+    pub sources: BTreeSet<String>,
+    /// Whether `sources` also selects messages whose source queue is unknown.
+    pub unknown_source: bool,
 }
 
 impl Selection {
@@ -28,6 +32,12 @@ impl Selection {
             && (self.standings.is_empty() || self.standings.contains(&letter.standing))
             && (self.groups.is_empty() || self.groups.contains(&letter.group().id))
             && (self.reasons.is_empty() || self.has_reason_of(letter))
+            && (self.sources.is_empty() || self.has_source_of(letter))
+    }
+
+    fn has_source_of(&self, letter: &DeadLetter) -> bool {
+        let is_selected = |name| self.sources.contains(name);
+        letter.source().map_or(self.unknown_source, is_selected)
     }
 
     fn has_reason_of(&self, letter: &DeadLetter) -> bool {

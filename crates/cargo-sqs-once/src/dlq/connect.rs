@@ -48,8 +48,15 @@ pub(super) fn by_cause(args: &CauseArgs) -> Selection {
     Selection {
         groups: args.group.iter().cloned().collect(),
         reasons: args.reason.clone(),
+        sources: args.source_queue.iter().map(|queue| name(queue)).collect(),
         ..Selection::default()
     }
+}
+
+/// The name at the end of a queue's ARN or URL.
+pub(super) fn name(queue: &str) -> String {
+    let name = queue.trim_end_matches('/').rsplit([':', '/']).next();
+    name.unwrap_or_default().to_owned()
 }
 
 pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<Standing>> {

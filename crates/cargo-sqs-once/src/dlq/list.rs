@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, ensure};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once_operate::{DeadLetter, DeadLetters, Group, Selection, Standing, Tally};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
 const MESSAGES: usize = 100;
@@ -21,6 +21,8 @@ pub(super) struct Members {
     pub(super) last: Option<Timestamp>,
     /// The id of one message.
     pub(super) example: String,
+    /// The names of the queues that they came from.
+    pub(super) sources: BTreeSet<String>,
 }
 
 pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
@@ -55,8 +57,10 @@ async fn groups(
             first: sent,
             last: sent,
             example: letter.id().to_owned(),
+            sources: BTreeSet::new(),
         });
         members.count += 1;
+        members.sources.extend(letter.source().map(str::to_owned));
         members.first = members.first.into_iter().chain(sent).min();
         members.last = members.last.max(sent);
         true

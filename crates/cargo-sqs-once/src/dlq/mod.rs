@@ -85,7 +85,7 @@ struct QueueArgs {
 
 /// Selects messages of the queue.
 #[derive(Args)]
-#[group(id = "which", required = true, multiple = true, args = ["ids", "all", "state", "group", "reason"])]
+#[group(id = "which", required = true, multiple = true, args = ["ids", "all", "state", "group", "reason", "source_queue"])]
 struct SelectionArgs {
     /// Messages, by their ids
     #[arg(value_name = "MESSAGE_ID")]
@@ -103,7 +103,7 @@ struct SelectionArgs {
     cause: CauseArgs,
 }
 
-/// Selects messages by why they are here.
+/// Selects messages by why they are here, and where they came from.
 #[derive(Args)]
 struct CauseArgs {
     /// Only messages of this group, by its name in `dlq list`; may be given more than once
@@ -113,6 +113,10 @@ struct CauseArgs {
     /// Only messages whose reason starts with this and a colon, such as `unavailable`; may be given more than once
     #[arg(long, value_name = "WORD")]
     reason: Vec<String>,
+
+    /// Only messages that came from this queue, by its name or ARN; may be given more than once
+    #[arg(long, value_name = "QUEUE")]
+    source_queue: Vec<String>,
 }
 
 /// The state of a message's key.
@@ -182,7 +186,7 @@ struct ListArgs {
 Examples:
   cargo sqs-once dlq show --queue orders-dlq --table orders-idempotency 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e
   cargo sqs-once dlq show --queue orders-dlq --table orders-idempotency --group 5d41402a")]
-#[group(id = "one", required = true, multiple = true, args = ["id", "group", "reason"])]
+#[group(id = "one", required = true, multiple = true, args = ["id", "group", "reason", "source_queue"])]
 struct ShowArgs {
     /// The message's id
     #[arg(value_name = "MESSAGE_ID")]
@@ -221,7 +225,8 @@ struct RedriveArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 
-    /// The queue to send to, by name or URL [default: the queue that uses this dead-letter queue]
+    /// The queue to send to, by name or URL [default: the queue of --source-queue, or else the queue that uses this
+    /// dead-letter queue. Messages that came from another queue stay]
     #[arg(long, value_name = "QUEUE")]
     to: Option<String>,
 

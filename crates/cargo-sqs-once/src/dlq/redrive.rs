@@ -5,25 +5,33 @@ use crate::confirm::ask;
 use crate::error::INTERRUPTED;
 use crate::interrupt::Interrupt;
 use crate::operate::{Audit, table};
-use crate::print;
-use anyhow::{Error, Result, ensure};
+use crate::print::{self, one_line};
+use anyhow::{Error, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use sqs_once_operate::{DeadLetter, Fate, Standing};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<()> {
     ensure!(
         args.even_completed || table(&args.queue.table).is_some(),
         "which table? Give --table, or set SQS_ONCE_TABLE: without it, the command can't tell which messages are completed (--even-completed sends all of them)"
     );
-    let selection = connect::selection(&args.selection, &args.queue)?;
+    let mut selection = connect::selection(&args.selection, &args.queue)?;
     let (queue, config) = connect::queue(&args.queue).await?;
     let audit = RefCell::new(Audit::open(&args.audit, &config).await?);
-    let to = match &args.to {
-        Some(to) => queue.other(to).await?,
-        None => queue.source().await?,
+    let sources: Vec<_> = selection.sources.iter().collect();
+    let to = match (&args.to, &sources[..]) {
+        (Some(to), _) => queue.other(to).await?,
+        (None, [source]) => queue.other(source).await?,
+        (None, []) => queue.source().await?,
+        (None, _) => bail!("give one --source-queue, or --to"),
     };
+    if args.to.is_none() && selection.sources.is_empty() {
+        selection.sources.insert(connect::name(&to));
+        selection.unknown_source = true;
+    }
     let (messages, _) = queue.count().await?;
     if args.selection.all {
         let question = format!("Send about {messages} messages of {} to {to}?", queue.url());
@@ -31,6 +39,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     }
     let bar = bar(messages);
     let (mut printed, mut unchecked) = (Ok(()), 0_usize);
+    let mut elsewhere = BTreeSet::new();
     let mut logged = Ok(());
     let before = |letters: &[&DeadLetter]| {
         let mut audit = audit.borrow_mut();
@@ -46,6 +55,12 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         bar.inc(1);
         if fate == Fate::Redriven {
             audit.borrow_mut().done(letter.id());
+        }
+        if selection.unknown_source && fate == Fate::NotSelected {
+            let source = letter
+                .source()
+                .filter(|source| !selection.sources.contains(*source));
+            elsewhere.extend(source.map(one_line));
         }
         let unknown = [Standing::UnknownKey, Standing::NotLookedUp];
         let is_unknown = unknown.contains(&letter.standing);
@@ -77,6 +92,13 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     if unchecked > 0 {
         print::note(&format!(
             "unknown keys: {unchecked}; these messages may be completed (see --key-from)"
+        ));
+    }
+    if !elsewhere.is_empty() {
+        let names: Vec<_> = elsewhere.into_iter().collect();
+        print::note(&format!(
+            "messages of other queues stay: {}; send them with --source-queue",
+            names.join(", ")
         ));
     }
     printed?;

@@ -24,21 +24,23 @@ const SYSTEM: [&str; 9] = [
 /// The heading of groups.
 pub(super) fn groups_heading() -> String {
     format!(
-        "{:>7}  {:12}  {:14} {:14} {:36} reason",
-        "count", "group", "first sent", "last sent", "example"
+        "{:>7}  {:12}  {:14} {:14} {:36} {:16} reason",
+        "count", "group", "first sent", "last sent", "example", "from"
     )
 }
 
 /// Formats a group on one line.
 pub(super) fn group_line(group: &Group, members: &Members, now: Timestamp) -> String {
     let distance = |sent: Option<Timestamp>| sent.map(|sent| distance(sent, now));
+    let sources: Vec<_> = members.sources.iter().map(|name| one_line(name)).collect();
     format!(
-        "{:>7}  {:12}  {:14} {:14} {:36} {}",
+        "{:>7}  {:12}  {:14} {:14} {:36} {:16} {}",
         members.count,
         group.id,
         distance(members.first).unwrap_or_default(),
         distance(members.last).unwrap_or_default(),
         one_line(&members.example),
+        sources.join(","),
         one_line(&group.reason),
     )
 }
@@ -52,13 +54,14 @@ pub(super) fn group_document(group: &Group, members: &Members) -> Value {
         "first": members.first.map(moment),
         "last": members.last.map(moment),
         "example": members.example,
+        "sources": members.sources,
     })
 }
 
 pub(super) fn heading() -> String {
     format!(
-        "{:14} {:36} {:14} {:30} reason",
-        "state", "message id", "sent", "key"
+        "{:14} {:36} {:14} {:30} {:16} reason",
+        "state", "message id", "sent", "key", "from"
     )
 }
 
@@ -67,11 +70,12 @@ pub(super) fn line(letter: &DeadLetter, now: Timestamp) -> String {
     let sent = letter.sent_at().map(|sent| distance(sent, now));
     let key = letter.key().map(ItemId::short);
     let line = format!(
-        "{:14} {:36} {:14} {:30} {}",
+        "{:14} {:36} {:14} {:30} {:16} {}",
         letter.standing,
         one_line(letter.id()),
         sent.unwrap_or_default(),
         one_line(&key.unwrap_or_default()),
+        one_line(letter.source().unwrap_or_default()),
         one_line(reason(letter).unwrap_or_default()),
     );
     line.trim_end().to_owned()
@@ -108,7 +112,7 @@ pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
         ("sent", letter.sent_at().map(|sent| at(sent, now))),
         ("received", system("ApproximateReceiveCount")),
         ("message group", system("MessageGroupId")),
-        ("moved from", system("DeadLetterQueueSourceArn")),
+        ("moved from", letter.source_arn().map(str::to_owned)),
         ("reason", reason(letter).map(str::to_owned)),
         ("group", Some(letter.group().id)),
         (
@@ -164,6 +168,7 @@ pub(super) fn document(letter: &DeadLetter) -> Value {
         "state": letter.standing.name(),
         "key": letter.key().map(ItemId::as_str),
         "reason": reason(letter),
+        "source": letter.source_arn(),
         "group": letter.group().id,
         "body": letter.body(),
         "attributes": attributes.collect::<Map<_, _>>(),

@@ -63,6 +63,20 @@ impl Account {
         sent.unwrap();
     }
 
+    /// Makes SQS move a message of this id.
+    fn receive_too_often(&self, id: &str) {
+        self.put("orders", NewMessage::new(id, "{}"));
+        for _ in 0..4 {
+            let now = SystemTime::now();
+            let mut queues = self.sqs.queues();
+            for received in queues.receive("orders", 1, now).unwrap() {
+                let handle = &received.receipt_handle;
+                let shown = queues.change_visibility("orders", handle, Duration::ZERO, now);
+                shown.unwrap();
+            }
+        }
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = on_table(&self.dynamodb, &[&["dlq"], arguments].concat());
         command
@@ -162,16 +176,7 @@ async fn an_error_of_sqs_names_its_next_step_and_its_cause_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_sqs_moved_says_so_and_has_the_query_for_its_reason() {
     let account = Account::empty().await;
-    account.put("orders", NewMessage::new("m-often", "{}"));
-    for _ in 0..4 {
-        let now = SystemTime::now();
-        let mut queues = account.sqs.queues();
-        for received in queues.receive("orders", 1, now).unwrap() {
-            let handle = &received.receipt_handle;
-            let shown = queues.change_visibility("orders", handle, Duration::ZERO, now);
-            shown.unwrap();
-        }
-    }
+    account.receive_too_often("m-often");
     let run = account.dlq(&["list", "--group", "moved-by-sqs"]);
     run.assert_done();
     run.shows("moved by SQS: received too often");
@@ -400,6 +405,66 @@ async fn only_what_is_selected_is_redriven() {
     account.dlq(&["redrive"]).assert_refused_with("");
     let pointer = account.dlq(&["list", "--key-from", "order"]);
     pointer.assert_refused_with("neither attribute:NAME nor a JSON pointer");
+}
+
+/// Messages of two queues in one dead-letter queue: moved by a consumer, by SQS, and by an older version.
+async fn of_two_queues() -> Account {
+    let account = Account::empty().await;
+    account
+        .sqs
+        .queues()
+        .create("refunds", QueueSettings::default())
+        .unwrap();
+    for (id, source) in [("m-order", "orders"), ("m-refund", "refunds")] {
+        let mut message = NewMessage::new(id, "{}");
+        let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{source}");
+        message.attributes = texts(&[("sqs-once-source-queue", &arn), ("sqs-once-reason", "no")]);
+        account.put("orders-dlq", message);
+    }
+    account.put("orders-dlq", NewMessage::new("m-old", "{}"));
+    account.receive_too_often("m-often");
+    account
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_are_listed_with_their_source_queue_and_selected_by_it() {
+    let account = of_two_queues().await;
+    let run = account.dlq(&["list"]);
+    run.assert_done();
+    run.shows(" orders,refunds   no");
+    let arn = "arn:aws:sqs:eu-central-1:000000000000:refunds";
+    account
+        .dlq(&["show", "m-refund"])
+        .shows(&format!("moved from    {arn}\n"));
+    for (queue, expected) in [
+        ("orders", &["m-often", "m-order"][..]),
+        ("refunds", &["m-refund"]),
+        (arn, &["m-refund"]),
+        ("other", &[]),
+    ] {
+        let run = account.dlq(&["list", "--messages", "--json", "--source-queue", queue]);
+        let letters = run.json();
+        let mut ids: Vec<_> = letters
+            .iter()
+            .map(|one| one["id"].as_str().unwrap())
+            .collect();
+        ids.sort();
+        assert_eq!(ids, expected, "{queue}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_redriven_to_the_queue_that_it_came_from() {
+    let account = of_two_queues().await;
+    let run = account.dlq(&["redrive", "--all", "--yes"]);
+    run.assert_done();
+    run.says("messages of other queues stay: refunds; send them with --source-queue");
+    assert_eq!(account.queues().0, ["m-refund"]);
+    let run = account.dlq(&["redrive", "--source-queue", "refunds"]);
+    run.assert_done();
+    run.shows("/refunds");
+    assert_eq!(account.queues().0, [""; 0]);
+    assert_eq!(account.sqs.queues().messages("refunds").unwrap().count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

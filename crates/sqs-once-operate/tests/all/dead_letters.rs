@@ -305,6 +305,7 @@ async fn a_redrive_keeps_what_its_producer_sent_and_leaves_the_failure_behind() 
         "blob": {"DataType": "Binary", "BinaryValue": "aGVsbG8="},
         "sqs-once-reason": text("the card was refused"),
         "sqs-once-key": text("payments#0123"),
+        "sqs-once-source-queue": text("arn:aws:sqs:eu-central-1:123456789012:orders"),
     })
     .as_object()
     .unwrap()

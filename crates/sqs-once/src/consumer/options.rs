@@ -414,6 +414,7 @@ impl<Phase> Consumer<Phase> {
     /// | attribute | value |
     /// |---|---|
     /// | `sqs-once-reason` | the error's own words, at most 1 KiB |
+    /// | `sqs-once-source-queue` | the ARN of the queue that it came from |
     /// | `sqs-once-key` | the id of its key's item in the table, if it has a key |
     /// | `sqs-once-message-id` | the message's id in its own queue, as in the logs |
     /// | `sqs-once-receive-count` | how often SQS had delivered it |

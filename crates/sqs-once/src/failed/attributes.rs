@@ -28,7 +28,7 @@ struct Added {
     shorten_to: Option<usize>,
 }
 
-/// Returns the message's own attributes and the added ones. The reason is added first, so that it is left out last.
+/// Returns the message's own attributes and the added ones, of which the first are left out last.
 pub(super) fn attributes(
     message: &Message,
     cause: &Cause,
@@ -69,7 +69,7 @@ pub(super) fn attributes(
     Ok(attributes)
 }
 
-fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 7] {
+fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 8] {
     let whole = |name, value| Added {
         name,
         value,
@@ -86,6 +86,11 @@ fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 7]
             value: Some(cause.reason.clone()),
             shorten_to: Some(MAX_REASON),
         },
+        // Consumers of several queues may share a dead-letter queue.
+        whole(
+            "sqs-once-source-queue",
+            message.queue_arn().map(str::to_owned),
+        ),
         // Operators find the key's item by this attribute.
         whole("sqs-once-key", key),
         whole("sqs-once-message-id", Some(message.id().to_owned())),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Notes, Order, Tested, assert_contains, failures, grouped, json_body, one,
+    Bench, DLQ, Notes, Order, STANDARD, Tested, assert_contains, failures, grouped, json_body, one,
     order, orders, set, with,
 };
 use serde_json::{Value, json};
@@ -118,6 +118,7 @@ async fn a_terminal_record_is_moved_with_all_it_had_and_all_there_is_to_know() {
     for (attribute, value) in [
         ("tenant", "seven"),
         ("sqs-once-reason", "the card was refused"),
+        ("sqs-once-source-queue", STANDARD),
         ("sqs-once-error-chain", "the card was refused: card expired"),
         ("sqs-once-message-id", "m-0"),
         ("sqs-once-receive-count", "3"),
@@ -237,7 +238,8 @@ async fn a_message_with_ten_attributes_is_moved_as_it_is_and_one_with_nine_gets_
     for (own, added) in [
         (10, ""),
         (9, "sqs-once-reason"),
-        (8, "sqs-once-key sqs-once-reason"),
+        (8, "sqs-once-reason sqs-once-source-queue"),
+        (7, "sqs-once-key sqs-once-reason sqs-once-source-queue"),
     ] {
         let sent = moved(with_own(own), no_such_card).await;
         let attributes = sent["MessageAttributes"].as_object().unwrap();
@@ -377,11 +379,14 @@ async fn a_message_that_was_moved_before_tells_of_its_last_move() {
     let record = with_attributes(json!({
         "sqs-once-reason": string("an old reason"),
         "sqs-once-function": string("an old function"),
+        // It was redriven to another queue than the one that it came from.
+        "sqs-once-source-queue": string("arn:aws:sqs:eu-central-1:123456789012:refunds"),
         "tenant": string("seven"),
     }));
     let sent = moved(record, no_such_card).await;
     assert_eq!(text(&sent, "sqs-once-reason"), Some("no such card"));
     assert_eq!(text(&sent, "sqs-once-function"), None);
+    assert_eq!(text(&sent, "sqs-once-source-queue"), Some(STANDARD));
     assert_eq!(text(&sent, "tenant"), Some("seven"));
 }
 
