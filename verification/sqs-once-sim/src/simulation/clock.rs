@@ -12,7 +12,11 @@ const BEGINNING: Duration = Duration::from_secs(4_102_444_800);
 
 /// The true time now.
 pub(crate) fn true_time(started: Instant) -> Timestamp {
-    Timestamp::default() + BEGINNING + started.elapsed()
+    true_time_at(started, Instant::now())
+}
+
+pub(crate) fn true_time_at(started: Instant, at: Instant) -> Timestamp {
+    Timestamp::default() + BEGINNING + at.duration_since(started)
 }
 
 /// The clock of a process. All clones share it.

@@ -17,7 +17,7 @@ use sqs_once::testing::{Running, TestSettings};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 
-use super::clock::{ProcessClock, true_time};
+use super::clock::{ProcessClock, true_time, true_time_at};
 use super::counts::Count;
 use super::decoder::SlowDecoder;
 use super::handler::{Effect, INVOCATION, MESSAGE, Order, together, work};
@@ -229,7 +229,9 @@ fn record(world: &World, delivery: &Delivery, invocation: usize) -> SqsMessage {
         true => "arn:aws:sqs:eu-central-1:123456789012:orders.fifo",
         false => "arn:aws:sqs:eu-central-1:123456789012:orders",
     };
+    let sent_at = true_time_at(world.started, delivery.sent_at);
     let mut attributes = HashMap::from([
+        ("SentTimestamp".to_owned(), sent_at.as_millis().to_string()),
         ("ApproximateReceiveCount".to_owned(), receives.to_string()),
         (INVOCATION.to_owned(), invocation.to_string()),
         (MESSAGE.to_owned(), message.to_string()),

@@ -20,6 +20,7 @@ pub(crate) struct Message {
     pub(crate) key: usize,
     pub(crate) group: usize,
     pub(crate) place: Place,
+    pub(crate) sent_at: Instant,
     /// When a message becomes visible, or when the producer sends it.
     pub(crate) visible_at: Instant,
     pub(crate) is_out: bool,
@@ -35,6 +36,7 @@ pub(crate) struct Delivery {
     pub(crate) message: usize,
     pub(crate) key: usize,
     pub(crate) group: usize,
+    pub(crate) sent_at: Instant,
     pub(crate) receives: u32,
     pub(crate) receipt: u64,
 }
@@ -65,6 +67,7 @@ impl Queue {
             key,
             group,
             place,
+            sent_at: at,
             visible_at: at,
             is_out: false,
             receives: 0,
@@ -143,6 +146,7 @@ impl Queue {
             message: at,
             key: message.key,
             group: message.group,
+            sent_at: message.sent_at,
             receives: message.receives,
             receipt: message.receipt,
         }
