@@ -42,9 +42,8 @@ impl Group {
                 let reason = Self::shape(reason);
                 // The text before the reason keeps it from being read as JSON.
                 let print = Fingerprint::from_body(&format!("reason: {reason}"));
-                // The name of the fingerprint's scheme comes first.
-                let hash = print.as_str().rsplit('-').next().unwrap_or_default();
-                (hash.chars().take(8).collect(), reason)
+                let (_, digits) = print.as_str().split_once(':').unwrap_or_default();
+                (digits.chars().take(8).collect(), reason)
             }
         };
         Self { id, reason }
