@@ -100,12 +100,14 @@ async fn a_charge_that_is_repeated_after_a_crash_carries_the_same_idempotency_ke
 }
 
 #[tokio::test]
-async fn another_order_under_a_known_key_fails_and_is_not_charged() {
+async fn another_order_under_a_known_key_is_terminal_and_not_charged() {
     let (service, bench) = Service::with_bench().await;
     bench.run(Event::new([&order("o-1001", 1299)])).await;
     let other = Record::json(&order("o-1001", 1)).message_id("another");
     let answer = bench.run(Event::new([other])).await;
-    answer.assert_failed("another").assert_retried(["another"]);
+    answer
+        .assert_terminal("another")
+        .assert_retried(["another"]);
     assert_eq!(service.charges().len(), 1);
 }
 

@@ -154,8 +154,8 @@ where
     /// that differs. A function that fails or panics makes its record terminal.
     ///
     /// Use this for payloads with fields that change from one copy of an event to the next, such as the time of
-    /// sending. After a change of this setting, events that were completed before differ from their duplicates until
-    /// their retention ends.
+    /// sending. After a change of this setting, copies of events that were completed before are duplicates with a
+    /// warning, because their payloads can't be compared.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)]
