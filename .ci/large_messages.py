@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from uuid import uuid4
 
 import botocore.session
 from sqs_extended_client import SQSExtendedClientSession
@@ -10,6 +11,8 @@ from sqs_extended_client import SQSExtendedClientSession
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, aws, built
 
 BUCKET = "large-messages"
+PREFIX = "orders/"
+QUEUE_ARN = "arn:aws:sqs:us-east-1:000000000000:orders"
 PATIENCE = 60
 TEXT = {"DataType": "String", "StringValue": "s:order-7"}
 
@@ -20,7 +23,7 @@ class Both:
     def __init__(self, cloud):
         self.program = built("examples/large_messages")
         self.env = {**AWS_ENV, **LOOPBACK_ONLY_ENV, "AWS_ENDPOINT_URL": cloud.url,
-                    "SQS_ONCE_LARGE_MESSAGES_BUCKET": BUCKET}
+                    "SQS_ONCE_LARGE_MESSAGES": f"{QUEUE_ARN}={BUCKET}/{PREFIX}*"}
         # The library creates its S3 client by itself.
         os.environ["AWS_ENDPOINT_URL"] = cloud.url
         # Importing the library replaces boto3's session, so that boto3's own clients would follow pointers too.
@@ -57,28 +60,36 @@ class Both:
         record = {
             "messageId": message["MessageId"], "receiptHandle": message["ReceiptHandle"], "body": message["Body"],
             "attributes": {}, "messageAttributes": attributes, "eventSource": "aws:sqs",
-            "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:orders", "awsRegion": "us-east-1",
+            "eventSourceARN": QUEUE_ARN, "awsRegion": "us-east-1",
         }
         answer = json.loads(self.run(json.dumps({"Records": [record]}), "handle"))
         self.plain.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
         return answer
 
+    def python_sends(self, body, key):
+        attributes = {"business-key": dict(TEXT), "S3Key": {"DataType": "String", "StringValue": key}}
+        self.extended.send_message(QueueUrl=self.queue, MessageBody=body, MessageAttributes=attributes)
+
     def check_python_sends_and_rust_handles(self):
         for legacy in (False, True):
             self.extended.use_legacy_attribute = legacy
             for body in ("é" * 200_000, "small"):
-                self.extended.send_message(
-                    QueueUrl=self.queue, MessageBody=body, MessageAttributes={"business-key": dict(TEXT)}
-                )
+                self.python_sends(body, f"{PREFIX}{uuid4()}")
                 assert len(self.objects()) == (body != "small"), self.objects()
                 answer = self.handle()
                 assert answer == {"failed": [], "bodies": [body]}, (legacy, answer["failed"], len(answer["bodies"]))
                 self.delete_objects()
         self.extended.use_legacy_attribute = False
 
+    def check_a_body_elsewhere_fails_its_message(self):
+        self.python_sends("x" * 300_000, f"refunds/{uuid4()}")
+        answer = self.handle()
+        assert len(answer["failed"]) == 1 and answer["bodies"] == [], answer
+        self.delete_objects()
+
     def check_rust_sends_and_python_receives(self):
         for body in ("é" * 200_000, "small"):
-            self.run(body, "send", self.queue, BUCKET)
+            self.run(body, "send", self.queue, BUCKET, PREFIX)
             assert len(self.objects()) == (body != "small"), self.objects()
             received = self.extended.receive_message(QueueUrl=self.queue, MessageAttributeNames=["All"])
             (message,) = received["Messages"]
@@ -91,12 +102,12 @@ class Both:
 
     def check_rust_sends_and_rust_handles(self):
         body = "x" * 300_000
-        self.run(body, "send", self.queue, BUCKET)
+        self.run(body, "send", self.queue, BUCKET, PREFIX)
         assert self.handle() == {"failed": [], "bodies": [body]}
         self.delete_objects()
 
     def check_a_body_that_is_missing_fails_its_message(self):
-        self.run("x" * 300_000, "send", self.queue, BUCKET)
+        self.run("x" * 300_000, "send", self.queue, BUCKET, PREFIX)
         self.delete_objects()
         answer = self.handle()
         assert len(answer["failed"]) == 1 and answer["bodies"] == [], answer

@@ -34,7 +34,7 @@ const METHODS: [(&str, Option<&str>); 38] = [
     ("in_progress", None),
     ("key_codec", None),
     ("key_secret", Some("SQS_ONCE_KEY_SECRET_ARN")),
-    ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES_BUCKET")),
+    ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES")),
     ("layer", None),
     ("lease_margin", Some("SQS_ONCE_LEASE_MARGIN")),
     ("max_receive_count", Some("SQS_ONCE_MAX_RECEIVE_COUNT")),

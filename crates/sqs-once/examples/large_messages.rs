@@ -1,7 +1,7 @@
 //! Sends and handles large messages, for `.ci/large_messages.py`, which does the same with the Python library on a stand-in
 //! for AWS.
 //!
-//! `large_messages send QUEUE_URL BUCKET` sends the body that it reads. `large_messages handle` handles the event that it
+//! `large_messages send QUEUE_URL BUCKET PREFIX` sends the body that it reads. `large_messages handle` handles the event that it
 //! reads, and prints the ids of the failed messages and the bodies of the others.
 
 #![allow(clippy::print_stdout, reason = "its output is its answer")]
@@ -17,11 +17,11 @@ use sqs_once::producer::{Offload, Outgoing};
 use sqs_once::testing::{Bench, Event};
 use tokio::sync::mpsc::unbounded_channel;
 
-async fn send(queue_url: &str, bucket: &str, body: String) -> Result<(), Error> {
+async fn send(queue_url: &str, bucket: &str, prefix: &str, body: String) -> Result<(), Error> {
     let http = aws_smithy_http_client::Builder::new().build_http();
     let config = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
     let config = config.load().await;
-    let bodies = Offload::new(aws_sdk_s3::Client::new(&config), bucket);
+    let bodies = Offload::new(aws_sdk_s3::Client::new(&config), bucket, prefix);
     let message = aws_sdk_sqs::Client::new(&config).send_message();
     let message = message.queue_url(queue_url).message_body(body);
     let message = Outgoing::new("order-7")?
@@ -54,11 +54,11 @@ async fn main() -> Result<(), Error> {
     stdin().read_to_string(&mut input)?;
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["send", queue_url, bucket] => send(queue_url, bucket, input).await,
+        ["send", queue_url, bucket, prefix] => send(queue_url, bucket, prefix, input).await,
         ["handle"] => {
             handle(input).await;
             Ok(())
         }
-        _ => Err("expected send QUEUE_URL BUCKET, or handle".into()),
+        _ => Err("expected send QUEUE_URL BUCKET PREFIX, or handle".into()),
     }
 }

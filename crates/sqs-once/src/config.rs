@@ -19,14 +19,7 @@ pub(crate) const RETENTION: &str = "1s or more, such as 12h or 28d";
 pub(crate) const DEADLINE_MARGIN: &str = "more than zero, such as 500ms or 1s";
 pub(crate) const QUEUE_URL: &str = "the URL of an SQS queue";
 
-pub(crate) const LARGE_MESSAGES_BUCKET: &str = "SQS_ONCE_LARGE_MESSAGES_BUCKET";
-pub(crate) const BUCKET: &str = "the name of an S3 bucket";
-
-/// Returns whether a text can be a bucket's name, or the alias or ARN of an access point.
-pub(crate) fn is_bucket(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:/".contains(&byte);
-    text.len() >= 3 && text.bytes().all(is_allowed)
-}
+pub(crate) const LARGE_MESSAGES: &str = "SQS_ONCE_LARGE_MESSAGES";
 
 /// Returns whether a text can be a queue's URL, from code or environment.
 pub(crate) fn is_url(text: &str) -> bool {
@@ -55,7 +48,8 @@ pub(crate) struct EnvSettings {
     pub(crate) deadline_margin: Option<Duration>,
     pub(crate) dlq_url: Option<String>,
     pub(crate) queue_url: Option<String>,
-    pub(crate) large_messages_bucket: Option<String>,
+    /// The text, which `large_messages` parses.
+    pub(crate) large_messages: Option<String>,
     pub(crate) visibility_timeout: Option<Duration>,
     pub(crate) max_receive_count: Option<NonZeroU32>,
     pub(crate) disabled: bool,
@@ -105,9 +99,7 @@ impl EnvSettings {
             })?,
             dlq_url: url("SQS_ONCE_DLQ_URL")?,
             queue_url: url("SQS_ONCE_QUEUE_URL")?,
-            large_messages_bucket: read(env, LARGE_MESSAGES_BUCKET, BUCKET, |text| {
-                is_bucket(text).then(|| text.to_owned())
-            })?,
+            large_messages: env(LARGE_MESSAGES),
             visibility_timeout: duration("SQS_ONCE_VISIBILITY_TIMEOUT")?,
             max_receive_count: read(
                 env,

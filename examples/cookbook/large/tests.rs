@@ -34,7 +34,8 @@ async fn bodies() -> LargeMessages {
         .endpoint_url(url)
         .force_path_style(true)
         .build();
-    LargeMessages::in_bucket("bodies").client(Client::from_conf(config))
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders";
+    LargeMessages::for_queue(queue, "bodies/catalogues/*").client(Client::from_conf(config))
 }
 
 #[tokio::test]

@@ -54,7 +54,8 @@ fn settings() -> LargeMessages {
         .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Bodies)))
         .force_path_style(true)
         .build();
-    LargeMessages::in_bucket("bodies").client(Client::from_conf(config))
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders";
+    LargeMessages::for_queue(queue, "bodies/*").client(Client::from_conf(config))
 }
 
 fn orders() -> Consumer {

@@ -76,23 +76,33 @@ fn table_elsewhere(deployment: &Deployment, function: &Function) -> Option<Probl
     Some(problem.automatic_if(variable.known().is_some()))
 }
 
-/// A problem if the function's role can't fetch the bodies of large messages. A policy names objects by a wildcard, so any
-/// object will do.
+/// A problem if the function's role can't fetch the bodies of large messages. The variable names them as a policy does,
+/// `ARN=BUCKET/PREFIX/*`, but a policy may use other wildcards, so any object will do.
 pub(super) fn bodies(function: &Function) -> Option<Problem> {
-    let bucket = function.environment.get("SQS_ONCE_LARGE_MESSAGES_BUCKET")?;
+    let variable = function.environment.get("SQS_ONCE_LARGE_MESSAGES")?;
     if function.permissions.may_somewhere(BODY) {
         return None;
     }
-    let name = bucket.known().map_or("NAME", String::as_str);
+    let text = variable.known().map_or("=NAME/*", String::as_str);
+    let entries = text.split(|c: char| c == ',' || c.is_whitespace());
+    let objects: Vec<&str> = entries
+        .filter_map(|it| Some(it.split_once('=')?.1))
+        .collect();
     let need = Need {
-        resource: format!("the objects of the bucket {name}"),
+        resource: format!("the objects {}", objects.join(", ")),
         actions: vec![BODY],
         purpose: "The function fetches the bodies of large messages there.",
     };
-    let arn = json!({ "Fn::Sub": format!("arn:${{AWS::Partition}}:s3:::{name}/*") });
-    let hcl = format!("\"arn:aws:s3:::{name}/*\"");
-    let problem = problem(function, &need, arn, &hcl);
-    Some(problem.automatic_if(bucket.known().is_some()))
+    let arn = |it: &&str| json!({ "Fn::Sub": format!("arn:${{AWS::Partition}}:s3:::{it}") });
+    let arns: Vec<Value> = objects.iter().map(arn).collect();
+    let hcl: Vec<_> = objects
+        .iter()
+        .map(|it| format!("\"arn:aws:s3:::{it}\""))
+        .collect();
+    let problem = problem(function, &need, json!(arns), &hcl.join(", "));
+    // A policy names the objects of an access point in another way.
+    let is_plain = !objects.is_empty() && !objects.iter().any(|it| it.starts_with("arn:"));
+    Some(problem.automatic_if(variable.known().is_some() && is_plain))
 }
 
 /// The resources that a consumer uses, and the actions that it needs on them.

@@ -501,7 +501,7 @@ impl<Phase> Consumer<Phase> {
 #[cfg(feature = "s3")]
 impl<Phase> Consumer<Phase> {
     /// Fetches bodies that producers have put into S3, because they are too large for SQS: see [`LargeMessages`]. Default:
-    /// the bodies in the bucket `SQS_ONCE_LARGE_MESSAGES_BUCKET`; else none, and a pointer is an ordinary body. An invalid
+    /// those that `SQS_ONCE_LARGE_MESSAGES` names; else none, and a pointer is an ordinary body. An invalid
     /// setting fails at [`init`](Consumer::init).
     #[must_use]
     pub fn large_messages(self, messages: LargeMessages) -> Self {

@@ -278,8 +278,8 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
 
 /// Fetches bodies that a producer has put elsewhere.
 pub(crate) trait FetchBody: Send + Sync {
-    /// Returns the body to which `content` points, or `None` if the content is the body itself.
-    fn fetch(&self, content: &str) -> Option<CallFuture<String>>;
+    /// Returns the body to which the message's content points, or `None` if the content is the body itself.
+    fn fetch(&self, message: &Message) -> Option<CallFuture<String>>;
 }
 
 /// Opens a message's envelope, and fetches its body, before its handler receives the message.
@@ -297,7 +297,7 @@ impl WithEnvelope {
     }
 
     fn fetch(&self, message: &Message) -> Option<CallFuture<String>> {
-        self.bodies.as_ref()?.fetch(message.content()?)
+        self.bodies.as_ref()?.fetch(message)
     }
 
     pub(crate) fn prepare(

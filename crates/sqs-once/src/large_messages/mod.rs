@@ -5,9 +5,11 @@ mod pointer;
 #[cfg(feature = "s3")]
 mod s3;
 mod settings;
+#[cfg(feature = "s3")]
+mod source;
 
 #[cfg(all(feature = "s3", feature = "sqs"))]
-pub(crate) use pointer::Pointer;
+pub(crate) use pointer::{MAC, Pointer};
 #[cfg(feature = "s3")]
 pub use s3::LargeMessages;
 pub(crate) use settings::LargeMessageSettings;

@@ -2,11 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::key::{HexDigest, KeySecret};
+
 /// The name of the pointer's class in the Java library. All libraries write it in front of a pointer.
 const CLASS: &str = "software.amazon.payloadoffloading.PayloadS3Pointer";
 
 /// The name in version 1 of the Java library, which the Python library writes on request.
 const LEGACY_CLASS: &str = "com.amazon.sqs.javamessaging.MessageS3Pointer";
+
+/// The message attribute with a pointer's MAC. A dead letter keeps it, unlike those that begin with `sqs-once-`.
+pub(crate) const MAC: &str = "pointer-mac";
 
 /// The place of a body in S3.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -35,6 +40,20 @@ impl Pointer {
         let parsed: Result<(&str, Self), _> = serde_json::from_str(text);
         // The parser's error may quote the body.
         Some(parsed.map(|(_, pointer)| pointer).map_err(|_| Malformed))
+    }
+
+    /// Returns the MAC of the pointer in a message with this business key, which is the value of its attribute. The key is
+    /// part of it, so that a known pointer fits no other event.
+    pub(crate) fn mac(&self, secret: &KeySecret, business_key: &str) -> HexDigest {
+        let length = |text: &str| (text.len() as u64).to_be_bytes();
+        secret.hash(&[
+            b"sqs-once pointer ",
+            &length(&self.bucket),
+            self.bucket.as_bytes(),
+            &length(&self.key),
+            self.key.as_bytes(),
+            business_key.as_bytes(),
+        ])
     }
 
     #[cfg(feature = "sqs")]

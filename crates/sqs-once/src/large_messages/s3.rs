@@ -1,5 +1,6 @@
 //! Bodies in S3.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
@@ -12,11 +13,13 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::aws;
-use crate::config::{BUCKET, LARGE_MESSAGES_BUCKET, is_bucket};
 use crate::error::{ConfigError, chain};
 use crate::handler::{CallFuture, FetchBody, HandlerError};
+use crate::key::{KeySecret, ProducerKey};
+use crate::record::Message;
 
-use super::pointer::{Malformed, Pointer};
+use super::pointer::{MAC, Malformed, Pointer};
+use super::source::Source;
 
 /// Ten bodies of this size, as text and as payload, take 80 MB, which fits into a function of 256 MB.
 const MAX_SIZE: usize = 4 * 1024 * 1024;
@@ -31,54 +34,78 @@ const STALLED_AFTER: Duration = Duration::from_secs(2);
 /// pointer, fetches the body, and decodes it as if the message contained it. Other messages are as without this
 /// setting. [The guide](crate::guide::large_messages) has the details.
 ///
-/// The variable `SQS_ONCE_LARGE_MESSAGES_BUCKET` alone is enough for the defaults. The function's role needs
-/// `s3:GetObject` on the bucket's objects, and `s3:ListBucket` on the bucket, without which S3 does not tell a missing
-/// object from a forbidden one.
+/// Each queue has its own objects: those under one prefix of a bucket. **Whoever may send to this queue can make the
+/// function read any object under that prefix, so give each trust domain its own.** A pointer to any other object makes
+/// its record terminal, and nothing is fetched.
+///
+/// The variable `SQS_ONCE_LARGE_MESSAGES` alone is enough for the defaults. The function's role needs `s3:GetObject` on
+/// these objects, and `s3:ListBucket` on the bucket, without which S3 does not tell a missing object from a forbidden one.
 ///
 /// ```
 /// # #[derive(serde::Deserialize)] struct Catalogue { id: String }
 /// use sqs_once::large_messages::LargeMessages;
 ///
+/// let queue = "arn:aws:sqs:eu-central-1:123456789012:catalogues";
+/// let messages = LargeMessages::for_queue(queue, "acme-large-messages/catalogues/*");
 /// let consumer = sqs_once::consumer::<Catalogue>()
 ///     .key(|catalogue: &Catalogue| catalogue.id.clone())
-///     .large_messages(LargeMessages::in_bucket("acme-large-messages").max_size(8 * 1024 * 1024))
+///     .large_messages(messages.max_size(8 * 1024 * 1024))
 ///     .handler(async |catalogue: Catalogue| {});
 /// ```
 #[derive(Clone, Debug)]
 pub struct LargeMessages {
     client: Option<Client>,
-    buckets: Vec<String>,
-    /// Whether the variable's bucket is one of them.
+    /// Queues, each with objects of a bucket.
+    sources: Vec<(String, String)>,
+    /// Whether the variable names further ones.
     reads_env: bool,
+    secrets: Vec<KeySecret>,
     max_size: usize,
 }
 
 impl LargeMessages {
-    /// Creates settings for bodies in this bucket, whatever the variable names. A pointer to another bucket makes its
-    /// record terminal: a producer must not choose what the function reads.
-    pub fn in_bucket(name: &str) -> Self {
+    /// Creates settings for one queue, whatever the variable names: its ARN, and the objects that its messages may name,
+    /// such as `acme-large-messages/orders/*`. The objects are a bucket and a prefix that ends in `/`, and then `*`. In
+    /// `acme-orders/*` the prefix is empty: the messages may name every object of the bucket.
+    ///
+    /// Invalid texts fail at [`init`](crate::Consumer::init).
+    pub fn for_queue(queue_arn: &str, objects: &str) -> Self {
         let settings = Self {
             reads_env: false,
             ..Self::from_env()
         };
-        settings.or_bucket(name)
+        settings.and_queue(queue_arn, objects)
     }
 
-    /// Creates settings for bodies in the bucket that `SQS_ONCE_LARGE_MESSAGES_BUCKET` names. The consumer does not start
-    /// if the variable is not set.
+    /// Creates settings for the queues in `SQS_ONCE_LARGE_MESSAGES`, such as
+    /// `arn:aws:sqs:eu-central-1:123456789012:orders=acme-large-messages/orders/*`. Commas or white space separate several.
+    /// The consumer does not start if the variable is not set.
     pub fn from_env() -> Self {
         Self {
             client: None,
-            buckets: Vec::new(),
+            sources: Vec::new(),
             reads_env: true,
+            secrets: Vec::new(),
             max_size: MAX_SIZE,
         }
     }
 
-    /// Adds a bucket, for producers with a bucket of their own.
+    /// Adds a queue, or further objects of a queue, as in [`for_queue`](Self::for_queue).
     #[must_use]
-    pub fn or_bucket(mut self, name: &str) -> Self {
-        self.buckets.push(name.to_owned());
+    pub fn and_queue(mut self, queue_arn: &str, objects: &str) -> Self {
+        self.sources
+            .push((queue_arn.to_owned(), objects.to_owned()));
+        self
+    }
+
+    /// Accepts only pointers with the MAC of [`Offload::mac`](crate::producer::Offload::mac) under this secret, so that a
+    /// sender needs more than the permission to send. Any other pointer makes its record terminal, and nothing is fetched.
+    /// Default: no MAC is needed, because Amazon's libraries write none.
+    ///
+    /// A second call adds a secret. To rotate: add the new secret here, then change the producers', then remove the old one.
+    #[must_use]
+    pub fn require_mac(mut self, secret: KeySecret) -> Self {
+        self.secrets.push(secret);
         self
     }
 
@@ -103,7 +130,7 @@ impl LargeMessages {
         self
     }
 
-    pub(super) async fn connect(mut self, env: Option<&str>) -> Result<Bodies, ConfigError> {
+    pub(super) async fn connect(self, env: Option<&str>) -> Result<Bodies, ConfigError> {
         if self.max_size == 0 {
             return Err(ConfigError::new(
                 "the setting `max_size`",
@@ -111,25 +138,20 @@ impl LargeMessages {
                 "1 or more",
             ));
         }
-        if let Some(bucket) = self.buckets.iter().find(|bucket| !is_bucket(bucket)) {
-            let problem = format!("names the bucket {bucket:?}");
-            return Err(ConfigError::new(
-                "the setting `large_messages`",
-                problem,
-                BUCKET,
-            ));
-        }
+        let sources = self.sources.iter();
+        let sources = sources.map(|(queue_arn, objects)| Source::new(queue_arn, objects));
+        let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
         if self.reads_env {
-            let unset = || ConfigError::new(LARGE_MESSAGES_BUCKET, "is not set", BUCKET);
-            self.buckets.push(env.ok_or_else(unset)?.to_owned());
+            sources.extend(Source::list(env)?);
         }
-        let client = match self.client.take() {
-            Some(client) => client,
-            None => client_from_env().await,
-        };
         Ok(Bodies {
-            client,
-            settings: self,
+            client: match self.client {
+                Some(client) => client,
+                None => client_from_env().await,
+            },
+            sources: sources.into(),
+            secrets: self.secrets.into(),
+            max_size: self.max_size,
         })
     }
 }
@@ -144,11 +166,13 @@ fn client_from_env() -> BoxFuture<'static, Client> {
     })
 }
 
-/// The bodies in the consumer's buckets.
+/// The bodies that messages may name.
 #[derive(Clone)]
 pub(super) struct Bodies {
     client: Client,
-    settings: LargeMessages,
+    sources: Arc<[Source]>,
+    secrets: Arc<[KeySecret]>,
+    max_size: usize,
 }
 
 /// Why a body was not fetched. No text has the object's key, which producers may choose.
@@ -157,9 +181,15 @@ enum FetchError {
     #[error(transparent)]
     Malformed(#[from] Malformed),
     #[error(
-        "the body is in the bucket {0:?}, from which this consumer does not fetch: see SQS_ONCE_LARGE_MESSAGES_BUCKET"
+        "the message points to S3, and its queue {0:?} has no objects there: see SQS_ONCE_LARGE_MESSAGES"
     )]
-    OtherBucket(String),
+    OtherQueue(String),
+    #[error("the message points to another object than its queue's, which are {0}")]
+    OtherObject(String),
+    #[error(
+        "the message's pointer to S3 has no MAC under a secret of this consumer: see `require_mac`"
+    )]
+    NoMac,
     #[error("the object with the body is missing in the bucket {0:?}")]
     Missing(String),
     #[error("the object with the body is archived: restore it before you redrive the message")]
@@ -186,12 +216,29 @@ impl FetchError {
 }
 
 impl Bodies {
-    async fn get(&self, pointer: Result<Pointer, Malformed>) -> Result<String, FetchError> {
-        let Pointer { bucket, key } = pointer?;
-        if !self.settings.buckets.contains(&bucket) {
-            // It may have any length.
-            return Err(FetchError::OtherBucket(bucket.chars().take(63).collect()));
+    /// Refuses a pointer to an object that the message's queue does not have, or without a MAC that is needed. The producer
+    /// wrote the pointer, Lambda the queue's ARN.
+    fn check(&self, pointer: &Pointer, message: &Message) -> Result<(), FetchError> {
+        let queue_arn = message.queue_arn().unwrap_or_default();
+        let sources = self.sources.iter();
+        let sources: Vec<_> = sources.filter(|it| it.is_of(queue_arn)).collect();
+        if sources.is_empty() {
+            return Err(FetchError::OtherQueue(queue_arn.to_owned()));
         }
+        if !sources.iter().any(|it| it.contains(pointer)) {
+            let objects: Vec<_> = sources.iter().map(|it| it.objects()).collect();
+            return Err(FetchError::OtherObject(objects.join(", ")));
+        }
+        let attribute = |name| message.attribute(name).unwrap_or_default();
+        let (mac, key) = (attribute(MAC), attribute(ProducerKey::ATTRIBUTE));
+        let is_its = |secret: &KeySecret| secret.equal([mac, pointer.mac(secret, key).as_str()]);
+        match self.secrets.is_empty() || self.secrets.iter().any(is_its) {
+            true => Ok(()),
+            false => Err(FetchError::NoMac),
+        }
+    }
+
+    async fn get(&self, Pointer { bucket, key }: Pointer) -> Result<String, FetchError> {
         let request = self.client.get_object().bucket(&bucket).key(key);
         let answer = request.send().await;
         let answer = answer.map_err(|error| refused(&error, bucket))?;
@@ -200,7 +247,7 @@ impl Bodies {
     }
 
     async fn read(&self, answer: GetObjectOutput) -> Result<Vec<u8>, FetchError> {
-        let max_size = self.settings.max_size;
+        let max_size = self.max_size;
         let check = |size: u64| match usize::try_from(size) {
             Ok(size) if size <= max_size => Ok(size),
             _ => Err(FetchError::TooLarge { size, max_size }),
@@ -228,12 +275,13 @@ impl Bodies {
 }
 
 impl FetchBody for Bodies {
-    fn fetch(&self, content: &str) -> Option<CallFuture<String>> {
-        let pointer = Pointer::parse(content)?;
+    fn fetch(&self, message: &Message) -> Option<CallFuture<String>> {
+        let pointer = Pointer::parse(message.content()?)?.map_err(FetchError::from);
+        let pointer = pointer.and_then(|pointer| self.check(&pointer, message).map(|()| pointer));
         let bodies = self.clone();
         Some(Box::pin(async move {
-            let body = bodies.get(pointer).await;
-            body.map_err(FetchError::into_handler_error)
+            let body = async { bodies.get(pointer?).await };
+            body.await.map_err(FetchError::into_handler_error)
         }))
     }
 }

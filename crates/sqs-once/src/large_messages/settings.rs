@@ -22,11 +22,11 @@ impl LargeMessageSettings {
         &self,
         env: &EnvSettings,
     ) -> Result<Option<Arc<dyn FetchBody>>, ConfigError> {
-        match (&self.code, &env.large_messages_bucket) {
+        match (&self.code, &env.large_messages) {
             (None, None) => Ok(None),
-            (code, bucket) => {
+            (code, sources) => {
                 let settings = code.clone().unwrap_or_else(LargeMessages::from_env);
-                let bodies = settings.connect(bucket.as_deref()).await?;
+                let bodies = settings.connect(sources.as_deref()).await?;
                 Ok(Some(Arc::new(bodies)))
             }
         }
@@ -38,10 +38,10 @@ impl LargeMessageSettings {
         &self,
         env: &EnvSettings,
     ) -> Result<Option<Arc<dyn FetchBody>>, ConfigError> {
-        match env.large_messages_bucket {
+        match env.large_messages {
             None => Ok(None),
             Some(_) => Err(ConfigError::new(
-                crate::config::LARGE_MESSAGES_BUCKET,
+                crate::config::LARGE_MESSAGES,
                 "is set, but sqs-once was built without its feature `s3`",
                 "the feature, or no such variable",
             )),

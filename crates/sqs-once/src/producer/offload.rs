@@ -3,10 +3,11 @@
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
 
-use crate::large_messages::Pointer;
+use crate::key::KeySecret;
+use crate::large_messages::{MAC, Pointer};
 use crate::random::{OsRandom, Random};
 
-use super::{Outgoing, OutgoingError, Sendable, check_count, with};
+use super::{Outgoing, OutgoingError, Sendable, TEXT, check_count, with};
 
 /// The default of Amazon's Extended Client Libraries. A queue whose `MaximumMessageSize` was never changed takes this
 /// much, also if it was created before SQS took 1 MiB.
@@ -30,7 +31,7 @@ const NUMBER: &str = "Number";
 /// #     queue_url: &str,
 /// #     catalogue: String,
 /// # ) -> Result<(), sqs_once::Error> {
-/// let bodies = Offload::new(s3, "acme-large-messages");
+/// let bodies = Offload::new(s3, "acme-large-messages", "catalogues/");
 /// let message = sqs.send_message().queue_url(queue_url).message_body(catalogue);
 /// let message = Outgoing::new("catalogue-7")?.offload_onto(message, &bodies).await?;
 /// message.send().await?;
@@ -41,18 +42,22 @@ const NUMBER: &str = "Number";
 pub struct Offload {
     client: Client,
     bucket: String,
+    prefix: String,
     threshold: usize,
+    secret: Option<KeySecret>,
 }
 
 impl Offload {
-    /// Creates settings for this bucket. The producer's role needs `s3:PutObject` on its objects. Give the bucket a
-    /// lifecycle rule that deletes objects after the longest time that a message can wait in its queue and the dead-letter
-    /// queue, such as 30 days.
-    pub fn new(client: Client, bucket: &str) -> Self {
+    /// Creates settings for this bucket and the prefix of the queue's objects, such as `orders/`. The consumer refuses
+    /// objects elsewhere. The producer's role needs `s3:PutObject` on the objects under the prefix. Give the bucket a
+    /// lifecycle rule: [the guide](crate::guide::large_messages) computes its days.
+    pub fn new(client: Client, bucket: &str, prefix: &str) -> Self {
         Self {
             client,
             bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
             threshold: THRESHOLD,
+            secret: None,
         }
     }
 
@@ -63,11 +68,22 @@ impl Offload {
         self.threshold = bytes;
         self
     }
+
+    /// Adds the message attribute `pointer-mac` to messages with a pointer: an HMAC-SHA-256 over bucket, key and the
+    /// attribute `business-key`, for consumers that [require it](crate::large_messages::LargeMessages::require_mac). Use a
+    /// secret for this purpose only. Default: none.
+    ///
+    /// The MAC proves who wrote the pointer. It does not cover the object's content.
+    #[must_use]
+    pub fn mac(mut self, secret: KeySecret) -> Self {
+        self.secret = Some(secret);
+        self
+    }
 }
 
 impl Outgoing {
     /// Adds the attributes to a message, as [`onto`](Self::onto) does, and puts a large body into S3. The message then
-    /// contains a pointer to it, and the attribute `ExtendedPayloadSize`.
+    /// contains a pointer to it, and the attribute `ExtendedPayloadSize`, with [`Offload::mac`] also `pointer-mac`.
     ///
     /// A FIFO queue with deduplication by content takes each pointer for another message: use
     /// [`deduplication_id`](Self::deduplication_id) there. If the message is never sent, the body stays until the bucket's
@@ -86,12 +102,16 @@ impl Outgoing {
         let Some(body) = large.map(str::to_owned) else {
             return Ok(message);
         };
-        let message = with(message, SIZE, NUMBER, body.len().to_string())?;
-        check_count(&message)?;
+        let mut message = with(message, SIZE, NUMBER, body.len().to_string())?;
         let pointer = Pointer {
             bucket: bodies.bucket.clone(),
-            key: format!("{:032x}", OsRandom.bits()),
+            key: format!("{}{:032x}", bodies.prefix, OsRandom.bits()),
         };
+        if let Some(secret) = &bodies.secret {
+            let mac = pointer.mac(secret, &self.text).to_string();
+            message = with(message, MAC, TEXT, mac)?;
+        }
+        check_count(&message)?;
         let text = pointer.to_text();
         let text = text.map_err(|error| OutgoingError::NotStored(error.into()))?;
         let request = bodies.client.put_object();

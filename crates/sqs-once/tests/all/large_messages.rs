@@ -6,21 +6,26 @@ use serde_json::{Value, json};
 use sqs_once::Consumer;
 use sqs_once::body::Sns;
 use sqs_once::extract::MessageMeta;
-use sqs_once::key::ProducerKey;
+use sqs_once::key::{KeySecret, ProducerKey};
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::producer::{Offload, Outgoing, OutgoingError};
 use sqs_once::testing::{Answer, Bench, Event, Record};
 
+use crate::support::process::passes;
 use crate::support::s3::{S3, Turn};
 use crate::support::sqs::Sqs;
 use crate::support::{DLQ, Notes, Order, orders};
 
 const BUCKET: &str = "large-messages";
+/// The queue of records in tests.
+const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+const REFUNDS: &str = "arn:aws:sqs:eu-central-1:123456789012:refunds";
+const VARIABLE: &str = "SQS_ONCE_LARGE_MESSAGES";
 const CLASS: &str = "software.amazon.payloadoffloading.PayloadS3Pointer";
 const LEGACY_CLASS: &str = "com.amazon.sqs.javamessaging.MessageS3Pointer";
 
 fn settings(s3: &S3) -> LargeMessages {
-    LargeMessages::in_bucket(BUCKET).client(s3.client())
+    LargeMessages::for_queue(QUEUE, "large-messages/*").client(s3.client())
 }
 
 /// A consumer that notes the IDs of the orders that it handles.
@@ -97,7 +102,7 @@ async fn any_other_body_is_the_body() {
 async fn a_body_that_no_retry_can_fetch_is_terminal_and_keeps_its_reason_short() {
     let long = "x".repeat(1_000_000);
     let malformed = "the body is a malformed pointer to S3";
-    let not_ours = "from which this consumer does not fetch";
+    let not_ours = "another object than its queue's, which are large-messages/*";
     for (turn, body, why) in [
         (
             Turn::Do,
@@ -183,12 +188,146 @@ async fn no_more_than_max_size_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consumer_may_have_several_buckets() {
+async fn messages_can_name_only_the_objects_of_their_queue() {
+    let settings = |s3: &S3| {
+        let settings = LargeMessages::for_queue(QUEUE, "large-messages/orders/*");
+        settings.client(s3.client())
+    };
+    let long = format!("orders/{}", "x".repeat(1018));
+    for (bucket, key) in [
+        (BUCKET, "refunds/1"),
+        (BUCKET, "orders"),
+        (BUCKET, "orders/"),
+        (BUCKET, "orders-of-others/1"),
+        (BUCKET, "Orders/1"),
+        (BUCKET, "/orders/1"),
+        (BUCKET, "refunds/orders/1"),
+        (BUCKET, "orders%2F1"),
+        (BUCKET, "orders\\1"),
+        (BUCKET, "\0orders/1"),
+        (BUCKET, "orders/../refunds/1"),
+        (BUCKET, "orders/./1"),
+        (BUCKET, "orders/.."),
+        (BUCKET, &long),
+        (BUCKET, ""),
+        ("large-messages/orders", "1"),
+        ("large-messages-2", "orders/1"),
+        ("", "large-messages/orders/1"),
+    ] {
+        let s3 = S3::always(Turn::Parts(vec![Some(br#"{"id":"o-1"}"#)]));
+        let handled = Notes::default();
+        let bench = Bench::new(noting(settings(&s3), &handled));
+        let refused = Record::text(pointer(bucket, key));
+        let answer = bench.run(Event::new([refused])).await;
+        answer.assert_terminal("m-1");
+        answer.assert_reason(
+            "m-1",
+            "another object than its queue's, which are large-messages/orders/*",
+        );
+        assert_eq!(s3.requests(), [""; 0], "{key:?}");
+        let same_key = Event::new([Record::text(r#"{"id":"o-1"}"#)]);
+        bench.run(same_key).await.assert_processed("m-1");
+        assert_eq!(handled.take(), ["o-1"]);
+    }
+    for key in [
+        "orders/1",
+        "orders//1",
+        "orders/..a/b.",
+        "orders/%2E%2E/é ?#+&*",
+        &long[..1024],
+    ] {
+        let s3 = S3::always(Turn::Parts(vec![Some(br#"{"id":"o-1"}"#)]));
+        let (answer, _) = handled(settings(&s3), &pointer(BUCKET, key)).await;
+        answer.assert_processed("m-1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_queue_of_a_function_has_its_own_objects() {
     let s3 = S3::default();
-    s3.put("theirs/key-1", r#"{"id":"o-1"}"#);
-    let settings = settings(&s3).or_bucket("theirs");
-    let (answer, _) = handled(settings, &pointer("theirs", "key-1")).await;
-    answer.assert_processed("m-1");
+    for path in [
+        "large-messages/orders/1",
+        "large-messages/refunds/1",
+        "theirs/1",
+    ] {
+        s3.put(path, r#"{"id":"o-1"}"#);
+    }
+    let settings = LargeMessages::for_queue(QUEUE, "large-messages/orders/*")
+        .and_queue(REFUNDS, "large-messages/refunds/*")
+        .and_queue(REFUNDS, "theirs/*")
+        .client(s3.client());
+    let namesake = "arn:aws:sqs:eu-central-1:210987654321:orders";
+    let orders_only = "another object than its queue's, which are large-messages/orders/*";
+    let refunds_only = "which are large-messages/refunds/*, theirs/*";
+    for (queue, bucket, key, why) in [
+        (QUEUE, BUCKET, "orders/1", None),
+        (QUEUE, BUCKET, "refunds/1", Some(orders_only)),
+        (QUEUE, "theirs", "1", Some(orders_only)),
+        (REFUNDS, BUCKET, "refunds/1", None),
+        (REFUNDS, "theirs", "1", None),
+        (REFUNDS, BUCKET, "orders/1", Some(refunds_only)),
+        (
+            namesake,
+            BUCKET,
+            "orders/1",
+            Some("its queue \"arn:aws:sqs:eu-central-1:210987654321:orders\" has no"),
+        ),
+        (
+            "",
+            BUCKET,
+            "orders/1",
+            Some("its queue \"\" has no objects there"),
+        ),
+    ] {
+        let bench = Bench::new(noting(settings.clone(), &Notes::default()));
+        let event = Event::new([Record::text(pointer(bucket, key))]);
+        let event = Event::from_json(event.as_json().replace(QUEUE, queue));
+        let answer = bench.run(event).await;
+        match why {
+            None => answer.assert_processed("m-1"),
+            Some(why) => answer.assert_terminal("m-1").assert_reason("m-1", why),
+        };
+        assert_eq!(
+            s3.requests().len(),
+            usize::from(why.is_none()),
+            "{queue} {key}"
+        );
+    }
+}
+
+/// A variable applies to all tests of a process, so the test runs other processes.
+#[test]
+fn the_variable_names_the_objects_of_each_queue() {
+    let this = "in_a_process_with_the_variable_the_consumer_has_its_queues";
+    let both = format!("{QUEUE}=large-messages/orders/*,\n {REFUNDS}=large-messages/refunds/*");
+    for text in [&both, "large-messages", "orders=large-messages/orders/*"] {
+        passes(module_path!(), this, &[(VARIABLE, text)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_process_with_the_variable_the_consumer_has_its_queues() {
+    let Ok(variable) = std::env::var(VARIABLE) else {
+        return;
+    };
+    let s3 = S3::default();
+    s3.put("large-messages/refunds/1", r#"{"id":"o-1"}"#);
+    let consumer = noting(
+        LargeMessages::from_env().client(s3.client()),
+        &Notes::default(),
+    );
+    if !variable.contains(REFUNDS) {
+        let refused = consumer.store(sqs_once::MemoryStore::new()).init().await;
+        let error = refused.unwrap_err().to_string();
+        let why = format!("{VARIABLE} has the entry {variable:?}: expected the ARN of a queue");
+        assert!(error.starts_with(&why), "{error}");
+        return;
+    }
+    let bench = Bench::new(consumer);
+    let event = Event::new([Record::text(pointer(BUCKET, "refunds/1"))]);
+    bench.run(&event).await.assert_terminal("m-1");
+    let of_refunds = Event::from_json(event.as_json().replace(QUEUE, REFUNDS));
+    bench.run(of_refunds).await.assert_processed("m-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,21 +418,50 @@ async fn settings_that_cannot_work_keep_the_function_from_starting() {
     let s3 = S3::default();
     for (settings, why) in [
         (settings(&s3).max_size(0), "`max_size` is 0"),
-        (settings(&s3).or_bucket("a b"), "names the bucket \"a b\""),
-        (LargeMessages::in_bucket(""), "names the bucket \"\""),
         (
             LargeMessages::from_env().client(s3.client()),
-            "SQS_ONCE_LARGE_MESSAGES_BUCKET is not set",
+            "SQS_ONCE_LARGE_MESSAGES is not set",
         ),
         (
-            LargeMessages::from_env().or_bucket(BUCKET),
-            "SQS_ONCE_LARGE_MESSAGES_BUCKET is not set",
+            LargeMessages::from_env().and_queue(QUEUE, "large-messages/*"),
+            "SQS_ONCE_LARGE_MESSAGES is not set",
         ),
     ] {
         let consumer = noting(settings, &Notes::default()).store(sqs_once::MemoryStore::new());
         let error = consumer.init().await.unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+    for (queue, objects) in [
+        ("orders", "large-messages/*"),
+        ("arn:aws:sqs:eu-central-1:123456789012:", "large-messages/*"),
+        (
+            "arn:aws:sns:eu-central-1:123456789012:orders",
+            "large-messages/*",
+        ),
+        (QUEUE, ""),
+        (QUEUE, "large-messages"),
+        (QUEUE, "large-messages/orders/"),
+        (QUEUE, "large-messages/orders*"),
+        (QUEUE, "large-messages/*/orders/*"),
+        (QUEUE, "large-messages/a/../*"),
+        (QUEUE, "large messages/*"),
+        (QUEUE, "/orders/*"),
+        (QUEUE, "arn:aws:s3:::large-messages/*"),
+    ] {
+        let settings = LargeMessages::for_queue(queue, objects).client(s3.client());
+        let consumer = noting(settings, &Notes::default()).store(sqs_once::MemoryStore::new());
+        let error = consumer.init().await.unwrap_err().to_string();
+        let why = format!("the setting `large_messages` has the objects {objects:?}");
+        assert!(error.starts_with(&why), "{error}");
+    }
+    let point = "arn:aws:s3:eu-central-1:123456789012:accesspoint/orders";
+    let settings = LargeMessages::for_queue(QUEUE, &format!("{point}/orders/*"));
+    let consumer = noting(settings.client(s3.client()), &Notes::default());
+    consumer
+        .store(sqs_once::MemoryStore::new())
+        .init()
+        .await
+        .unwrap();
 }
 
 fn message(body: &str) -> SendMessageFluentBuilder {
@@ -311,7 +479,7 @@ async fn a_producer_puts_a_large_body_into_s3_and_the_consumer_gets_it() {
     let s3 = S3::default();
     let body = json!({ "id": "o-1", "items": "x".repeat(300_000) }).to_string();
     let outgoing = Outgoing::new("o-1").unwrap();
-    let bodies = Offload::new(s3.client(), BUCKET);
+    let bodies = Offload::new(s3.client(), BUCKET, "orders/");
     let sent = outgoing
         .offload_onto(message(&body), &bodies)
         .await
@@ -323,6 +491,7 @@ async fn a_producer_puts_a_large_body_into_s3_and_the_consumer_gets_it() {
     assert_eq!(place["s3BucketName"], BUCKET);
     let key = place["s3Key"].as_str().unwrap();
     assert_eq!(s3.paths(), [format!("{BUCKET}/{key}")]);
+    assert!(key.starts_with("orders/"), "{key}");
     let attributes = sent.get_message_attributes().clone().unwrap();
     let size = attribute("Number", &body.len().to_string());
     assert_eq!(attributes["ExtendedPayloadSize"], size);
@@ -331,7 +500,9 @@ async fn a_producer_puts_a_large_body_into_s3_and_the_consumer_gets_it() {
     let seen: Notes<usize> = Notes::default();
     let consumer = sqs_once::consumer::<Value>()
         .key(ProducerKey)
-        .large_messages(settings(&s3))
+        .large_messages(
+            LargeMessages::for_queue(QUEUE, "large-messages/orders/*").client(s3.client()),
+        )
         .handler({
             let seen = seen.clone();
             move |order: Value| {
@@ -346,12 +517,90 @@ async fn a_producer_puts_a_large_body_into_s3_and_the_consumer_gets_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_consumer_can_require_a_mac_that_only_senders_with_its_secret_can_write() {
+    let s3 = S3::default();
+    let [old, new, other] = [1, 2, 3].map(|byte| KeySecret::new([byte; 32]).unwrap());
+    let send = async |secret: Option<&KeySecret>| {
+        let bodies = Offload::new(s3.client(), BUCKET, "orders/").threshold(0);
+        let bodies = match secret {
+            Some(secret) => bodies.mac(secret.clone()),
+            None => bodies,
+        };
+        let outgoing = Outgoing::new("o-1").unwrap();
+        let sent = outgoing.offload_onto(message(r#"{"id":"o-1"}"#), &bodies);
+        let sent = sent.await.unwrap();
+        let attributes = sent.get_message_attributes().clone().unwrap();
+        let mac = attributes
+            .get("pointer-mac")
+            .and_then(|mac| mac.string_value());
+        (
+            sent.get_message_body().clone().unwrap(),
+            mac.map(str::to_owned),
+        )
+    };
+    let (body, mac) = send(Some(&old)).await;
+    let (of_new, new_mac) = send(Some(&new)).await;
+    let (_, of_other) = send(Some(&other)).await;
+    let (unsigned, no_mac) = send(None).await;
+    assert_eq!(no_mac, None);
+    s3.requests();
+
+    let requiring = settings(&s3).require_mac(old).require_mac(new);
+    for (body, key, mac, is_accepted) in [
+        (&body, "s:o-1", &mac, true),
+        (&of_new, "s:o-1", &new_mac, true),
+        (&body, "s:o-2", &mac, false),
+        (&of_new, "s:o-1", &mac, false),
+        (&body.replace("orders/", "orders/x"), "s:o-1", &mac, false),
+        (&body, "s:o-1", &of_other, false),
+        (&body, "s:o-1", &Some(String::new()), false),
+        (&unsigned, "s:o-1", &None, false),
+    ] {
+        let record = Record::text(body).attribute("business-key", key);
+        let record = match mac {
+            Some(mac) => record.attribute("pointer-mac", mac),
+            None => record,
+        };
+        let bench = Bench::new(noting(requiring.clone(), &Notes::default()));
+        let answer = bench.run(Event::new([record])).await;
+        match is_accepted {
+            true => answer.assert_processed("m-1"),
+            false => answer
+                .assert_terminal("m-1")
+                .assert_reason("m-1", "see `require_mac`"),
+        };
+        assert_eq!(
+            s3.requests().len(),
+            usize::from(is_accepted),
+            "{body} {key} {mac:?}"
+        );
+    }
+
+    // Without raw delivery, SNS puts the attributes into its envelope.
+    let notification = json!({
+        "Type": "Notification",
+        "MessageId": "n-1",
+        "TopicArn": "arn:aws:sns:eu-central-1:123456789012:orders",
+        "Message": body,
+        "Timestamp": "2026-01-01T00:00:00.000Z",
+        "MessageAttributes": {
+            "business-key": { "Type": "String", "Value": "s:o-1" },
+            "pointer-mac": { "Type": "String", "Value": mac },
+        },
+    });
+    let consumer = noting(requiring, &Notes::default()).envelope(Sns);
+    let record = Record::text(notification.to_string());
+    let answer = Bench::new(consumer).run(Event::new([record])).await;
+    answer.assert_processed("m-1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_a_message_above_the_threshold_goes_to_s3() {
     let s3 = S3::default();
     let outgoing = Outgoing::new("o-1").unwrap();
     // `business-key`, `String` and `s:o-1` have 23 bytes, `tenant`, `String` and `acme` 16.
     let own = |body| message(body).message_attributes("tenant", attribute("String", "acme"));
-    let bodies = Offload::new(s3.client(), BUCKET).threshold(50);
+    let bodies = Offload::new(s3.client(), BUCKET, "orders/").threshold(50);
     let small = outgoing.offload_onto(own("elf bytes:)"), &bodies);
     let small = small.await.unwrap();
     assert_eq!(small.get_message_body().as_deref(), Some("elf bytes:)"));
@@ -362,7 +611,7 @@ async fn only_a_message_above_the_threshold_goes_to_s3() {
     assert_eq!(large.get_message_attributes().as_ref().unwrap().len(), 3);
     assert_eq!(s3.requests().len(), 1);
 
-    let whole = Offload::new(s3.client(), BUCKET);
+    let whole = Offload::new(s3.client(), BUCKET, "orders/");
     let fits = "x".repeat(256 * 1024 - 23);
     let message = outgoing.offload_onto(message(&fits), &whole).await.unwrap();
     assert_eq!(message.get_message_body().as_deref(), Some(&*fits));
@@ -371,7 +620,7 @@ async fn only_a_message_above_the_threshold_goes_to_s3() {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_cannot_be_sent_puts_nothing_into_s3() {
     let s3 = S3::default();
-    let bodies = Offload::new(s3.client(), BUCKET).threshold(0);
+    let bodies = Offload::new(s3.client(), BUCKET, "orders/").threshold(0);
     let outgoing = Outgoing::new("o-1").unwrap();
     let taken = message("{}").message_attributes("ExtendedPayloadSize", attribute("Number", "1"));
     let error = outgoing.offload_onto(taken, &bodies).await.unwrap_err();
@@ -387,7 +636,7 @@ async fn a_message_that_cannot_be_sent_puts_nothing_into_s3() {
     assert_eq!(s3.requests(), [""; 0]);
 
     let denied = S3::always(Turn::Refuse(403, "AccessDenied"));
-    let bodies = Offload::new(denied.client(), BUCKET).threshold(0);
+    let bodies = Offload::new(denied.client(), BUCKET, "orders/").threshold(0);
     let refused = outgoing.offload_onto(message("{}"), &bodies);
     assert!(matches!(refused.await, Err(OutgoingError::NotStored(_))));
     let elsewhere = S3::always(Turn::Parts(vec![]));

@@ -7,9 +7,11 @@ use sqs_once::large_messages::LargeMessages;
 use crate::no_secrets::world::World;
 use crate::support::s3::{S3, Turn};
 
+const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
 /// A consumer of bodies in S3.
 fn consumer(world: &World, s3: &S3) -> Consumer {
-    let settings = LargeMessages::in_bucket("bodies").client(s3.client());
+    let settings = LargeMessages::for_queue(QUEUE, "bodies/*").client(s3.client());
     let settings = settings.max_size(1000);
     println!("{settings:?}");
     world.recording().large_messages(settings)
