@@ -1,7 +1,6 @@
 //! The store: writes slices in single statements and reads the rows that refused.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
@@ -97,11 +96,17 @@ impl PostgresStore {
     /// `.connections(16)` here. With fewer connections, a record waits up to 4 s for one and then fails as throttled.
     ///
     /// The returned store shares no connections with the previous one. This method has no effect on a pool that the
-    /// caller provides.
+    /// caller provides. Zero counts as one.
+    ///
+    /// ```no_run
+    /// # use sqs_once_postgres::PostgresStore;
+    /// let store = PostgresStore::from_env()?.connections(16);
+    /// # Ok::<(), sqs_once::Error>(())
+    /// ```
     #[must_use]
-    pub fn connections(self, connections: NonZeroUsize) -> Self {
+    pub fn connections(self, connections: usize) -> Self {
         Self {
-            connections: self.connections.with(connections.get()),
+            connections: self.connections.with(connections.max(1)),
             ..self
         }
     }

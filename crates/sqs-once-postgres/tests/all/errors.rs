@@ -121,7 +121,7 @@ async fn a_wrong_password_is_denied_access_and_not_shown() {
 #[tokio::test]
 async fn a_pool_whose_connections_are_all_in_use_is_a_throttled_store() {
     let database = Database::new().await;
-    let store = database.store.clone().connections(1.try_into().unwrap());
+    let store = database.store.clone().connections(1);
     let _transaction = open(&store, &new_claims(1)[0]).await;
     let error = refusal(&store).await;
     assert_error(&error, StoreErrorKind::Throttled, "in use");

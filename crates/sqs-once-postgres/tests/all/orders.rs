@@ -64,7 +64,7 @@ impl Orders {
 
     pub(crate) fn store_with_one_connection(&self) -> PostgresStore {
         let store = self.database.store.clone();
-        store.connections(1.try_into().unwrap())
+        store.connections(1)
     }
 
     /// A consumer whose handler succeeds.
