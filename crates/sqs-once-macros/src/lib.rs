@@ -154,8 +154,9 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// The first argument is a `Batch` of the payload. `State<T>`, `Remaining` or a `FromBatch` of your own may follow.
 /// Each record provides its own values: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`. The
 /// function returns `Result<BatchOutcome, HandlerError>`, or `BatchOutcome` if it cannot fail as a whole:
-/// `orders.all_succeeded()` reports success for all records. `Writes` and a store's transactions work only with
-/// `handler`, where each record's effect commits with its own key.
+/// `orders.all_succeeded()` reports success for all records. In place of `BatchOutcome`, it may return `BatchWrites`: the
+/// `Writes` of each record, which commit with its key. For PostgreSQL, the counterpart is the argument `BatchTransaction`
+/// of `sqs-once-postgres`.
 ///
 /// This macro takes the options of [`handler`](macro@handler). `Consumer::concurrency` does not apply, since the
 /// handler runs once for each batch. `key` and `fingerprint` are computed from one record's payload. No argument names
