@@ -30,7 +30,7 @@ async fn a_crash_between_effect_and_completion_is_recovered_after_the_lease() {
     let launch = || {
         bench
             .launch()
-            .env("SQS_ONCE_LEASE_MARGIN", "100ms")
+            .env("SQS_ONCE_LEASE_MARGIN", "1s")
             .env("SQS_ONCE_DEADLINE_MARGIN", "100ms")
     };
 
@@ -67,7 +67,7 @@ async fn a_repeated_charge_carries_the_token_of_the_first() {
     let bench = Bench::new().await;
     let order = order("o-1");
     bench.payments.hold("o-1");
-    let short = bench.launch().env("SQS_ONCE_LEASE_MARGIN", "0s");
+    let short = bench.launch().env("SQS_ONCE_LEASE_MARGIN", "1s");
     let function = short.start().await.unwrap();
     let cancelled = function.invoke(order.payload(), Duration::from_secs(4));
     let answer = cancelled.await;

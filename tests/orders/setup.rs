@@ -68,6 +68,7 @@ async fn missing_or_malformed_configuration_refuses_to_start_and_names_the_varia
         ("SQS_ONCE_CONCURRENCY", "0", "whole number"),
         ("SQS_ONCE_RETENTION", "28 fortnights", "28d"),
         ("SQS_ONCE_LEASE_MARGIN", "3", "3s"),
+        ("SQS_ONCE_LEASE_MARGIN", "999ms", "1s or more"),
         ("SQS_ONCE_DEADLINE_MARGIN", "-1s", "more than zero"),
         ("SQS_ONCE_NAMESPACE", "a#b", "`#`"),
         ("SQS_ONCE_DLQ_URL", "orders-dlq", "URL"),

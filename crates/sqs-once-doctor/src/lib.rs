@@ -38,6 +38,7 @@ mod sarif;
 mod source;
 mod template;
 mod terraform;
+mod variables;
 
 pub use error::{ReadError, WriteError};
 pub use field::{Field, Place};

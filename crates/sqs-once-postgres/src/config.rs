@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
+use sqs_once::__private::not_set;
 use thiserror::Error;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
@@ -79,7 +80,7 @@ impl Settings {
             .into_iter()
             .find_map(|variable| Some((variable, env(variable)?)))
             .ok_or_else(|| {
-                let problem = format!("is not set, and neither is {USUAL_URL}");
+                let problem = format!("{}, and neither is {USUAL_URL}", not_set(URL));
                 ConfigError::new(URL, problem, EXPECTED_URL)
             })?;
         let connections = match env(CONCURRENCY) {

@@ -74,7 +74,7 @@ fn consumer(store: DynamoDbStore, ran: &Arc<Ran>) -> Consumer {
         .namespace("shared")
         .key_codec(KeyCodec::powertools_python("orders.app.process_order"))
         .store(store)
-        .lease_margin(Duration::ZERO)
+        .lease_margin(Duration::from_secs(1))
         .handler(move |order: Order| {
             if let Ok(mut keys) = ran.keys.lock() {
                 keys.entry(order.call).or_default().push(order.order_id);

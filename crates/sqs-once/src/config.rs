@@ -3,19 +3,23 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use crate::env::{Env, duration_from, first, read};
+use crate::env::{Env, first, read, warn_of_unknown};
 use crate::error::ConfigError;
 use crate::key::Namespace;
 use crate::report::RecordLevels;
 use crate::telemetry::{Metrics, SAMPLE_RATE};
+use crate::variables::{duration_from, switch_from};
 
 pub(crate) const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
+/// A lease without a margin ends while its owner may still work: clocks differ, and Lambda ends a process late.
+pub(crate) const SHORTEST_LEASE_MARGIN: Duration = Duration::from_secs(1);
 
 pub(crate) const NAMESPACE_VARIABLE: &str = "SQS_ONCE_NAMESPACE";
 
 /// The formats that error messages about code and environment name as expected.
 pub(crate) const NAMESPACE: &str = "1 to 255 bytes without `#`";
 pub(crate) const RETENTION: &str = "1s or more, such as 12h or 28d";
+pub(crate) const LEASE_MARGIN: &str = "1s or more, such as 3s";
 pub(crate) const DEADLINE_MARGIN: &str = "more than zero, such as 500ms or 1s";
 pub(crate) const QUEUE_URL: &str = "the URL of an SQS queue";
 
@@ -62,6 +66,7 @@ pub(crate) struct EnvSettings {
 
 impl EnvSettings {
     pub(crate) fn read(env: &Env<'_>) -> Result<Self, ConfigError> {
+        warn_of_unknown();
         const DURATION: &str = "a number and a unit, such as 500ms, 3s, 15m, 12h or 28d";
         let duration = |variable| read(env, variable, DURATION, duration_from);
         let url = |variable| {
@@ -93,7 +98,9 @@ impl EnvSettings {
             retention: read(env, "SQS_ONCE_RETENTION", RETENTION, |text| {
                 duration_from(text).filter(|retention| *retention >= SHORTEST_RETENTION)
             })?,
-            lease_margin: duration("SQS_ONCE_LEASE_MARGIN")?,
+            lease_margin: read(env, "SQS_ONCE_LEASE_MARGIN", LEASE_MARGIN, |text| {
+                duration_from(text).filter(|margin| *margin >= SHORTEST_LEASE_MARGIN)
+            })?,
             deadline_margin: read(env, "SQS_ONCE_DEADLINE_MARGIN", DEADLINE_MARGIN, |text| {
                 duration_from(text).filter(|margin| !margin.is_zero())
             })?,
@@ -107,17 +114,8 @@ impl EnvSettings {
                 "a whole number from 1",
                 |text| text.parse().ok(),
             )?,
-            disabled: read(
-                env,
-                "SQS_ONCE_DISABLED",
-                "true or false",
-                |text| match text {
-                    "true" | "1" => Some(true),
-                    "false" | "0" => Some(false),
-                    _ => None,
-                },
-            )?
-            .unwrap_or(false),
+            disabled: read(env, "SQS_ONCE_DISABLED", "true or false", switch_from)?
+                .unwrap_or(false),
             service: env("SQS_ONCE_SERVICE").or_else(|| env("POWERTOOLS_SERVICE_NAME")),
             record_levels: read(
                 env,
@@ -200,4 +198,15 @@ pub(crate) fn needs_sqs(variable: &'static str) -> ConfigError {
         "is set, but sqs-once was built without its feature `sqs`",
         "the feature, or no such variable (the queue's own settings then decide what happens to failed messages)",
     )
+}
+
+/// Warns once that `.retry_after` has no effect.
+#[cfg(not(feature = "sqs"))]
+pub(crate) fn warn_of_retry_after() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        tracing::warn!(
+            "`.retry_after` has no effect, because sqs-once was built without its feature `sqs`"
+        );
+    });
 }

@@ -1,8 +1,11 @@
 //! Reading environment variables.
 
-use std::time::Duration;
+use std::sync::Once;
+
+use tracing::warn;
 
 use crate::error::ConfigError;
+use crate::variables::{is_unknown, nearest};
 
 pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + Sync + 'a;
 
@@ -41,18 +44,29 @@ pub(crate) fn first<T>(
     }
 }
 
-/// Parses a whole number with a unit: `ms`, `s`, `m`, `h` or `d`.
-pub(crate) fn duration_from(text: &str) -> Option<Duration> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(unit_at);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit.trim() {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60 * 1000,
-        "h" => 60 * 60 * 1000,
-        "d" => 24 * 60 * 60 * 1000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
+/// Returns the process's variables with the library's prefix and without a meaning.
+fn unknown() -> impl Iterator<Item = String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| is_unknown(name))
+}
+
+/// Warns once about each variable that is probably misspelt.
+pub(crate) fn warn_of_unknown() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for variable in unknown() {
+            warn!(
+                meant = nearest(&variable),
+                variable, "the environment has a variable that sqs-once does not know"
+            );
+        }
+    });
+}
+
+/// Returns the problem of a required variable that is not set, with the misspelling that is.
+pub fn not_set(variable: &str) -> String {
+    match unknown().find(|unknown| nearest(unknown).as_deref() == Some(variable)) {
+        Some(misspelt) => format!("is not set, but the unknown {misspelt} is"),
+        None => "is not set".to_owned(),
+    }
 }

@@ -148,13 +148,15 @@ pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
+mod variables;
 
-/// What the output of the macros calls. Any release may change it.
+/// What the output of the macros and the library's other crates call. Any release may change it.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::consumer::for_macros::{
         batch_handler_with_state, declared, fingerprint, fingerprint_with, handler_with_state,
     };
+    pub use crate::env::not_set;
 }
 
 pub use consumer::{Consumer, consumer, consumer_with, router};

@@ -229,6 +229,14 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.consuming_functions(), settings::disabled),
     },
     Rule {
+        id: "variable-unknown",
+        severity: Severity::Error,
+        title: "A variable with the prefix SQS_ONCE_ has no meaning",
+        why: "The function ignores it, and the setting that it was meant for has its default.",
+        url: "https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html",
+        check: |all| found(all.variables(), settings::unknown),
+    },
+    Rule {
         id: "function-timeout-missing",
         severity: Severity::Warning,
         title: "The function has the default timeout of 3 s",

@@ -6,6 +6,7 @@ use crate::field::Field;
 use crate::manifest::Aborting;
 use crate::model::{Deployment, Format, Function, Unread};
 use crate::remedy::Remedy;
+use crate::variables::{duration_from, is_unknown, nearest, switch_from};
 use std::time::Duration;
 
 const DAY: u64 = 24 * 3600;
@@ -14,23 +15,24 @@ pub(super) fn retention(deployment: &Deployment, consumer: Consumer<'_>) -> Opti
     const NAME: &str = "SQS_ONCE_RETENTION";
     let (function, queue) = consumer.function.zip(consumer.queue)?;
     let variable = function.variable(NAME);
-    let kept = duration(variable.known()?)?;
+    let kept = duration_from(variable.known()?)?;
     let source = queue.retained()?;
-    let dead_letters = match deployment.queue(&queue.dead_letter_queue) {
-        Some(dead_letters) => dead_letters.retained()?,
-        None if queue.dead_letter_queue.is_missing() => Duration::ZERO,
+    let (dead_letters, redriven) = match deployment.queue(&queue.dead_letter_queue) {
+        Some(dead_letters) => (dead_letters.retained()?, source),
+        None if queue.dead_letter_queue.is_missing() => (Duration::ZERO, Duration::ZERO),
         None => return None,
     };
-    let needed = source + dead_letters;
+    let needed = source + dead_letters + redriven;
     let days = format!("{}d", needed.as_secs().div_ceil(DAY));
     let message = format!(
-        "The function {} remembers keys for {}; a message of the queue {} lives up to {} in it and {} in its \
-         dead-letter queue.",
+        "The function {} remembers keys for {}; a message of the queue {} lives up to {} in it, {} in its dead-letter \
+         queue and {} after a redrive.",
         function.site.id,
         words(kept),
         queue.site.id,
         words(source),
-        words(dead_letters)
+        words(dead_letters),
+        words(redriven)
     );
     (kept < needed).then(|| Problem::variable(variable, function, NAME, &days, message))
 }
@@ -40,8 +42,21 @@ pub(super) fn disabled(function: &Function) -> Option<Problem> {
     let field = function.variable(NAME);
     let id = &function.site.id;
     let message = format!("The function {id} recognises no duplicates.");
-    let is_set = field.known()?.eq_ignore_ascii_case("true");
+    let is_set = switch_from(&field.known()?.trim().to_ascii_lowercase())?;
     is_set.then(|| Problem::variable(field, function, NAME, "false", message))
+}
+
+pub(super) fn unknown(
+    (function, name, field): (&Function, &String, &Field<String>),
+) -> Option<Problem> {
+    let place = field.place().unwrap_or(&function.site.place);
+    let id = &function.site.id;
+    let mut message = format!("The function {id} has {name}, which is no variable of sqs-once.");
+    if let Some(meant) = nearest(name) {
+        message.push_str(&format!(" It may stand for {meant}."));
+    }
+    let remedy = Remedy::Advice("Rename the variable, or remove it.");
+    is_unknown(name).then(|| Problem::at(place, message, remedy))
 }
 
 pub(super) fn timeout_missing(function: &Function) -> Option<Problem> {
@@ -92,7 +107,7 @@ pub(super) fn timeout_too_long(function: &Function) -> Option<Problem> {
 pub(super) fn deadline_margin(function: &Function) -> Option<Problem> {
     const NAME: &str = "SQS_ONCE_DEADLINE_MARGIN";
     let field = function.variable(NAME);
-    let margin = duration(field.known()?)?;
+    let margin = duration_from(field.known()?)?;
     let timeout = function.timeout.or(Duration::from_secs(3))?;
     let (id, stops, ends) = (&function.site.id, words(margin), words(timeout));
     let message =
@@ -178,19 +193,4 @@ pub(super) fn panic_abort(deployment: &Deployment) -> Vec<Problem> {
         }
     }
     problems
-}
-
-/// Parses a duration as the library does: `500ms`, `3s`, `5m`, `12h`, `28d`.
-fn duration(text: &str) -> Option<Duration> {
-    let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit())?);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit.trim() {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60 * 1000,
-        "h" => 3600 * 1000,
-        "d" => DAY * 1000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
 }

@@ -14,13 +14,16 @@ use crate::handler::{Done, HandlerError, Next, RecordParts};
 use crate::idempotency::{Mode, shared_settings};
 #[cfg(feature = "s3")]
 use crate::large_messages::LargeMessages;
-use crate::record::{Envelope, Message};
+use crate::record::{Correlate, Envelope, Message};
 use crate::report::Outcome;
 use crate::telemetry::Metrics;
 
 use super::Consumer;
+#[cfg(feature = "opentelemetry")]
+use super::settings::AfterAnswer;
 
-/// Settings, in any phase. They override the environment.
+/// Settings, in any phase. They override the environment. The last call of a method counts. Two calls of one that takes
+/// a function, such as [`on_success`](Consumer::on_success), fail at [`init`](Consumer::init).
 impl<Phase> Consumer<Phase> {
     shared_settings!();
 
@@ -227,8 +230,9 @@ impl<Phase> Consumer<Phase> {
     where
         F: Fn(&Message) -> Option<String> + Send + Sync + 'static,
     {
+        let correlate: Correlate = Arc::new(correlate);
         self.set_of_batch("correlation_id", |settings| {
-            settings.correlate = Some(Arc::new(correlate))
+            settings.set_function("correlation_id", |it| &mut it.correlate, correlate);
         })
     }
 
@@ -304,7 +308,9 @@ impl<Phase> Consumer<Phase> {
         F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.set(|settings| settings.hooks.success = Some(batch::hook(hook)))
+        self.set(|settings| {
+            settings.set_function("on_success", |it| &mut it.hooks.success, batch::hook(hook))
+        })
     }
 
     /// Sets how long the service that the handler calls remembers an [`IdempotencyToken`](crate::IdempotencyToken). Default:
@@ -317,7 +323,7 @@ impl<Phase> Consumer<Phase> {
     ///
     /// The time counts from the key's first claim that the table has an item of, also if that attempt failed. A consumer
     /// fails at [`init`](Consumer::init) with this setting if it has a batch handler, does not claim keys before the
-    /// handler, or commits effects with their record.
+    /// handler, commits effects with their record, or has a shorter [`retention`](Self::retention).
     #[must_use]
     pub fn token_valid_for(self, time: Duration) -> Self {
         self.set(|settings| settings.token_validity.valid_for = Some(time))
@@ -353,7 +359,13 @@ impl<Phase> Consumer<Phase> {
         F: Fn(EarlierAttempt) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Reconciled, HandlerError>> + Send + 'static,
     {
-        self.set(|settings| settings.token_validity.reconcile = Some(batch::reconcile(hook)))
+        self.set(|settings| {
+            settings.set_function(
+                "reconcile",
+                |it| &mut it.token_validity.reconcile,
+                batch::reconcile(hook),
+            )
+        })
     }
 
     /// Calls `hook` for a record whose event was handled before, with the value that the handler recorded then. Default:
@@ -368,7 +380,13 @@ impl<Phase> Consumer<Phase> {
         F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.set(|settings| settings.hooks.duplicate = Some(batch::hook(hook)))
+        self.set(|settings| {
+            settings.set_function(
+                "on_duplicate",
+                |it| &mut it.hooks.duplicate,
+                batch::hook(hook),
+            )
+        })
     }
 
     /// Calls `hook` for a record that has ended as [`Failed`](crate::telemetry::Outcome::Failed) or
@@ -383,7 +401,9 @@ impl<Phase> Consumer<Phase> {
         F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.set(|settings| settings.hooks.failure = Some(batch::hook(hook)))
+        self.set(|settings| {
+            settings.set_function("on_failure", |it| &mut it.hooks.failure, batch::hook(hook))
+        })
     }
 
     /// Sets whether the invocation fails if every record of its batch failed, so that Lambda's `Errors` metric shows it.
@@ -538,8 +558,9 @@ impl<Phase> Consumer<Phase> {
     /// ```
     #[must_use]
     pub fn after_answer(self, flush: impl Fn() + Send + Sync + 'static) -> Self {
+        let flush: AfterAnswer = Arc::new(flush);
         self.set_of_batch("after_answer", |settings| {
-            settings.after_answer = Some(Arc::new(flush))
+            settings.set_function("after_answer", |it| &mut it.after_answer, flush);
         })
     }
 }

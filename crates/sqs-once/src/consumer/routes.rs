@@ -220,6 +220,13 @@ async fn one(
         Handles::One(_) => return Err(wrong("has a batch handler", "a handler of one record")),
         Handles::Routes(_) => return Err(wrong("is a router", "a consumer with a handler")),
     };
+    if !consumer.settings.idempotency.names_namespace() {
+        return Err(ConfigError::new(
+            "the setting `namespace`",
+            "is not set",
+            "a name that no other route and no other consumer of this table has",
+        ));
+    }
     let settings = consumer.settings.within(router)?;
     settings.route(env, Some(name), handler).await
 }

@@ -32,6 +32,8 @@ pub(crate) type AfterAnswer = Arc<dyn Fn() + Send + Sync>;
 pub(super) struct Settings {
     /// The names of the settings in code that concern the whole batch.
     pub(super) of_batch: Vec<&'static str>,
+    /// The name of a setting whose function another one has replaced.
+    pub(super) replaced: Option<&'static str>,
     pub(super) idempotency: DriverSettings,
     pub(super) concurrency: Option<usize>,
     pub(super) record_timeout: Option<Duration>,
@@ -151,6 +153,7 @@ impl Settings {
         handler: &Arc<dyn PrepareRecord<()>>,
     ) -> Result<Route, ConfigError> {
         handler.check(self.envelope.as_deref())?;
+        self.check_replaced()?;
         let effect = handler.effect();
         let missing_key = self.missing_key.unwrap_or_default();
         if effect != Effect::APART && missing_key == MissingKey::ProcessUnprotected {
@@ -169,6 +172,19 @@ impl Settings {
                 "is set, but only a handler that is called for each record, after its key was claimed, can be kept from \
                  repeating an effect",
                 "no such setting for batch handlers, `RecordAfter` and effects that commit with their record",
+            ));
+        }
+        if let Some(valid_for) = self.token_validity.valid_for
+            && valid_for > idempotency.retention
+        {
+            return Err(ConfigError::new(
+                "the setting `token_valid_for`",
+                format!(
+                    "is {valid_for:?}, but the table forgets a key, and when its token was first used, after the \
+                     retention of {:?}",
+                    idempotency.retention
+                ),
+                "a retention that is at least as long",
             ));
         }
         if !self.layers.is_empty() && handler.batch_call().is_some() {
@@ -227,6 +243,28 @@ impl Settings {
         })
     }
 
+    /// Sets a function of the user's, and remembers if it replaces another one.
+    pub(super) fn set_function<F>(
+        &mut self,
+        name: &'static str,
+        place: impl FnOnce(&mut Self) -> &mut Option<F>,
+        function: F,
+    ) {
+        if place(self).replace(function).is_some() {
+            self.replaced = Some(name);
+        }
+    }
+
+    fn check_replaced(&self) -> Result<(), ConfigError> {
+        self.replaced.map_or(Ok(()), |name| {
+            Err(ConfigError::new(
+                "a setting",
+                format!("`{name}` is set twice, and only the last function would be called"),
+                "one function, which may call both",
+            ))
+        })
+    }
+
     fn checked_backoff(&self) -> Result<Option<Backoff>, ConfigError> {
         self.backoff.map_or(Ok(()), Backoff::check)?;
         Ok(self.backoff)
@@ -276,6 +314,7 @@ impl Settings {
             missing_key: self.missing_key.or(router.missing_key),
             dependencies: own.clone().chain(more).cloned().collect(),
             envelope,
+            replaced: self.replaced.or(router.replaced),
             hooks: self.hooks.within(&router.hooks),
             layers: self.layers.within(&router.layers),
             token_validity: self.token_validity.within(&router.token_validity),

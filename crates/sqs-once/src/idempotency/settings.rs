@@ -6,9 +6,10 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::config::{
-    ALSO_READ, AlsoRead, DEADLINE_MARGIN, EnvSettings, KEY_SECRET_ARN, NAMESPACE,
-    NAMESPACE_VARIABLE, RETENTION, SHORTEST_RETENTION,
+    ALSO_READ, AlsoRead, DEADLINE_MARGIN, EnvSettings, KEY_SECRET_ARN, LEASE_MARGIN, NAMESPACE,
+    NAMESPACE_VARIABLE, RETENTION, SHORTEST_LEASE_MARGIN, SHORTEST_RETENTION,
 };
+use crate::env::not_set;
 use crate::error::ConfigError;
 use crate::key::{KeyCodec, KeySecret, Namespace};
 use crate::random::{OsRandom, Random};
@@ -45,6 +46,11 @@ pub(crate) struct DriverSettings {
 }
 
 impl DriverSettings {
+    /// Returns whether the code names a namespace.
+    pub(crate) fn names_namespace(&self) -> bool {
+        self.namespace.is_some() || self.declared_namespace.is_some()
+    }
+
     /// Returns a setting that concerns the whole batch, if one is set.
     pub(crate) fn of_batch(&self) -> Option<&'static str> {
         first_set([
@@ -158,7 +164,7 @@ impl DriverSettings {
             (None, None, None) => {
                 return Err(ConfigError::new(
                     NAMESPACE_VARIABLE,
-                    "is not set, and the code sets no `.namespace(…)`",
+                    not_set(NAMESPACE_VARIABLE) + ", and the code sets no `.namespace(…)`",
                     "a name that no other consumer of this table has",
                 ));
             }
@@ -195,6 +201,13 @@ impl DriverSettings {
                 "the setting `retention`",
                 format!("is {retention:?}"),
                 RETENTION,
+            ));
+        }
+        if let Some(margin) = self.lease_margin.filter(|set| *set < SHORTEST_LEASE_MARGIN) {
+            return Err(ConfigError::new(
+                "the setting `lease_margin`",
+                format!("is {margin:?}"),
+                LEASE_MARGIN,
             ));
         }
         if self.deadline_margin.is_some_and(|margin| margin.is_zero()) {

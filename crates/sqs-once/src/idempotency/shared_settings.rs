@@ -34,7 +34,8 @@ macro_rules! shared_settings {
         /// Sets how long the lease of a claim lasts beyond the invocation's deadline. Default: `SQS_ONCE_LEASE_MARGIN`,
         /// else 3 s.
         ///
-        /// The margin covers clocks that differ, and a process that Lambda ends a little late.
+        /// The margin covers clocks that differ, and a process that Lambda ends a little late. Less than one second fails
+        /// at [`init`](Self::init).
         #[must_use]
         pub fn lease_margin(self, margin: std::time::Duration) -> Self {
             self.set_shared(|settings| settings.lease_margin = Some(margin))

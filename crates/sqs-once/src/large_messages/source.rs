@@ -1,6 +1,7 @@
 //! The objects that the messages of a queue may name.
 
 use crate::config::LARGE_MESSAGES;
+use crate::env::not_set;
 use crate::error::ConfigError;
 
 use super::pointer::Pointer;
@@ -32,7 +33,7 @@ impl Source {
     /// Reads the sources of the variable: `ARN=BUCKET/PREFIX/*`, with commas or white space in between.
     pub(super) fn list(text: Option<&str>) -> Result<Vec<Self>, ConfigError> {
         let wrong = |problem| ConfigError::new(LARGE_MESSAGES, problem, EXPECTED);
-        let text = text.ok_or_else(|| wrong("is not set".to_owned()))?;
+        let text = text.ok_or_else(|| wrong(not_set(LARGE_MESSAGES)))?;
         let entries = text.split(|c: char| c == ',' || c.is_whitespace());
         let entries = entries.filter(|entry| !entry.is_empty()).map(|entry| {
             let source = entry.split_once('=');

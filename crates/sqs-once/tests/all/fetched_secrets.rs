@@ -39,7 +39,7 @@ async fn run(secrets: Secrets, variables: &[(&str, &str)]) -> Output {
 fn run_with(secrets: &Wire, variables: &[(&str, &str)]) -> Output {
     this_program(module_path!(), TEST)
         .args(["--nocapture"])
-        .env("SQS_ONCE_TEST_SECRETS", "1")
+        .env("TEST_SECRETS", "1")
         .env("AWS_ENDPOINT_URL_SECRETS_MANAGER", secrets.endpoint())
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
@@ -66,7 +66,7 @@ fn said(output: &Output) -> String {
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "what is looked at from outside")]
 async fn in_a_process_that_handles_a_key() {
-    if std::env::var_os("SQS_ONCE_TEST_SECRETS").is_none() {
+    if std::env::var_os("TEST_SECRETS").is_none() {
         return;
     }
     let namespace = || Namespace::new("payments").unwrap();

@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::guides::files;
 
 /// The modules with code, in order. Each imports only from the modules before it.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
+    "variables",
     "guarded",
     "time",
     "random",

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::support::{Bench, DLQ, Order, SECOND};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, Sns};
 use sqs_once::extract::{Message, SnsMeta};
+use sqs_once::hook::Reconciled;
 use sqs_once::key::{
     EventBridgeId, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace, S3EventId,
     SnsMessageId,
@@ -73,6 +74,46 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
         ("`service` is blank", plain().service(" ")),
         ("`concurrency` is 0: expected 1", plain().concurrency(0)),
         ("`retention` is 500ms", plain().retention(SECOND / 2)),
+        (
+            "`lease_margin` is 999ms: expected 1s or more",
+            plain().lease_margin(SECOND - Duration::from_millis(1)),
+        ),
+        (
+            "`token_valid_for` is 61s, but the table forgets a key, and when its token was first used, after the retention of 60s",
+            plain().token_valid_for(61 * SECOND).retention(60 * SECOND),
+        ),
+        (
+            "`on_success` is set twice",
+            plain()
+                .on_success(async |_| Ok(()))
+                .on_success(async |_| Ok(())),
+        ),
+        (
+            "`on_duplicate` is set twice",
+            plain()
+                .on_duplicate(async |_| Ok(()))
+                .on_duplicate(async |_| Ok(())),
+        ),
+        (
+            "`on_failure` is set twice",
+            plain()
+                .on_failure(async |_| Ok(()))
+                .on_failure(async |_| Ok(())),
+        ),
+        (
+            "`reconcile` is set twice",
+            plain()
+                .reconcile(async |_| Ok(Reconciled::Done))
+                .reconcile(async |_| Ok(Reconciled::NotDone)),
+        ),
+        (
+            "`correlation_id` is set twice",
+            plain().correlation_id(|_| None).correlation_id(|_| None),
+        ),
+        (
+            "`after_answer` is set twice",
+            plain().after_answer(|| {}).after_answer(|| {}),
+        ),
         (
             "`deadline_margin` is 0: expected more than zero",
             plain().deadline_margin(zero),
@@ -169,6 +210,7 @@ async fn an_idempotency_refuses_what_a_consumer_refuses() {
     for (idempotency, setting) in [
         (sound().namespace("a#b"), "namespace"),
         (sound().retention(Duration::ZERO), "retention"),
+        (sound().lease_margin(Duration::ZERO), "lease_margin"),
         (sound().deadline_margin(Duration::ZERO), "deadline_margin"),
         (sound().cache(Cache::new(0)), "cache"),
     ] {

@@ -67,6 +67,7 @@ mod transactional;
 mod transactional_effects;
 mod transactional_settings;
 mod transactions;
+mod variables;
 mod visibility;
 mod visibility_warning;
 mod without_sqs;

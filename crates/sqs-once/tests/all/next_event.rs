@@ -15,7 +15,7 @@ use crate::support::process::{driven_by, this_program};
 use crate::support::values;
 
 /// The variable that chooses the thread that the handler blocks.
-const BLOCKS: &str = "SQS_ONCE_TEST_BLOCKS";
+const BLOCKS: &str = "TEST_BLOCKS";
 /// Enough for a loaded machine. No test waits this long.
 const LIMIT: Duration = Duration::from_secs(30);
 

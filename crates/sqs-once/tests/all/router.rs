@@ -659,6 +659,10 @@ async fn a_router_that_can_t_work_refuses_to_start() {
             "for two routes, \"a\" and \"fallback\"",
         ),
         (
+            by_type().route("a", orders().handler(async |_: Order| {})),
+            "the setting `namespace` of the route \"a\" is not set",
+        ),
+        (
             by_type().route("a", batching.namespace("a")),
             "the router of the route \"a\" has a batch handler",
         ),

@@ -343,7 +343,7 @@ fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Co
         }
     }
     match world.mutant() {
-        Some(Mutant::NoLeaseMargin) => consumer.lease_margin(Duration::ZERO),
+        Some(Mutant::NoLeaseMargin) => consumer.lease_margin(Duration::from_secs(1)),
         Some(Mutant::NoDeadlineGuard) => consumer.deadline_margin(Duration::from_millis(1)),
         // Another payload under a known key would be a dead letter.
         Some(Mutant::FirstRouteTakesAll | Mutant::RoutesShareNamespace) => {

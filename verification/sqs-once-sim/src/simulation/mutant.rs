@@ -54,7 +54,7 @@ pub enum Mutant {
     OtherFenceIgnored,
     /// A lapsed claim under a key's other id stays with its owner.
     OtherIdLeft,
-    /// Leases end with the invocation.
+    /// Leases have the shortest margin that a consumer accepts.
     NoLeaseMargin,
     /// Handlers run until the invocation ends.
     NoDeadlineGuard,

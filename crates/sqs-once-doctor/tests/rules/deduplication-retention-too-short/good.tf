@@ -1,3 +1,3 @@
 locals {
-  environment = { SQS_ONCE_RETENTION = "18d" }
+  environment = { SQS_ONCE_RETENTION = "22d" }
 }

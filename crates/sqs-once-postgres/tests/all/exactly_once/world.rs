@@ -232,7 +232,7 @@ async fn invoke(
                     .namespace("exactly-once")
                     .clock(clock)
                     // Keeps the wait for an abandoned claim short in claim-first mode.
-                    .lease_margin(Duration::ZERO)
+                    .lease_margin(Duration::from_secs(1))
                     .random(chance.clone());
                 consume(consumer, &batch, ends_at).await
             }

@@ -138,7 +138,13 @@ impl<'a> Run<'a> {
                     is_tried: true,
                 });
             }
-            Failure::Retry { delay, .. } => report.wait(delay),
+            Failure::Retry { delay, .. } => {
+                #[cfg(not(feature = "sqs"))]
+                if delay.is_some() {
+                    crate::config::warn_of_retry_after();
+                }
+                report.wait(delay)
+            }
             Failure::Panic(_) => report,
             Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
             // Its own claim must lapse first.

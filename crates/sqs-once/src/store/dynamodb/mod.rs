@@ -29,7 +29,7 @@ use aws_sdk_dynamodb::config::retry::RetryPartition;
 use futures_util::future::join_all;
 
 use crate::aws;
-use crate::env::{process_env, read};
+use crate::env::{not_set, process_env, read};
 use crate::error::ConfigError;
 use crate::key::ItemId;
 
@@ -220,5 +220,5 @@ fn table_from_env() -> Result<String, ConfigError> {
     let table = read(&process_env, VARIABLE, EXPECTED, |text| {
         is_name(text, 3).then(|| text.to_owned())
     })?;
-    table.ok_or_else(|| ConfigError::new(VARIABLE, "is not set", EXPECTED))
+    table.ok_or_else(|| ConfigError::new(VARIABLE, not_set(VARIABLE), EXPECTED))
 }

@@ -25,7 +25,7 @@ use crate::support::process::this_program;
 use sites::Site;
 
 /// The variable that selects the part that a process of this program plays.
-const PART: &str = "SQS_ONCE_TEST_PART";
+const PART: &str = "TEST_PART";
 /// The prefix of the line that starts a path's output.
 const PATH: &str = "==== ";
 
@@ -38,7 +38,9 @@ const SECRETS: [&str; 4] = [
 ];
 
 /// Log lines that no test can reach, with the reason.
-const UNREACHED: [(&str, &str); 2] = [
+const UNREACHED: [(&str, &str); 3] = [
+    // The tests have the feature.
+    ("config.rs", "without its feature `sqs`"),
     // No signal handler can be installed.
     ("lambda/shutdown.rs", "no signal can be received"),
     // The library catches every panic of user code earlier, so this needs a bug in this crate.
@@ -53,6 +55,7 @@ fn process(test: &str) -> Command {
         .env(PART, test)
         // Sampled invocations have one more span.
         .env("SQS_ONCE_LOG_SAMPLE_RATE", "1")
+        .env("SQS_ONCE_UNKNOWN", "canary")
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
         .env("AWS_REGION", "eu-central-1")

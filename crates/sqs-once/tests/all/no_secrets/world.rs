@@ -69,6 +69,7 @@ pub(crate) struct World {
     pub(crate) clock: TestClock,
     pub(crate) sqs: Sqs,
     pub(crate) is_fifo: bool,
+    pub(crate) hooks_fail: bool,
     pub(crate) timeout: Duration,
 }
 
@@ -83,6 +84,7 @@ impl World {
             clock: TestClock::new(),
             sqs,
             is_fifo: false,
+            hooks_fail: false,
             timeout: 30 * SECOND,
         }
     }
@@ -93,6 +95,11 @@ impl World {
 
     /// A consumer with a dead-letter queue, and with hooks that print their arguments.
     pub(crate) fn set_up(&self, consumer: Consumer) -> Consumer {
+        let fails = self.hooks_fail;
+        let shown = move |end| async move {
+            shown(&end);
+            if fails { Err(own_words()) } else { Ok(()) }
+        };
         consumer
             .store(self.store.clone())
             .clock(self.clock.clone())
@@ -157,9 +164,8 @@ impl World {
 }
 
 /// Prints everything that a hook can see of a record's end, except the recorded data.
-async fn shown(end: RecordEnd) -> Result<(), HandlerError> {
+fn shown(end: &RecordEnd) {
     println!("hook: {end:?} {:?} {:?}", end.message(), end.reason());
-    Ok(())
 }
 
 /// Prints an error in every format that a logger may use.

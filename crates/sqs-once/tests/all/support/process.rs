@@ -11,7 +11,7 @@ use sqs_once::HandlerError;
 use sqs_once_local::RuntimeApi;
 
 /// The variable that makes a process of this program set up logging.
-const LOGGING: &str = "SQS_ONCE_TEST_LOGGING";
+const LOGGING: &str = "TEST_LOGGING";
 
 /// Starts this program again to run one test of the module in `module_path!()`.
 pub(crate) fn this_program(module: &str, test: &str) -> Command {

@@ -1,0 +1,1 @@
+../../sqs-once/src/variables.rs

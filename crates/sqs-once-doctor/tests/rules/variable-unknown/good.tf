@@ -1,0 +1,3 @@
+locals {
+  environment = { SQS_ONCE_SERVICE = "charges", ONCE_TABEL = "keys" }
+}

@@ -1,0 +1,94 @@
+//! Environment variables with the library's prefix that it does not know.
+
+use std::collections::BTreeSet;
+
+use crate::support::process::passes;
+use crate::support::{Log, Order, assert_contains, orders};
+use sqs_once::{Consumer, DynamoDbStore, MemoryStore};
+
+/// Runs a test in a process with these variables. Returns whether this is that process.
+fn is_set(test: &str, variables: &[(&str, &str)]) -> bool {
+    if std::env::var_os(variables[0].0).is_none() {
+        passes(module_path!(), test, variables);
+        return false;
+    }
+    true
+}
+
+fn charging() -> Consumer {
+    orders()
+        .store(MemoryStore::new())
+        .handler(async |_: Order| {})
+}
+
+#[tokio::test]
+async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_stand_for() {
+    let test = "unknown_variables_are_warned_about_once_with_the_variable_that_they_stand_for";
+    let variables = [
+        ("SQS_ONCE_RETENTON", "1d"),
+        (
+            "SQS_ONCE_DLQ",
+            "https://sqs.eu-central-1.amazonaws.com/1/dead",
+        ),
+        ("SQS_ONCE_OF_OUR_OWN", "text"),
+        ("SQS_ONCE_SERVICE", "orders"),
+        ("ONCE_RETENTION", "1d"),
+    ];
+    if !is_set(test, &variables) {
+        return;
+    }
+    let log = Log::capture();
+    for _ in 0..2 {
+        charging().namespace("orders").init().await.unwrap();
+    }
+    let mut lines = log.take("sqs_once::env");
+    lines.sort_by_key(|line| line["variable"].clone());
+    let shown = lines.iter().map(|line| {
+        assert_eq!(line["level"], "WARN");
+        (&*line["variable"], line.get("meant").map(|meant| &**meant))
+    });
+    let expected = [
+        ("SQS_ONCE_DLQ", Some("SQS_ONCE_DLQ_URL")),
+        ("SQS_ONCE_OF_OUR_OWN", None),
+        ("SQS_ONCE_RETENTON", Some("SQS_ONCE_RETENTION")),
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_missing_variable_names_the_misspelling_that_is_set() {
+    let test = "a_missing_variable_names_the_misspelling_that_is_set";
+    let variables = [
+        ("SQS_ONCE_TABLE_NAME", "keys"),
+        ("SQS_ONCE_NAMESAPCE", "orders"),
+    ];
+    if !is_set(test, &variables) {
+        return;
+    }
+    let refusal = charging().init().await.unwrap_err();
+    assert_eq!(refusal.variable(), "SQS_ONCE_NAMESPACE");
+    assert_contains!(
+        refusal.to_string(),
+        "is not set, but the unknown SQS_ONCE_NAMESAPCE is"
+    );
+    let refusal = DynamoDbStore::from_env().await.unwrap_err();
+    assert_contains!(
+        refusal.to_string(),
+        "SQS_ONCE_TABLE is not set, but the unknown SQS_ONCE_TABLE_NAME is"
+    );
+}
+
+#[test]
+fn the_options_page_names_the_variables_that_are_known_and_no_others() {
+    let known = include_str!("../../src/variables.rs").lines();
+    let known = known.filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\","));
+    let known: BTreeSet<_> = known.collect();
+    let page = include_str!("../../docs/options.md").split("SQS_ONCE_");
+    let is_of_name = |c: char| c.is_ascii_uppercase() || c == '_';
+    let named = page
+        .skip(1)
+        .map(|rest| rest.split(|c| !is_of_name(c)).next().unwrap());
+    // The prefix alone stands for all of them.
+    let named: BTreeSet<_> = named.filter(|name| !name.is_empty()).collect();
+    assert_eq!(named, known);
+}
