@@ -12,7 +12,7 @@ const NAMES: [&str; 20] = [
     "DISABLED",
     "DLQ_URL",
     "KEY_SECRET_ARN",
-    "LARGE_MESSAGES_BUCKET",
+    "LARGE_MESSAGES",
     "LEASE_MARGIN",
     "LOG_SAMPLE_RATE",
     "MAX_RECEIVE_COUNT",

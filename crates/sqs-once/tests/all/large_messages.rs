@@ -640,7 +640,7 @@ async fn a_message_that_cannot_be_sent_puts_nothing_into_s3() {
     let refused = outgoing.offload_onto(message("{}"), &bodies);
     assert!(matches!(refused.await, Err(OutgoingError::NotStored(_))));
     let elsewhere = S3::always(Turn::Parts(vec![]));
-    let bodies = Offload::new(elsewhere.client(), BUCKET).threshold(0);
+    let bodies = Offload::new(elsewhere.client(), BUCKET, "orders/").threshold(0);
     let unconfirmed = outgoing.offload_onto(message("{}"), &bodies);
     assert!(matches!(
         unconfirmed.await,
