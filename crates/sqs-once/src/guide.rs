@@ -37,6 +37,7 @@ guides! {
     outages = "outages.md",
     page = "page.md",
     performance = "performance.md",
+    protocol = "protocol.md",
     reliability = "reliability.md",
     routes = "routes.md",
     schema_changes = "schema-changes.md",

@@ -321,7 +321,9 @@ impl<Phase> Consumer<Phase> {
     /// than this time after the first one does not call the handler. It ends terminal, with a reason that begins with
     /// `needs reconciliation`, unless [`reconcile`](Self::reconcile) finds out more.
     ///
-    /// The time counts from the key's first claim that the table has an item of, also if that attempt failed. A consumer
+    /// The time counts from the key's first claim that the table has an item of, also if that attempt failed, and under
+    /// either id of [`also_read`](Self::also_read). An attempt of Powertools has an unknown age, as if it were too long ago.
+    /// After `cargo sqs-once key forget` the next attempt is the first. A consumer
     /// fails at [`init`](Consumer::init) with this setting if it has a batch handler, does not claim keys before the
     /// handler, commits effects with their record, or has a shorter [`retention`](Self::retention).
     #[must_use]

@@ -115,6 +115,9 @@ macro_rules! shared_settings {
         /// second may run twice. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same under
         /// another codec, but not in another namespace.
         ///
+        /// No other handler may use or read these ids: each would acknowledge the other's messages. Two handlers of one
+        /// process refuse to start with it.
+        ///
         /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it, and
         /// an [`Idempotency`](crate::Idempotency) refuses such work.
         /// In [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) two concurrent versions may both run a key, as
