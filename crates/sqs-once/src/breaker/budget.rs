@@ -15,10 +15,6 @@ const BEFORE_EXPIRY: Duration = Duration::from_secs(15 * 60);
 
 /// A queue's answer about what its messages may still expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "sqs"),
-    expect(dead_code, reason = "only a queue that can be asked answers")
-)]
 pub(crate) struct Queue {
     /// `None` if only the consumer's setting has it.
     pub(crate) deliveries: Option<Deliveries>,
