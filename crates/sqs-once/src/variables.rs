@@ -38,7 +38,7 @@ pub(crate) fn is_unknown(variable: &str) -> bool {
         .is_some_and(|name| !NAMES.contains(&name))
 }
 
-/// Returns the variable that an unknown one probably stands for.
+/// Returns the variable that is nearest to an unknown one, if it is near enough to be meant.
 pub(crate) fn nearest(unknown: &str) -> Option<String> {
     let written = unknown.strip_prefix(PREFIX)?;
     let likeness = |name: &str| strsim::jaro_winkler(written, name);
