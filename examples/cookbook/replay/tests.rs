@@ -6,7 +6,7 @@ use sqs_once::HandlerError;
 use sqs_once::hook::RecordEnd;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::{Numbers, consumer};
+use super::{Numbers, consumer, issue};
 
 #[tokio::test]
 async fn a_duplicate_gets_the_number_of_the_first() {
@@ -21,7 +21,7 @@ async fn a_duplicate_gets_the_number_of_the_first() {
         }
     };
     let numbers = Numbers::default();
-    let consumer = consumer(numbers.clone());
+    let consumer = issue::consumer().state(numbers.clone());
     let bench = Bench::new(consumer.on_success(reply.clone()).on_duplicate(reply));
     let sample = Event::new([Record::text(include_str!("event.json"))]);
     bench.run(&sample).await.assert_processed("m-1");
