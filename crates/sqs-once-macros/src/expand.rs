@@ -1,6 +1,6 @@
 //! Expands the attribute into the unchanged function and a companion type.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Attribute, Error, Expr, Ident, ItemFn, LitStr, Pat, Result, Token, Type, parse_quote};
@@ -64,10 +64,16 @@ fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
 fn namespace<'a>(options: &'a Options, function: &ItemFn) -> Result<&'a LitStr> {
     options.namespace.as_ref().ok_or_else(|| {
         let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
+        // The binaries of a package often have functions with one name.
+        let binary = std::env::var("CARGO_BIN_NAME").ok();
+        let binary = binary.filter(|binary| *binary != package);
+        let binary = binary
+            .map(|binary| format!("/{binary}"))
+            .unwrap_or_default();
         let name = function.sig.ident.unraw();
         let problem = format!(
             "a handler needs a namespace, which separates its keys from others in the table: \
-             `namespace = \"{package}.{name}\"`"
+             `namespace = \"{package}{binary}.{name}\"`, or another name that no other handler has"
         );
         Error::new(Span::call_site(), problem)
     })
@@ -249,9 +255,29 @@ fn payload_key(name: &Ident, payload: &Type, pattern: &Pat, expr: &Expr) -> Toke
     }
 }
 
+/// Returns the words of an expression. Their spacing as text depends on the compiler.
+fn words(tokens: TokenStream) -> Vec<String> {
+    let each = tokens.into_iter().flat_map(|token| match token {
+        TokenTree::Group(group) => {
+            let (open, close) = match group.delimiter() {
+                Delimiter::Parenthesis => ("(", ")"),
+                Delimiter::Brace => ("{", "}"),
+                Delimiter::Bracket => ("[", "]"),
+                Delimiter::None => ("", ""),
+            };
+            let mut inside = words(group.stream());
+            inside.insert(0, open.to_owned());
+            inside.push(close.to_owned());
+            inside
+        }
+        word => vec![word.to_string()],
+    });
+    each.filter(|word| !word.is_empty()).collect()
+}
+
 /// Creates a function that returns the fingerprint of `part`, which may borrow from the payload.
 fn payload_fingerprint(payload: &Type, pattern: &Pat, part: &Expr) -> TokenStream {
-    let expression = part.to_token_stream().to_string();
+    let expression = words(part.to_token_stream()).join(" ");
     let part = by_reference(part);
     quote! {
         #[allow(unused_variables, clippy::trivially_copy_pass_by_ref)]

@@ -167,7 +167,8 @@ impl Statements {
                      in_progress_expiration = new.lease, fence = coalesce(new.fence, kept.fence) \
                  FROM mine JOIN new ON new.id = mine.id \
                  WHERE kept.id = mine.id AND kept.owner = new.owner AND kept.status = 'INPROGRESS' \
-                     AND kept.in_progress_expiration > 0 AND kept.in_progress_expiration <= new.lease \
+                     AND kept.in_progress_expiration > 0 \
+                     AND (new.lease = 0 OR kept.in_progress_expiration <= new.lease) \
                  RETURNING kept.id"
             ),
             read: format!("SELECT {COLUMNS} FROM {table} WHERE id = ANY ($1)"),

@@ -21,7 +21,7 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Error> {
-//!     sqs_once::run(charge::consumer()).await                      // table, namespace, DLQ: from the environment
+//!     sqs_once::run(charge::consumer()).await                      // table and DLQ: from the environment
 //! }
 //! # fn parse_card(card: &str) -> Result<u64, std::num::ParseIntError> { card.parse() }
 //! # mod payments {

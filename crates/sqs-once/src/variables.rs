@@ -1,4 +1,5 @@
-//! The names of the library's environment variables, and the forms of their values. The doctor has a link to this file.
+//! The names of the library's environment variables, and the forms of their values. The doctor has a copy of this file. A
+//! test compares them.
 
 use std::time::Duration;
 

@@ -249,6 +249,15 @@ fn every_finding_has_a_snippet_and_every_rule_its_words() {
 }
 
 #[test]
+fn the_variables_are_those_of_the_library() {
+    let [library, here] = [
+        include_str!("../../../sqs-once/src/variables.rs"),
+        include_str!("../../src/variables.rs"),
+    ];
+    assert_eq!(library, here);
+}
+
+#[test]
 fn the_page_lists_every_rule() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
     // Format of an entry: an anchor, `id` (level, whether it is fixed): title. Why it matters.

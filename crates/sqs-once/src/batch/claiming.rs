@@ -14,7 +14,7 @@ use crate::idempotency::{
     Admission, Asked, Driver, OtherId, Refusal, Retry, TRIES, admit, contended,
 };
 use crate::key::BusinessKey;
-use crate::store::{Claim, OpenTransaction, Seen, StoreError};
+use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
@@ -251,7 +251,6 @@ impl<'a> Claimer<'a> {
             ledger.tally().store_requests += 1;
             for candidate in &mut candidates {
                 candidate.tries = 0;
-                candidate.claim.seen = Seen::Nothing;
                 candidate.claim.now = engine.driver().clock.now();
             }
             ask(engine, candidates, until, cancel_at).await

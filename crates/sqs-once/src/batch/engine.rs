@@ -20,7 +20,7 @@ use super::hooks::Hooks;
 #[non_exhaustive]
 pub enum PayloadMismatch {
     /// The message is terminal (the default): it goes to the dead-letter queue at once, with the reason. Its FIFO message
-    /// group continues.
+    /// group continues. Without a declared fingerprint, a message with other top-level fields is a duplicate with a warning.
     #[default]
     Terminal,
     /// Fails it. It is retried until the queue's redrive policy moves it. In a FIFO queue its message group waits for that.

@@ -291,8 +291,17 @@ impl Breakers {
         bits: u128,
     ) -> Hiding {
         let arn = message.queue_arn().unwrap_or_default();
-        let queue = self.queues().get(arn).and_then(|known| known.queue);
-        let set = self.max_receive_count.map(Deliveries::AtMost);
+        let (queue, is_only) = {
+            let queues = self.queues();
+            (
+                queues.get(arn).and_then(|known| known.queue),
+                queues.len() <= 1,
+            )
+        };
+        // Of several queues, the setting does not tell which one it is of.
+        let set = self.max_receive_count;
+        let set = set.filter(|_| is_only || queue.is_some());
+        let set = set.map(Deliveries::AtMost);
         let deliveries = queue.and_then(|queue| queue.deliveries).or(set);
         let received = message.receive_count().unwrap_or(1);
         let left = deliveries.map(|deliveries| deliveries.left(received));

@@ -191,6 +191,15 @@ pub(super) async fn renewals<F: Fixture>(suite: &Suite<'_, F>) {
         case.grows(carried, case.runs(&case.claim(NOW)).await);
     }
 
+    let case = suite.case("a claim is released with the fence of the key's other id");
+    let claim = case.granted(NOW).await;
+    let carried = Fence::from_stored(NOW.as_millis() - 1000);
+    let ends = || Settling::carry_over(Timestamp::default(), carried);
+    case.settles(&claim, ends()).await;
+    case.does_not_settle(&claim, ends()).await;
+    let next = case.runs(&case.claim(NOW)).await;
+    case.same("the next fence", &next, &carried.next());
+
     let case = suite.case("a renewal of a key without an item is refused and creates no item");
     let claim = case.claim(NOW);
     case.does_not_settle(&claim, Settling::renew(renewed)).await;

@@ -135,7 +135,7 @@ impl<Phase> Consumer<Phase> {
     }
 
     /// Sets the `maxReceiveCount` of the queue's redrive policy, for a queue that does not answer when the consumer asks it
-    /// during an [outage](Self::depends_on). Default: `SQS_ONCE_MAX_RECEIVE_COUNT`. If no count is known, no message
+    /// during an [outage](Self::depends_on). It does not count if messages of several queues came. Default: `SQS_ONCE_MAX_RECEIVE_COUNT`. If no count is known, no message
     /// moves to the dead-letter queue because of the outage. Zero fails at [`init`](Consumer::init).
     #[must_use]
     pub fn max_receive_count(self, count: u32) -> Self {

@@ -194,7 +194,7 @@ impl Settings {
                 "no such setting for batch handlers",
             ));
         }
-        idempotency.check_namesakes(handler.handler_type())?;
+        idempotency.check_namesakes(handler.handler_type(), false)?;
         let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
             (true, mismatch) => mismatch.unwrap_or_default(),
             (false, Some(refused @ (PayloadMismatch::Terminal | PayloadMismatch::Reject))) => {

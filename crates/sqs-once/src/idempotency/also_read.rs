@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{
-    Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Store, StoreError,
+    Claim, Claimed, Fence, Item, Owner, RELEASED, Seen, Settled, Settlement, Settling, Store,
+    StoreError,
 };
 use crate::time::Timestamp;
 
@@ -59,15 +60,25 @@ impl Driver {
         }
     }
 
-    /// Copies a completion under the other id with its expiry, so that the next duplicate needs no second read.
-    fn settling(&self, refusal: &Refusal, item: &Item) -> Settling {
-        match refusal {
-            Refusal::Duplicate { data, .. } => Settling::Complete {
-                expiration: item
-                    .expiration
-                    .unwrap_or_else(|| self.clock.now() + self.retention),
-                data: data.clone(),
-            },
+    /// Ends a claim that the item under the other id refuses.
+    fn settling(&self, claim: &Claim, other: &OtherId, refusal: &Refusal, item: &Item) -> Settling {
+        let has_fingerprints = other.fingerprint.is_some() && item.fingerprint.is_some();
+        match (refusal, item.fence) {
+            // Copies a completion with its expiry, so that the next duplicate needs no second read. The copy keeps the
+            // claim's fingerprint, so the payloads must be the same.
+            (Refusal::Duplicate { data, is_compared }, _)
+                if claim.fingerprint.is_none() || (*is_compared && has_fingerprints) =>
+            {
+                let kept = || self.clock.now() + self.retention;
+                Settling::Complete {
+                    expiration: item.expiration.unwrap_or_else(kept),
+                    data: data.clone(),
+                }
+            }
+            // A fence of now would make the key's first attempt look later than it was.
+            (_, Some(fence)) if claim.seen == Seen::Nothing => {
+                Settling::carry_over(RELEASED, fence)
+            }
             _ => Settling::Release,
         }
     }
@@ -118,7 +129,7 @@ pub(super) async fn check_other_ids(
                 settle(Settling::carry_over(one.claim.lease_until, *fence));
             }
             Admission::Refused(refusal) if driver.claims_before() => {
-                settle(driver.settling(refusal, item));
+                settle(driver.settling(one.claim, other, refusal, item));
                 one.claim.owner = Owner::from_bits(driver.random.bits());
             }
             _ => {}

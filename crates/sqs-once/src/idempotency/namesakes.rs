@@ -27,7 +27,9 @@ impl HandlerType {
 
 struct SetUp {
     store: String,
+    /// The namespace, then the others.
     names: Vec<Arc<str>>,
+    may_share: bool,
     handler: HandlerType,
 }
 
@@ -36,9 +38,15 @@ static HANDLERS: Mutex<Vec<SetUp>> = Mutex::new(Vec::new());
 impl Driver {
     /// Refuses a handler that shares its keys with another handler in this process.
     ///
+    /// With `may_share`, another handler may have the same namespace.
+    ///
     /// Checks only on Lambda, where a process runs every consumer that its `main` creates. A test program may create
     /// many consumers that never run together, for example of two versions of a handler.
-    pub(crate) fn check_namesakes(&self, handler: HandlerType) -> Result<(), ConfigError> {
+    pub(crate) fn check_namesakes(
+        &self,
+        handler: HandlerType,
+        may_share: bool,
+    ) -> Result<(), ConfigError> {
         // One variable for two handlers is an error in any store.
         let any = || process_env(NAMESPACE_VARIABLE).map(|_| String::new());
         let store = self.store.identity().or_else(any);
@@ -46,9 +54,11 @@ impl Driver {
             return Ok(());
         };
         let mut handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut others = handlers
-            .iter()
-            .filter(|other| other.store == store && other.handler != handler);
+        let names = self.names();
+        let mut others = handlers.iter().filter(|other| {
+            let is_shared = (may_share || other.may_share) && other.names.first() == names.first();
+            other.store == store && other.handler != handler && !is_shared
+        });
         let shared = others.find_map(|other| Some((other, self.shared_name(&other.names)?)));
         if let Some((other, name)) = shared {
             let handlers = format!("`{}` and `{}`", other.handler.name, handler.name);
@@ -60,7 +70,8 @@ impl Driver {
         }
         handlers.push(SetUp {
             store,
-            names: self.names(),
+            names,
+            may_share,
             handler,
         });
         Ok(())

@@ -177,6 +177,15 @@ pub fn on_found_under_other_id(
         return Admission::Refused(refusal(claim.fingerprint.as_ref(), other));
     }
     let follows = other.fence.map(Fence::next);
+    // An attempt without a fence is of unknown age, however old.
+    let is_over = other.status == Status::Completed || follows.is_some();
+    if is_over && other.is_expired(claim.now) {
+        // As if the table had deleted it, except that fences grow.
+        return Admission::Run {
+            fence: fence.max(follows.unwrap_or_default()),
+            first_attempt: since,
+        };
+    }
     Admission::Run {
         fence: match (claim.seen, follows) {
             (_, None) => fence,

@@ -23,8 +23,8 @@ macro_rules! shared_settings {
 
         /// Sets how long a completed key is recognised as a duplicate. Default: `SQS_ONCE_RETENTION`, else 28 days.
         ///
-        /// A message can live for 28 days in a queue and its dead-letter queue together (14 days in each). Set a longer
-        /// time if messages stay that long and are redriven at the very end. A time of less than one second fails at
+        /// A message can live for 28 days in a queue and its dead-letter queue together (14 days in each), and for another
+        /// 14 after a redrive. Set a longer time if messages stay that long and are redriven at the very end. A time of less than one second fails at
         /// [`init`](Self::init).
         #[must_use]
         pub fn retention(self, retention: std::time::Duration) -> Self {

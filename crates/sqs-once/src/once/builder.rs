@@ -135,10 +135,9 @@ impl Idempotency {
         let apart = || {
             Box::pin(async {
                 let driver = settings.resolve(&read()?, Effect::APART).await?;
-                // A namespace in the code may share the keys of a consumer on purpose.
-                if settings.namespace.is_none() {
-                    driver.check_namesakes(HandlerType::of::<Self>())?;
-                }
+                // A namespace in the code may be that of a consumer on purpose.
+                let may_share = settings.namespace.is_some();
+                driver.check_namesakes(HandlerType::of::<Self>(), may_share)?;
                 Ok(driver)
             })
         };

@@ -283,7 +283,7 @@ impl<'a> Invocation<'a> {
         let driver = self.idempotency.driver(effect).await?;
         let deadline = driver.deadline(self.ends_at);
         let fingerprint = self.fingerprint.clone();
-        let attempt = KeyedWork::new(driver, deadline, &key, fingerprint)?;
+        let mut attempt = KeyedWork::new(driver, deadline, &key, fingerprint)?;
         let begun = Instant::now();
         let span = error_span!("run", key = attempt.claim.id.short());
         let running = Running::current().map_or_else(Running::default, |outer| outer.part());

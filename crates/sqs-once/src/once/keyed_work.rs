@@ -43,7 +43,7 @@ impl<'a> KeyedWork<'a> {
     }
 
     /// Claims the key, in a transaction if the work takes one. Returns the transaction, or why the work must not run.
-    pub(super) async fn claim(&self) -> Result<Admitted, RunError> {
+    pub(super) async fn claim(&mut self) -> Result<Admitted, RunError> {
         if self.is_late() {
             return Err(RunError::NotStarted);
         }
@@ -61,17 +61,16 @@ impl<'a> KeyedWork<'a> {
         Ok(admitted)
     }
 
-    async fn ask(&self) -> Result<Admitted, StoreError> {
-        let mut claim = Claim {
-            now: self.driver.clock.now(),
-            ..self.claim.clone()
-        };
+    async fn ask(&mut self) -> Result<Admitted, StoreError> {
+        self.claim.now = self.driver.clock.now();
         if self.driver.opens_transactions() {
             let cancel_at = self.deadline.cancel_at;
             let patience = cancel_at.saturating_duration_since(Instant::now());
-            return self.driver.begin(claim, patience).await;
+            return self.driver.begin(self.claim.clone(), patience).await;
         }
-        let admission = self.driver.admit_one(&mut claim, &self.other_id).await?;
+        // A retry keeps the item that the claim has seen: it tells whether the claim created its item.
+        let asked = self.driver.admit_one(&mut self.claim, &self.other_id);
+        let admission = asked.await?;
         Ok((admission, None))
     }
 

@@ -137,7 +137,7 @@ impl Item {
         }
     }
 
-    fn is_expired(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
         self.expiration
             .is_some_and(|expiration| expiration.as_secs() < now.as_secs())
     }
@@ -255,12 +255,12 @@ pub enum Settling {
     /// The attempt failed, and the next one need not wait for the lease. The item stays, so that its fence keeps
     /// growing and a late copy of the claim finds it.
     Release,
-    /// The claim goes on. A late copy neither shortens a lease nor brings a released claim back.
+    /// The claim has a new lease. A late copy neither shortens a lease nor brings a released claim back.
     #[non_exhaustive]
     Renew {
-        /// When the lease lapses now, at most the item's expiration.
+        /// When the lease lapses now, at most the item's expiration. Zero releases the claim.
         lease_until: Timestamp,
-        /// The fence from now on, before the handler receives one. `None` keeps it.
+        /// The fence from now on, before any handler has received it. `None` keeps it.
         fence: Option<Fence>,
     },
     /// The effect happened without an earlier claim.
@@ -309,7 +309,7 @@ impl Settling {
         }
     }
 
-    /// Gives a claim that was just written the fence that follows on its key's other id.
+    /// Gives a claim that was just written the fence that follows on its key's other id. A lease of zero releases it.
     pub fn carry_over(lease_until: Timestamp, fence: Fence) -> Self {
         Self::Renew {
             lease_until,
@@ -332,7 +332,7 @@ impl Settlement {
     ///
     /// - A completion needs an item with its owner: the claim, or the same completion.
     /// - A release needs an item with its owner that is still in progress.
-    /// - A renewal needs the same. The item must not be released, nor have a longer lease.
+    /// - A renewal needs the same. The item must not be released, nor have a longer lease, unless the renewal releases it.
     /// - A recording needs no item, an item in progress, or an expired completion.
     /// - A commit needs its own claim, still in progress, or a key that it could claim. Any completion that has not
     ///   expired refuses it, even its own: the effect would happen again.
@@ -342,7 +342,7 @@ impl Settlement {
             (Settling::Complete { .. }, Some(item)) => mine(item),
             (Settling::Release, Some(item)) => mine(item) && item.status == Status::InProgress,
             (Settling::Renew { lease_until, .. }, Some(item)) => {
-                let is_held = |until| (RELEASED < until) && until <= *lease_until;
+                let is_held = |until| RELEASED < until && until <= longest_lease(*lease_until);
                 mine(item)
                     && item.status == Status::InProgress
                     && item.lease_until.is_some_and(is_held)
@@ -395,6 +395,14 @@ impl Settlement {
             }
         }
         item
+    }
+}
+
+/// The longest lease of an item that a renewal may replace.
+pub(super) fn longest_lease(renewed: Timestamp) -> Timestamp {
+    match renewed {
+        RELEASED => Timestamp::from_millis(i64::MAX as u64),
+        renewed => renewed,
     }
 }
 

@@ -130,6 +130,67 @@ async fn the_fences_of_a_key_grow_across_both_of_its_ids() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_look_that_is_repeated_repeats_no_fence() {
+    for kind in [StoreErrorKind::Throttled, StoreErrorKind::Unanswered] {
+        let (old, new, fences) = failing();
+        for bench in [&old, &new] {
+            bench.run(one("k")).await.assert_failed("m-1");
+        }
+        new.store().fail(Operation::Read, kind, 1);
+        for bench in [&new, &old] {
+            bench.run(one("k")).await.assert_failed("m-1");
+        }
+        let fences: Vec<u64> = fences.all().iter().map(|it| it.parse().unwrap()).collect();
+        assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+        assert_eq!(fences.len(), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_other_version_refused_makes_no_token_young() {
+    let (old, new, fences) = failing();
+    old.run(one("k")).await.assert_failed("m-1");
+    old.clock().advance(20 * HOUR);
+    old.another_worker_claims("k").await;
+    new.run(one("k")).await.assert_in_progress("m-1");
+    old.clock().advance(3 * HOUR);
+    old.run(one("k")).await.assert_failed("m-1");
+    old.clock().advance(7 * HOUR);
+    for bench in [&old, &new] {
+        bench.run(one("k")).await.assert_terminal("m-1");
+    }
+    assert_eq!(fences.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_item_of_the_other_id_repeats_no_fence_and_makes_no_token_old() {
+    let (old, new, fences) = failing();
+    for bench in [&old, &new] {
+        bench.run(one("k")).await.assert_failed("m-1");
+    }
+    new.clock().advance(29 * 24 * HOUR);
+    // DynamoDB deletes expired items in any order.
+    let own = new.item("k").await.unwrap().id;
+    new.store().memory().remove(&own);
+    new.run(one("k")).await.assert_failed("m-1");
+    let fences: Vec<u64> = fences.all().iter().map(|it| it.parse().unwrap()).collect();
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copied_completion_does_not_name_the_payload_of_the_duplicate() {
+    let runs = Seen::default();
+    let python = KeyCodec::powertools_python("orders.app.process");
+    let old = Bench::new(version("new", &runs).key_codec(python.clone()));
+    let new = old.beside(version("new", &runs).also_read(python));
+    let order = |total| Event::new([&json!({ "id": "k", "total": total })]);
+    old.run(&order(1)).await.assert_processed("m-1");
+    for total in [2, 1, 2] {
+        new.run(&order(total)).await.assert_duplicate("m-1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_of_the_old_version_cannot_complete_what_the_new_version_has_taken_over() {
     let (old, new, runs) = both();
     old.another_worker_claims("k").await;

@@ -39,7 +39,7 @@ async fn handle<const N: usize>(bench: &Tested, ids: [&str; N]) -> Vec<(&'static
     bench.store.take_calls()
 }
 
-/// Does what `key forget` does.
+/// Frees the key.
 fn forget(bench: &Tested, id: &str) {
     bench.store.change(id, |item| {
         item.status = Status::InProgress;

@@ -280,7 +280,7 @@ async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is
         }
         assert_eq!(bench.run([order(1)]).await, [""; 0]);
         assert_eq!(bench.outcomes(), "duplicate");
-        // What `key forget` writes.
+        // Frees the key, as `key forget` does.
         bench.store.change("a", |item| {
             item.status = Status::InProgress;
             item.lease_until = Some(Timestamp::default());

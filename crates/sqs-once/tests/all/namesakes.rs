@@ -108,6 +108,12 @@ async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
             "`also_read`"
         );
     }
+    // Work without SQS may share a consumer's namespace.
+    for (own, starts) in [("charges", true), ("deposits", false)] {
+        let work = Idempotency::new().namespace(own).store(table("orders"));
+        let work = work.also_read(Namespace::new("payments").unwrap());
+        assert_eq!(work.init().await.is_ok(), starts, "{own}");
+    }
     reading(charging(), "charges").init().await.unwrap();
 }
 

@@ -370,6 +370,10 @@ impl Witness {
                 let last = before.and_then(|item| item.fence);
                 return self.carried_over(key, ids, last, fence);
             }
+            Kind::Release if after.is_some() => {
+                // No handler has received another fence.
+                self.keys[key].last_fence[ids as usize] = Some(fence);
+            }
             Kind::Completion | Kind::Release => {}
         }
         let mine = before.is_some_and(|item| item.owner == Some(by));

@@ -10,7 +10,7 @@ use std::io::Write;
 use aws_sdk_dynamodb::config::http::HttpRequest;
 
 use crate::key::ItemId;
-use crate::store::item::whole_secs;
+use crate::store::item::{longest_lease, whole_secs};
 use crate::store::{Claim, Fence, RELEASED, Settlement, Settling};
 
 use super::layout::{TableKey, TableLayout};
@@ -260,7 +260,7 @@ impl Table {
                     parameters.plain(owner);
                     parameters.plain(IN_PROGRESS);
                     parameters.number(RELEASED.as_millis());
-                    parameters.number(lease_until.as_millis());
+                    parameters.number(longest_lease(*lease_until).as_millis());
                 });
             }
             Settling::Record(recording) | Settling::Commit(recording) => {

@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{
 };
 
 use crate::key::{Fingerprint, ItemId};
+use crate::store::item::longest_lease;
 use crate::store::{Claim, Fence, Owner, RELEASED, Recording, Seen, Settlement, Settling};
 use crate::time::Timestamp;
 
@@ -191,12 +192,13 @@ impl Table {
                         &settlement.id,
                         settlement.owner,
                         set.to_owned(),
-                        "#owner = :me AND #status = :inprogress AND #lease > :released AND #lease <= :lease",
+                        "#owner = :me AND #status = :inprogress AND #lease > :released AND #lease <= :longest",
                     )
                     .name("#status", &names.status)
                     .name("#lease", &names.lease)
                     .value(":inprogress", text(IN_PROGRESS))
                     .value(":released", number(RELEASED.as_millis()))
+                    .value(":longest", number(longest_lease(*lease_until).as_millis()))
                     .value(":lease", number(lease_until.as_millis()));
                 match fence {
                     None => update,

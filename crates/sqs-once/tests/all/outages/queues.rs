@@ -151,4 +151,14 @@ async fn the_receive_count_that_the_consumer_sets_holds_for_a_queue_that_does_no
     let sqs = Sqs::turns([queue(20, 96 * HOUR)]);
     let tested = outage(&sqs).with(|it| it.max_receive_count(5));
     assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
+
+    // Of two queues, the setting does not tell which one it is of.
+    let refused = || Turn::Refuse("AccessDenied");
+    let sqs = Sqs::turns([refused(), refused()]);
+    let tested = outage(&sqs).with(|it| it.max_receive_count(5));
+    for queue in [STANDARD, OTHER] {
+        assert_eq!(delay(&tested, &sqs, queue, 4).await, None);
+    }
+    assert_eq!(delay(&tested, &sqs, OTHER, 5).await, None);
+    assert_eq!(sqs.asked("SendMessage").len(), 0);
 }
