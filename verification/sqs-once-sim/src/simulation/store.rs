@@ -155,6 +155,14 @@ fn each<T>(entries: usize, answer: Result<Vec<T>, StoreError>) -> Vec<Result<T, 
     }
 }
 
+/// Whether a claim goes on: a renewal with a lease of zero releases it.
+fn renews(settlement: &Settlement) -> bool {
+    let Settling::Renew { lease_until, .. } = settlement.settling else {
+        return false;
+    };
+    lease_until != Timestamp::default()
+}
+
 /// The store that a consumer gets: any store, whose answers the witness sees first.
 pub(crate) struct Watched {
     pub(crate) store: Box<dyn Store>,
@@ -214,11 +222,14 @@ impl Watched {
 
     fn sends(&self, settlement: &Settlement) {
         let mut witness = self.world.witness();
-        if matches!(settlement.settling, Settling::Renew { .. }) {
+        if renews(settlement) {
             return;
         }
         witness.settles(settlement.owner);
-        if !matches!(settlement.settling, Settling::Release) {
+        if !matches!(
+            settlement.settling,
+            Settling::Release | Settling::Renew { .. }
+        ) {
             witness.records(&self.process, key_of(&settlement.id), settlement.owner);
         }
     }
@@ -284,8 +295,7 @@ impl Store for Watched {
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
             settlements.iter().for_each(|one| self.sends(one));
-            let renews = |one: &&Settlement| matches!(one.settling, Settling::Renew { .. });
-            let renewals = settlements.iter().filter(renews);
+            let renewals = settlements.iter().filter(|one| renews(one));
             let keys: Vec<_> = renewals.map(|one| key_of(&one.id)).collect();
             self.decide(&keys, false);
             let answers = self.store.settle(settlements).await;
