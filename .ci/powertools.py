@@ -218,7 +218,7 @@ class Sharing:
             pass
         else:
             raise AssertionError("its lease is alive")
-        time.sleep(3.1)
+        time.sleep(4.1)
         assert self.python.run("g").ran
         answer = self.rust.run("g")
         assert (answer.ran, answer.failed) == ([], []), answer

@@ -88,7 +88,7 @@ fn versions_that_miss_a_guard_of_two_ids_are_noticed() {
     for (mutant, seeds) in [
         (Mutant::OtherIdReadFirst, 0..100),
         (Mutant::OtherFenceIgnored, 0..200),
-        (Mutant::OtherIdLeft, 800..1000),
+        (Mutant::OtherIdLeft, 1300..1400),
     ] {
         let options = Options::without(mutant, Depth::Trait);
         let violation = Campaign::run(seeds, options, 2, |_, _| {}).failure;
