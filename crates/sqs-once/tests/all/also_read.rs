@@ -5,12 +5,14 @@ use std::time::Duration;
 use crate::support::{SECOND, Seen, one, several, values};
 use serde_json::{Value, json};
 use sqs_once::extract::Attempt;
-use sqs_once::key::{KeyCodec, KeyError, Namespace};
+use sqs_once::key::{KeyCodec, KeyError, KeySecret, Namespace};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Item, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{BusinessKey, Consumer, HandlerError, Idempotency, Once, Recorded, RunError};
+use sqs_once::{
+    BusinessKey, Consumer, HandlerError, Idempotency, IdempotencyToken, Once, Recorded, RunError,
+};
 
 fn namespace(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
@@ -127,6 +129,29 @@ async fn the_fences_of_a_key_grow_across_both_of_its_ids() {
         .collect();
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
     assert_eq!(fences.len(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_namespace_gives_an_attempt_another_token_and_a_new_secret_does_not() {
+    let tokens = Seen::default();
+    let noting = |own: &str| {
+        let tokens = tokens.clone();
+        let handler = move |_: Value, token: IdempotencyToken| {
+            tokens.add(token.as_str().to_owned());
+            async { Err::<(), HandlerError>("no answer".into()) }
+        };
+        values().namespace(own).handler(handler)
+    };
+    let old = Bench::new(noting("old"));
+    let secret = KeySecret::new([7; 32]).unwrap();
+    let rotated = old.beside(noting("old").key_secret(secret));
+    let renamed = old.beside(noting("new").also_read(namespace("old")));
+    for bench in [&old, &rotated, &renamed] {
+        bench.run(one("k")).await.assert_failed("m-1");
+    }
+    let [old, rotated, renamed] = tokens.take().try_into().unwrap();
+    assert_eq!(old, rotated);
+    assert_ne!(old, renamed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 use sqs_once::hook::{EarlierAttempt, Reconciled};
 use sqs_once::policy::Mode;
+use sqs_once::store::{Fence, Owner};
 use sqs_once::testing::Bench;
+use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{Batch, Consumer, HandlerError, MemoryStore};
 
 use crate::support::{SECOND, assert_contains, one, values};
@@ -57,6 +59,26 @@ async fn attempts_in_between_do_not_start_the_time_again() {
     bench.run(one("a")).await.assert_terminal("m-1");
     // At 0, 5, 10, 15 and 20 hours.
     assert_eq!(*calls.lock().unwrap(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_counts_from_the_first_attempt_after_the_key_was_forgotten() {
+    let (consumer, calls) = counting(2);
+    let bench = Bench::new(consumer);
+    bench.run(one("a")).await.assert_failed("m-1");
+    bench.clock().advance(25 * HOUR);
+    bench.run(one("a")).await.assert_terminal("m-1");
+    // What `cargo sqs-once key forget` writes.
+    let mut item = bench.item("a").await.unwrap();
+    item.owner = Some(Owner::from_bits(7));
+    item.lease_until = Some(Timestamp::default());
+    item.fence = Some(Fence::first(bench.clock().now()));
+    bench.store().memory().put(item);
+    bench.clock().advance(HOUR);
+    bench.run(one("a")).await.assert_failed("m-1");
+    bench.clock().advance(22 * HOUR);
+    bench.run(one("a")).await.assert_processed("m-1");
+    assert_eq!(*calls.lock().unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]
