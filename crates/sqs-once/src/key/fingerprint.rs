@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::{HexDigest, KeyError, KeyPart, KeyWriter};
+use super::{HexDigest, KeyError, KeyPart, KeyWriter, hex};
 
 /// A hash of a message's payload, stored with its key. Two messages with the same key and different fingerprints are
 /// different events that share a key by mistake.
@@ -40,6 +40,7 @@ pub struct Fingerprint(Arc<str>);
 const BODY: &str = "body1-";
 /// The scheme of a part of the payload. The expression of an attribute follows, as a hash.
 const FIELDS: &str = "fields1";
+const FIELDS_OF: &str = "fields1-";
 
 /// What two fingerprints tell about the payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +67,7 @@ impl Fingerprint {
                 Err(_) => hash.update(body.as_bytes()),
             },
         }
-        let scheme = format!("{BODY}{names}");
-        Self::of_scheme(&scheme, &HexDigest::end(hash))
+        Self::of_scheme([BODY, &names.hex()], &HexDigest::end(hash))
     }
 
     /// Returns the fingerprint of a part of a payload. Unlike a key part, it may be `None` or empty text, and has no
@@ -76,7 +76,7 @@ impl Fingerprint {
     /// # Errors
     /// The error of `part`: [`KeyError::Extractor`] if it is an `Err`.
     pub fn new<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
-        Self::of_part(FIELDS, part)
+        Self::of_part([FIELDS, ""], part)
     }
 
     /// Returns the fingerprint of the part that `expression`, the text in an attribute, takes from a payload.
@@ -86,17 +86,17 @@ impl Fingerprint {
     ) -> Result<Self, KeyError> {
         let mut names = Names::default();
         names.add(expression);
-        Self::of_part(&format!("{FIELDS}-{names}"), part)
+        Self::of_part([FIELDS_OF, &names.hex()], part)
     }
 
-    fn of_part<K: KeyPart + ?Sized>(scheme: &str, part: &K) -> Result<Self, KeyError> {
+    fn of_part<K: KeyPart + ?Sized>(scheme: [&str; 2], part: &K) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::for_fingerprint();
         part.write(&mut writer)?;
         Ok(Self::of_scheme(scheme, &HexDigest::of(writer.encoded())))
     }
 
-    fn of_scheme(scheme: &str, digest: &HexDigest) -> Self {
-        Self([scheme, ":", digest.as_str()].concat().into())
+    fn of_scheme([kind, names]: [&str; 2], digest: &HexDigest) -> Self {
+        Self([kind, names, ":", digest.as_str()].concat().into())
     }
 
     /// Returns the fingerprint with scheme and digest hashed by `hash`. It has a scheme of its own.
@@ -105,7 +105,7 @@ impl Fingerprint {
         let names = hash(&[b"sqs-once fingerprint scheme ", scheme.as_bytes()]);
         let kind = scheme.split('-').next().unwrap_or_default();
         let digest = hash(&[b"sqs-once fingerprint ", self.0.as_bytes()]);
-        Self::of_scheme(&[kind, "-", &names.as_str()[..8]].concat(), &digest)
+        Self::of_scheme([kind, &["-", &names.as_str()[..8]].concat()], &digest)
     }
 
     /// Compares the payloads of two messages with one key. Payloads without a fingerprint count as the same.
@@ -155,11 +155,9 @@ impl Names {
             self.0 = (self.0 ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         }
     }
-}
 
-impl fmt::Display for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
+    fn hex(&self) -> String {
+        hex(&self.0.to_be_bytes())
     }
 }
 

@@ -303,10 +303,8 @@ impl Settling {
 
     /// Creates the renewal of a claim whose code still runs.
     pub fn renew(lease_until: Timestamp) -> Self {
-        Self::Renew {
-            lease_until,
-            fence: None,
-        }
+        let fence = None;
+        Self::Renew { lease_until, fence }
     }
 
     /// Gives a claim that was just written the fence that follows on its key's other id. A lease of zero releases it.
