@@ -92,16 +92,17 @@ impl Statements {
                  RETURNING id, fence, pg_current_xact_id()::text"
             )
         };
-        // Locks the rows first, since an UPDATE alone locks them in any order.
+        // The owners' rows. They are locked first, since an UPDATE alone locks them in any order.
+        let mine = format!(
+            "SELECT kept.id FROM {table} AS kept JOIN new ON new.id = kept.id AND new.owner = kept.owner \
+             ORDER BY kept.id FOR UPDATE OF kept"
+        );
         let end = |claimed_here: &str| {
             format!(
                 "WITH new AS ( \
                      SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[], $5::bytea[]) \
                          AS new (id, owner, completes, expiration, data) \
-                 ), mine AS ( \
-                     SELECT kept.id FROM {table} AS kept JOIN new ON new.id = kept.id AND new.owner = kept.owner \
-                     ORDER BY kept.id FOR UPDATE OF kept \
-                 ) \
+                 ), mine AS ({mine}) \
                  UPDATE {table} AS kept SET \
                      status = CASE WHEN completes THEN 'COMPLETED' ELSE kept.status END, \
                      in_progress_expiration = CASE WHEN completes THEN kept.in_progress_expiration ELSE 0 END, \
@@ -159,10 +160,7 @@ impl Statements {
                 "WITH new AS ( \
                      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
                          AS new (id, owner, lease, fence) \
-                 ), mine AS ( \
-                     SELECT kept.id FROM {table} AS kept JOIN new ON new.id = kept.id AND new.owner = kept.owner \
-                     ORDER BY kept.id FOR UPDATE OF kept \
-                 ) \
+                 ), mine AS ({mine}) \
                  UPDATE {table} AS kept SET \
                      in_progress_expiration = new.lease, fence = coalesce(new.fence, kept.fence) \
                  FROM mine JOIN new ON new.id = mine.id \

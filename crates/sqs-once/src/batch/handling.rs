@@ -55,10 +55,12 @@ impl Failure {
                 "{reason} (unavailable: {unknown:?}, on which the consumer does not depend)"
             );
         }
-        Self::Retry {
-            reason,
-            delay: error.retry_delay(),
+        let delay = error.retry_delay();
+        #[cfg(not(feature = "sqs"))]
+        if delay.is_some() {
+            crate::config::warn_of_retry_after();
         }
+        Self::Retry { reason, delay }
     }
 }
 

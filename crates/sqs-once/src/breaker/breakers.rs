@@ -298,7 +298,7 @@ impl Breakers {
                 queues.len() <= 1,
             )
         };
-        // Of several queues, the setting does not tell which one it is of.
+        // The setting does not tell which of several queues it belongs to.
         let set = self.max_receive_count;
         let set = set.filter(|_| is_only || queue.is_some());
         let set = set.map(Deliveries::AtMost);

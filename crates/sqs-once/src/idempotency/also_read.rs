@@ -101,6 +101,7 @@ pub(super) async fn check_other_ids(
     }
     take_over(&*store, asked, answers, &mut found).await;
     let mut settlements = Vec::new();
+    // For each settlement, the record whose handler waits for it.
     let mut carried = Vec::new();
     for (at, (one, answer)) in asked.iter_mut().zip(&mut *answers).enumerate() {
         let (Some(run), Some(other)) = (admitted(answer), one.other_id.as_ref()) else {
@@ -116,7 +117,8 @@ pub(super) async fn check_other_ids(
         };
         let driver = one.driver;
         let admission = driver.decide(one.claim, run, other, item);
-        let mut settle = |settling| {
+        let mut settle = |settling, waits: Option<usize>| {
+            carried.push(waits);
             settlements.push(Settlement {
                 id: one.claim.id.clone(),
                 owner: one.claim.owner,
@@ -125,11 +127,11 @@ pub(super) async fn check_other_ids(
         };
         match &admission {
             Admission::Run { fence, .. } if driver.claims_before() && *fence != run.0 => {
-                carried.push(at);
-                settle(Settling::carry_over(one.claim.lease_until, *fence));
+                let carry_over = Settling::carry_over(one.claim.lease_until, *fence);
+                settle(carry_over, Some(at));
             }
             Admission::Refused(refusal) if driver.claims_before() => {
-                settle(driver.settling(one.claim, other, refusal, item));
+                settle(driver.settling(one.claim, other, refusal, item), None);
                 one.claim.owner = Owner::from_bits(driver.random.bits());
             }
             _ => {}
@@ -140,14 +142,13 @@ pub(super) async fn check_other_ids(
         return;
     }
     let settled = all_of(settlements.len(), store.settle(&settlements).await);
-    let mut settled: HashMap<_, _> = settlements.iter().map(|one| &one.id).zip(settled).collect();
     // The end of a refused claim needs no answer: the next delivery repeats it when the lease has lapsed. But no handler
     // may receive a fence that is not written.
-    for at in carried {
-        match settled.remove(&asked[at].claim.id) {
-            Some(Ok(Settled::Written)) => {}
-            Some(Err(error)) => answers[at] = Err(error),
-            Some(Ok(Settled::Refused(_))) | None => answers[at] = Err(contended()),
+    for (at, settled) in carried.into_iter().zip(settled) {
+        match (at, settled) {
+            (None, _) | (_, Ok(Settled::Written)) => {}
+            (Some(at), Err(error)) => answers[at] = Err(error),
+            (Some(at), Ok(Settled::Refused(_))) => answers[at] = Err(contended()),
         }
     }
 }

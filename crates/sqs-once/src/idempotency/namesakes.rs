@@ -3,10 +3,11 @@
 use std::any::{TypeId, type_name};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Driver;
 use crate::config::NAMESPACE_VARIABLE;
 use crate::env::process_env;
 use crate::error::ConfigError;
+
+use super::Driver;
 
 /// A handler's type. Each function and each closure has a unique type; only function pointers share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,7 @@ impl HandlerType {
     }
 }
 
+#[derive(PartialEq)]
 struct SetUp {
     store: String,
     /// The namespace, then the others.
@@ -68,12 +70,16 @@ impl Driver {
                 &handlers,
             ));
         }
-        handlers.push(SetUp {
+        let set_up = SetUp {
             store,
             names,
             may_share,
             handler,
-        });
+        };
+        // A process may set a handler up for each of its invocations.
+        if !handlers.contains(&set_up) {
+            handlers.push(set_up);
+        }
         Ok(())
     }
 }

@@ -111,19 +111,19 @@ pub enum Completion {
 /// Decides on a claim from the store's answer.
 pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
     match claimed {
-        Claimed::Written { fence } => run(claim, *fence),
+        Claimed::Written { fence } => run(claim.seen, *fence),
         Claimed::Refused(item) if is_this_claim(claim, item) => {
-            run(claim, item.fence.unwrap_or_default())
+            run(claim.seen, item.fence.unwrap_or_default())
         }
         Claimed::Refused(item) => Admission::Refused(refusal(claim.fingerprint.as_ref(), item)),
     }
 }
 
 /// Runs with the fence of a claim. A key's first fence is the time of its first claim, and each claim adds one.
-fn run(claim: &Claim, fence: Fence) -> Admission {
+fn run(seen: Seen, fence: Fence) -> Admission {
     Admission::Run {
         fence,
-        first_attempt: match claim.seen {
+        first_attempt: match seen {
             Seen::Item(None) => None,
             Seen::Nothing | Seen::Item(Some(_)) => Some(first_attempt(fence)),
         },
@@ -154,12 +154,9 @@ pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
             ..
         }) => Admission::Refused(Refusal::UnknownStatus(status.clone())),
         _ => {
-            let claim = Claim {
-                seen: found.map_or(Seen::Nothing, |item| Seen::Item(item.fence)),
-                ..claim.clone()
-            };
+            let seen = found.map_or(Seen::Nothing, |item| Seen::Item(item.fence));
             let last = found.and_then(|item| item.fence);
-            run(&claim, last.map_or(Fence::first(claim.now), Fence::next))
+            run(seen, last.map_or(Fence::first(claim.now), Fence::next))
         }
     }
 }

@@ -236,11 +236,11 @@ pub struct Settlement {
     pub id: ItemId,
     /// The owner of the claim.
     pub owner: Owner,
-    /// What is written.
+    /// The change to the item.
     pub settling: Settling,
 }
 
-/// What a settlement writes.
+/// The change that a settlement makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settling {

@@ -138,13 +138,7 @@ impl<'a> Run<'a> {
                     is_tried: true,
                 });
             }
-            Failure::Retry { delay, .. } => {
-                #[cfg(not(feature = "sqs"))]
-                if delay.is_some() {
-                    crate::config::warn_of_retry_after();
-                }
-                report.wait(delay)
-            }
+            Failure::Retry { delay, .. } => report.wait(delay),
             Failure::Panic(_) => report,
             Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
             // Its own claim must lapse first.
@@ -406,13 +400,7 @@ impl<'a> Run<'a> {
         let (why, delay) = match failure {
             Failure::Terminal(cause) => return self.end_terminal(record, cause),
             Failure::Unavailable { .. } => (failure.to_string(), None),
-            Failure::Retry { reason, delay } => {
-                #[cfg(not(feature = "sqs"))]
-                if delay.is_some() {
-                    crate::config::warn_of_retry_after();
-                }
-                (reason, delay)
-            }
+            Failure::Retry { reason, delay } => (reason, delay),
             Failure::Panic(reason) => (reason, None),
             Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) => {
                 ("the deadline came before it had ended".to_owned(), None)

@@ -152,7 +152,7 @@ async fn the_receive_count_that_the_consumer_sets_holds_for_a_queue_that_does_no
     let tested = outage(&sqs).with(|it| it.max_receive_count(5));
     assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
 
-    // Of two queues, the setting does not tell which one it is of.
+    // The setting does not tell which of two queues it belongs to.
     let refused = || Turn::Refuse("AccessDenied");
     let sqs = Sqs::turns([refused(), refused()]);
     let tested = outage(&sqs).with(|it| it.max_receive_count(5));
