@@ -24,8 +24,9 @@
 //!
 //! The library's own functions make the protocol's decisions: whether a write is admitted, what it writes, and what its
 //! answer means to the sender. The model calls `Claim::admitted_by` and `write`, `Settlement::admitted_by` and `write`,
-//! `on_claimed`, `on_refused`, `on_found`, `on_completed` and `on_committed`. The model itself decides when a worker
-//! sends a request, runs a handler, settles a record, stops waiting, and answers. It does so as the library's batches do.
+//! `on_claimed`, `on_refused`, `on_found`, `on_completed` and `on_committed`, and `Change::write` of `sqs-once-operate`.
+//! The model itself decides when a worker sends a request, runs a handler, settles a record, stops waiting, and answers.
+//! It does so as the library's batches do.
 //!
 //! ## In the model
 //!
@@ -39,6 +40,12 @@
 //! - A crash at every step. A worker that dies before it sends is one whose request is never carried out.
 //! - Deadlines: the worker stops its work there ([`Trouble::cancels`](model::Trouble::cancels)), or continues after it,
 //!   like a process that was frozen ([`Trouble::overruns`](model::Trouble::overruns)).
+//! - Renewals, while a handler runs ([`Trouble::renewals`](model::Trouble::renewals)): the worker has one tick more once
+//!   it hears that the longer lease is written, and fails its record if it is refused. It needs no answer to go on, so a
+//!   renewal can arrive at any later time.
+//! - An operator who forgets a key at any moment, even while a worker holds it
+//!   ([`Trouble::forgets`](model::Trouble::forgets)). The effect may then happen once more, and that worker no longer
+//!   counts as an owner.
 //!
 //! Time is counted in ticks: an invocation takes one, its lease outlives it by one, and the visibility timeout is two.
 //! Each kind of trouble is limited, so the search ends. Within its limit, trouble happens at every moment and in every
@@ -53,6 +60,8 @@
 //! - DynamoDB's `ClientRequestToken`: only the condition decides about a transaction that is sent again, as after the
 //!   token's ten minutes.
 //! - Effects that continue after their handler was cancelled.
+//! - Fences as times: that the first attempt after `key forget` has a fence of now.
+//! - The second id of a key, whose fence a renewal carries over.
 //!
 //! ## Reading a trace
 //!

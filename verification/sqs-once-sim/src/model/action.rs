@@ -24,6 +24,10 @@ pub(super) enum Action {
     Resend { delivery: Delivery, fresh: bool },
     /// The worker stops waiting for an answer and treats the request as failed.
     GiveUp(Delivery),
+    /// The worker asks for a longer lease, while the handler runs.
+    Renew(Delivery),
+    /// An operator forgets a key.
+    Forget(u8),
     /// The handler's effect happens, and the worker sends the settlement.
     Succeed(Delivery),
     /// The handler fails without an effect.
@@ -66,6 +70,8 @@ impl fmt::Display for Action {
             Self::RollBack(key) => {
                 return write!(f, "the open transaction on k{key} is rolled back");
             }
+            Self::Forget(key) => return write!(f, "the operator forgets k{key}"),
+            Self::Renew(delivery) => (delivery, "asks for a longer lease"),
             Self::Resend { delivery, fresh } => match fresh {
                 true => (delivery, "asks again"),
                 false => (delivery, "the SDK sends again"),
@@ -84,6 +90,7 @@ impl fmt::Display for Action {
 pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>) {
     deliveries(config, world, actions);
     carried_out(config, world, actions);
+    forgotten(world, actions);
     for worker in &world.workers {
         let Some((first, _)) = worker.batch[0] else {
             continue;
@@ -99,13 +106,18 @@ pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>
         };
         if worker.stage == Stage::Running {
             actions.push(Action::Succeed(delivery));
+            if world.trouble.renewals > 0 && config.flow.claims_before() {
+                actions.push(Action::Renew(delivery));
+            }
             if world.trouble.failures > 0 {
                 actions.push(Action::Fail(delivery));
             }
         }
-        if matches!(worker.stage, Stage::Asking | Stage::Settling) {
-            unanswered(config, world, delivery, actions);
+        let may_give_up = matches!(worker.stage, Stage::Asking | Stage::Settling);
+        if world.trouble.silences > 0 && may_give_up {
+            actions.push(Action::GiveUp(delivery));
         }
+        resent(config, world, delivery, actions);
         if world.trouble.cancels > 0 && worker.left <= 0 {
             actions.push(Action::Cancel(delivery));
         }
@@ -186,10 +198,17 @@ fn is_served(world: &World, owner: Delivery) -> bool {
     worker.is_some_and(|worker| worker.is_at_work())
 }
 
-fn unanswered(config: &Config, world: &World, delivery: Delivery, actions: &mut Vec<Action>) {
-    if world.trouble.silences > 0 {
-        actions.push(Action::GiveUp(delivery));
+fn forgotten(world: &World, actions: &mut Vec<Action>) {
+    for (key, number) in world.items.iter().zip(0_u8..) {
+        let is_owned = key.is_some_and(|item| item.owner != Delivery::OPERATOR);
+        // An open transaction locks the item.
+        if world.trouble.forgets > 0 && is_owned && world.open[usize::from(number)].is_none() {
+            actions.push(Action::Forget(number));
+        }
     }
+}
+
+fn resent(config: &Config, world: &World, delivery: Delivery, actions: &mut Vec<Action>) {
     let sent = world
         .requests
         .iter()

@@ -23,6 +23,10 @@ pub struct Trouble {
     pub cancels: u8,
     /// A worker continues for one tick after its invocation's deadline.
     pub overruns: u8,
+    /// A worker whose handler runs asks for a lease that is one tick longer.
+    pub renewals: u8,
+    /// An operator forgets a key.
+    pub forgets: u8,
 }
 
 /// A model to check.
@@ -112,12 +116,38 @@ impl Config {
             failures: 3,
             ..Trouble::default()
         };
+        let renewed = Trouble {
+            resends: 1,
+            failures: 1,
+            renewals: 2,
+            ..Trouble::default()
+        };
+        let forgotten_late = Trouble {
+            resends: 1,
+            duplicates: 1,
+            forgets: 1,
+            ..Trouble::default()
+        };
+        let forgotten_silent = Trouble {
+            silences: 1,
+            failures: 1,
+            renewals: 1,
+            forgets: 1,
+            ..Trouble::default()
+        };
+        let twice = |name, trouble| Self {
+            receives: 2,
+            ..Self::new(name, Way::ClaimFirst, &[0], trouble)
+        };
         vec![
             Self::new("claim-first-crash", Way::ClaimFirst, &[0], crash),
             Self::new("claim-first-late", Way::ClaimFirst, &[0], late),
             Self::new("claim-first-silent", Way::ClaimFirst, &[0], silent),
             Self::new("claim-first-stale", Way::ClaimFirst, &[0], stale),
             Self::new("claim-first-again", Way::ClaimFirst, &[0], again),
+            twice("claim-first-renewed", renewed),
+            twice("claim-first-forgotten-late", forgotten_late),
+            twice("claim-first-forgotten-silent", forgotten_silent),
             Self::new("writes-late", Way::Writes, &[0], late),
             Self::new("writes-silent", Way::Writes, &[0], silent),
             Self::new("claimed-writes-late", Way::ClaimedWrites, &[0], late),

@@ -10,6 +10,7 @@ use sqs_once::store::{
     self, Claimed, Fence, Owner, Recording, Settled, Settlement, Settling, Status,
 };
 use sqs_once::time::Timestamp;
+use sqs_once_operate::Change;
 
 use super::config::Config;
 use super::state::{Delivery, Item, Saw};
@@ -104,6 +105,7 @@ pub(super) fn found((owner, now): (Delivery, i8), standing: Option<Item>) -> Ver
 pub(super) enum Ending {
     Complete,
     Release,
+    Renew(i8),
     Record(i8),
     Commit(i8),
 }
@@ -122,6 +124,7 @@ pub(super) fn settle(
         match ending {
             Ending::Complete => Settling::complete(at(0) + RETENTION, None),
             Ending::Release => Settling::Release,
+            Ending::Renew(lease) => Settling::renew(at(lease)),
             Ending::Record(now) => Settling::Record(recording(now)),
             Ending::Commit(now) => Settling::Commit(recording(now)),
         },
@@ -147,6 +150,10 @@ pub(super) fn settle(
                 Err(refused) => refusal(refused),
             }
         }
+        Ending::Renew(_) => match admitted {
+            true => Verdict::Run,
+            false => Verdict::Failed,
+        },
         _ => {
             let settled = match admitted {
                 true => Settled::Written,
@@ -164,6 +171,24 @@ pub(super) fn settle(
         fence_stood: false,
         verdict,
     }
+}
+
+/// The item that an operator's `key forget` writes over `standing`, and whether its fence is larger.
+pub(super) fn forget(config: &Config, standing: Option<Item>) -> (Option<Item>, bool) {
+    let existing = standing.map(decode);
+    let operator = Delivery::OPERATOR;
+    let item = Change::Forget.write(&id(), existing.as_ref(), as_owner(operator), at(0));
+    let (Some(existing), Some(mut item)) = (existing, item) else {
+        return (standing, false);
+    };
+    match config.mutant {
+        Some(Mutant::ForgetDeletes) => return (None, true),
+        Some(Mutant::ForgetKeepsFence) => item.fence = existing.fence,
+        Some(Mutant::ForgetKeepsOwner) => item.owner = existing.owner,
+        _ => {}
+    }
+    let grows = item.fence > existing.fence;
+    (Some(encode(&item, operator, standing)), grows)
 }
 
 fn admission(admission: Admission) -> Verdict {

@@ -4,16 +4,18 @@ use stateright::{Model, Property};
 
 use super::Protocol;
 use super::action::Action;
-use super::state::{Message, Place, Stage, World};
+use super::state::{Account, Message, Place, Stage, World};
 use crate::way::Way;
 
-/// A message is acknowledged only after its key's effect has happened and is recorded.
+/// A message is acknowledged only after its key's effect has happened and is recorded. An operator may forget the record.
 pub const ACKNOWLEDGED_IS_COMMITTED: &str = "what is acknowledged is committed";
-/// At most one live worker runs a key's handler, in flows that are exclusive.
+/// At most one live worker runs a key's handler, in flows that are exclusive. A worker from which an operator took the
+/// key does not count.
 pub const ONE_LIVE_OWNER: &str = "a key has one live owner at most";
-/// No completion or release changes the item of another owner.
+/// No completion, release or renewal changes the item of another owner, or a key that an operator took from its sender.
 pub const STALE_OWNERS_CHANGE_NOTHING: &str = "a stale owner changes nothing";
-/// No late copy of a claim takes a key again after the claim was settled.
+/// No late copy of a claim takes a key again after the claim was settled, or abandoned before an operator forgot the key.
+/// No late renewal revives a released claim.
 pub const NO_CLAIM_COMES_BACK: &str = "a claim that was given up does not come back";
 /// A claim that is sent again is granted if its first copy was.
 pub const NO_CLAIM_REFUSES_ITSELF: &str = "no claim is refused by its own copy";
@@ -21,9 +23,10 @@ pub const NO_CLAIM_REFUSES_ITSELF: &str = "no claim is refused by its own copy";
 pub const FENCES_GROW: &str = "every claim's fence is larger than the last";
 /// No handler starts for a key that was already recorded.
 pub const RECORDED_IS_NOT_REPEATED: &str = "no handler starts once its key is recorded";
-/// An effect that commits with its record happens once.
+/// An effect that commits with its record happens once, and once more for each record that an operator forgot.
 pub const EXACTLY_ONCE: &str = "an effect that commits with its record happens once";
-/// An effect that does not commit with its record is repeated only after a worker stopped between the two.
+/// An effect that does not commit with its record is repeated only after a worker stopped between the two, or an
+/// operator forgot the key.
 pub const ONCE_BUT_FOR_WINDOWS: &str = "an effect is repeated for a counted crash window only";
 /// The effects of a message group happen in the order of its messages.
 pub const ORDER_IS_KEPT: &str = "a message group keeps its order";
@@ -58,7 +61,8 @@ pub(super) fn properties() -> Vec<Property<Protocol>> {
         }),
         always(EXACTLY_ONCE, |model, world| {
             let mut accounts = world.accounts.iter();
-            !model.config.flow.is_atomic() || accounts.all(|account| account.effects <= 1)
+            !model.config.flow.is_atomic()
+                || accounts.all(|account| u32::from(account.effects) <= account.allowed())
         }),
         always(ONCE_BUT_FOR_WINDOWS, once_but_for_windows),
         always(ORDER_IS_KEPT, |_, world| !world.seen.out_of_order),
@@ -82,8 +86,11 @@ fn acknowledged_is_committed(model: &Protocol, world: &World) -> bool {
     let mut messages = world.messages.iter().zip(&model.config.keys);
     messages.all(|(message, key)| {
         let key = usize::from(*key);
+        let account = &world.accounts[key];
         let is_recorded = world.items[key].is_some_and(|item| item.completed);
-        message.place != Place::Acknowledged || (is_recorded && world.accounts[key].effects > 0)
+        let is_forgotten = account.forgotten != 0;
+        let is_committed = (is_recorded || is_forgotten) && account.effects > 0;
+        message.place != Place::Acknowledged || is_committed
     })
 }
 
@@ -95,7 +102,8 @@ fn one_live_owner(model: &Protocol, world: &World) -> bool {
     // Lambda ends a process at its deadline, so a worker after its deadline is not live.
     for worker in world.workers.iter().filter(|one| one.left >= 0) {
         if let Some(delivery) = worker.current().filter(|_| worker.is_at_work()) {
-            live[model.config.key_of(delivery)] += 1;
+            let key = model.config.key_of(delivery);
+            live[key] += u8::from(!world.accounts[key].has_forgotten(delivery));
         }
     }
     live.iter().all(|workers| *workers <= 1)
@@ -106,7 +114,8 @@ fn once_but_for_windows(model: &Protocol, world: &World) -> bool {
     if model.config.flow != Way::ClaimFirst {
         return true;
     }
-    let mut allowed = world.accounts.map(|account| 1 + account.windows);
+    let allowed = |account: Account| account.allowed() + u32::from(account.windows);
+    let mut allowed = world.accounts.map(allowed);
     let late = |worker: &&super::state::Worker| worker.stage == Stage::Settling && worker.left < 0;
     for worker in world.workers.iter().filter(late) {
         if let Some(delivery) = worker.current() {
@@ -114,7 +123,7 @@ fn once_but_for_windows(model: &Protocol, world: &World) -> bool {
         }
     }
     let mut accounts = world.accounts.iter().zip(allowed);
-    accounts.all(|(account, allowed)| account.effects <= allowed)
+    accounts.all(|(account, allowed)| u32::from(account.effects) <= allowed)
 }
 
 fn always_a_way_on(model: &Protocol, world: &World) -> bool {

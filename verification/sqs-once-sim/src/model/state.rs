@@ -17,6 +17,12 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
+    /// The owner of a forgotten key. No message has it.
+    pub(super) const OPERATOR: Self = Self {
+        message: 0,
+        receive: 0,
+    };
+
     /// A bit that is unique among all deliveries of a model.
     pub(super) fn bit(self) -> u32 {
         1 << (self.message * 8 + self.receive)
@@ -60,6 +66,9 @@ pub(super) enum Ask {
     },
     Complete,
     Release,
+    Renew {
+        lease: i8,
+    },
     Record {
         now: i8,
     },
@@ -160,16 +169,31 @@ pub(super) struct Account {
     pub(super) effects: u8,
     /// How often a worker stopped between an effect and its record.
     pub(super) windows: u8,
-    /// The deliveries whose claim was written while a copy of it is in flight, one bit each.
-    pub(super) claimed: u32,
+    /// The deliveries of which no late claim in flight may be written, one bit each: one was written before, or an
+    /// operator forgot the key after the worker had abandoned it.
+    pub(super) spent: u32,
+    /// The deliveries from which an operator took the key, one bit each.
+    pub(super) forgotten: u32,
+}
+
+impl Account {
+    /// Whether an operator took the key from this delivery.
+    pub(super) fn has_forgotten(&self, delivery: Delivery) -> bool {
+        self.forgotten & delivery.bit() != 0
+    }
+
+    /// How often the effect may happen, apart from windows: once, and once more for each delivery that was forgotten.
+    pub(super) fn allowed(&self) -> u32 {
+        1 + self.forgotten.count_ones()
+    }
 }
 
 /// Events that must never happen, noted in the step that causes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Seen {
-    /// A completion or a release changed another owner's item.
+    /// A completion, a release or a renewal changed an item that was another owner's, or forgotten.
     pub(super) stale_write: bool,
-    /// A claim was written again after its owner had settled it.
+    /// A claim that its owner had settled or abandoned was written again, or renewed.
     pub(super) claim_came_back: bool,
     /// A claim was refused by its own copy.
     pub(super) refused_by_itself: bool,
@@ -232,7 +256,7 @@ impl World {
             .filter(|one| matches!(one.ask, Ask::Claim { .. }));
         let on_their_way = claims.fold(0, |all, one| all | one.owner.bit());
         for account in &mut self.accounts {
-            account.claimed &= on_their_way;
+            account.spent &= on_their_way;
         }
         // A lease that ended before every time that a claim may compare is simply over: how long ago does not matter.
         let earliest_of = |mut ask: Ask| ask.times().map(|time| *time).min();
@@ -257,6 +281,7 @@ impl Ask {
         let times = match self {
             Self::Claim { now, lease, .. } | Self::Begin { now, lease } => [Some(now), Some(lease)],
             Self::Read { now } | Self::Record { now } | Self::Commit { now } => [Some(now), None],
+            Self::Renew { lease } => [Some(lease), None],
             Self::Complete | Self::Release | Self::CommitTransaction => [None, None],
         };
         times.into_iter().flatten()
@@ -265,6 +290,9 @@ impl Ask {
 
 impl fmt::Display for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "m{}#{}", self.message, self.receive)
+        match *self {
+            Self::OPERATOR => f.write_str("the operator"),
+            Self { message, receive } => write!(f, "m{message}#{receive}"),
+        }
     }
 }

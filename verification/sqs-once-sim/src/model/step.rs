@@ -33,6 +33,7 @@ pub(super) fn ask_for(config: &Config, world: &World, delivery: Delivery, ask: A
         },
         Ask::Begin { .. } => Ask::Begin { now, lease },
         Ask::Read { .. } => Ask::Read { now },
+        Ask::Renew { .. } => Ask::Renew { lease: lease + 1 },
         // Retries of settlements are identical.
         settlement => settlement,
     }
@@ -78,9 +79,18 @@ impl Step<'_> {
                 };
                 self.leave(delivery, end);
             }
+            Action::Renew(delivery) => {
+                self.world.trouble.renewals -= 1;
+                self.stop_waiting(delivery);
+                let renewal = Ask::Renew { lease: 0 };
+                let renewal = ask_for(self.config, &self.world, delivery, renewal);
+                self.send(delivery, renewal, true);
+            }
+            Action::Forget(key) => self.forget(usize::from(key)),
             Action::Succeed(delivery) => self.succeed(delivery),
             Action::Fail(delivery) => {
                 self.world.trouble.failures -= 1;
+                self.stop_waiting(delivery);
                 if self.config.flow.claims_before() {
                     self.send(delivery, Ask::Release, false);
                 }
@@ -216,7 +226,30 @@ impl Step<'_> {
         }
     }
 
+    fn forget(&mut self, key: usize) {
+        self.world.trouble.forgets -= 1;
+        let claims = |awaited| {
+            let claims = self.world.requests.iter().filter(|one| {
+                let is_claim = matches!(one.ask, Ask::Claim { .. });
+                is_claim && one.awaited == awaited && self.config.key_of(one.owner) == key
+            });
+            claims.fold(0, |all, one| all | one.owner.bit())
+        };
+        // A worker that still waits may claim the key once more.
+        let spent = claims(false) & !claims(true);
+        let standing = self.world.items[key];
+        let account = &mut self.world.accounts[key];
+        account.spent = spent;
+        account.forgotten |= standing.map_or(0, |item| item.owner.bit());
+        let (item, is_raised) = decisions::forget(self.config, standing);
+        self.world.items[key] = item;
+        if is_raised {
+            self.raise_fence(key);
+        }
+    }
+
     fn succeed(&mut self, delivery: Delivery) {
+        self.stop_waiting(delivery);
         let worker = self.worker_of(delivery);
         worker.stage = Stage::Settling;
         let (now, is_late) = (worker.skew, worker.left < 0);
@@ -264,8 +297,10 @@ impl Step<'_> {
         let is_own = |item: Item| item.completed && item.owner == delivery;
         let is_recorded = self.world.items[key].is_some_and(is_own);
         let settles = self.worker_of(delivery).stage == Stage::Settling;
-        if settles && !is_recorded && !self.config.flow.is_atomic() {
-            self.world.accounts[key].windows += 1;
+        let account = &mut self.world.accounts[key];
+        let is_counted = is_recorded || account.has_forgotten(delivery);
+        if settles && !is_counted && !self.config.flow.is_atomic() {
+            account.windows += 1;
         }
     }
 
@@ -328,10 +363,11 @@ impl Step<'_> {
                 let written = decisions::claim(self.config, times, Some(seen), standing);
                 self.world.items[key] = written.item;
                 if written.written {
-                    let claimed = &mut self.world.accounts[key].claimed;
+                    let account = &mut self.world.accounts[key];
                     // A claim whose sender still waits may have lost the key meanwhile, and get it again.
-                    self.world.seen.claim_came_back |= *claimed & owner.bit() != 0 && !awaited;
-                    *claimed |= owner.bit();
+                    self.world.seen.claim_came_back |= account.spent & owner.bit() != 0 && !awaited;
+                    account.spent |= owner.bit();
+                    account.forgotten &= !owner.bit();
                     self.raise_fence(key);
                 }
                 if awaited && written.verdict == Verdict::Again {
@@ -351,6 +387,13 @@ impl Step<'_> {
             Ask::Read { now } => decisions::found((owner, now), standing),
             Ask::Complete => self.settle(owner, Ending::Complete),
             Ask::Release => self.settle(owner, Ending::Release),
+            Ask::Renew { lease } => {
+                let verdict = self.settle(owner, Ending::Renew(lease));
+                if awaited && verdict == Verdict::Run {
+                    self.worker_of(owner).left += 1;
+                }
+                verdict
+            }
             Ask::Record { now } => self.settle(owner, Ending::Record(now)),
             Ask::Commit { now } => self.settle(owner, Ending::Commit(now)),
             Ask::CommitTransaction => self.commit_transaction(owner, key),
@@ -397,8 +440,13 @@ impl Step<'_> {
         let standing = self.world.items[key];
         let written = decisions::settle(self.config, owner, ending, standing);
         let is_others = standing.is_some_and(|item| item.owner != owner);
-        if matches!(ending, Ending::Complete | Ending::Release) {
-            self.world.seen.stale_write |= is_others && written.item != standing;
+        let is_stale = is_others || self.world.accounts[key].has_forgotten(owner);
+        if !matches!(ending, Ending::Record(_) | Ending::Commit(_)) {
+            self.world.seen.stale_write |= is_stale && written.item != standing;
+        }
+        if matches!(ending, Ending::Renew(_)) && written.written {
+            let is_released = standing.is_some_and(|item| item.lease.is_none());
+            self.world.seen.claim_came_back |= is_released;
         }
         self.world.items[key] = written.item;
         if matches!(ending, Ending::Record(_) | Ending::Commit(_)) && written.written {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use clap::ValueEnum;
 use sqs_once::store::{Claim, Item, Seen, Settlement, Settling, Status};
+use sqs_once::time::Timestamp;
 
 use super::options::Versions;
 use super::property::Property;
@@ -82,6 +83,24 @@ pub enum Mutant {
     /// A message group continues after one of its records has failed. Only the model has this mutant.
     #[value(skip)]
     GroupGoesOn,
+    /// A renewal extends any owner's lease. Only the model has this mutant.
+    #[value(skip)]
+    RenewOthers,
+    /// A late copy of a renewal replaces a longer lease. Only the model has this mutant.
+    #[value(skip)]
+    RenewShortens,
+    /// A late copy of a renewal replaces the lease of a released claim. Only the model has this mutant.
+    #[value(skip)]
+    RenewReleased,
+    /// Forgetting a key does not raise its fence. Only the model has this mutant.
+    #[value(skip)]
+    ForgetKeepsFence,
+    /// Forgetting a key leaves it its owner. Only the model has this mutant.
+    #[value(skip)]
+    ForgetKeepsOwner,
+    /// Forgetting a key deletes its item. Only the model has this mutant.
+    #[value(skip)]
+    ForgetDeletes,
 }
 
 impl Mutant {
@@ -91,7 +110,9 @@ impl Mutant {
             Self::CompleteOthers
             | Self::ReleaseOthers
             | Self::CommitOverClaims
-            | Self::OtherIdLeft => Property::StaleChangesNothing,
+            | Self::OtherIdLeft
+            | Self::RenewOthers
+            | Self::ForgetKeepsOwner => Property::StaleChangesNothing,
             Self::ClaimCompleted | Self::ClaimFenceAlone | Self::LookupIgnored | Self::Peers => {
                 Property::RecordedIsOver
             }
@@ -99,8 +120,13 @@ impl Mutant {
             | Self::UnknownIsMine
             | Self::OtherIdReadFirst
             | Self::NoLeaseMargin
-            | Self::NextEventTooEarly => Property::OneOwner,
-            Self::ClaimOwnLapsed | Self::ClaimStateAlone => Property::EndedStaysEnded,
+            | Self::NextEventTooEarly
+            | Self::RenewShortens => Property::OneOwner,
+            Self::ClaimOwnLapsed
+            | Self::ClaimStateAlone
+            | Self::RenewReleased
+            | Self::ForgetKeepsFence
+            | Self::ForgetDeletes => Property::EndedStaysEnded,
             Self::ReleaseDeletes | Self::FenceStays | Self::OtherFenceIgnored => {
                 Property::FencesGrow
             }
@@ -174,9 +200,18 @@ impl Mutant {
     ) -> Option<bool> {
         let is_in_progress = item.is_some_and(|item| item.status == Status::InProgress);
         let is_mine = item.is_some_and(|item| item.owner == Some(settlement.owner));
+        let lease = item.and_then(|item| item.lease_until);
+        let is_held = is_in_progress && lease > Some(Timestamp::default());
         match (self, &settlement.settling) {
             (Self::CompleteOthers, Settling::Complete { .. }) => Some(item.is_some()),
             (Self::ReleaseOthers, Settling::Release) => Some(is_in_progress),
+            (Self::RenewOthers, Settling::Renew { lease_until, .. }) => {
+                Some(is_held && lease <= Some(*lease_until))
+            }
+            (Self::RenewShortens, Settling::Renew { .. }) => Some(is_mine && is_held),
+            (Self::RenewReleased, Settling::Renew { lease_until, .. }) => {
+                Some(is_mine && is_in_progress && lease <= Some(*lease_until))
+            }
             (Self::CommitTwice, Settling::Commit(_)) => is_mine.then_some(true),
             (Self::CommitOverAll, Settling::Commit(_)) => Some(true),
             (Self::CommitOverClaims, Settling::Commit(_)) => is_in_progress.then_some(true),

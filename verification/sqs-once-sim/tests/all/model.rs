@@ -52,5 +52,11 @@ mutants! {
     a_commit_leaves_its_own_completion_alone: CommitTwice in "writes-late" breaks EXACTLY_ONCE;
     an_effect_commits_with_its_record: EffectApart in "writes-late" breaks EXACTLY_ONCE;
     a_group_stops_behind_a_failure: GroupGoesOn in "fifo-late" breaks ORDER_IS_KEPT;
+    a_renewal_needs_its_owner: RenewOthers in "claim-first-renewed" breaks STALE_OWNERS_CHANGE_NOTHING;
+    a_renewal_shortens_no_lease: RenewShortens in "claim-first-renewed" breaks ONE_LIVE_OWNER;
+    a_renewal_leaves_a_released_claim_alone: RenewReleased in "claim-first-renewed" breaks NO_CLAIM_COMES_BACK;
+    a_forgotten_key_has_a_new_fence: ForgetKeepsFence in "claim-first-forgotten-silent" breaks NO_CLAIM_COMES_BACK;
+    a_forgotten_key_has_a_new_owner: ForgetKeepsOwner in "claim-first-forgotten-late" breaks STALE_OWNERS_CHANGE_NOTHING;
+    a_forgotten_key_keeps_its_item: ForgetDeletes in "claim-first-forgotten-late" breaks NO_CLAIM_COMES_BACK;
     unconditional_writes_undo_claims: Peers in "claim-first-crash" breaks STALE_OWNERS_CHANGE_NOTHING;
 }
