@@ -11,6 +11,7 @@ THREADS = os.cpu_count()
 LIBRARY = "crates/sqs-once/src"
 DECISIONS = [f"{LIBRARY}/{module}" for module in ("idempotency", "store")]
 CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "failed", "handler", "key", "record", "report.rs", "router.rs")]
+FORGET = "crates/sqs-once-operate/src/change.rs"
 WAYS = "verification/sqs-once-sim/src/way.rs"
 WORLD = [*DECISIONS, *CONSUMER, WAYS, "verification/sqs-once-sim/src/simulation"]
 BENEATH = [*WORLD, f"{LIBRARY}/aws"]
@@ -87,7 +88,7 @@ class Model(Run):
     name = "model"
     what = "every state of a small system"
     takes = "3 min"
-    units = {"all": Unit({}, [*DECISIONS, WAYS, "verification/sqs-once-sim/src/model"])}
+    units = {"all": Unit({}, [*DECISIONS, FORGET, WAYS, "verification/sqs-once-sim/src/model"])}
 
     def parts(self, unit, arguments):
         return release("sqs-once-sim", "model", "--list").split()
