@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::{join3, try_join};
 use sqs_once::key::Fingerprint;
-use sqs_once::store::{Claim, Fence, Recording, Seen, Settlement};
+use sqs_once::store::{CarryOver, Claim, Fence, Recording, Seen, Settlement};
 use sqs_once::time::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
@@ -44,7 +44,7 @@ pub(crate) struct Statements {
 pub(crate) type End<'a> = (&'a Settlement, Option<(Timestamp, Option<&'a Arc<str>>)>);
 
 /// A claim that goes on, with its new lease and fence.
-pub(crate) type Renewal<'a> = (&'a Settlement, Timestamp, Option<Fence>);
+pub(crate) type Renewal<'a> = (&'a Settlement, Timestamp, Option<CarryOver>);
 
 /// A recorded effect, whose key need not have been claimed.
 pub(crate) type Record<'a> = (&'a Settlement, &'a Recording);
@@ -158,8 +158,8 @@ impl Statements {
             end: end(""),
             renew: format!(
                 "WITH new AS ( \
-                     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
-                         AS new (id, owner, lease, fence) \
+                     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) \
+                         AS new (id, owner, lease, fence, claimed) \
                  ), mine AS ({mine}) \
                  UPDATE {table} AS kept SET \
                      in_progress_expiration = new.lease, fence = coalesce(new.fence, kept.fence) \
@@ -167,6 +167,7 @@ impl Statements {
                  WHERE kept.id = mine.id AND kept.owner = new.owner AND kept.status = 'INPROGRESS' \
                      AND kept.in_progress_expiration > 0 \
                      AND (new.lease = 0 OR kept.in_progress_expiration <= new.lease) \
+                     AND (new.fence IS NULL OR kept.fence = new.claimed OR kept.fence <= new.fence) \
                  RETURNING kept.id"
             ),
             read: format!("SELECT {COLUMNS} FROM {table} WHERE id = ANY ($1)"),
@@ -298,12 +299,14 @@ impl Statements {
         let ids = column(renewals, |(one, ..)| one.id.as_str());
         let owners = column(renewals, |(one, ..)| one.owner.to_string());
         let leases = column(renewals, |(_, until, _)| signed(until.as_millis()));
-        let fences = column(renewals, |(.., fence)| fence.map(|it| signed(it.get())));
-        let parameters: [Parameter<'_>; 4] = [
+        let fences = column(renewals, |(.., it)| it.map(|it| signed(it.follows.get())));
+        let claimed = column(renewals, |(.., it)| it.map(|it| signed(it.claimed.get())));
+        let parameters: [Parameter<'_>; 5] = [
             (&ids, Type::TEXT_ARRAY),
             (&owners, Type::TEXT_ARRAY),
             (&leases, Type::INT8_ARRAY),
             (&fences, Type::INT8_ARRAY),
+            (&claimed, Type::INT8_ARRAY),
         ];
         client.query_typed(&self.renew, &parameters).await
     }

@@ -181,8 +181,9 @@ pub(super) async fn renewals<F: Fixture>(suite: &Suite<'_, F>) {
         Fence::first(NOW + SECOND),
     ] {
         case.delete().await;
-        let claim = case.granted(NOW).await;
-        let carry = || Settling::carry_over(claim.lease_until, carried);
+        let claim = case.claim(NOW);
+        let claimed = case.runs(&claim).await;
+        let carry = || Settling::carry_over(claim.lease_until, claimed, carried);
         case.settles(&claim, carry()).await;
         case.settles(&claim, carry()).await;
         case.same("the fence", &case.fence().await, &Some(carried));
@@ -191,10 +192,30 @@ pub(super) async fn renewals<F: Fixture>(suite: &Suite<'_, F>) {
         case.grows(carried, case.runs(&case.claim(NOW)).await);
     }
 
+    let case = suite.case("a late copy of a carried-over fence does not lower a later one");
+    for (earlier, is_written) in [
+        (NOW.as_millis() - 1000, true),
+        (NOW.as_millis() - 1000, false),
+        (NOW.as_millis() + 1000, true),
+        (NOW.as_millis() + 1000, false),
+    ] {
+        case.delete().await;
+        let claim = case.claim(NOW);
+        let claimed = case.runs(&claim).await;
+        let earlier = Fence::from_stored(earlier);
+        let carry = |fence| Settling::carry_over(claim.lease_until, claimed, fence);
+        if is_written {
+            case.settles(&claim, carry(earlier)).await;
+        }
+        case.settles(&claim, carry(earlier.next())).await;
+        case.does_not_settle(&claim, carry(earlier)).await;
+    }
+
     let case = suite.case("a claim is released with the fence of the key's other id");
-    let claim = case.granted(NOW).await;
+    let claim = case.claim(NOW);
+    let claimed = case.runs(&claim).await;
     let carried = Fence::from_stored(NOW.as_millis() - 1000);
-    let ends = || Settling::carry_over(Timestamp::default(), carried);
+    let ends = || Settling::carry_over(Timestamp::default(), claimed, carried);
     case.settles(&claim, ends()).await;
     case.does_not_settle(&claim, ends()).await;
     let next = case.runs(&case.claim(NOW)).await;

@@ -61,7 +61,13 @@ impl Driver {
     }
 
     /// Ends a claim that the item under the other id refuses.
-    fn settling(&self, claim: &Claim, other: &OtherId, refusal: &Refusal, item: &Item) -> Settling {
+    fn settling(
+        &self,
+        (claim, claimed): (&Claim, Fence),
+        other: &OtherId,
+        refusal: &Refusal,
+        item: &Item,
+    ) -> Settling {
         let has_fingerprints = other.fingerprint.is_some() && item.fingerprint.is_some();
         match (refusal, item.fence) {
             // Copies a completion with its expiry, so that the next duplicate needs no second read. The copy keeps the
@@ -77,7 +83,7 @@ impl Driver {
             }
             // A fence of now would make the key's first attempt look later than it was.
             (_, Some(fence)) if claim.seen == Seen::Nothing => {
-                Settling::carry_over(RELEASED, fence)
+                Settling::carry_over(RELEASED, claimed, fence)
             }
             _ => Settling::Release,
         }
@@ -127,11 +133,12 @@ pub(super) async fn check_other_ids(
         };
         match &admission {
             Admission::Run { fence, .. } if driver.claims_before() && *fence != run.0 => {
-                let carry_over = Settling::carry_over(one.claim.lease_until, *fence);
+                let carry_over = Settling::carry_over(one.claim.lease_until, run.0, *fence);
                 settle(carry_over, Some(at));
             }
             Admission::Refused(refusal) if driver.claims_before() => {
-                settle(driver.settling(one.claim, other, refusal, item), None);
+                let claim = (&*one.claim, run.0);
+                settle(driver.settling(claim, other, refusal, item), None);
                 one.claim.owner = Owner::from_bits(driver.random.bits());
             }
             _ => {}

@@ -255,18 +255,36 @@ pub enum Settling {
     /// The attempt failed, and the next one need not wait for the lease. The item stays, so that its fence keeps
     /// growing and a late copy of the claim finds it.
     Release,
-    /// The claim has a new lease. A late copy neither shortens a lease nor brings a released claim back.
+    /// The claim has a new lease. A late copy neither shortens a lease, nor brings a released claim back, nor lowers a
+    /// fence that was carried over later.
     #[non_exhaustive]
     Renew {
         /// When the lease lapses now, at most the item's expiration. Zero releases the claim.
         lease_until: Timestamp,
-        /// The fence from now on, before any handler has received it. `None` keeps it.
-        fence: Option<Fence>,
+        /// The fence from now on. `None` keeps it.
+        fence: Option<CarryOver>,
     },
     /// The effect happened without an earlier claim.
     Record(Recording),
     /// The effect commits together with this settlement, or not at all.
     Commit(Recording),
+}
+
+/// The fence that a claim takes over from its key's other id, before any handler has received one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CarryOver {
+    /// The fence that the claim wrote.
+    pub claimed: Fence,
+    /// The fence that follows on the other id's.
+    pub follows: Fence,
+}
+
+impl CarryOver {
+    /// Returns whether it may replace `fence`: the claim's own, or none that a later carry-over wrote.
+    fn replaces(self, fence: Option<Fence>) -> bool {
+        fence.is_some_and(|fence| fence == self.claimed || fence <= self.follows)
+    }
 }
 
 /// The record of an effect whose key may not have been claimed.
@@ -307,11 +325,12 @@ impl Settling {
         Self::Renew { lease_until, fence }
     }
 
-    /// Gives a claim that was just written the fence that follows on its key's other id. A lease of zero releases it.
-    pub fn carry_over(lease_until: Timestamp, fence: Fence) -> Self {
+    /// Gives a claim that was just written with the fence `claimed` the one that follows on its key's other id. A lease of
+    /// zero releases it.
+    pub fn carry_over(lease_until: Timestamp, claimed: Fence, follows: Fence) -> Self {
         Self::Renew {
             lease_until,
-            fence: Some(fence),
+            fence: Some(CarryOver { claimed, follows }),
         }
     }
 }
@@ -331,6 +350,7 @@ impl Settlement {
     /// - A completion needs an item with its owner: the claim, or the same completion.
     /// - A release needs an item with its owner that is still in progress.
     /// - A renewal needs the same. The item must not be released, nor have a longer lease, unless the renewal releases it.
+    ///   A carried-over fence replaces only the claim's own fence, or one that is not larger.
     /// - A recording needs no item, an item in progress, or an expired completion.
     /// - A commit needs its own claim, still in progress, or a key that it could claim. Any completion that has not
     ///   expired refuses it, even its own: the effect would happen again.
@@ -339,11 +359,12 @@ impl Settlement {
         match (&self.settling, existing) {
             (Settling::Complete { .. }, Some(item)) => mine(item),
             (Settling::Release, Some(item)) => mine(item) && item.status == Status::InProgress,
-            (Settling::Renew { lease_until, .. }, Some(item)) => {
+            (Settling::Renew { lease_until, fence }, Some(item)) => {
                 let is_held = |until| RELEASED < until && until <= longest_lease(*lease_until);
                 mine(item)
                     && item.status == Status::InProgress
                     && item.lease_until.is_some_and(is_held)
+                    && fence.is_none_or(|it| it.replaces(item.fence))
             }
             (Settling::Complete { .. } | Settling::Release | Settling::Renew { .. }, None) => false,
             (Settling::Record(recording), Some(item)) => match item.status {
@@ -381,7 +402,7 @@ impl Settlement {
             Settling::Release => item.lease_until = Some(RELEASED),
             Settling::Renew { lease_until, fence } => {
                 item.lease_until = Some(*lease_until);
-                item.fence = fence.or(item.fence);
+                item.fence = fence.map(|it| it.follows).or(item.fence);
             }
             Settling::Record(recording) | Settling::Commit(recording) => {
                 item.status = Status::Completed;

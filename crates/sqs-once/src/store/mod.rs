@@ -37,7 +37,8 @@ use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use item::RELEASED;
 pub use item::{
-    Claim, Fence, InvalidOwner, Item, Owner, Recording, Seen, Settlement, Settling, Status,
+    CarryOver, Claim, Fence, InvalidOwner, Item, Owner, Recording, Seen, Settlement, Settling,
+    Status,
 };
 pub use memory::MemoryStore;
 pub(crate) use memory::OffStore;

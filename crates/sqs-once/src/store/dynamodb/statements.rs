@@ -77,10 +77,15 @@ impl Texts {
                 ),
             ],
             release: update(&[&names.lease], &[&names.owner, &names.status], ""),
-            renew: [&[&*names.lease][..], &[&names.lease, &names.fence]].map(|set| {
+            renew: {
                 let is_held = format!(" AND \"{0}\">? AND \"{0}\"<=?", names.lease);
-                update(set, &[&names.owner, &names.status], &is_held)
-            }),
+                let replaces = format!("{is_held} AND (\"{0}\"=? OR \"{0}\"<=?)", names.fence);
+                let only_if: [&str; 2] = [&names.owner, &names.status];
+                [
+                    update(&[&names.lease], &only_if, &is_held),
+                    update(&[&names.lease, &names.fence], &only_if, &replaces),
+                ]
+            },
         }
     }
 }
@@ -254,13 +259,17 @@ impl Table {
                 statements.add(text, true, |parameters| {
                     parameters.number(lease_until.as_millis());
                     if let Some(fence) = fence {
-                        parameters.number(fence.get());
+                        parameters.number(fence.follows.get());
                     }
                     parameters.key(&self.key, id);
                     parameters.plain(owner);
                     parameters.plain(IN_PROGRESS);
                     parameters.number(RELEASED.as_millis());
                     parameters.number(longest_lease(*lease_until).as_millis());
+                    if let Some(fence) = fence {
+                        parameters.number(fence.claimed.get());
+                        parameters.number(fence.follows.get());
+                    }
                 });
             }
             Settling::Record(recording) | Settling::Commit(recording) => {

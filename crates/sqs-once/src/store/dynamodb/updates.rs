@@ -34,6 +34,15 @@ const ADMITS_OVER_FOREIGN: &str = concat!("attribute_not_exists(#fence) AND ", f
 const ADMITS_RECORDING: &str = "attribute_not_exists(#id) OR #status = :inprogress \
      OR (#status = :completed AND #expiration < :now_secs)";
 
+/// The counterparts of `Settlement::admitted_by` for a renewal, without and with a fence.
+macro_rules! renews {
+    () => {
+        "#owner = :me AND #status = :inprogress AND #lease > :released AND #lease <= :longest"
+    };
+}
+const ADMITS_RENEWAL: &str = renews!();
+const ADMITS_CARRY_OVER: &str = concat!(renews!(), " AND (#fence = :claimed OR #fence <= :fence)");
+
 /// The counterpart of `Settlement::admitted_by`, for a commit.
 const ADMITS_COMMIT: &str = "attribute_not_exists(#id) \
      OR (#status = :completed AND #expiration < :now_secs) \
@@ -183,17 +192,12 @@ impl Table {
                 .value(":inprogress", text(IN_PROGRESS))
                 .value(":released", number(RELEASED.as_millis())),
             Settling::Renew { lease_until, fence } => {
-                let set = match fence {
-                    None => "SET #lease = :lease",
-                    Some(_) => "SET #lease = :lease, #fence = :fence",
+                let (set, condition) = match fence {
+                    None => ("SET #lease = :lease", ADMITS_RENEWAL),
+                    Some(_) => ("SET #lease = :lease, #fence = :fence", ADMITS_CARRY_OVER),
                 };
                 let update = self
-                    .update(
-                        &settlement.id,
-                        settlement.owner,
-                        set.to_owned(),
-                        "#owner = :me AND #status = :inprogress AND #lease > :released AND #lease <= :longest",
-                    )
+                    .update(&settlement.id, settlement.owner, set.to_owned(), condition)
                     .name("#status", &names.status)
                     .name("#lease", &names.lease)
                     .value(":inprogress", text(IN_PROGRESS))
@@ -204,7 +208,8 @@ impl Table {
                     None => update,
                     Some(fence) => update
                         .name("#fence", &names.fence)
-                        .value(":fence", number(fence.get())),
+                        .value(":claimed", number(fence.claimed.get()))
+                        .value(":fence", number(fence.follows.get())),
                 }
             }
             Settling::Record(recording) => {

@@ -355,6 +355,25 @@ async fn a_store_that_admits_the_wrong_settlements_is_found_out() {
             RENEW,
             |_, item, admitted| item.is_none() || admitted,
         ),
+        // Decides as for a renewal that keeps the fence.
+        ("does not lower a later one", RENEW, |one, existing, _| {
+            let Settling::Renew { lease_until, .. } = one.settling else {
+                return false;
+            };
+            let renewal = Settling::renew(lease_until);
+            Settlement::new(one.id.clone(), one.owner, renewal).admitted_by(existing)
+        }),
+        // Carries over only a fence that is larger than the claim's.
+        (
+            "carries another fence over",
+            RENEW,
+            |one, existing, admitted| {
+                let fence = existing.and_then(|item| item.fence);
+                let lowers = matches!(one.settling, Settling::Renew { fence: Some(carried), .. }
+                if Some(carried.follows) < fence);
+                admitted && !lowers
+            },
+        ),
         ("a recording that is sent again", RECORD, |_, _, _| true),
         (OWN, RECORD, |_, existing, _| existing.is_none()),
         ("unknown status", ANY, |_, existing, admitted| {
