@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::handler::{CallFuture, Done, HandlerError, IdempotencyToken};
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
@@ -76,15 +78,18 @@ impl TokenValidity {
         }
     }
 
-    /// Returns when the key was first attempted, and the time, if its token has expired or may have.
-    pub(super) fn expired(
+    /// Returns when the key was first attempted, and the time, if its token may expire before `cancel_at`, the end of this
+    /// attempt.
+    pub(super) fn expires(
         &self,
         first: Option<Timestamp>,
         clock: &dyn Clock,
+        cancel_at: Instant,
     ) -> Option<(Option<Timestamp>, Timestamp)> {
         let valid_for = self.valid_for?;
         let now = clock.now();
-        let is_valid = first.is_some_and(|first| now.since(first) <= valid_for);
+        let ends_at = now + cancel_at.saturating_duration_since(Instant::now());
+        let is_valid = first.is_some_and(|first| ends_at.since(first) <= valid_for);
         (!is_valid).then_some((first, now))
     }
 
@@ -101,8 +106,8 @@ impl TokenValidity {
             None => "at an unknown time".to_owned(),
         };
         let reason = format!(
-            "needs reconciliation: it was first attempted {begun}, when its token was new, and the token is valid \
-             for {:?}",
+            "needs reconciliation: it was first attempted {begun}, when its token was new, and this attempt may end \
+             after the {:?} for which the token is valid",
             self.valid_for.unwrap_or_default()
         );
         let attempt = EarlierAttempt {

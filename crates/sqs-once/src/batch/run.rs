@@ -24,7 +24,7 @@ use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::Message;
 use crate::report::{Outcome, Report};
 use crate::router::{NoRoute, RouteError};
-use crate::store::{Claim, Fence, OpenTransaction};
+use crate::store::{Claim, Fence, OpenTransaction, Seen};
 use crate::time::Timestamp;
 
 use super::claiming::{AHEAD, Admissions, Candidate, Claimer};
@@ -78,6 +78,17 @@ struct Startable {
     fence: Fence,
     first_attempt: Option<Timestamp>,
     work: Guarded<Work<()>>,
+}
+
+impl Startable {
+    /// Returns whether its claim was the key's first, under either id.
+    fn is_first_attempt(&self) -> bool {
+        let is_first = |owned: &Owned| {
+            owned.claim.seen == Seen::Nothing
+                && self.first_attempt.map(Fence::first) == Some(self.fence)
+        };
+        self.owned.as_ref().is_none_or(is_first)
+    }
 }
 
 /// A claimed key while its handler runs.
@@ -605,12 +616,15 @@ impl<'a> Run<'a> {
             let start = route.layers.around(start);
             let record = startable.record;
             let span = self.ledger.span(record);
-            let validity = &route.token_validity;
-            let expired = validity.expired(startable.first_attempt, &*route.idempotency.clock);
+            let (validity, clock) = (&route.token_validity, &route.idempotency.clock);
+            // The token of a first attempt is new.
+            let earlier = (!startable.is_first_attempt()).then_some(startable.first_attempt);
             let (owned, mut parts) = self.hand_over(startable);
             let call = move |cancel_at| {
                 parts.cancel_at = cancel_at;
-                let Some(times) = expired else {
+                let expires =
+                    earlier.and_then(|first| validity.expires(first, &**clock, cancel_at));
+                let Some(times) = expires else {
                     return start(parts);
                 };
                 let message = Arc::clone(&parts.message);

@@ -317,9 +317,10 @@ impl<Phase> Consumer<Phase> {
     /// for ever. Many payment providers forget tokens after 24 hours.
     ///
     /// An attempt can end without a known outcome: the process dies, or the service's answer is lost. A later attempt with
-    /// the same token does not repeat the effect, as long as the service remembers the token. An attempt that begins later
-    /// than this time after the first one does not call the handler. It ends terminal, with a reason that begins with
-    /// `needs reconciliation`, unless [`reconcile`](Self::reconcile) finds out more.
+    /// the same token does not repeat the effect, as long as the service remembers the token. A later attempt that may end
+    /// after this time does not call the handler. It ends terminal, with a reason that begins with
+    /// `needs reconciliation`, unless [`reconcile`](Self::reconcile) finds out more. An attempt may last up to the deadline
+    /// or its [`record_timeout`](Self::record_timeout).
     ///
     /// The time counts from the key's first claim that the table has an item of, also if that attempt failed, and under
     /// either id of [`also_read`](Self::also_read). An attempt of Powertools has an unknown age, as if it were too long ago.

@@ -30,9 +30,10 @@ fn counting(failures: usize) -> (Consumer, Arc<Mutex<usize>>) {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() {
-    for (after, runs) in [(24 * HOUR, true), (24 * HOUR + SECOND, false)] {
+    // The record timeout is the end of an attempt.
+    for (after, runs) in [(24 * HOUR - SECOND, true), (24 * HOUR - SECOND / 2, false)] {
         let (consumer, calls) = counting(1);
-        let bench = Bench::new(consumer);
+        let bench = Bench::new(consumer.record_timeout(SECOND));
         bench.run(one("a")).await.assert_failed("m-1");
         bench.clock().advance(after);
         let answer = bench.run(one("a")).await;
@@ -40,11 +41,33 @@ async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() 
             true => answer.assert_processed("m-1"),
             false => answer.assert_terminal("m-1").assert_reason(
                 "m-1",
-                "needs reconciliation: it was first attempted 24 h ago",
+                "needs reconciliation: it was first attempted 23 h ago",
             ),
         };
         assert_eq!(*calls.lock().unwrap(), 1 + usize::from(runs));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_the_deadline_would_cancel_too_late_needs_reconciliation() {
+    // Handlers are cancelled one second before the end of the invocation.
+    for (timeout, runs) in [(21 * SECOND, true), (22 * SECOND, false)] {
+        let (consumer, calls) = counting(1);
+        let bench = Bench::new(consumer.record_timeout(HOUR)).timeout(timeout);
+        bench.run(one("a")).await.assert_failed("m-1");
+        bench.clock().advance(24 * HOUR - 20 * SECOND);
+        bench.run(one("a")).await;
+        assert_eq!(*calls.lock().unwrap(), 1 + usize::from(runs));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_attempt_may_take_longer_than_its_token_is_valid() {
+    let (consumer, calls) = counting(1);
+    let bench = Bench::new(consumer.token_valid_for(SECOND));
+    bench.run(one("a")).await.assert_failed("m-1");
+    bench.run(one("a")).await.assert_terminal("m-1");
+    assert_eq!(*calls.lock().unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
