@@ -17,6 +17,7 @@ use crate::key::BusinessKey;
 use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
+use crate::time::Timestamp;
 
 use super::engine::{Engine, InProgress};
 use super::ledger::Ledger;
@@ -40,6 +41,8 @@ pub(super) struct Candidate {
     /// batch handler.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
+    /// When SQS received the message, or zero if its consumer has no cache.
+    pub(super) sent_at: Timestamp,
     /// How often its key was free again after it refused the claim, in a row.
     pub(super) tries: usize,
     pub(super) retry: Option<Retry>,
@@ -291,7 +294,8 @@ async fn request(
     {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let claim = candidate.claim.clone();
-            let begun = driver_of(&candidate).begin(claim, patience()).await;
+            let begin = driver_of(&candidate).begin(claim, candidate.sent_at, patience());
+            let begun = begin.await;
             let answer = begun.map(|(admission, transaction)| {
                 candidate.transaction = transaction;
                 Some(admission)
@@ -306,6 +310,7 @@ async fn request(
             driver: &engine.routes[candidate.route].idempotency,
             claim: &mut candidate.claim,
             other_id: &candidate.other_id,
+            sent_at: candidate.sent_at,
         })
         .collect();
     let answers = admit(&mut asked).await;
@@ -319,7 +324,8 @@ async fn begin_once(
     patience: Duration,
     limit: Duration,
 ) -> Replies {
-    let claims = candidates.iter().map(|one| one.claim.clone()).collect();
+    let claims = candidates.iter();
+    let claims = claims.map(|one| (one.claim.clone(), one.sent_at)).collect();
     let (answers, mut transaction) = match driver.begin_all(claims, patience, limit).await {
         Ok(begun) => begun,
         Err(error) => (vec![Err(error); candidates.len()], None),

@@ -52,8 +52,8 @@ struct RecordState {
     fingerprint: Option<Fingerprint>,
     /// Whether its key was completed for another payload.
     is_mismatched: bool,
-    /// Whether the cache's completion of its key may be older than the message, and so does not answer it.
-    outruns_cache: bool,
+    /// When SQS received the message, or zero if its consumer has no cache.
+    sent_at: Timestamp,
     taken_up: Option<Instant>,
     /// The value that its handler recorded, now or when the key was completed.
     data: Option<Arc<str>>,
@@ -484,9 +484,9 @@ impl<'a> Run<'a> {
         self.records[record].key = Some(Arc::clone(&key));
         self.records[record].item = Some(item.clone());
         self.records[record].fingerprint.clone_from(&fingerprint);
-        let completed = idempotency.completed.as_ref();
-        self.records[record].outruns_cache =
-            completed.is_some_and(|known| known.outruns(&item, &self.ledger.messages[record]));
+        if let Some(completed) = &idempotency.completed {
+            self.records[record].sent_at = completed.note(&self.ledger.messages[record]);
+        }
         if let Some(&leader) = self.leaders.get(&item) {
             match self.ledger.report(leader) {
                 Some(report) => self.end_like(record, leader, &report),
@@ -510,6 +510,7 @@ impl<'a> Run<'a> {
                 self.deadline.lease_until,
             ),
             work,
+            sent_at: self.records[record].sent_at,
             transaction: None,
             tries: 0,
             retry: None,

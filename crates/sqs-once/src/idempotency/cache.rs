@@ -21,10 +21,10 @@ const MAX_DATA: usize = 4 * 1024;
 /// remembers a completion for longer than the store recognises it. Keys in progress, failed or released always cost a
 /// request. A full cache forgets the key that was not used for the longest time.
 ///
-/// It answers only messages that SQS received before the process last saw the completion in the store. Redeliveries are
-/// older, so they cost no request. A message that is sent or redriven later costs one. So if an operator forgets a key and
-/// redrives its message, the message runs. [`Idempotency`](crate::Idempotency) knows no time of sending: a process that
-/// remembers a forgotten key treats its events as duplicates until the cache's expiry.
+/// It answers only messages that SQS received before the process sent the request that last showed it the completion.
+/// Redeliveries are older, so they cost no request. A message that is sent or redriven later costs one. So if an operator
+/// forgets a key and redrives its message, the message runs. [`Idempotency`](crate::Idempotency) knows no time of sending: a
+/// process that remembers a forgotten key treats its events as duplicates until the cache's expiry.
 ///
 /// A key takes about half a KiB, plus recorded data of up to 4 KiB; keys with more data are not remembered.
 ///
@@ -73,15 +73,15 @@ pub(crate) struct CompletedKeys {
 
 struct State {
     entries: LruCache<ItemId, Entry>,
-    /// The latest time of SQS's clock that a message shows. It never compares SQS's clock with this machine's.
-    sqs_time: Option<Timestamp>,
+    /// The latest time of SQS's clock that a message shows, or zero. It is never compared with this machine's clock.
+    sqs_time: Timestamp,
 }
 
 struct Entry {
     item: Item,
     kept_at: Timestamp,
-    /// A time of SQS's clock that is not after the entry.
-    sqs_time: Option<Timestamp>,
+    /// A time of SQS's clock before the request that showed the completion.
+    asked_at: Timestamp,
 }
 
 impl CompletedKeys {
@@ -91,43 +91,52 @@ impl CompletedKeys {
             state: Mutex::new(State {
                 // The map's own bound would reserve all memory at once.
                 entries: LruCache::unbounded(),
-                sqs_time: None,
+                sqs_time: Timestamp::default(),
             }),
         }
     }
 
-    /// Takes note of a message with this key. Drops the key's completion, and returns `true`, if SQS may have received the
-    /// message after the completion was last seen: an operator may have forgotten the key since.
-    pub(crate) fn outruns(&self, id: &ItemId, message: &Message) -> bool {
-        let mut state = self.state();
+    /// Takes note of the times that a message shows. Returns when SQS received the message. A message that does not show it
+    /// counts as the newest.
+    pub(crate) fn note(&self, message: &Message) -> Timestamp {
         let sent_at = message.sent_at();
         let latest = sent_at.max(message.first_received_at());
-        state.sqs_time = state.sqs_time.max(latest);
-        let Some(entry) = state.entries.peek(id) else {
-            return false;
-        };
-        let outruns = sent_at.is_none() || sent_at > entry.sqs_time;
-        if outruns {
-            state.entries.pop(id);
-        }
-        outruns
+        let mut state = self.state();
+        state.sqs_time = state.sqs_time.max(latest.unwrap_or_default());
+        sent_at.unwrap_or(Timestamp::from_millis(u64::MAX))
     }
 
-    /// Returns the cached completion that refuses `claim`, if any.
-    pub(super) fn find(&self, claim: &Claim, now: Timestamp) -> Option<Box<Item>> {
+    /// Returns a time of SQS's clock that has passed. A request to the store is sent after it.
+    pub(super) fn sqs_time(&self) -> Timestamp {
+        self.state().sqs_time
+    }
+
+    /// Returns the cached completion that refuses the claim for a message of this time, if any. If SQS may have received
+    /// the message after the store was asked, an operator may have forgotten the key in between.
+    pub(super) fn find(
+        &self,
+        claim: &Claim,
+        sent_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<Box<Item>> {
         let mut state = self.state();
-        let Entry { item, kept_at, .. } = state.entries.get(&claim.id)?;
+        let Entry {
+            item,
+            kept_at,
+            asked_at,
+        } = state.entries.get(&claim.id)?;
         // Setting the clock back must not extend the entry.
         let is_fresh = *kept_at <= now && now.since(*kept_at) < self.limits.expiry;
-        if is_fresh && !claim.finds_free(item) {
+        if is_fresh && sent_at <= *asked_at && !claim.finds_free(item) {
             return Some(Box::new(item.clone()));
         }
         state.entries.pop(&claim.id);
         None
     }
 
-    /// Caches an item that the store has confirmed, if it is a completion. Otherwise drops an older completion.
-    pub(super) fn keep(&self, item: Item, now: Timestamp) {
+    /// Caches an item that the store has confirmed, if it is a completion. Otherwise drops an older completion. `asked_at` is
+    /// [`sqs_time`](Self::sqs_time) before the request.
+    pub(super) fn keep(&self, item: Item, asked_at: Timestamp, now: Timestamp) {
         let is_large = item.data.as_ref().is_some_and(|data| data.len() > MAX_DATA);
         let mut state = self.state();
         if item.status != Status::Completed || is_large {
@@ -137,7 +146,7 @@ impl CompletedKeys {
         let entry = Entry {
             item,
             kept_at: now,
-            sqs_time: state.sqs_time,
+            asked_at,
         };
         state.entries.put(entry.item.id.clone(), entry);
         if state.entries.len() > self.limits.keys {

@@ -73,6 +73,8 @@ pub(crate) struct PendingSettlement {
     is_claimed: bool,
     /// The cache of the key's consumer.
     completed: Option<Arc<CompletedKeys>>,
+    /// The cache's time before any request.
+    asked_at: Timestamp,
 }
 
 impl PendingSettlement {
@@ -86,6 +88,7 @@ impl PendingSettlement {
             work: Some(CommitsWith::Nothing),
             is_claimed: true,
             completed: self.completed.clone(),
+            asked_at: self.asked_at,
         })
     }
 
@@ -115,7 +118,7 @@ impl PendingSettlement {
 
     fn keep(&self, item: Item, now: Timestamp) {
         if let Some(completed) = &self.completed {
-            completed.keep(item, now);
+            completed.keep(item, self.asked_at, now);
         }
     }
 
@@ -198,6 +201,7 @@ impl Driver {
                 driver: self,
                 claim,
                 other_id,
+                sent_at: Timestamp::default(),
             }];
             let answer = admit(&mut asked).await.into_iter().next();
             let answer = answer.unwrap_or_else(|| Err(incapable("claim a key")));
@@ -223,15 +227,21 @@ impl Driver {
         self.names().into_iter().find(|name| others.contains(name))
     }
 
-    /// Returns the completion in the cache that refuses a claim.
-    fn known(&self, claim: &Claim) -> Option<Box<Item>> {
+    /// Returns the completion in the cache that refuses a claim for a message of this time.
+    fn known(&self, claim: &Claim, sent_at: Timestamp) -> Option<Box<Item>> {
         let completed = self.completed.as_ref()?;
-        completed.find(claim, self.clock.now())
+        completed.find(claim, sent_at, self.clock.now())
+    }
+
+    /// Returns the cache's time before a request, for what the answer shows.
+    fn asks_at(&self) -> Timestamp {
+        let completed = self.completed.as_ref();
+        completed.map_or_else(Timestamp::default, |it| it.sqs_time())
     }
 
     /// Decides without a request, if the cache knows the key or its handler runs without a claim.
-    fn admit_unasked(&self, claim: &Claim) -> Option<Admission> {
-        match (self.known(claim), self.mode) {
+    fn admit_unasked(&self, claim: &Claim, sent_at: Timestamp) -> Option<Admission> {
+        match (self.known(claim, sent_at), self.mode) {
             (Some(item), _) => Some(on_claimed(claim, &Claimed::Refused(item))),
             (None, Mode::Transactional) => Some(Admission::Run {
                 fence: Fence::first(claim.now),
@@ -242,28 +252,33 @@ impl Driver {
     }
 
     /// Decides by the answer to a claim. `None` if the claim now replaces an item whose key is free.
-    fn claimed(&self, claim: &mut Claim, claimed: Claimed) -> Option<Admission> {
+    fn claimed(
+        &self,
+        claim: &mut Claim,
+        claimed: Claimed,
+        asked_at: Timestamp,
+    ) -> Option<Admission> {
         if let Claimed::Refused(item) = &claimed
             && let Some(over) = on_refused(claim, item)
         {
             *claim = over;
             return None;
         }
-        Some(self.answered(claim, claimed))
+        Some(self.answered(claim, claimed, asked_at))
     }
 
     /// Decides by the item that a lookup found.
-    fn found(&self, claim: &Claim, found: Option<Item>) -> Admission {
+    fn found(&self, claim: &Claim, found: Option<Item>, asked_at: Timestamp) -> Admission {
         let admission = on_found(claim, found.as_ref());
         if let Some(item) = found {
-            self.keep(item);
+            self.keep(item, asked_at);
         }
         admission
     }
 
-    fn keep(&self, item: Item) {
+    fn keep(&self, item: Item, asked_at: Timestamp) {
         if let Some(completed) = &self.completed {
-            completed.keep(item, self.clock.now());
+            completed.keep(item, asked_at, self.clock.now());
         }
     }
 
@@ -286,9 +301,11 @@ impl Driver {
     pub(crate) async fn begin(
         &self,
         claim: Claim,
+        sent_at: Timestamp,
         patience: Duration,
     ) -> Result<Admitted, StoreError> {
-        let (mut answers, transaction) = self.begin_all(vec![claim], patience, patience).await?;
+        let claims = vec![(claim, sent_at)];
+        let (mut answers, transaction) = self.begin_all(claims, patience, patience).await?;
         let answer = answers.pop();
         Ok((
             answer.unwrap_or_else(|| Err(incapable("claim a key")))?,
@@ -296,31 +313,33 @@ impl Driver {
         ))
     }
 
-    /// Opens one transaction for all claims whose keys the cache does not know. Waits up to `patience` for others on the
-    /// keys. The transaction lasts for `limit` at most.
+    /// Opens one transaction for all claims whose keys the cache does not know. Each claim has the time at which SQS received
+    /// its message. Waits up to `patience` for others on the keys. The transaction lasts for `limit` at most.
     pub(crate) async fn begin_all(
         &self,
-        claims: Vec<Claim>,
+        claims: Vec<(Claim, Timestamp)>,
         patience: Duration,
         limit: Duration,
     ) -> Result<AllAdmitted, StoreError> {
         let Some(transactions) = self.store.transactions() else {
             return Err(incapable("open transactions"));
         };
-        let known = |claim: &Claim| {
-            let item = self.known(claim)?;
+        let asked_at = self.asks_at();
+        let known = |(claim, sent_at): &(Claim, Timestamp)| {
+            let item = self.known(claim, *sent_at)?;
             Some(Ok(on_claimed(claim, &Claimed::Refused(item))))
         };
         let known: Vec<_> = claims.iter().map(known).collect();
         let unknown = claims.into_iter().zip(&known);
-        let unknown = unknown.filter_map(|(claim, known)| known.is_none().then_some(claim));
+        let unknown = unknown.filter_map(|((claim, _), known)| known.is_none().then_some(claim));
         let unknown: Vec<_> = unknown.collect();
         let begun = match unknown.is_empty() {
             true => Begun::new(Vec::new(), None),
             false => transactions.begin(&unknown, patience, limit).await?,
         };
         let answers = unknown.iter().zip(all_of(unknown.len(), begun.answers));
-        let mut answers = answers.map(|(claim, answer)| Ok(self.answered(claim, answer?)));
+        let mut answers =
+            answers.map(|(claim, answer)| Ok(self.answered(claim, answer?, asked_at)));
         let admitted = known.into_iter().map(|known| {
             let answer = known.or_else(|| answers.next());
             answer.unwrap_or_else(|| Err(incapable("claim a key")))
@@ -328,10 +347,10 @@ impl Driver {
         Ok((admitted.collect(), begun.transaction))
     }
 
-    fn answered(&self, claim: &Claim, claimed: Claimed) -> Admission {
+    fn answered(&self, claim: &Claim, claimed: Claimed, asked_at: Timestamp) -> Admission {
         let admission = on_claimed(claim, &claimed);
         if let Claimed::Refused(item) = claimed {
-            self.keep(*item);
+            self.keep(*item, asked_at);
         }
         admission
     }
@@ -381,6 +400,7 @@ impl Driver {
             work: Some(work),
             is_claimed: self.claims_before(),
             completed: self.completed.clone(),
+            asked_at: self.asks_at(),
         }
     }
 
@@ -543,6 +563,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) claim: &'a mut Claim,
     /// The key's other id, if it has one.
     pub(crate) other_id: &'a Option<OtherId>,
+    /// When SQS received the message. Zero without a message or a cache.
+    pub(crate) sent_at: Timestamp,
 }
 
 /// Decides for each claim whether its record may run. Keys in the cache cost no request. The claims of all consumers share
@@ -553,27 +575,33 @@ pub(crate) struct Asked<'a> {
 pub(crate) async fn admit(asked: &mut [Asked<'_>]) -> Answers<Option<Admission>> {
     let mut answers: Vec<_> = asked
         .iter()
-        .map(|one| one.driver.admit_unasked(one.claim).map(|it| Ok(Some(it))))
+        .map(|one| {
+            let admission = one.driver.admit_unasked(one.claim, one.sent_at);
+            admission.map(|it| Ok(Some(it)))
+        })
         .collect();
     let open: Vec<_> = (0..asked.len())
         .filter(|&at| answers[at].is_none())
+        .map(|at| (at, asked[at].driver.asks_at()))
         .collect();
-    if let Some(&first) = open.first() {
+    if let Some(&(first, _)) = open.first() {
         let driver = asked[first].driver;
-        let claims = open.iter().map(|&at| &*asked[at].claim);
+        let claims = open.iter().map(|&(at, _)| &*asked[at].claim);
         if driver.mode == Mode::RecordAfter {
             let ids: Vec<_> = claims.map(|claim| claim.id.clone()).collect();
             let found = driver.store.read(&ids).await;
-            for (at, answer) in open.into_iter().zip(all_of(ids.len(), found)) {
+            for ((at, asked_at), answer) in open.into_iter().zip(all_of(ids.len(), found)) {
                 let one = &asked[at];
-                answers[at] = Some(answer.map(|found| Some(one.driver.found(one.claim, found))));
+                let found = |found| Some(one.driver.found(one.claim, found, asked_at));
+                answers[at] = Some(answer.map(found));
             }
         } else {
             let claims: Vec<_> = claims.cloned().collect();
             let claimed = driver.store.claim(&claims).await;
-            for (at, answer) in open.into_iter().zip(all_of(claims.len(), claimed)) {
+            for ((at, asked_at), answer) in open.into_iter().zip(all_of(claims.len(), claimed)) {
                 let one = &mut asked[at];
-                answers[at] = Some(answer.map(|claimed| one.driver.claimed(one.claim, claimed)));
+                let claimed = |claimed| one.driver.claimed(one.claim, claimed, asked_at);
+                answers[at] = Some(answer.map(claimed));
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::idempotency::{
 };
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::store::{Claim, StoreError, StoreErrorKind};
+use crate::time::Timestamp;
 
 use super::error::RunError;
 
@@ -66,7 +67,11 @@ impl<'a> KeyedWork<'a> {
         if self.driver.opens_transactions() {
             let cancel_at = self.deadline.cancel_at;
             let patience = cancel_at.saturating_duration_since(Instant::now());
-            return self.driver.begin(self.claim.clone(), patience).await;
+            let claim = self.claim.clone();
+            return self
+                .driver
+                .begin(claim, Timestamp::default(), patience)
+                .await;
         }
         // A retry keeps the item that the claim has seen: it tells whether the claim created its item.
         let asked = self.driver.admit_one(&mut self.claim, &self.other_id);

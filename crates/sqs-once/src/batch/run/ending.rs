@@ -511,8 +511,8 @@ impl<'a> Run<'a> {
         let is_mismatched = self.records[leader].is_mismatched;
         // The key may have been completed for this record's payload.
         let is_other = is_mismatched && payloads != Payloads::Same;
-        // The cache may have answered the leader.
-        let is_newer = self.records[record].outruns_cache && !self.records[leader].outruns_cache;
+        // The cache may have answered the leader, with a completion that is older than this message.
+        let is_newer = self.records[record].sent_at > self.records[leader].sent_at;
         let is_answered = is_mismatched || report.outcome == Outcome::Duplicate;
         if is_other || (is_newer && is_answered) {
             if !self.take_up_again(record) {
