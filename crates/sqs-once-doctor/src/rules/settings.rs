@@ -11,11 +11,17 @@ use std::time::Duration;
 
 const DAY: u64 = 24 * 3600;
 
+/// How long the library remembers keys without a setting.
+const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * DAY);
+
 pub(super) fn retention(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Problem> {
     const NAME: &str = "SQS_ONCE_RETENTION";
     let (function, queue) = consumer.function.zip(consumer.queue)?;
     let variable = function.variable(NAME);
-    let kept = duration_from(variable.known()?)?;
+    let (kept, default) = match variable {
+        Field::Missing if function.uses_sqs_once() => (DEFAULT_RETENTION, " by default"),
+        _ => (duration_from(variable.known()?)?, ""),
+    };
     let source = queue.retained()?;
     let (dead_letters, redriven) = match deployment.queue(&queue.dead_letter_queue) {
         Some(dead_letters) => (dead_letters.retained()?, source),
@@ -25,7 +31,7 @@ pub(super) fn retention(deployment: &Deployment, consumer: Consumer<'_>) -> Opti
     let needed = source + dead_letters + redriven;
     let days = format!("{}d", needed.as_secs().div_ceil(DAY));
     let message = format!(
-        "The function {} remembers keys for {}; a message of the queue {} lives up to {} in it, {} in its dead-letter \
+        "The function {} remembers keys for {}{default}; a message of the queue {} lives up to {} in it, {} in its dead-letter \
          queue and {} after a redrive.",
         function.site.id,
         words(kept),

@@ -258,6 +258,19 @@ fn the_variables_are_those_of_the_library() {
 }
 
 #[test]
+fn the_default_retention_is_that_of_the_library() {
+    let library = include_str!("../../../sqs-once/src/idempotency/settings.rs");
+    let days = "const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);";
+    assert!(library.contains(days));
+    let case = Case::new("deduplication-retention-too-short", "bad");
+    let findings = case.source().examine().unwrap();
+    let says = |text: &str| findings.iter().any(|it| it.message.contains(text));
+    assert!(says(
+        "The function Refund remembers keys for 28 days by default;"
+    ));
+}
+
+#[test]
 fn the_page_lists_every_rule() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
     // Format of an entry: an anchor, `id` (level, whether it is fixed): title. Why it matters.
