@@ -43,6 +43,24 @@ def check_new_attribute(env):
     print("an item may gain an attribute")
 
 
+def test_without_sqs(env):
+    """Without the feature `sqs`, settings that need it warn, or refuse to start. A package of its own runs the tests, because
+    the tests of sqs-once enable all features."""
+    package = UNPACKED / "without-sqs"
+    shutil.rmtree(package, ignore_errors=True)
+    (package / "src").mkdir(parents=True)
+    (package / "src" / "lib.rs").touch()
+    (package / "tests").mkdir()
+    shutil.copy(ROOT / ".ci" / "without_sqs.rs", package / "tests")
+    # `shared` has the versions and the features of the others.
+    others = "".join(f'{name} = {{ version = "*", default-features = false }}\n' for name in ("tokio", "tracing", "tracing-subscriber"))
+    own = 'sqs-once = { version = "*", default-features = false, features = ["testing"] }\n'
+    manifest = f'[package]\nname = "without-sqs"\nedition = "2024"\n\n[dependencies]\n{own}{others}'
+    (package / "Cargo.toml").write_text(manifest)
+    command = ["cargo", "test", "--quiet", "--package=shared", "--package=without-sqs", "--tests"]
+    subprocess.run(command, cwd=UNPACKED, env=env, check=True)
+
+
 def check_without_dynamodb():
     """A function that keeps its keys in PostgreSQL does not compile the SDK of DynamoDB."""
     command = ["cargo", "tree", "--locked", "--package=sqs-once-postgres", "--edges=normal", "--prefix=none"]
@@ -71,6 +89,7 @@ def main():
             checked += 1
     print(f"{checked} combinations")
     check_new_attribute(env)
+    test_without_sqs(env)
 
 
 if __name__ == "__main__":
