@@ -13,6 +13,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::aws;
+use crate::config::LARGE_MESSAGES;
 use crate::error::{ConfigError, chain};
 use crate::handler::{CallFuture, FetchBody, HandlerError};
 use crate::key::{KeySecret, ProducerKey};
@@ -68,7 +69,8 @@ impl LargeMessages {
     /// such as `acme-large-messages/orders/*`. The objects are a bucket and a prefix that ends in `/`, and then `*`. In
     /// `acme-orders/*` the prefix is empty: the messages may name every object of the bucket.
     ///
-    /// Invalid texts fail at [`init`](crate::Consumer::init).
+    /// Invalid texts fail at [`init`](crate::Consumer::init), and so does a prefix that contains another queue's different
+    /// prefix.
     pub fn for_queue(queue_arn: &str, objects: &str) -> Self {
         let settings = Self {
             reads_env: false,
@@ -144,6 +146,11 @@ impl LargeMessages {
         if self.reads_env {
             sources.extend(Source::list(env)?);
         }
+        let setting = match self.sources.is_empty() {
+            true => LARGE_MESSAGES,
+            false => "the setting `large_messages`",
+        };
+        Source::keep_apart(&sources, setting)?;
         Ok(Bodies {
             client: match self.client {
                 Some(client) => client,

@@ -9,6 +9,9 @@ use super::pointer::Pointer;
 const EXPECTED: &str = "the ARN of a queue, and objects of a bucket, such as \
      arn:aws:sqs:eu-central-1:123456789012:orders=acme-large-messages/orders/*";
 
+const APART: &str = "a prefix for each queue that contains no other queue's, such as orders/* and refunds/*, or the \
+     same prefix for queues whose senders trust each other";
+
 /// S3 takes no longer key.
 const MAX_KEY: usize = 1024;
 
@@ -71,6 +74,32 @@ impl Source {
             bucket: bucket.to_owned(),
             prefix: prefix.to_owned(),
         })
+    }
+
+    /// Refuses sources of two queues of which one contains the other: who may send to the first queue could read the bodies
+    /// of the second. Queues with the same objects share them.
+    pub(super) fn keep_apart(sources: &[Self], setting: &'static str) -> Result<(), ConfigError> {
+        let outer = sources
+            .iter()
+            .flat_map(|one| sources.iter().map(move |it| (one, it)));
+        let mut overlaps = outer.filter(|(outer, inner)| {
+            outer.queue_arn != inner.queue_arn
+                && outer.bucket == inner.bucket
+                && outer.prefix != inner.prefix
+                && inner.prefix.starts_with(&outer.prefix)
+        });
+        let Some((outer, inner)) = overlaps.next() else {
+            return Ok(());
+        };
+        let problem = format!(
+            "has the objects {:?} for the queue {:?}, which contain {:?} of the queue {:?}: whoever may send to the first \
+             queue could read the bodies of the second",
+            outer.objects(),
+            outer.queue_arn,
+            inner.objects(),
+            inner.queue_arn
+        );
+        Err(ConfigError::new(setting, problem, APART))
     }
 
     pub(super) fn is_of(&self, queue_arn: &str) -> bool {

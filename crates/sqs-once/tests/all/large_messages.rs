@@ -300,7 +300,13 @@ async fn each_queue_of_a_function_has_its_own_objects() {
 fn the_variable_names_the_objects_of_each_queue() {
     let this = "in_a_process_with_the_variable_the_consumer_has_its_queues";
     let both = format!("{QUEUE}=large-messages/orders/*,\n {REFUNDS}=large-messages/refunds/*");
-    for text in [&both, "large-messages", "orders=large-messages/orders/*"] {
+    let nested = format!("{QUEUE}=large-messages/*,{REFUNDS}=large-messages/refunds/*");
+    for text in [
+        &both,
+        &nested,
+        "large-messages",
+        "orders=large-messages/orders/*",
+    ] {
         passes(module_path!(), this, &[(VARIABLE, text)]);
     }
 }
@@ -316,10 +322,13 @@ async fn in_a_process_with_the_variable_the_consumer_has_its_queues() {
         LargeMessages::from_env().client(s3.client()),
         &Notes::default(),
     );
-    if !variable.contains(REFUNDS) {
+    if !variable.contains("large-messages/orders/*") || !variable.contains(REFUNDS) {
         let refused = consumer.store(sqs_once::MemoryStore::new()).init().await;
         let error = refused.unwrap_err().to_string();
-        let why = format!("{VARIABLE} has the entry {variable:?}: expected the ARN of a queue");
+        let why = match variable.contains(REFUNDS) {
+            true => format!("{VARIABLE} has the objects \"large-messages/*\" for the queue"),
+            false => format!("{VARIABLE} has the entry {variable:?}: expected the ARN of a queue"),
+        };
         assert!(error.starts_with(&why), "{error}");
         return;
     }
@@ -462,6 +471,48 @@ async fn settings_that_cannot_work_keep_the_function_from_starting() {
         .init()
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_queue_whose_prefix_contains_anothers_keeps_the_function_from_starting() {
+    let s3 = S3::default();
+    let start = async |[orders, refunds]: [&str; 2]| {
+        let settings = LargeMessages::for_queue(QUEUE, orders).and_queue(REFUNDS, refunds);
+        let consumer = noting(settings.client(s3.client()), &Notes::default());
+        consumer.store(sqs_once::MemoryStore::new()).init().await
+    };
+    for (objects, [outer, inner]) in [
+        (["acme/*", "acme/refunds/*"], [QUEUE, REFUNDS]),
+        (["acme/orders/*", "acme/*"], [REFUNDS, QUEUE]),
+        (["acme/orders/*", "acme/orders/refunds/*"], [QUEUE, REFUNDS]),
+    ] {
+        let error = start(objects).await.unwrap_err().to_string();
+        let [of_outer, of_inner] = match outer == QUEUE {
+            true => objects,
+            false => [objects[1], objects[0]],
+        };
+        let why = format!(
+            "the setting `large_messages` has the objects {of_outer:?} for the queue {outer:?}, which contain {of_inner:?} \
+             of the queue {inner:?}"
+        );
+        assert!(error.starts_with(&why), "{error}");
+        assert!(
+            error.contains("expected a prefix for each queue"),
+            "{error}"
+        );
+    }
+    for objects in [
+        ["acme/orders/*", "acme/refunds/*"],
+        ["acme/orders/*", "acme/orders-2/*"],
+        ["acme/*", "acme/*"],
+        ["acme/*", "acme-2/refunds/*"],
+    ] {
+        start(objects).await.unwrap();
+    }
+    let settings = LargeMessages::for_queue(QUEUE, "acme/*").and_queue(QUEUE, "acme/orders/*");
+    let consumer = noting(settings.client(s3.client()), &Notes::default());
+    let started = consumer.store(sqs_once::MemoryStore::new()).init().await;
+    started.unwrap();
 }
 
 fn message(body: &str) -> SendMessageFluentBuilder {
