@@ -368,6 +368,9 @@ impl Witness {
             Kind::Claim => return self.claimed(key, ids, by, before, fence),
             Kind::Renewal => {
                 let last = before.and_then(|item| item.fence);
+                if last == Some(fence) {
+                    return;
+                }
                 return self.carried_over(key, ids, last, fence);
             }
             Kind::Release if after.is_some() => {
@@ -614,8 +617,8 @@ impl Kind {
             true => Self::Claim,
             false if is_lapsed => Self::Release,
             false if before.lease_until != after.lease_until => Self::Claim,
-            false if before.fence != after.fence => Self::Renewal,
-            false => Self::Release,
+            // The late copy of a renewal changes nothing.
+            false => Self::Renewal,
         }
     }
 }
