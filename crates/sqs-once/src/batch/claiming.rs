@@ -247,7 +247,7 @@ impl<'a> Claimer<'a> {
         let limits = candidates.iter().filter_map(|one| one.waits_until);
         let until = limits.min().unwrap_or(self.until);
         let (engine, ledger) = (self.engine, self.ledger);
-        let at = retry.at(engine.driver()).min(until);
+        let at = retry.at(engine.driver().random.bits()).min(until);
         let (until, cancel_at) = (self.until, self.cancel_at);
         self.postponed.push(Box::pin(async move {
             sleep_until(at).await;

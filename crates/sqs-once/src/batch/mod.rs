@@ -12,6 +12,8 @@ mod lanes;
 mod ledger;
 mod limited;
 mod moving;
+#[cfg(debug_assertions)]
+mod path;
 mod run;
 mod settling;
 mod visibility_warning;

@@ -171,7 +171,7 @@ impl<'a> Settler<'a> {
         }
         self.unanswered -= answered.len();
         if let Some(retry) = longest {
-            let at = retry.at(self.engine.driver());
+            let at = retry.at(self.engine.driver().random.bits());
             self.postponed.push(Box::pin(async move {
                 sleep_until(at).await;
                 again

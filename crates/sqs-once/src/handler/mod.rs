@@ -30,6 +30,8 @@ pub(crate) use prepare::{
     BatchCall, Bound, CallFuture, FetchBody, PrepareError, PrepareRecord, PrepareResult, Preparing,
     Stateful, WholeBatch, WithEnvelope, Work,
 };
+#[cfg(debug_assertions)]
+pub(crate) use prepare::{Payload, Prepared};
 pub(crate) use reader::Reader;
 
 /// An async function that handles one record.

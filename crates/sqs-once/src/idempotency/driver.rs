@@ -107,6 +107,11 @@ impl PendingSettlement {
         }
     }
 
+    #[cfg(debug_assertions)]
+    pub(crate) fn is_release(&self) -> bool {
+        matches!(self.settlement.settling, Settling::Release)
+    }
+
     pub(crate) fn is_repeatable(&self) -> bool {
         self.work.is_some()
     }

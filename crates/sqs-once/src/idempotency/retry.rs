@@ -6,8 +6,6 @@ use tokio::time::Instant;
 
 use crate::store::StoreError;
 
-use super::Driver;
-
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -37,10 +35,10 @@ impl Retry {
 
     /// Returns when to send the request: after a random time between half of the pause and all of it, so that workers that
     /// were throttled together do not retry together.
-    pub(crate) fn at(self, driver: &Driver) -> Instant {
+    pub(crate) fn at(self, bits: u128) -> Instant {
         let half = self.pause / 2;
         let nanos = u128::max(half.as_nanos(), 1);
-        let extra = u64::try_from(driver.random.bits() % nanos).unwrap_or(0);
+        let extra = u64::try_from(bits % nanos).unwrap_or(0);
         Instant::now() + half + Duration::from_nanos(extra)
     }
 }

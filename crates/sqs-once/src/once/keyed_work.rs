@@ -175,7 +175,7 @@ impl<'a> Retries<'a> {
             _ => None,
         };
         match self.last {
-            Some(retry) => sleep_until(retry.at(self.driver)).await,
+            Some(retry) => sleep_until(retry.at(self.driver.random.bits())).await,
             None => return false,
         }
         true

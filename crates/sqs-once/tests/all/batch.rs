@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use crate::support::stores::Altered;
 use crate::support::{
     AtOnce, Bench, Counted, Notes, Order, SECOND, assert_contains, body, ends, handling, held,
-    json_body, noting, one, order, orders, set, several, told, values, with,
+    json_body, keys, noting, one, order, orders, set, several, told, values, with,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Event, Operation, Record};
 use sqs_once::{Consumer, testing};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -323,4 +324,82 @@ async fn payloads_of_a_large_batch_are_decoded_as_their_turn_comes() {
     let most = ALIVE.most();
     assert!((17..=200 + 16).contains(&most), "{most} payloads at once");
     assert_eq!(ALIVE.now(), 0);
+}
+
+/// Claims one key after the other as handlers end one by one, and asserts that each request was full.
+async fn new_keys_take_full_requests() {
+    for (count, requests) in [(100, 4), (200, 8), (1000, 40), (2000, 80)] {
+        let (bench, _) = noting();
+        assert_eq!(bench.run(keys(count)).await, [""; 0]);
+        let calls = bench.store.take_calls().into_iter();
+        let claims: Vec<_> = calls.filter(|(call, _)| *call == "claim").collect();
+        assert_eq!(claims, vec![("claim", 25); requests]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_keys_are_claimed_in_full_requests() {
+    new_keys_take_full_requests().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_keys_are_claimed_in_full_requests_on_several_threads_too() {
+    new_keys_take_full_requests().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_a_slow_key_keep_no_other_record_from_starting() {
+    let (bench, seen) = noting();
+    let copies = std::iter::repeat_n("brief-1".to_owned(), 300);
+    assert_eq!(bench.run(copies.chain(keys(300))).await, [""; 0]);
+    assert_eq!(seen.len(), 301);
+    assert_eq!(bench.elapsed(), SECOND);
+}
+
+/// After each millisecond, some await of the batch is pending: a claim, a handler, a completion or a release.
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_dropped_at_any_await_leaves_what_the_next_delivery_finishes() {
+    let ids = ["a", "b", "bad-1", "c", "a", "slow-1", "d"];
+    let mut ended_at = None;
+    for step in 0..20 {
+        let (effects, notes) = Notes::pair();
+        let bench = handling(move |order: Order| {
+            let notes = notes.clone();
+            async move {
+                sleep(Duration::from_millis(2)).await;
+                notes.add(order.id.clone());
+                match order.id.starts_with("slow") {
+                    true => Ok(()),
+                    false => order.obey().await,
+                }
+            }
+        });
+        let memory = bench.store.clone();
+        let slow = Altered::new(bench.store.clone())
+            .claims_take(|_| Duration::from_millis(3))
+            .settlements_take(|_| Duration::from_millis(3));
+        let bench = bench.with(|it| it.store(slow).concurrency(2));
+        let batch = timeout(Duration::from_millis(step), bench.run(ids));
+        if batch.await.is_ok() {
+            ended_at.get_or_insert(step);
+        }
+        let first = effects.take();
+        let done = |id: &&str| {
+            let item = memory.item(id);
+            item.is_some_and(|item| item.status == Status::Completed)
+        };
+        let done: Vec<_> = ids.into_iter().filter(done).collect();
+        assert!(
+            done.iter()
+                .all(|id| first.iter().any(|effect| effect == id))
+        );
+        // What the dropped batch has claimed lapses.
+        sleep(40 * SECOND).await;
+        let failed = bench.run(ids).await;
+        assert_eq!(failed, ["m-2"], "after {step} ms");
+        let second = effects.take();
+        let is_repeated = |id: &&str| second.iter().any(|effect| effect == id);
+        assert!(!done.iter().any(is_repeated), "after {step} ms: {second:?}");
+    }
+    assert!(ended_at.is_some_and(|step| step > 10), "{ended_at:?}");
 }

@@ -1,0 +1,257 @@
+//! Collects the entries of many records into few requests.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::Instant;
+
+/// The longest time that an entry waits while handlers end one after another.
+const OVERDUE: Duration = Duration::from_millis(20);
+
+/// What a batcher sends, and how.
+pub(super) trait Requests {
+    type Entry;
+    type Answer;
+    /// Entries with different needs do not share a request.
+    type Needs: PartialEq;
+
+    fn needs(&self, entry: &Self::Entry) -> Self::Needs;
+
+    /// Returns how many entries fill a request like that of this entry.
+    fn full(&self, entry: &Self::Entry) -> usize;
+
+    /// Returns whether an entry waits for others to join it. Must not call the batcher.
+    fn waits(&self, entry: &Self::Entry, load: Load) -> bool;
+
+    /// Called once a request that was due is on its way, and the records were told the answers that came since.
+    fn sent(&self) {}
+
+    /// Sends a request. Each entry comes back with its answer.
+    fn send(
+        &self,
+        entries: Vec<Self::Entry>,
+    ) -> impl Future<Output = Vec<(Self::Entry, Self::Answer)>> + Send;
+
+    /// Returns random bits for the pause before an entry is sent again, if it is.
+    fn bits(&self) -> u128;
+
+    /// Returns whether an entry with this answer may be sent again after a pause.
+    fn may_pause(answer: &Self::Answer) -> bool;
+}
+
+/// What a batcher has to do.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    /// The requests in flight.
+    pub(super) in_flight: usize,
+    /// The entries without an answer.
+    pub(super) unanswered: usize,
+}
+
+/// The answer to an entry.
+pub(super) struct Answered<E, A> {
+    pub(super) entry: E,
+    pub(super) answer: A,
+    /// Random bits that all entries of a request share, so that those which are sent again after a pause share the next
+    /// one.
+    pub(super) bits: u128,
+}
+
+/// Entries that wait for a request.
+///
+/// The batch polls the driver after its records. So all records that are ready have added their entry when a request is
+/// built. The rules of when to send a request are here and nowhere else:
+///
+/// - A full request is sent at once.
+/// - Any other is sent when no record is ready, unless more entries may come: see [`Requests::waits`].
+pub(super) struct Batcher<E, A> {
+    /// The most requests in flight.
+    most: usize,
+    state: Mutex<State<E, A>>,
+}
+
+struct State<E, A> {
+    waiting: VecDeque<Waiting<E, A>>,
+    in_flight: usize,
+    unanswered: usize,
+    /// Whether a request was sent in the driver's last poll. Its answer may be there in the next.
+    is_sending: bool,
+}
+
+struct Waiting<E, A> {
+    entry: E,
+    asker: oneshot::Sender<Answered<E, A>>,
+    since: Instant,
+}
+
+impl<E, A> Batcher<E, A> {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                in_flight: 0,
+                unanswered: 0,
+                is_sending: false,
+            }),
+        }
+    }
+
+    /// Sends an entry with those of other records. An entry whose record is gone is still sent.
+    pub(super) async fn ask(&self, entry: E) -> Answered<E, A> {
+        let (asker, answered) = oneshot::channel();
+        {
+            let mut state = self.state();
+            let since = Instant::now();
+            state.waiting.push_back(Waiting {
+                entry,
+                asker,
+                since,
+            });
+            state.unanswered += 1;
+        }
+        match answered.await {
+            Ok(answered) => answered,
+            // The driver is gone, and so is the batch.
+            Err(_) => pending().await,
+        }
+    }
+
+    /// Returns the number of entries without an answer.
+    pub(super) fn unanswered(&self) -> usize {
+        self.state().unanswered
+    }
+
+    /// Returns how many more entries fill all requests that may be in flight, if `full` entries fill one.
+    pub(super) fn room(&self, full: usize) -> usize {
+        let state = self.state();
+        let free = self.most.saturating_sub(state.in_flight);
+        free.saturating_mul(full)
+            .saturating_sub(state.waiting.len())
+    }
+
+    /// Returns whether a request is due, so that no further handler may delay it: it is full, or its first entry waits for
+    /// long. A handler that never waits would also keep the answer to a request that was just sent from being seen.
+    pub(super) fn is_due(&self, full: usize) -> bool {
+        let state = self.state();
+        let is_overdue = |one: &Waiting<E, A>| one.since.elapsed() >= OVERDUE;
+        let waits_for_long =
+            || state.in_flight == 0 && state.waiting.front().is_some_and(is_overdue);
+        let is_waiting = state.waiting.len() >= full || waits_for_long();
+        state.is_sending || (state.in_flight < self.most && is_waiting)
+    }
+
+    /// Returns whether the entries of a request wait to be sent.
+    pub(super) fn has(&self, full: usize) -> bool {
+        self.state().waiting.len() >= full
+    }
+
+    /// Sends requests, and hands their answers to the records. Never ends.
+    pub(super) async fn drive<R>(&self, requests: &R) -> Infallible
+    where
+        R: Requests<Entry = E, Answer = A>,
+    {
+        let mut in_flight = FuturesUnordered::new();
+        poll_fn(|context| {
+            let (mut is_sent, mut is_answered) = (false, false);
+            loop {
+                // After an answer, its record may have more to add to a request that is not full.
+                while in_flight.len() < self.most
+                    && let Some(group) = self.next_group(requests, in_flight.len(), is_answered)
+                {
+                    let (entries, askers): (Vec<_>, Vec<_>) = group
+                        .into_iter()
+                        .map(|waiting| (waiting.entry, waiting.asker))
+                        .unzip();
+                    in_flight.push(async move { (askers, requests.send(entries).await) });
+                    is_sent = true;
+                }
+                self.state().in_flight = in_flight.len();
+                let Poll::Ready(Some((askers, answers))) = in_flight.poll_next_unpin(context)
+                else {
+                    break;
+                };
+                is_answered = true;
+                self.state().unanswered -= askers.len();
+                let mut answered = answers.iter().map(|(_, answer)| answer);
+                let bits = match answered.any(R::may_pause) {
+                    true => requests.bits(),
+                    false => 0,
+                };
+                for (asker, (entry, answer)) in askers.into_iter().zip(answers) {
+                    // The record of a batch that is being dropped is gone.
+                    let _ = asker.send(Answered {
+                        entry,
+                        answer,
+                        bits,
+                    });
+                }
+            }
+            self.state().in_flight = in_flight.len();
+            let was_sent = std::mem::replace(&mut self.state().is_sending, is_sent);
+            if was_sent {
+                requests.sent();
+            }
+            if is_answered || is_sent {
+                context.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Takes the entries of the next request to send.
+    fn next_group<R>(
+        &self,
+        requests: &R,
+        in_flight: usize,
+        only_full: bool,
+    ) -> Option<Vec<Waiting<E, A>>>
+    where
+        R: Requests<Entry = E, Answer = A>,
+    {
+        let mut state = self.state();
+        let load = Load {
+            in_flight,
+            unanswered: state.unanswered,
+        };
+        let mut passed: Vec<R::Needs> = Vec::new();
+        for at in 0..state.waiting.len() {
+            let first = &state.waiting[at].entry;
+            let needs = requests.needs(first);
+            if passed.contains(&needs) {
+                continue;
+            }
+            let full = requests.full(first);
+            let is_alike = |one: &Waiting<E, A>| requests.needs(&one.entry) == needs;
+            let alike = state.waiting.range(at..).filter(|one| is_alike(one));
+            let count = alike.take(full).count();
+            let waits = only_full || requests.waits(first, load);
+            // So many wait that no further record starts.
+            if count == full || !waits || state.waiting.len() >= full {
+                let mut group = Vec::with_capacity(count);
+                let mut at = at;
+                while group.len() < count {
+                    match is_alike(&state.waiting[at]) {
+                        true => group.extend(state.waiting.remove(at)),
+                        false => at += 1,
+                    }
+                }
+                return Some(group);
+            }
+            passed.push(needs);
+        }
+        None
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<E, A>> {
+        // A panic can't leave the state half changed, because each change is one call.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,332 @@
+//! The call of a record's handler, and what follows from its result.
+
+use std::sync::Arc;
+
+use futures_channel::oneshot;
+use tokio::time::Instant;
+use tracing::{Instrument, debug_span};
+
+use crate::guarded::Guarded;
+use crate::handler::{Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
+use crate::idempotency::{CommitsWith, Completion, Conclusion};
+use crate::key::{BusinessKey, ItemId};
+use crate::report::{Outcome, Report};
+use crate::store::{Claim, Fence, OpenTransaction, Seen, Writes};
+use crate::time::Timestamp;
+use futures_util::future::BoxFuture;
+
+use super::ending::Tail;
+use super::gate::Way;
+use super::lane::AFTER_FAILED;
+use super::record::Record;
+use super::room::Slot;
+use super::run::Batch;
+use super::together::{BEGUN, Called, Joined, OUT_OF_ORDER, Together};
+use crate::batch::handling::{Failure, Handling};
+/// A claimed key while its handler runs.
+pub(super) struct Owned {
+    pub(super) claim: Claim,
+    /// The transaction that contains the claim, if there is one. Dropping it rolls it back.
+    pub(super) transaction: Option<Box<dyn OpenTransaction>>,
+}
+
+/// A record whose handler may run.
+pub(super) struct Admitted {
+    pub(super) key: Arc<BusinessKey>,
+    pub(super) item: ItemId,
+    /// `None` if the record has no key and runs unprotected.
+    pub(super) owned: Option<Owned>,
+    pub(super) fence: Fence,
+    pub(super) first_attempt: Option<Timestamp>,
+    pub(super) work: Guarded<Work<()>>,
+}
+
+impl Batch<'_> {
+    /// Calls a record's handler as soon as one may start, and records its effect.
+    pub(super) async fn handle<'b>(
+        &'b self,
+        record: &mut Record,
+        route: usize,
+        slot: Option<Slot<'b>>,
+        admitted: Admitted,
+    ) -> Report {
+        if let Some(together) = &self.together {
+            return self.join(together, record, route, admitted).await;
+        }
+        let claim = admitted.owned.as_ref().map(|owned| &owned.claim);
+        let handler = match self.start_handler(route).await {
+            Way::In(handler) => handler,
+            Way::Shut => {
+                self.release(route, claim);
+                // Its transaction rolls back first.
+                drop((admitted, slot));
+                return self.shut(record).await;
+            }
+            Way::Returned(reason) => {
+                self.release(route, claim);
+                return Report::untried(reason);
+            }
+        };
+        let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
+        let (owned, result) = self.call(record, route, admitted).await;
+        self.gate.ended(route, &result);
+        drop(handler);
+        self.after_call(record, route, owned, result).await
+    }
+
+    /// Calls a record's handler inside its layers.
+    async fn call(
+        &self,
+        record: &Record,
+        at: usize,
+        admitted: Admitted,
+    ) -> (Option<Owned>, Result<Done, Failure>) {
+        let route = &self.engine.routes[at];
+        let mut parts = self.parts(record, at, &admitted);
+        // The token of a first attempt is new.
+        let earlier = (!admitted.is_first_attempt()).then_some(admitted.first_attempt);
+        let Admitted {
+            owned, mut work, ..
+        } = admitted;
+        let Some(Work::Call(start)) = work.take() else {
+            return (owned, Err(Failure::Unstarted));
+        };
+        let start = route.layers.around(start);
+        let (validity, clock) = (&route.token_validity, &route.idempotency.clock);
+        let cancel_at = self.deadline.cancel_at;
+        let call = move |cancel_at| {
+            parts.cancel_at = cancel_at;
+            let expires = earlier.and_then(|first| validity.expires(first, &**clock, cancel_at));
+            let Some(times) = expires else {
+                return start(parts);
+            };
+            let message = Arc::clone(&parts.message);
+            let token = IdempotencyToken::of(&parts.namespace, &parts.key);
+            validity.before(times, message, token, move || start(parts))
+        };
+        let running = self.running.part();
+        let (limit, dependencies) = (route.record_timeout, &route.dependencies);
+        let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
+        let span = self.ledger.span(record.at);
+        let call_span = debug_span!(parent: &span, "handler");
+        let began = Instant::now();
+        let handling = running.clone().scope(handling).instrument(call_span);
+        let result = handling.instrument(span).await;
+        let duration = began.elapsed();
+        self.ledger
+            .count(at, |tally| tally.handler_durations.push(duration));
+        (owned.map(|owned| owned.held_while(running)), result)
+    }
+
+    /// Returns what a record's handler may ask for.
+    fn parts(&self, record: &Record, route: usize, admitted: &Admitted) -> RecordParts<()> {
+        let owned = admitted.owned.as_ref();
+        let transaction = owned.and_then(|owned| owned.transaction.as_ref());
+        let route = &self.engine.routes[route];
+        RecordParts {
+            message: self.message(record),
+            key: Arc::clone(&admitted.key),
+            namespace: route.idempotency.namespace.clone(),
+            item: admitted.item.clone(),
+            fence: admitted.fence,
+            cancel_at: self.deadline.cancel_at,
+            route: route.name.clone(),
+            transaction: transaction.map(|transaction| transaction.handle()),
+            state: (),
+        }
+    }
+
+    /// Joins the call of a batch handler.
+    fn join<'b>(
+        &'b self,
+        together: &'b Together,
+        record: &'b mut Record,
+        route: usize,
+        admitted: Admitted,
+    ) -> BoxFuture<'b, Report> {
+        Box::pin(async move {
+            // A transaction is begun in time, and the call needs all its claims.
+            let needs_no_claim = together.begins_once || admitted.owned.is_none();
+            let stopped = match needs_no_claim {
+                true => self.stop.reason(),
+                false => self.stop.claims(),
+            };
+            let parts = self.parts(record, route, &admitted);
+            let Admitted {
+                mut owned,
+                mut work,
+                ..
+            } = admitted;
+            let (called, calls) = oneshot::channel();
+            let Some(Work::Join(payload)) = work.take() else {
+                return self.failed(record, Failure::Unstarted).await;
+            };
+            let transaction = owned.as_mut().and_then(|owned| owned.transaction.take());
+            let joined = Joined {
+                at: record.at,
+                payload,
+                parts,
+                fingerprint: record.fingerprint.clone(),
+                transaction,
+                called,
+            };
+            let untried = |reason| Ok(Called::Untried(Report::untried(reason)));
+            let called = match stopped {
+                Some(reason) => untried(reason),
+                None if together.join(joined) => calls.await,
+                None => untried(BEGUN),
+            };
+            let claim = owned.as_ref().map(|owned| &owned.claim);
+            match called {
+                Ok(Called::Ended {
+                    result,
+                    transaction,
+                    is_out_of_order,
+                }) => {
+                    if is_out_of_order {
+                        record.warnings.push(OUT_OF_ORDER.to_owned());
+                    }
+                    if let Some(owned) = &mut owned {
+                        owned.transaction = transaction;
+                    }
+                    self.gate.ended(route, &result);
+                    self.after_call(record, route, owned, result).await
+                }
+                Ok(Called::Behind) => {
+                    self.release(route, claim);
+                    Report::new(Outcome::Failed).because(AFTER_FAILED)
+                }
+                Ok(Called::Shut) => {
+                    self.release(route, claim);
+                    self.shut(record).await
+                }
+                Ok(Called::Untried(report)) => {
+                    self.release(route, claim);
+                    report
+                }
+                Err(_) => self.failed(record, Failure::Unstarted).await,
+            }
+        })
+    }
+
+    /// Ends a record whose handler has ended.
+    async fn after_call(
+        &self,
+        record: &mut Record,
+        route: usize,
+        owned: Option<Owned>,
+        result: Result<Done, Failure>,
+    ) -> Report {
+        match result {
+            Ok(done) => self.succeeded(record, route, owned, done).await,
+            Err(failure) => {
+                // A cancelled handler's effect may be in flight, so its claim lapses. A transaction rolls back.
+                let was_cancelled = matches!(failure, Failure::Timeout(_) | Failure::Deadline);
+                if !was_cancelled {
+                    self.release(route, owned.as_ref().map(|owned| &owned.claim));
+                }
+                drop(owned);
+                self.failed(record, failure).await
+            }
+        }
+    }
+
+    /// Records the effect of a handler that has succeeded.
+    async fn succeeded(
+        &self,
+        record: &mut Record,
+        route: usize,
+        owned: Option<Owned>,
+        done: Done,
+    ) -> Report {
+        if let Some(together) = &self.together {
+            together.settles();
+        }
+        // The record may wait long for its completion.
+        self.drop_unread_body(record, route);
+        record.warnings.extend(done.left_out);
+        record.data.clone_from(&done.data);
+        let Some(Owned { claim, transaction }) = owned else {
+            // The handler's type does not always reveal that it returns writes.
+            return match done.writes {
+                Some(_) => {
+                    let error = HandlerError::terminal(
+                        "its writes commit with the record of a business key, and it has none",
+                    );
+                    self.failed(record, Failure::of(&error, &[])).await
+                }
+                None => self.done(record, Report::new(Outcome::Processed)).await,
+            };
+        };
+        let driver = &self.engine.routes[route].idempotency;
+        // A layer may have ended the record without the handler's writes.
+        let writes = done
+            .writes
+            .or_else(|| Writes::nothing().filter(|_| driver.effect.writes));
+        let work = match (&self.together, transaction) {
+            (Some(together), None) if together.begins_once => CommitsWith::TransactionOfBatch,
+            (_, transaction) => CommitsWith::new(writes, transaction),
+        };
+        let completion = driver.completion(&claim, done.data, work);
+        let commits_effect = completion.commits_work();
+        match self.settle(completion, usize::MAX).await {
+            Ok(Conclusion::Completed(completion)) => self.completed(record, completion).await,
+            Ok(Conclusion::Refused(refusal)) => self.refused(record, refusal).await,
+            Ok(Conclusion::Conflict {
+                disposition,
+                reason,
+                release,
+            }) => {
+                if let Some(release) = release {
+                    self.leave(Tail::Release(release));
+                }
+                let error = HandlerError::new(disposition, reason);
+                self.failed(record, Failure::of(&error, &[])).await
+            }
+            Err(error) => self.unrecorded(&error, commits_effect),
+        }
+    }
+
+    async fn completed(&self, record: &mut Record, completion: Completion) -> Report {
+        match completion {
+            Completion::Recorded => {}
+            Completion::RecordedByAnother => {
+                self.count(record, |tally| tally.leases_lost += 1);
+                let warning = super::ending::COMPLETED_BY_ANOTHER;
+                record.warnings.push(warning.to_owned());
+            }
+            Completion::LeaseLost => {
+                self.count(record, |tally| tally.leases_lost += 1);
+                let reason = "the handler succeeded, but another worker had taken over its key";
+                return Report::new(Outcome::Failed).because(reason);
+            }
+        }
+        self.done(record, Report::new(Outcome::Processed)).await
+    }
+}
+
+impl Admitted {
+    /// Returns whether its claim was the key's first, under either id.
+    fn is_first_attempt(&self) -> bool {
+        let is_first = |owned: &Owned| {
+            owned.claim.seen == Seen::Nothing
+                && self.first_attempt.map(Fence::first) == Some(self.fence)
+        };
+        self.owned.as_ref().is_none_or(is_first)
+    }
+}
+
+impl Owned {
+    /// Keeps a cancelled handler's transaction open while its blocking work runs, to make another delivery wait.
+    fn held_while(mut self, running: Running) -> Self {
+        if running.count() > 0
+            && let Some(transaction) = self.transaction.take()
+        {
+            tokio::spawn(async move {
+                running.ended().await;
+                drop(transaction);
+            });
+        }
+        self
+    }
+}

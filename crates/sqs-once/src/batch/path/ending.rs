@@ -1,0 +1,443 @@
+//! The end of a record: from what happened to it, to its report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::error;
+
+use crate::breaker::Hiding;
+use crate::error::chain;
+use crate::failed::{AfterDeadLetter, Cause};
+use crate::handler::IdempotencyToken;
+use crate::idempotency::{PendingSettlement, Refusal, UNCOMPARED};
+use crate::key::{Fingerprint, Payloads};
+use crate::record::CorrelationId;
+use crate::report::{Outcome, Report, RouteTally};
+use crate::store::{StoreError, StoreErrorKind};
+use crate::time::Timestamp;
+use futures_util::future::BoxFuture;
+
+use super::record::Record;
+use super::run::Batch;
+use super::together::BEGUN;
+use crate::batch::engine::{FifoFailure, PayloadMismatch, Route};
+use crate::batch::handling::Failure;
+use crate::batch::hooks::{Hook, HookCall, RecordEnd};
+
+const IS_OPEN: &str = "its breaker is open";
+/// The tools recognise such a dead letter by the text before the first colon.
+const MISMATCHED: &str =
+    "payload mismatch: its key was completed for another payload: two different messages share it";
+const WAY_OUT: &str = "drop it if it only repeats the first; to run it too, forget its key (`key forget`) and redrive it; if \
+                       the key does not name the event, correct the key and redrive it";
+pub(super) const COMPLETED_BY_ANOTHER: &str =
+    "another worker had taken over its key, and completed it: its effect may have happened twice";
+
+/// How a record ended, for the records with the same key.
+pub(super) struct Ended {
+    report: Report,
+    /// Whether its message group goes on.
+    pub(super) goes_on: bool,
+    fingerprint: Option<Fingerprint>,
+    is_mismatched: bool,
+    sent_at: Timestamp,
+    data: Option<Arc<str>>,
+}
+
+/// Work that a record leaves, and that no report waits for.
+pub(super) enum Tail<'a> {
+    Release(PendingSettlement),
+    /// The hook of a record that has failed.
+    Hook(HookCall<'a>),
+}
+
+impl<'a> Batch<'a> {
+    /// Enters a record's report, and ends the records that wait for it. Returns the report, and whether its message group goes
+    /// on.
+    pub(super) fn end(&self, mut record: Record, mut report: Report) -> (Report, bool) {
+        report.key.clone_from(&record.item);
+        report.route = self.route(&record).and_then(|route| route.name.clone());
+        report.duration = record.taken_up.map(|taken_up| taken_up.elapsed());
+        let warnings = std::mem::take(&mut record.warnings);
+        if !warnings.is_empty() {
+            let reason: Vec<_> = report.reason.take().into_iter().chain(warnings).collect();
+            report = report.because(reason.join("; "));
+        }
+        if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
+            report.wait = self.backoff(&record);
+        }
+        let goes_on = self.group_goes_on(&record, &report);
+        let hook = self.hook(&record, report.outcome);
+        let hook = hook.filter(|_| report.has_failed());
+        let call = hook.map(|hook| self.hook_call(&record, hook, report.clone()));
+        self.ledger.enter(record.at, report.clone());
+        if let Some(call) = call {
+            self.leave(Tail::Hook(call));
+        }
+        if let Some(together) = &self.together {
+            if !goes_on {
+                together.stops(record.at, report.wait);
+            }
+            together.ended(record.at);
+        }
+        if let Some(leads) = record.leads {
+            // Often no other record has its key.
+            let _ = leads.send(Arc::new(Ended {
+                report: report.clone(),
+                goes_on,
+                fingerprint: record.fingerprint,
+                is_mismatched: record.is_mismatched,
+                sent_at: record.sent_at,
+                data: record.data,
+            }));
+        }
+        if !goes_on {
+            self.stop_strictly();
+        }
+        (report, goes_on)
+    }
+
+    /// Stops a FIFO queue's batch after a failure, if a failure stops more than its message group.
+    pub(super) fn stop_strictly(&self) {
+        if self.ledger.is_fifo && self.engine.fifo_failure == FifoFailure::ReturnBatch {
+            self.stop
+                .return_rest("an earlier record of the batch failed");
+        }
+    }
+
+    /// Returns whether a FIFO message group continues after a record with this report.
+    fn group_goes_on(&self, record: &Record, report: &Report) -> bool {
+        match report.outcome {
+            Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
+            // No later delivery has an effect that the group could wait for.
+            Outcome::Terminal if record.is_mismatched => true,
+            Outcome::Terminal => {
+                report.acknowledged && self.engine.failed.after_dead_letter == AfterDeadLetter::GoOn
+            }
+            Outcome::InProgress | Outcome::Failed => false,
+        }
+    }
+
+    /// Finishes what a record has left.
+    pub(super) async fn tail(&self, tail: Tail<'a>) {
+        match tail {
+            // It is sent at most twice, because its lease lapses anyway.
+            Tail::Release(release) => drop(self.settle(release, 2).await),
+            Tail::Hook(call) => drop(self.hooked(call).await),
+        }
+    }
+
+    /// Decides for a record with the same key as an earlier record of the batch. Returns `None` if it must claim the key
+    /// itself.
+    pub(super) fn like<'b>(
+        &'b self,
+        record: &'b mut Record,
+        leader: &'b Ended,
+    ) -> BoxFuture<'b, Option<Report>> {
+        Box::pin(async move {
+            let own = record.fingerprint.as_ref();
+            let payloads = Fingerprint::compare(own, leader.fingerprint.as_ref());
+            let report = &leader.report;
+            // The key may have been completed for this record's payload.
+            let is_other = leader.is_mismatched && payloads != Payloads::Same;
+            // The cache may have answered the leader, with a completion that is older than this message.
+            let is_newer = record.sent_at > leader.sent_at;
+            let is_answered = leader.is_mismatched || report.outcome == Outcome::Duplicate;
+            if is_other || (is_newer && is_answered) {
+                let together = self.together.as_ref();
+                let begun = together.is_some_and(|together| !together.leads_again(record.at));
+                let begun = begun.then_some(BEGUN);
+                return self.stop.claims().or(begun).map(Report::untried);
+            }
+            Some(match report.outcome {
+                _ if leader.is_mismatched => self.mismatched(record).await,
+                Outcome::Processed | Outcome::Duplicate if payloads != Payloads::Different => {
+                    let duplicate = Refusal::Duplicate {
+                        data: leader.data.clone(),
+                        is_compared: payloads == Payloads::Same,
+                    };
+                    self.refused(record, duplicate).await
+                }
+                Outcome::Processed | Outcome::Duplicate => self.mismatched(record).await,
+                Outcome::InProgress => Report {
+                    reason: report.reason.clone(),
+                    wait: report.wait,
+                    ..Report::new(Outcome::InProgress)
+                },
+                Outcome::Failed if report.untried => report.clone(),
+                // An ignored record has no key, so no other record waits for it.
+                Outcome::Failed | Outcome::Terminal | Outcome::Ignored => {
+                    Report::new(Outcome::Failed)
+                        .because("the record with the same key in this batch failed")
+                        .wait(report.wait)
+                }
+            })
+        })
+    }
+
+    pub(super) async fn refused(&self, record: &mut Record, refusal: Refusal) -> Report {
+        match refusal {
+            Refusal::Duplicate { data, is_compared } => {
+                record.data = data;
+                if !is_compared {
+                    record.warnings.push(UNCOMPARED.to_owned());
+                }
+                self.done(record, Report::new(Outcome::Duplicate)).await
+            }
+            Refusal::PayloadMismatch => self.mismatched(record).await,
+            Refusal::InProgress { lease_until } => self.in_progress(record, lease_until),
+            Refusal::UnknownStatus(status) => Report::new(Outcome::Failed).because(format!(
+                "its key's item has the status {status:?}, which this version does not know"
+            )),
+        }
+    }
+
+    /// Ends a record whose key was completed for another payload.
+    async fn mismatched(&self, record: &mut Record) -> Report {
+        self.count(record, |tally| tally.payload_mismatches += 1);
+        record.is_mismatched = true;
+        let mismatch = self.route(record).map(|route| route.mismatch);
+        let outcome = match mismatch.unwrap_or_default() {
+            PayloadMismatch::Terminal => {
+                let cause = Cause::from(format!("{MISMATCHED}; {WAY_OUT}"));
+                return self.terminal(record, cause).await;
+            }
+            PayloadMismatch::Reject => Outcome::Failed,
+            PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
+        };
+        Report::new(outcome).because(MISMATCHED)
+    }
+
+    fn in_progress(&self, record: &Record, lease_until: Option<Timestamp>) -> Report {
+        let left = lease_until.map(|until| self.time_until(until));
+        let reason = match left {
+            Some(left) => format!(
+                "another worker has its key, for {} s at most",
+                left.as_secs()
+            ),
+            None => "another worker has its key".to_owned(),
+        };
+        // A delivery before the lease lapses would be refused again.
+        Report::new(Outcome::InProgress)
+            .because(reason)
+            .wait(left.or_else(|| self.backoff(record)))
+    }
+
+    /// Ends a record whose handler has failed.
+    pub(super) fn failed<'b>(
+        &'b self,
+        record: &'b mut Record,
+        failure: Failure,
+    ) -> BoxFuture<'b, Report> {
+        Box::pin(async move {
+            let report = Report::new(Outcome::Failed).because(failure.to_string());
+            let claims_before = |route: &Route| route.idempotency.claims_before();
+            match failure {
+                Failure::Terminal(cause) => self.terminal(record, cause).await,
+                Failure::Unavailable { dependency, reason } => {
+                    self.unavailable(record, dependency, reason, true).await
+                }
+                Failure::Retry { delay, .. } => report.wait(delay),
+                Failure::Panic(_) => report,
+                Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
+                // Its own claim must lapse first.
+                Failure::Timeout(_) | Failure::Deadline
+                    if self.route(record).is_some_and(claims_before) =>
+                {
+                    let lease = self.time_until(self.deadline.lease_until);
+                    report.wait(self.backoff(record).map(|backoff| backoff.max(lease)))
+                }
+                Failure::Timeout(_) | Failure::Deadline => report,
+            }
+        })
+    }
+
+    /// Ends a record whose handler has succeeded, although that could not be recorded.
+    pub(super) fn unrecorded(&self, error: &StoreError, commits_effect: bool) -> Report {
+        let reason = match commits_effect {
+            true => uncommitted(error),
+            false => format!(
+                "the handler succeeded, but that could not be recorded: {}",
+                error.kind()
+            ),
+        };
+        Report::new(Outcome::Failed).because(reason)
+    }
+
+    /// Ends a record whose handler was not called, because a breaker is open.
+    pub(super) fn shut<'b>(&'b self, record: &'b mut Record) -> BoxFuture<'b, Report> {
+        Box::pin(async move {
+            let on = self.route(record).map(|route| &route.breakers[..]);
+            match self.engine.breakers.open(on.unwrap_or_default()) {
+                Some(dependency) => {
+                    self.unavailable(record, dependency, IS_OPEN.to_owned(), false)
+                        .await
+                }
+                None => Report::untried(IS_OPEN),
+            }
+        })
+    }
+
+    /// Ends a record because a dependency is unavailable. Its remaining deliveries are spread over the outage. On its
+    /// last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would move it without,
+    /// or delete it.
+    pub(super) fn unavailable<'b>(
+        &'b self,
+        record: &'b mut Record,
+        dependency: Arc<str>,
+        reason: String,
+        is_tried: bool,
+    ) -> BoxFuture<'b, Report> {
+        Box::pin(async move {
+            let message = &self.ledger.messages[record.at];
+            self.waits_for_no_claim(record);
+            let hiding = self.gate.hiding(&dependency, message, &self.stop).await;
+            self.count(record, |tally| tally.deferred += u64::from(!is_tried));
+            let reason = format!("unavailable: {dependency}: {reason}");
+            let wait = match hiding {
+                Hiding::For(wait) => Some(wait),
+                Hiding::AsUsual => self.backoff(record),
+                Hiding::LastChance => return self.terminal(record, Cause::from(reason)).await,
+            };
+            let report = match is_tried {
+                true => Report::new(Outcome::Failed).because(reason),
+                false => Report::untried(reason),
+            };
+            report.unavailable(dependency).wait(wait)
+        })
+    }
+
+    /// Moves a terminal record to the dead-letter queue, or without one leaves it to its queue's redrive policy.
+    pub(super) fn terminal<'b>(
+        &'b self,
+        record: &'b Record,
+        mut cause: Cause,
+    ) -> BoxFuture<'b, Report> {
+        Box::pin(async move {
+            self.waits_for_no_claim(record);
+            cause.key.clone_from(&record.item);
+            let mut report = Report::new(Outcome::Terminal).because(cause.chain.clone());
+            let Some(dead_letters) = self.engine.failed.dead_letters.as_deref() else {
+                return report;
+            };
+            let is_late = || self.stop.is_late().then_some(());
+            let Ok(_turn) = self.turns.moves.take(is_late).await else {
+                return report;
+            };
+            let message = &self.ledger.messages[record.at];
+            match dead_letters.send(message, &cause).await {
+                Ok(()) => report.acknowledged = true,
+                Err(error) => error!(
+                    target: "sqs_once::dead_letters",
+                    message_id = message.id(),
+                    correlation_id = message.correlation_id().map(CorrelationId::as_str),
+                    error = chain(&*error),
+                    "a terminal record could not be moved to the dead-letter queue"
+                ),
+            }
+            report
+        })
+    }
+
+    /// Ends a record whose effect is done, after its hook if there is one. If the hook fails it, its next delivery is a
+    /// duplicate.
+    pub(super) async fn done(&self, record: &mut Record, report: Report) -> Report {
+        let Some(hook) = self.hook(record, report.outcome) else {
+            return report;
+        };
+        let done = match report.outcome {
+            Outcome::Duplicate => "a duplicate",
+            _ => "processed",
+        };
+        let call = self.hook_call(record, hook, report.clone());
+        let failure = match Box::pin(self.hooked(call)).await {
+            Ok(()) => return report,
+            Err(failure) => failure,
+        };
+        let (why, delay) = match failure {
+            Failure::Terminal(cause) => return self.terminal(record, cause).await,
+            Failure::Unavailable { .. } => (failure.to_string(), None),
+            Failure::Retry { reason, delay } => (reason, delay),
+            Failure::Panic(reason) => (reason, None),
+            Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) => {
+                ("the deadline came before it had ended".to_owned(), None)
+            }
+        };
+        let reason = format!("{done}, but its hook failed: {why}");
+        Report::new(Outcome::Failed).because(reason).wait(delay)
+    }
+
+    async fn hooked(&self, call: HookCall<'a>) -> Result<(), Failure> {
+        let _turn = self.turns.hooks.take(|| None::<Failure>).await?;
+        let hooked = call.run(self.running.part(), self.deadline.hooks_by);
+        hooked.await.result
+    }
+
+    /// Lets a batch handler's call no longer wait for a record, unless the record may stop its message group.
+    pub(super) fn waits_for_no_claim(&self, record: &Record) {
+        if let Some(together) = &self.together
+            && !self.ledger.is_fifo
+        {
+            together.decided(record.at);
+        }
+    }
+
+    fn hook(&self, record: &Record, outcome: Outcome) -> Option<&'a Hook> {
+        let hooks = match self.route(record) {
+            Some(route) => &route.hooks,
+            None => &self.engine.hooks,
+        };
+        hooks.of(outcome)
+    }
+
+    fn hook_call(&self, record: &Record, hook: &'a Hook, report: Report) -> HookCall<'a> {
+        let token = self.route(record).zip(record.key.as_ref());
+        let token =
+            token.map(|(route, key)| IdempotencyToken::of(&route.idempotency.namespace, key));
+        // The store may not have recorded the value that the handler returned.
+        let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
+        HookCall {
+            record: record.at,
+            hook,
+            end: RecordEnd {
+                message: self.message(record),
+                token,
+                report,
+                data: record.data.clone().filter(|_| is_recorded),
+            },
+            span: self.ledger.span(record.at),
+        }
+    }
+
+    pub(super) fn count(&self, record: &Record, change: impl FnOnce(&mut RouteTally)) {
+        if let Some(route) = record.route {
+            self.ledger.count(route, change);
+        }
+    }
+
+    /// Returns how long the backoff hides a record that returns to the queue.
+    fn backoff(&self, record: &Record) -> Option<Duration> {
+        let backoff = match self.route(record) {
+            Some(route) => route.backoff,
+            None => self.engine.backoff,
+        };
+        let deliveries = self.ledger.messages[record.at].receive_count().unwrap_or(1);
+        Some(backoff?.after(deliveries, self.engine.driver().random.bits()))
+    }
+
+    fn time_until(&self, moment: Timestamp) -> Duration {
+        moment.since(self.engine.driver().clock.now())
+    }
+}
+
+/// Shows errors that the store did not cause in full, because they concern only this record.
+fn uncommitted(error: &StoreError) -> String {
+    match error.kind() {
+        StoreErrorKind::Unanswered => format!(
+            "{}, and its next delivery will find whether its effect committed",
+            error.kind()
+        ),
+        StoreErrorKind::Other => format!("its effect did not commit: {error}"),
+        kind => format!("its effect did not commit: {kind}"),
+    }
+}

@@ -1,0 +1,145 @@
+//! The records of a message group, one after the other.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tracing::Span;
+
+use crate::failed::Cause;
+use crate::guarded::caught;
+use crate::record::Message;
+use crate::report::{Outcome, Report};
+use crate::router::{NoRoute, RouteError};
+
+use super::gate::Way;
+use super::record::Record;
+use super::room::Slot;
+use super::run::Batch;
+/// Why the rest of a FIFO message group returns to the queue.
+pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
+
+/// The records of a message group in their order, or one record of a queue without order.
+pub(super) struct Lane {
+    pub(super) first: Record,
+    pub(super) rest: VecDeque<usize>,
+}
+
+/// How the first record of a lane starts.
+pub(super) enum Start<'b> {
+    Has(Slot<'b>),
+    /// Its breaker is open.
+    Shut,
+    Unrouted(NoRoute),
+}
+
+impl Batch<'_> {
+    pub(super) fn record(&self, at: usize) -> Record {
+        // A consumer without a router has one route.
+        Record::new(at, self.engine.router.is_none().then_some(0))
+    }
+
+    /// Runs the records of a message group one after the other. The first failure ends it.
+    pub(super) async fn lane(&self, lane: Lane, start: Start<'_>) {
+        let Lane { first, mut rest } = lane;
+        let (mut next, mut start) = (Some(first), Some(start));
+        while let Some(mut record) = next.take() {
+            // The batch may have stopped while the record before it ran. Then all of its rest was returned.
+            if !self.begins(record.at) {
+                return;
+            }
+            record.taken_up = Some(Instant::now());
+            let started = self.start(&mut record, start.take()).await;
+            let report = match started {
+                Ok((route, slot)) => self.attempt(&mut record, route, slot).await,
+                Err(report) => report,
+            };
+            let (report, goes_on) = self.end(record, report);
+            if !goes_on {
+                return self.return_group(rest, &report).await;
+            }
+            next = rest.pop_front().map(|at| self.record(at));
+        }
+    }
+
+    /// Returns the rest of a message group to the queue.
+    async fn return_group(&self, rest: VecDeque<usize>, report: &Report) {
+        for at in rest {
+            if !self.begins(at) {
+                continue;
+            }
+            if let Some(dependency) = &report.unavailable {
+                let mut record = self.record(at);
+                let dependency = Arc::clone(dependency);
+                let unavailable =
+                    self.unavailable(&mut record, dependency, AFTER_FAILED.to_owned(), false);
+                let report = unavailable.await;
+                self.end(record, report);
+                continue;
+            }
+            // The rest of the group gets the same delay, because SQS delivers none of it while one message is hidden.
+            let report = Report::untried(AFTER_FAILED).wait(report.wait);
+            self.ledger.enter(at, report);
+        }
+    }
+
+    /// Chooses a record's route, and waits until it may be claimed.
+    async fn start<'b>(
+        &'b self,
+        record: &mut Record,
+        start: Option<Start<'b>>,
+    ) -> Result<(usize, Slot<'b>), Report> {
+        let way = match start {
+            Some(Start::Has(slot)) => Ok(Way::In(slot)),
+            Some(Start::Shut) => Ok(Way::Shut),
+            Some(Start::Unrouted(why)) => Err(why),
+            None => match self.choose_route(record) {
+                Ok(route) => Ok(self.gate.enter(route, &self.stop).await),
+                Err(why) => Err(why),
+            },
+        };
+        match (way, record.route) {
+            (Ok(Way::In(slot)), Some(route)) => Ok((route, slot)),
+            (Ok(Way::Returned(reason)), _) => Err(Report::untried(reason)),
+            (Ok(Way::Shut | Way::In(_)), _) => Err(self.shut(record).await),
+            (Err(NoRoute::Ignored(reason)), _) => {
+                Err(Report::new(Outcome::Ignored).because(reason))
+            }
+            (Err(NoRoute::Terminal(error)), _) => {
+                // The counts of the records that no route takes come last.
+                let last = self.engine.routes.len();
+                self.ledger.count(last, |tally| tally.undecodable += 1);
+                Err(self.terminal(record, Cause::from(error.to_string())).await)
+            }
+            (Err(NoRoute::Retry(error)), _) => {
+                Err(Report::new(Outcome::Failed).because(error.to_string()))
+            }
+        }
+    }
+
+    /// Returns the place of a record's route.
+    pub(super) fn choose_route(&self, record: &mut Record) -> Result<usize, NoRoute> {
+        if let Some(route) = record.route {
+            return Ok(route);
+        }
+        let Some(router) = &self.engine.router else {
+            return Ok(0);
+        };
+        let message = &self.ledger.messages[record.at];
+        let span = self.ledger.span(record.at);
+        let chosen = span
+            .in_scope(|| caught(|| router.choose(message)))
+            .unwrap_or_else(|_| Err(NoRoute::Terminal(RouteError::Panic)));
+        log_correlation(message, &span);
+        let route = chosen?;
+        span.record("route", self.engine.routes[route].name.as_deref());
+        record.route = Some(route);
+        Ok(route)
+    }
+}
+
+pub(super) fn log_correlation(message: &Message, span: &Span) {
+    if let Some(correlation_id) = message.correlation_id() {
+        span.record("correlation_id", correlation_id.as_str());
+    }
+}

@@ -1,0 +1,384 @@
+//! The path of a record, from its event to its report.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_channel::oneshot;
+use tokio::time::Instant;
+use tracing::{Instrument, debug_span};
+
+use crate::failed::Cause;
+use crate::guarded::{Guarded, caught};
+use crate::handler::{CallFuture, PrepareError, PrepareResult, Prepared, Preparing, Work};
+use crate::idempotency::Admission;
+use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
+use crate::record::Message;
+use crate::report::{Outcome, Report};
+use crate::store::Fence;
+use crate::time::Timestamp;
+use futures_util::future::BoxFuture;
+
+use super::call::{Admitted, Owned};
+use super::claims::Candidate;
+use super::ending::Ended;
+use super::gate::Way;
+use super::lane::log_correlation;
+use super::leaders::Place;
+use super::room::Slot;
+use super::run::Batch;
+use super::together::BEGUN;
+use crate::batch::engine::{MissingKey, PayloadMismatch, Route};
+use crate::batch::handling::{Failure, Handling};
+const UNPROTECTED: &str = "without a business key: not protected against duplicates";
+
+/// What is known of a record, for its report and for the records with the same key.
+pub(super) struct Record {
+    pub(super) at: usize,
+    /// The place of its route in the engine, once it is chosen.
+    pub(super) route: Option<usize>,
+    pub(super) key: Option<Arc<BusinessKey>>,
+    pub(super) item: Option<ItemId>,
+    pub(super) fingerprint: Option<Fingerprint>,
+    /// Whether its key was completed for another payload.
+    pub(super) is_mismatched: bool,
+    /// When SQS received the message, or zero if its consumer has no cache.
+    pub(super) sent_at: Timestamp,
+    pub(super) taken_up: Option<Instant>,
+    /// The value that its handler recorded, now or when the key was completed.
+    pub(super) data: Option<Arc<str>>,
+    /// Warnings for its log line, regardless of its outcome.
+    pub(super) warnings: Vec<String>,
+    /// The message with its fetched body, until the record ends.
+    pub(super) message: Option<Arc<Message>>,
+    /// Tells the records with the same key how it ended.
+    pub(super) leads: Option<oneshot::Sender<Arc<Ended>>>,
+}
+
+/// Counts a record until it is dropped.
+pub(super) struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    pub(super) fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Record {
+    pub(super) fn new(at: usize, route: Option<usize>) -> Self {
+        Self {
+            at,
+            route,
+            key: None,
+            item: None,
+            fingerprint: None,
+            is_mismatched: false,
+            sent_at: Timestamp::default(),
+            taken_up: None,
+            data: None,
+            warnings: Vec::new(),
+            message: None,
+            leads: None,
+        }
+    }
+}
+
+/// Why a record's handler is not called. Its end may take long, and is not waited for in its room.
+enum Unready {
+    Ended(Report),
+    Terminal(Cause),
+    Failed(Failure),
+}
+
+impl<'a> Batch<'a> {
+    /// Runs a record until it has ended like its handler, or like an earlier record with its key.
+    pub(super) async fn attempt<'b>(
+        &'b self,
+        record: &mut Record,
+        route: usize,
+        slot: Slot<'b>,
+    ) -> Report {
+        let mut slot = slot;
+        loop {
+            let prepared = match self.prepare(record, route).await {
+                Ok(prepared) => prepared,
+                Err(unready) => {
+                    let _slot = self.gate.kept(route, slot);
+                    return match unready {
+                        Unready::Ended(report) => report,
+                        Unready::Terminal(cause) => self.terminal(record, cause).await,
+                        Unready::Failed(failure) => self.failed(record, failure).await,
+                    };
+                }
+            };
+            let work = Guarded::new(prepared.work);
+            record.message = prepared.message;
+            let key = match prepared.key {
+                Ok(key) => key,
+                Err(missing) => {
+                    return self.without_key(record, route, slot, work, &missing).await;
+                }
+            };
+            let candidate = match self.candidate(record, route, key, prepared.fingerprint) {
+                Ok(candidate) => candidate,
+                Err(error) => {
+                    let _slot = self.gate.kept(route, slot);
+                    return self.terminal(record, Cause::from(error.to_string())).await;
+                }
+            };
+            let leader = match self.leaders.join(&candidate.claim.id, record.at) {
+                Place::Leads(leads) => {
+                    record.leads = Some(leads);
+                    let led = Box::pin(self.lead(record, route, slot, candidate, work));
+                    return led.await;
+                }
+                Place::Follows(at, leader) => {
+                    if let Some(together) = &self.together {
+                        together.follows(record.at, at, record.fingerprint.clone());
+                    }
+                    leader
+                }
+            };
+            // It needs neither its payload nor a place while it waits.
+            drop((slot, work));
+            self.drop_unread_body(record, route);
+            let Ok(ended) = leader.clone().await else {
+                return Report::new(Outcome::Failed).because("its batch ended early");
+            };
+            if let Some(report) = self.like(record, &ended).await {
+                return report;
+            }
+            self.leaders.replace(&candidate.claim.id, &leader);
+            slot = match self.gate.enter(route, &self.stop).await {
+                Way::In(slot) => slot,
+                Way::Shut => return self.shut(record).await,
+                Way::Returned(reason) => return Report::untried(reason),
+            };
+        }
+    }
+
+    /// Decodes a record and extracts its key.
+    async fn prepare(
+        &self,
+        record: &mut Record,
+        route: usize,
+    ) -> Result<Prepared<Work<()>>, Unready> {
+        let settings = &self.engine.routes[route];
+        record.taken_up.get_or_insert_with(Instant::now);
+        let message = &self.ledger.messages[record.at];
+        let with_fingerprint = settings.mismatch != PayloadMismatch::Ignore;
+        let prepare = || settings.handler.prepare(message, with_fingerprint);
+        let span = self.ledger.span(record.at);
+        let preparing = span
+            .in_scope(|| caught(prepare))
+            .unwrap_or_else(|_| Preparing::Ended(Err(PrepareError::Panic)));
+        log_correlation(message, &span);
+        let prepared = match preparing {
+            Preparing::Ended(prepared) => prepared,
+            Preparing::Waits(future) => self.fetch(record, route, future).await?,
+        };
+        match prepared {
+            Ok(prepared) => Ok(prepared),
+            Err(PrepareError::Ignored(reason)) => {
+                let report = Report::new(Outcome::Ignored).because(reason);
+                Err(Unready::Ended(report))
+            }
+            Err(error) => {
+                self.ledger.count(route, |tally| tally.undecodable += 1);
+                Err(Unready::Terminal(Cause::from(error.to_string())))
+            }
+        }
+    }
+
+    /// Waits for a record's payload.
+    fn fetch<'b>(
+        &'b self,
+        record: &'b Record,
+        route: usize,
+        future: CallFuture<PrepareResult<()>>,
+    ) -> BoxFuture<'b, Result<PrepareResult<()>, Unready>> {
+        Box::pin(async move {
+            let _preparing = Counted::new(&self.counts.preparing);
+            let turn = self.turns.fetches.take(|| self.stop.claims()).await;
+            let _turn = turn.map_err(|reason| Unready::Ended(Report::untried(reason)))?;
+            let settings = &self.engine.routes[route];
+            let running = self.running.part();
+            let handling = Handling::new(
+                move |_: Instant| future,
+                running.clone(),
+                self.deadline.cancel_at,
+                settings.record_timeout,
+                &settings.dependencies,
+            );
+            let span = debug_span!(parent: &self.ledger.span(record.at), "prepare");
+            let failure = match running.scope(handling).instrument(span).await {
+                Ok(prepared) => return Ok(prepared),
+                Err(failure) => failure,
+            };
+            match failure {
+                Failure::Panic(_) => return Ok(Err(PrepareError::Panic)),
+                Failure::Deadline | Failure::Unstarted => {
+                    return Err(Unready::Ended(Report::untried(Failure::NOT_STARTED)));
+                }
+                Failure::Unavailable { .. } => {
+                    self.gate.ended(route, &Err::<(), _>(failure.clone()));
+                }
+                Failure::Terminal(_) => self.ledger.count(route, |tally| tally.undecodable += 1),
+                Failure::Timeout(_) | Failure::Retry { .. } => {}
+            }
+            Err(Unready::Failed(failure))
+        })
+    }
+
+    /// Creates the claim of a record's key.
+    fn candidate(
+        &self,
+        record: &mut Record,
+        route: usize,
+        key: BusinessKey,
+        fingerprint: Option<Fingerprint>,
+    ) -> Result<Candidate, KeyError> {
+        let idempotency = &self.engine.routes[route].idempotency;
+        let item = idempotency.codec.item_id(&key)?;
+        let other_id = idempotency.other_id(&key, &item, fingerprint.as_ref())?;
+        let span = self.ledger.span(record.at);
+        if !span.is_disabled() {
+            span.record("key", item.short());
+        }
+        record.key = Some(Arc::new(key));
+        record.item = Some(item.clone());
+        record.fingerprint.clone_from(&fingerprint);
+        if let Some(completed) = &idempotency.completed {
+            record.sent_at = completed.note(&self.ledger.messages[record.at]);
+        }
+        let lease_until = self.deadline.lease_until;
+        Ok(Candidate {
+            route,
+            other_id,
+            claim: idempotency.new_claim(self.next_owner(), item, fingerprint, lease_until),
+            sent_at: record.sent_at,
+            transaction: None,
+        })
+    }
+
+    fn without_key<'b>(
+        &'b self,
+        record: &'b mut Record,
+        route: usize,
+        slot: Slot<'b>,
+        work: Guarded<Work<()>>,
+        missing: &'b KeyError,
+    ) -> BoxFuture<'b, Report> {
+        Box::pin(async move {
+            let settings = &self.engine.routes[route];
+            let reason = missing.to_string();
+            match settings.missing_key {
+                MissingKey::Terminal => {
+                    let _slot = self.gate.kept(route, slot);
+                    return self.terminal(record, Cause::from(reason)).await;
+                }
+                MissingKey::Retry => return Report::new(Outcome::Failed).because(reason),
+                MissingKey::ProcessUnprotected => {}
+            }
+            let message_id = self.ledger.messages[record.at].id();
+            // The extractors need a key. This one is made from the message id and never reaches the store.
+            let key = BusinessKey::new(&("sqs-once message", message_id));
+            let codec = &settings.idempotency.codec;
+            let item = key.and_then(|key| Ok((codec.item_id(&key)?, key)));
+            let (item, key) = match item {
+                Ok(item) => item,
+                Err(error) => return self.terminal(record, Cause::from(error.to_string())).await,
+            };
+            record.warnings.push(UNPROTECTED.to_owned());
+            let now = settings.idempotency.clock.now();
+            let admitted = Admitted {
+                item,
+                key: Arc::new(key),
+                owned: None,
+                fence: Fence::first(now),
+                first_attempt: Some(now),
+                work,
+            };
+            Box::pin(self.handle(record, route, Some(slot), admitted)).await
+        })
+    }
+
+    /// Claims a record's key and handles the record.
+    async fn lead<'b>(
+        &'b self,
+        record: &mut Record,
+        route: usize,
+        slot: Slot<'b>,
+        candidate: Candidate,
+        work: Guarded<Work<()>>,
+    ) -> Report {
+        // Its payload may have been waited for.
+        let begun = match &self.together {
+            Some(together) if together.begins_once && together.has_asked() => Some(BEGUN),
+            _ => None,
+        };
+        if let Some(reason) = self.stop.claims().or(begun) {
+            return Report::untried(reason);
+        }
+        if let Some(together) = &self.together {
+            together.claims(record.at);
+        }
+        let (candidate, decided, slot) = self.claim(candidate, slot).await;
+        if !matches!(decided, Ok(Admission::Run { .. })) {
+            self.waits_for_no_claim(record);
+        }
+        let (fence, first_attempt) = match decided {
+            Ok(Admission::Run {
+                fence,
+                first_attempt,
+            }) => (fence, first_attempt),
+            Ok(Admission::Refused(refusal)) => {
+                let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
+                return self.refused(record, refusal).await;
+            }
+            Err(error) => {
+                self.ledger.log_once(&error);
+                let reason = format!("its key could not be claimed: {}", error.kind());
+                return Report::new(Outcome::Failed).because(reason);
+            }
+        };
+        let Some(key) = record.key.clone() else {
+            return Report::new(Outcome::Failed);
+        };
+        let admitted = Admitted {
+            key,
+            item: candidate.claim.id.clone(),
+            owned: Some(Owned {
+                claim: candidate.claim,
+                transaction: candidate.transaction,
+            }),
+            fence,
+            first_attempt,
+            work,
+        };
+        self.handle(record, route, slot, admitted).await
+    }
+
+    /// Returns the message of a record, with its fetched body if it has one.
+    pub(super) fn message(&self, record: &Record) -> Arc<Message> {
+        let original = &self.ledger.messages[record.at];
+        Arc::clone(record.message.as_ref().unwrap_or(original))
+    }
+
+    /// Drops the body that was fetched for a record whose handler does not need it any more, unless a hook may read it.
+    pub(super) fn drop_unread_body(&self, record: &mut Record, route: usize) {
+        if self.engine.routes[route].hooks.is_empty() {
+            record.message = None;
+        }
+    }
+
+    pub(super) fn route(&self, record: &Record) -> Option<&'a Route> {
+        Some(&self.engine.routes[record.route?])
+    }
+}

@@ -1,0 +1,388 @@
+//! Runs the records of a batch: which of them start, and how the batch ends.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, sleep_until};
+
+use crate::handler::Running;
+use crate::idempotency::{Deadline, Owners};
+use crate::report::Report;
+use crate::store::Owner;
+
+use super::claims::{ClaimRequests, Claims};
+use super::ending::Tail;
+use super::gate::{self, Gate, Way};
+use super::lane::{Lane, Start};
+use super::leaders::Leaders;
+use super::line::Limit;
+use super::settlements::{SettlementRequests, Settlements};
+use super::stop::Stop;
+use super::together::Together;
+use crate::batch::engine::Engine;
+use crate::batch::handling::Failure;
+use crate::batch::ledger::Ledger;
+
+/// The most records that are routed in a row. Routing runs user code, and requests are sent in between.
+const ROUTED: usize = 200;
+
+/// What the records of a batch share. A record's own state is where its future waits: see [`Batch::lane`].
+pub(super) struct Batch<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) ledger: &'a Ledger,
+    pub(super) deadline: Deadline,
+    /// The code of handlers, hooks and decoders that runs.
+    pub(super) running: Running,
+    pub(super) stop: Stop,
+    pub(super) gate: Gate<'a>,
+    pub(super) leaders: Leaders,
+    pub(super) claims: Claims,
+    pub(super) settlements: Settlements,
+    /// `None` for a handler of single records.
+    pub(super) together: Option<Together>,
+    pub(super) turns: Turns,
+    pub(super) counts: Counts,
+    /// The records that have begun, or were returned before.
+    begun: Mutex<Vec<bool>>,
+    tails: Mutex<Vec<Tail<'a>>>,
+    owners: Mutex<Owners>,
+}
+
+/// How many records do the same at once.
+pub(super) struct Turns {
+    pub(super) fetches: Limit,
+    pub(super) hooks: Limit,
+    pub(super) moves: Limit,
+}
+
+#[derive(Default)]
+pub(super) struct Counts {
+    /// The records whose payload is waited for.
+    pub(super) preparing: AtomicUsize,
+    /// The records that wait for another worker.
+    pub(super) waiting: AtomicUsize,
+}
+
+/// Runs a batch until every record has an outcome and every settlement an answer.
+pub(in crate::batch) async fn run(
+    engine: &Engine,
+    ledger: &Ledger,
+    deadline: Deadline,
+    running: Running,
+) {
+    let batch = Batch::new(engine, ledger, deadline, running);
+    let (claims, settlements) = (ClaimRequests(&batch), SettlementRequests(&batch));
+    // A handler that uses up the task's budget must not keep the answers of the store from being seen.
+    let claims = unconstrained(batch.claims.drive(&claims));
+    let settlements = unconstrained(batch.settlements.drive(&settlements));
+    // It sees each change from here on.
+    let gate = unconstrained(batch.gate.drive(engine.breakers.changes()));
+    tokio::select! {
+        // The records come first: those that are ready have asked before a request is built.
+        biased;
+        () = batch.records() => {}
+        never = claims => match never {},
+        never = settlements => match never {},
+        never = gate => match never {},
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// Waits until a handler of a route may start.
+    pub(super) async fn start_handler(&self, route: usize) -> Way<gate::Running<'_, 'a>> {
+        let keys = self.engine.requests.keys();
+        let is_due = || self.settlements.is_due(keys);
+        self.gate.start(route, &self.stop, is_due).await
+    }
+
+    fn new(engine: &'a Engine, ledger: &'a Ledger, deadline: Deadline, running: Running) -> Self {
+        let in_flight = engine.traits.requests_in_flight;
+        Self {
+            engine,
+            ledger,
+            deadline,
+            running,
+            stop: Stop::default(),
+            gate: Gate::new(engine, ledger),
+            leaders: Leaders::default(),
+            together: engine
+                .batch_call()
+                .is_some()
+                .then(|| Together::of(engine, ledger.messages.len(), ledger.is_fifo, deadline)),
+            claims: Claims::new(in_flight),
+            settlements: Settlements::new(in_flight),
+            turns: Turns {
+                fetches: Limit::new(engine.concurrency),
+                hooks: Limit::new(engine.concurrency),
+                moves: Limit::new(engine.concurrency),
+            },
+            counts: Counts::default(),
+            begun: Mutex::new(vec![false; ledger.messages.len()]),
+            tails: Mutex::default(),
+            owners: Mutex::new(engine.driver().owners()),
+        }
+    }
+
+    /// Returns whether a payload is waited for.
+    pub(super) fn is_preparing(&self) -> bool {
+        self.counts.preparing.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns whether a record may add a settlement to those that wait.
+    pub(super) fn may_still_settle(&self) -> bool {
+        let is_asking = || self.claims.unanswered() > 0 || self.is_preparing();
+        !self.stop.is_late() && (self.gate.running() > 0 || is_asking())
+    }
+
+    pub(super) fn next_owner(&self) -> Owner {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.next()
+    }
+
+    /// Marks a record as begun. Returns `false` if it was returned before.
+    pub(super) fn begins(&self, record: usize) -> bool {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        !std::mem::replace(&mut begun[record], true)
+    }
+
+    /// Leaves work that no report waits for.
+    pub(super) fn leave(&self, tail: Tail<'a>) {
+        let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
+        tails.push(tail);
+    }
+
+    /// Returns whether a record has stopped the batch or left a tail.
+    fn has_news(&self) -> bool {
+        let tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stop.is_new() || !tails.is_empty()
+    }
+
+    fn take_tails(&self) -> Vec<Tail<'a>> {
+        std::mem::take(&mut *self.tails.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs all records, and the tails that they leave.
+    async fn records(&self) {
+        let mut starting = Starting::new(self);
+        let mut active: Active<'_> = FuturesUnordered::new();
+        if let (Some(together), Some(call)) = (&self.together, self.engine.batch_call()) {
+            active.push(self.call_together(together, call).boxed());
+        }
+        let mut cancel = pin!(sleep_until(self.deadline.cancel_at));
+        poll_fn(|context| {
+            if !self.stop.is_late() {
+                let _ = cancel.as_mut().poll(context);
+            }
+            loop {
+                if !self.stop.is_late() {
+                    // Checks the clock, because the timer is late if a handler held the thread.
+                    if Instant::now() >= self.deadline.cancel_at {
+                        self.ledger.tally().deadline_hits = self.ledger.open() as u64;
+                        self.stop.end_handlers(Failure::NOT_STARTED);
+                    }
+                }
+                if self.stop.take_new() {
+                    // Every record looks again: a future that is added is polled. A cancelled record ends before the rest of
+                    // its message group returns with its delay.
+                    let all = std::mem::take(&mut active);
+                    active.extend(all);
+                    while let Poll::Ready(Some(())) = active.poll_next_unpin(context) {}
+                    starting.return_all();
+                }
+                let mut has_started = starting.start(&mut active, context);
+                for tail in self.take_tails() {
+                    has_started = true;
+                    active.push(self.tail(tail).boxed());
+                }
+                match active.poll_next_unpin(context) {
+                    Poll::Ready(Some(())) => {}
+                    _ if has_started || self.has_news() => {}
+                    Poll::Ready(None) if starting.is_over() && self.gate.is_idle() => {
+                        return Poll::Ready(());
+                    }
+                    // A record that goes on may have left its room.
+                    _ if starting.start(&mut active, context) => {}
+                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await;
+    }
+}
+
+type Active<'b> = FuturesUnordered<BoxFuture<'b, ()>>;
+
+/// The records that have not begun. They have no futures, because a batch may have 10,000.
+struct Starting<'b, 'a> {
+    batch: &'b Batch<'a>,
+    lanes: Lanes,
+    /// The lanes of each route that wait for a place.
+    held: Vec<VecDeque<Lane>>,
+}
+
+enum Lanes {
+    Single(std::ops::Range<usize>),
+    /// The records of each message group.
+    Groups(std::vec::IntoIter<VecDeque<usize>>),
+}
+
+impl Lanes {
+    fn of(batch: &Batch<'_>) -> Self {
+        let ledger = batch.ledger;
+        // A batch handler receives the records of a message group at once.
+        if !ledger.is_fifo || batch.together.is_some() {
+            return Self::Single(0..ledger.messages.len());
+        }
+        let mut groups: Vec<VecDeque<usize>> = Vec::new();
+        let mut places = HashMap::new();
+        for (record, message) in ledger.messages.iter().enumerate() {
+            let place = *places.entry(message.group_id()).or_insert_with(|| {
+                groups.push(VecDeque::new());
+                groups.len() - 1
+            });
+            groups[place].push_back(record);
+        }
+        Self::Groups(groups.into_iter())
+    }
+
+    fn next(&mut self) -> Option<VecDeque<usize>> {
+        match self {
+            Self::Single(records) => records.next().map(|record| VecDeque::from([record])),
+            Self::Groups(groups) => groups.next(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Single(records) => records.is_empty(),
+            Self::Groups(groups) => groups.len() == 0,
+        }
+    }
+}
+
+impl<'b, 'a> Starting<'b, 'a> {
+    fn new(batch: &'b Batch<'a>) -> Self {
+        Self {
+            batch,
+            lanes: Lanes::of(batch),
+            held: batch
+                .engine
+                .routes
+                .iter()
+                .map(|_| VecDeque::new())
+                .collect(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.lanes.is_empty() && self.held.iter().all(VecDeque::is_empty)
+    }
+
+    /// Starts records until a request for claims is full, no record has a place, or the requests in flight are enough.
+    fn start(&mut self, active: &mut Active<'b>, context: &mut Context<'_>) -> bool {
+        let batch = self.batch;
+        let keys = match &batch.together {
+            Some(together) if together.begins_once => usize::MAX,
+            _ => batch.engine.requests.keys(),
+        };
+        let (mut has_started, mut started) = (false, 0);
+        // Decoding runs user code, which may be slow.
+        while batch.stop.claims().is_none()
+            && Instant::now() < batch.deadline.cancel_at
+            && batch.claims.room(keys) > 0
+        {
+            if batch.claims.has(keys) || started == ROUTED {
+                // The request goes out while the next one is prepared. Records without a claim may already have ended.
+                context.waker().wake_by_ref();
+                break;
+            }
+            let Some((lane, start)) = self.next(context) else {
+                break;
+            };
+            has_started = true;
+            started += 1;
+            let mut lane = batch.lane(lane, start).boxed();
+            // Up to its claim, so that the request that it joins is known to be full.
+            if (&mut lane).now_or_never().is_none() {
+                active.push(lane);
+            }
+        }
+        has_started
+    }
+
+    /// Returns the next lane whose first record has a place, or may not start.
+    fn next(&mut self, context: &mut Context<'_>) -> Option<(Lane, Start<'b>)> {
+        let batch = self.batch;
+        for (route, held) in self.held.iter_mut().enumerate() {
+            if !held.is_empty()
+                && let Some(start) = start(batch.gate.try_enter(route))
+            {
+                return held.pop_front().map(|lane| (lane, start));
+            }
+        }
+        // Without a router, no record has a place if another of its route waits for one.
+        if batch.engine.router.is_none() {
+            if self.lanes.is_empty() {
+                return None;
+            }
+            let start = start(batch.gate.try_enter(0))?;
+            return self.next_lane().map(|lane| (lane, start));
+        }
+        for _ in 0..ROUTED {
+            if Instant::now() >= batch.deadline.cancel_at {
+                return None;
+            }
+            let mut lane = self.next_lane()?;
+            let route = match batch.choose_route(&mut lane.first) {
+                Ok(route) => route,
+                Err(why) => return Some((lane, Start::Unrouted(why))),
+            };
+            match start(batch.gate.try_enter(route)) {
+                Some(start) => return Some((lane, start)),
+                None => self.held[route].push_back(lane),
+            }
+        }
+        context.waker().wake_by_ref();
+        None
+    }
+
+    fn next_lane(&mut self) -> Option<Lane> {
+        let mut rest = self.lanes.next()?;
+        let first = self.batch.record(rest.pop_front()?);
+        Some(Lane { first, rest })
+    }
+
+    /// Returns all records that have not begun.
+    fn return_all(&mut self) {
+        let Some(reason) = self.batch.stop.claims() else {
+            return;
+        };
+        for lane in self.held.iter_mut().flat_map(std::mem::take) {
+            if self.batch.begins(lane.first.at) {
+                self.batch.end(lane.first, Report::untried(reason));
+            }
+        }
+        while self.lanes.next().is_some() {}
+        for at in 0..self.batch.ledger.messages.len() {
+            if self.batch.begins(at) {
+                self.batch
+                    .end(self.batch.record(at), Report::untried(reason));
+            }
+        }
+    }
+}
+
+fn start(way: Option<Way<super::room::Slot<'_>>>) -> Option<Start<'_>> {
+    match way? {
+        Way::In(slot) => Some(Start::Has(slot)),
+        Way::Shut => Some(Start::Shut),
+        Way::Returned(_) => None,
+    }
+}

@@ -1,0 +1,136 @@
+//! The requests that end claims and record effects. Those that are ready together share one.
+
+use tokio::time::sleep_until;
+use tracing::{Instrument, debug_span};
+
+use crate::idempotency::{Conclusion, PendingSettlement, Retry};
+use crate::store::{Claim, StoreError};
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::spans;
+
+use super::batcher::{Answered, Batcher, Load, Requests};
+use super::ending::Tail;
+use super::run::Batch;
+use super::together::Together;
+
+pub(super) type Settlements = Batcher<PendingSettlement, Result<Conclusion, StoreError>>;
+
+impl Batch<'_> {
+    /// Sends a settlement until it is answered, at most `tries` times.
+    pub(super) async fn settle(
+        &self,
+        mut ending: PendingSettlement,
+        tries: usize,
+    ) -> Result<Conclusion, StoreError> {
+        let (mut tries, mut retry) = (tries, None);
+        loop {
+            let Answered {
+                entry,
+                answer,
+                bits,
+            } = self.settlements.ask(ending).await;
+            tries -= 1;
+            self.ledger.tally().store_errors += u64::from(answer.is_err());
+            retry = match &answer {
+                Err(error) if tries > 0 && entry.is_repeatable() => {
+                    Retry::after_error(retry, error, self.deadline.answer_by)
+                }
+                _ => None,
+            };
+            let Some(retry) = retry else {
+                return self.settled(&entry, answer);
+            };
+            sleep_until(retry.at(bits)).await;
+            ending = entry;
+        }
+    }
+
+    /// Stops the batch if completions can't be recorded: an effect would repeat with every delivery. An effect that commits
+    /// with its record has not happened, and the refusal may concern this record alone.
+    fn settled(
+        &self,
+        ending: &PendingSettlement,
+        answer: Result<Conclusion, StoreError>,
+    ) -> Result<Conclusion, StoreError> {
+        if let Err(error) = &answer {
+            self.ledger.log_once(error);
+            let mut routes = self.engine.routes.iter();
+            let commits_effect = match ending.is_release() {
+                true => routes.all(|route| route.idempotency.commits_effects()),
+                false => ending.commits_work(),
+            };
+            if error.is_permanent() && !commits_effect {
+                self.stop
+                    .return_rest("completions can't be recorded: it was not started");
+            }
+        }
+        answer
+    }
+
+    /// Releases a claim, if there is one. No report waits for it.
+    pub(super) fn release(&self, route: usize, claim: Option<&Claim>) {
+        let idempotency = &self.engine.routes[route].idempotency;
+        if let Some(release) = claim.and_then(|claim| idempotency.release(claim)) {
+            self.leave(Tail::Release(release));
+        }
+    }
+}
+
+pub(super) struct SettlementRequests<'b, 'a>(pub(super) &'b Batch<'a>);
+
+impl Requests for SettlementRequests<'_, '_> {
+    type Entry = PendingSettlement;
+    type Answer = Result<Conclusion, StoreError>;
+    /// Whether it commits together with work.
+    type Needs = bool;
+
+    fn needs(&self, ending: &PendingSettlement) -> bool {
+        ending.commits_work()
+    }
+
+    fn full(&self, ending: &PendingSettlement) -> usize {
+        match (&self.0.together, ending.commits_work()) {
+            // One transaction contains all.
+            (Some(together), true) if together.begins_once => usize::MAX,
+            (_, true) => self.0.engine.traits.commits_in_a_request,
+            (_, false) => self.0.engine.requests.keys(),
+        }
+    }
+
+    /// The completion of a handler that still runs joins when the handler has ended. All results of a batch handler are
+    /// there at once.
+    fn waits(&self, ending: &PendingSettlement, load: Load) -> bool {
+        let together = self.0.together.as_ref();
+        together.is_some_and(Together::is_settling)
+            || (load.in_flight > 0 && !ending.commits_work() && self.0.may_still_settle())
+    }
+
+    /// Handlers wait while a request is due.
+    fn sent(&self) {
+        self.0.gate.wake_handlers();
+    }
+
+    async fn send(
+        &self,
+        mut endings: Vec<PendingSettlement>,
+    ) -> Vec<(PendingSettlement, Result<Conclusion, StoreError>)> {
+        let driver = self.0.engine.driver();
+        self.0.ledger.tally().store_requests += 1;
+        let span = debug_span!("settle");
+        #[cfg(feature = "opentelemetry")]
+        spans::store_request(&span, endings.len());
+        let concluded = driver
+            .conclude(endings.iter_mut().collect())
+            .instrument(span);
+        let answers = concluded.await;
+        endings.into_iter().zip(answers).collect()
+    }
+
+    fn bits(&self) -> u128 {
+        self.0.engine.driver().random.bits()
+    }
+
+    fn may_pause(answer: &Result<Conclusion, StoreError>) -> bool {
+        answer.is_err()
+    }
+}

@@ -1,0 +1,483 @@
+//! The call of a batch handler. Each record goes its own way up to its claim, joins the call, and goes on with its result.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, error_span};
+
+use crate::breaker::Dependency;
+use crate::guarded::caught;
+use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Payload, RecordParts};
+use crate::idempotency::Deadline;
+use crate::key::{Fingerprint, ItemId, Payloads};
+use crate::report::Report;
+use crate::store::OpenTransaction;
+
+use super::gate::Way;
+use super::lane::AFTER_FAILED;
+use super::line::Line;
+use super::run::Batch;
+use crate::batch::engine::Engine;
+use crate::batch::handling::{Failure, Handling};
+
+/// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
+const ONLY: usize = 0;
+const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
+pub(super) const BEGUN: &str = "its batch had begun before its key could be claimed";
+const AFTER_UNDECIDED: &str =
+    "an earlier record of its message group was not decided in half of the batch's time";
+const AFTER_COPY: &str =
+    "an earlier record of its message group has the key of another record, which was not done yet";
+pub(super) const OUT_OF_ORDER: &str =
+    "it succeeded after an earlier record of its message group failed";
+
+/// What the records of a batch handler's batch wait for.
+pub(super) struct Together {
+    /// When the time for claims ends.
+    pub(super) claims_until: Instant,
+    /// Whether one transaction contains all claims.
+    pub(super) begins_once: bool,
+    /// Whether effects commit in the order of their FIFO message group.
+    commits_in_order: bool,
+    state: Mutex<State>,
+    line: Line,
+}
+
+struct State {
+    /// The records that may still join the call, or stop the others of their group.
+    undecided: HashSet<usize>,
+    /// Those that have asked for their claim.
+    claiming: HashSet<usize>,
+    joined: Vec<Joined>,
+    /// The records that wait for another one with their key.
+    copies: HashMap<usize, Copy>,
+    /// The records that stop their message group, with how long it stays hidden.
+    stopped: HashMap<usize, Option<Duration>>,
+    /// Whether the call is made, so that no further record can join it.
+    has_begun: bool,
+    /// Whether the one transaction of all records was asked for, and whether it is open.
+    has_asked: bool,
+    has_transaction: bool,
+    /// The successes whose settlement was not asked for yet.
+    unsettled: usize,
+}
+
+/// A claimed record that waits for the call.
+pub(super) struct Joined {
+    pub(super) at: usize,
+    pub(super) payload: Payload,
+    pub(super) parts: RecordParts<()>,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) transaction: Option<Box<dyn OpenTransaction>>,
+    pub(super) called: oneshot::Sender<Called>,
+}
+
+struct Copy {
+    leader: usize,
+    fingerprint: Option<Fingerprint>,
+}
+
+/// What the call means for a record.
+pub(super) enum Called {
+    Ended {
+        result: Result<Done, Failure>,
+        /// The transaction of all records, for the first that has succeeded.
+        transaction: Option<Box<dyn OpenTransaction>>,
+        /// Whether it succeeded after an earlier record of its message group failed.
+        is_out_of_order: bool,
+    },
+    /// Its writes would commit out of order.
+    Behind,
+    /// The breaker is open.
+    Shut,
+    Untried(Report),
+}
+
+impl Together {
+    /// Gives the claims half of the remaining time, and the handler the other half.
+    pub(super) fn of(engine: &Engine, records: usize, is_fifo: bool, deadline: Deadline) -> Self {
+        let now = Instant::now();
+        let left = deadline.cancel_at.saturating_duration_since(now);
+        let idempotency = &engine.routes[ONLY].idempotency;
+        Self {
+            claims_until: now + left / 2,
+            begins_once: idempotency.opens_transactions(),
+            commits_in_order: is_fifo && idempotency.effect.writes,
+            state: Mutex::new(State {
+                undecided: (0..records).collect(),
+                claiming: HashSet::new(),
+                joined: Vec::new(),
+                copies: HashMap::new(),
+                stopped: HashMap::new(),
+                has_begun: false,
+                has_asked: false,
+                has_transaction: false,
+                unsettled: 0,
+            }),
+            line: Line::new(1),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of records that may still join the call.
+    pub(super) fn undecided(&self) -> usize {
+        self.state().undecided.len()
+    }
+
+    /// Lets the call no longer wait for a record.
+    pub(super) fn decided(&self, record: usize) {
+        self.state().undecided.remove(&record);
+        self.line.wake_first();
+    }
+
+    /// Notes that a record has stopped its message group, which stays hidden for this long.
+    pub(super) fn stops(&self, record: usize, wait: Option<Duration>) {
+        self.state().stopped.insert(record, wait);
+    }
+
+    /// Notes that a record asks for its claim.
+    pub(super) fn claims(&self, record: usize) {
+        self.state().claiming.insert(record);
+    }
+
+    /// Lets the call no longer wait for records that have not asked for their claim.
+    fn claims_over(&self) {
+        let mut state = self.state();
+        let State {
+            undecided,
+            claiming,
+            ..
+        } = &mut *state;
+        undecided.retain(|record| claiming.contains(record));
+    }
+
+    /// Lets the call no longer wait for a record that has ended. Records with its key may have to claim it.
+    pub(super) fn ended(&self, record: usize) {
+        let mut state = self.state();
+        let State {
+            undecided, copies, ..
+        } = &mut *state;
+        undecided.extend(
+            copies
+                .extract_if(|_, copy| copy.leader == record)
+                .map(|(at, _)| at),
+        );
+        drop(state);
+        self.decided(record);
+    }
+
+    /// Marks the one transaction as asked for.
+    pub(super) fn asks(&self) {
+        self.state().has_asked = true;
+    }
+
+    pub(super) fn has_asked(&self) -> bool {
+        self.state().has_asked
+    }
+
+    pub(super) fn opened(&self) {
+        self.state().has_transaction = true;
+    }
+
+    pub(super) fn has_transaction(&self) -> bool {
+        self.state().has_transaction
+    }
+
+    pub(super) fn is_settling(&self) -> bool {
+        self.state().unsettled > 0
+    }
+
+    /// Marks a success as one whose settlement was asked for.
+    pub(super) fn settles(&self) {
+        let mut state = self.state();
+        state.unsettled = state.unsettled.saturating_sub(1);
+    }
+
+    /// Notes that a record waits for another one with its key.
+    pub(super) fn follows(&self, record: usize, leader: usize, fingerprint: Option<Fingerprint>) {
+        let copy = Copy {
+            leader,
+            fingerprint,
+        };
+        self.state().copies.insert(record, copy);
+        self.decided(record);
+    }
+
+    /// Notes that a record claims its key itself after all. Returns `false` if the call is made.
+    pub(super) fn leads_again(&self, record: usize) -> bool {
+        let mut state = self.state();
+        state.copies.remove(&record);
+        state.undecided.insert(record);
+        !state.has_begun
+    }
+
+    /// Lets a record join the call. Returns `false` if the call is made.
+    pub(super) fn join(&self, joined: Joined) -> bool {
+        let record = joined.at;
+        let mut state = self.state();
+        if state.has_begun {
+            return false;
+        }
+        state.joined.push(joined);
+        drop(state);
+        self.decided(record);
+        true
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// Makes the call when every record has joined it or ended, or when the time for claims is over.
+    pub(super) async fn call_together(&self, together: &Together, call: BatchCall<'a, ()>) {
+        let is_over = || together.undecided() == 0 || self.stop.reason().is_some();
+        let decided = || together.line.wait(0, |_| is_over().then_some(()));
+        if timeout_at(together.claims_until, decided()).await.is_err() {
+            self.stop.end_claims(TOO_LATE);
+            together.claims_over();
+            // The transaction was begun in time, and the call needs all its claims.
+            if together.begins_once {
+                decided().await;
+            }
+        }
+        let has_joined = !together.state().joined.is_empty();
+        let handler = match has_joined {
+            true => self.start_handler(ONLY).await,
+            false => Way::Returned(TOO_LATE),
+        };
+        let (joined, transaction) = self.take_joined(together);
+        let handler = match (handler, self.stop.reason()) {
+            // A record that was left out may have stopped the batch.
+            (_, Some(reason)) | (Way::Returned(reason), None) => {
+                for one in joined {
+                    let _ = one.called.send(Called::Untried(Report::untried(reason)));
+                }
+                return;
+            }
+            (Way::In(handler), None) => handler,
+            (Way::Shut, None) => {
+                let shut = joined
+                    .into_iter()
+                    .map(|one| one.called.send(Called::Shut).ok());
+                return shut.for_each(drop);
+            }
+        };
+        if joined.is_empty() {
+            return;
+        }
+        let span = error_span!("batch", records = joined.len());
+        let called = self.make_call(joined, transaction, call).instrument(span);
+        let (ended, transaction) = called.await;
+        drop(handler);
+        self.hand_over(together, ended, transaction).await;
+    }
+
+    /// Calls the handler. Returns the transaction, unless blocking code of a cancelled call may still use it.
+    async fn make_call(
+        &self,
+        joined: Vec<Joined>,
+        transaction: Option<Box<dyn OpenTransaction>>,
+        call: BatchCall<'a, ()>,
+    ) -> (Vec<Handled>, Option<Box<dyn OpenTransaction>>) {
+        let (mut waiting, mut records) = (Vec::new(), Vec::new());
+        for one in joined {
+            waiting.push((one.at, one.parts.item.clone(), one.called));
+            records.push((one.payload, one.parts));
+        }
+        let handle = transaction.as_ref().map(|transaction| transaction.handle());
+        let parts = |cancel_at| BatchParts {
+            cancel_at,
+            transaction: handle,
+            state: (),
+        };
+        let call = move |cancel_at| call(records, parts(cancel_at));
+        let route = &self.engine.routes[ONLY];
+        let running = self.running.part();
+        let (cancel_at, dependencies) = (self.deadline.cancel_at, &route.dependencies[..]);
+        let limit = route.record_timeout;
+        let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
+        let began = Instant::now();
+        let results = running.clone().scope(handling).await;
+        let duration = began.elapsed();
+        self.ledger
+            .count(ONLY, |tally| tally.handler_durations.push(duration));
+        let mut transaction = transaction;
+        if running.count() > 0
+            && let Some(transaction) = transaction.take()
+        {
+            tokio::spawn(async move {
+                running.ended().await;
+                drop(transaction);
+            });
+        }
+        let results: Vec<_> = match results {
+            Ok(results) => results
+                .into_iter()
+                .map(|result| handled(result, dependencies))
+                .collect(),
+            Err(failure) => waiting.iter().map(|_| Err(failure.clone())).collect(),
+        };
+        let handled = waiting.into_iter().zip(results);
+        let handled = handled.map(|((at, item, called), result)| Handled {
+            at,
+            item,
+            called,
+            result,
+        });
+        (handled.collect(), transaction)
+    }
+
+    /// Gives each record its result.
+    async fn hand_over(
+        &self,
+        together: &Together,
+        handled: Vec<Handled>,
+        mut transaction: Option<Box<dyn OpenTransaction>>,
+    ) {
+        let group = |at: usize| self.ledger.messages[at].group_id();
+        let mut failed = HashSet::new();
+        let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for one in handled {
+            let is_behind = self.ledger.is_fifo && failed.contains(&group(one.at));
+            let called = match one.result {
+                // Nothing has to commit before it ends.
+                Ok(_) if is_behind && together.commits_in_order => {
+                    let _ = one.called.send(Called::Behind);
+                    continue;
+                }
+                Err(failure) => {
+                    failed.insert(group(one.at));
+                    let _ = one.called.send(Called::Ended {
+                        result: Err(failure),
+                        transaction: None,
+                        is_out_of_order: false,
+                    });
+                    continue;
+                }
+                Ok(done) => Called::Ended {
+                    result: Ok(done),
+                    transaction: transaction.take(),
+                    is_out_of_order: is_behind,
+                },
+            };
+            let lane = lanes.entry(together.commits_in_order.then(|| group(one.at)));
+            lane.or_default().push((one.item, one.called, called));
+        }
+        // Without a success, this rolls the transaction back.
+        drop(transaction);
+        let lanes = lanes.into_values();
+        join_all(lanes.map(|lane| self.hand_over_lane(together, lane))).await;
+    }
+
+    /// Gives each record of a message group its result once the record before it has committed.
+    async fn hand_over_lane(
+        &self,
+        together: &Together,
+        lane: Vec<(ItemId, oneshot::Sender<Called>, Called)>,
+    ) {
+        let mut goes_on = true;
+        for (item, record, called) in lane {
+            let called = match goes_on {
+                true => called,
+                false => Called::Behind,
+            };
+            if goes_on {
+                together.state().unsettled += 1;
+            }
+            // The record of a batch that is being dropped is gone.
+            let _ = record.send(called);
+            if together.commits_in_order
+                && goes_on
+                && let Some(record) = self.leaders.of(&item)
+            {
+                goes_on = record.await.is_ok_and(|ended| ended.goes_on);
+            }
+        }
+    }
+
+    /// Takes the records that have joined the call, in the batch's order. Leaves out records after a record that stops, or
+    /// may stop, their FIFO message group. The transaction is that of all records.
+    fn take_joined(&self, together: &Together) -> (Vec<Joined>, Option<Box<dyn OpenTransaction>>) {
+        let mut state = together.state();
+        state.has_begun = true;
+        let mut joined = std::mem::take(&mut state.joined);
+        let transaction = joined.iter_mut().find_map(|one| one.transaction.take());
+        let copies = std::mem::take(&mut state.copies);
+        let stops = std::mem::take(&mut state.stopped);
+        drop(state);
+        let group = |at: usize| self.ledger.messages[at].group_id();
+        // Whether two records ask for the same effect in one message group.
+        let is_copy = |at: usize, copy: &Copy, leader: &Joined| {
+            let (own, other) = (copy.fingerprint.as_ref(), leader.fingerprint.as_ref());
+            group(at) == group(leader.at) && Fingerprint::compare(own, other) == Payloads::Same
+        };
+        // The place of a record in the batch's order: its own, or that of an earlier copy whose payload came later.
+        let place = |leader: &Joined| {
+            let of_leader = copies
+                .iter()
+                .filter(|(at, copy)| copy.leader == leader.at && is_copy(**at, copy, leader));
+            let earlier = of_leader.map(|(&at, _)| at).min();
+            earlier.map_or(leader.at, |copy| copy.min(leader.at))
+        };
+        let places: HashMap<_, _> = joined.iter().map(|one| (one.at, place(one))).collect();
+        let joined = joined.into_iter().map(|one| (places[&one.at], one));
+        let mut joined: BTreeMap<_, _> = joined.collect();
+        if !self.ledger.is_fifo {
+            return (joined.into_values().collect(), transaction);
+        }
+        // Ends the rest of each stopped group.
+        let mut stopped = HashMap::new();
+        for at in 0..self.ledger.messages.len() {
+            let group = group(at);
+            if self.ledger.report(at).is_some() {
+                if let Some(wait) = stops.get(&at) {
+                    let behind = Report::untried(AFTER_FAILED).wait(*wait);
+                    stopped.entry(group).or_insert(behind);
+                }
+            } else if let Some(report) = stopped.get(&group) {
+                if let Some(behind) = joined.remove(&at) {
+                    let _ = behind.called.send(Called::Untried(report.clone()));
+                    self.stop_strictly();
+                }
+            } else {
+                let copy = copies.get(&at);
+                let leader = copy.map_or(at, |copy| copy.leader);
+                let joined_leader = places.get(&leader).and_then(|place| joined.get(place));
+                match (joined_leader, copy) {
+                    (None, _) => {
+                        stopped.insert(group, Report::untried(AFTER_UNDECIDED));
+                    }
+                    // It may fail although its leader succeeds, and the handler sees no record of this group that fails.
+                    (Some(leader), Some(copy)) if !is_copy(at, copy, leader) => {
+                        stopped.insert(group, Report::untried(AFTER_COPY));
+                    }
+                    (Some(_), _) => {}
+                }
+            }
+        }
+        (joined.into_values().collect(), transaction)
+    }
+}
+
+/// A record whose call has ended.
+struct Handled {
+    at: usize,
+    item: ItemId,
+    called: oneshot::Sender<Called>,
+    result: Result<Done, Failure>,
+}
+
+/// Converts the handler's outcome for one record. Formatting its error runs user code, which may panic.
+fn handled(
+    result: Result<Done, HandlerError>,
+    dependencies: &[Dependency],
+) -> Result<Done, Failure> {
+    result.map_err(|error| {
+        caught(move || Failure::of(&error, dependencies)).unwrap_or_else(Failure::Panic)
+    })
+}
