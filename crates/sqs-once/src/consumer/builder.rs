@@ -154,8 +154,12 @@ where
     /// that differs. A function that fails or panics makes its record terminal.
     ///
     /// Use this for payloads with fields that change from one copy of an event to the next, such as the time of
-    /// sending. After a change of this setting, copies of events that were completed before are duplicates with a
+    /// sending. After you add or remove this setting, copies of events that were completed before are duplicates with a
     /// warning, because their payloads can't be compared.
+    ///
+    /// A closure that takes another part than before makes these copies payload mismatches, because the library can't
+    /// detect its change. Drain the queue first, or set [`PayloadMismatch::Warn`](crate::policy::PayloadMismatch::Warn)
+    /// until no old copies can arrive. The library does detect another expression in the attribute's `fingerprint = …`.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)]
