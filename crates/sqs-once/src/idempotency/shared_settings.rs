@@ -68,8 +68,9 @@ macro_rules! shared_settings {
         /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)).
         ///
         /// Switching it on or off changes every id. The consumer then recognises no earlier key, as after renaming the
-        /// namespace. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't show
-        /// keys in either case: their `key` ends in the first digits of the id's SHA-256.
+        /// namespace, unless it reads the other ids with [`also_read`](Self::also_read). The
+        /// [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't show keys in either case:
+        /// their `key` ends in the first digits of the id's SHA-256.
         ///
         /// Keys may contain personal data. Backups, exports and streams of the table show readable keys too.
         #[must_use]
