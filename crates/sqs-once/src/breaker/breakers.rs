@@ -11,7 +11,7 @@ use crate::idempotency::breaker::{self, Shared, item_id};
 use crate::idempotency::{Admission, Driver, TRIES, contended, on_claimed, on_refused};
 use crate::key::ItemId;
 use crate::record::Message;
-use crate::store::{Claim, Claimed, Item, Owner, Seen, StoreError};
+use crate::store::{Claim, Claimed, Item, Owner, Seen, Settled, StoreError};
 use crate::time::Timestamp;
 
 use super::circuit::{Circuit, Next, Pass, Tried};
@@ -47,6 +47,8 @@ struct States {
     circuits: Vec<Circuit>,
     /// The number of running handlers that depend on each.
     in_flight: Vec<usize>,
+    /// The owner of the probe with which this environment last closed each. The item may still show its claim.
+    closed_by: Vec<Option<Owner>>,
     /// When the items of the breakers were read last, or the first batch began.
     read_at: Option<Timestamp>,
 }
@@ -118,6 +120,7 @@ impl Breakers {
             states: Mutex::new(States {
                 circuits: vec![Circuit::CLOSED; dependencies.len()],
                 in_flight: vec![0; dependencies.len()],
+                closed_by: vec![None; dependencies.len()],
                 read_at: None,
             }),
             changed: watch::Sender::new(()),
@@ -156,7 +159,7 @@ impl Breakers {
         self.changed.subscribe()
     }
 
-    /// Returns whether it is time to read the breakers that are closed here. An operator may have opened one.
+    /// Returns whether it is time to read the breakers that let records start here. An operator may have opened one.
     pub(crate) fn is_read_due(&self, now: Timestamp) -> bool {
         let Some(pause) = self.dependencies.iter().map(|one| one.probe_every).min() else {
             return false;
@@ -164,8 +167,8 @@ impl Breakers {
         let mut states = self.states();
         let read_at = *states.read_at.get_or_insert(now);
         let mut circuits = states.circuits.iter();
-        let is_closed = circuits.any(|circuit| matches!(circuit, Circuit::Closed { .. }));
-        let is_due = is_closed && now.since(read_at) >= pause;
+        let starts_records = circuits.any(|circuit| circuit.starts_records());
+        let is_due = starts_records && now.since(read_at) >= pause;
         if is_due {
             states.read_at = Some(now);
         }
@@ -184,27 +187,30 @@ impl Breakers {
 
     /// Enters what this environment has read.
     pub(crate) fn learn(&self, items: &[Option<Item>], now: Timestamp) {
-        let mut states = self.states();
-        states.read_at = Some(now);
-        for ((circuit, item), dependency) in states
-            .circuits
-            .iter_mut()
-            .zip(items)
-            .zip(&self.dependencies)
-        {
-            // Otherwise this environment knows more than the item.
-            if !matches!(circuit, Circuit::Closed { .. }) {
-                continue;
-            }
-            // A half-open breaker is one whose time is over: the next record asks the store.
-            let (since, until) = match Shared::of(item.as_ref(), now) {
-                Shared::Closed => continue,
-                Shared::Open { since, until } => (since, dependency.asks_by(until, now)),
-                Shared::HalfOpen { since, .. } => (since, Timestamp::default()),
-            };
-            said(dependency.name(), "the dependency is unavailable");
-            *circuit = Circuit::Open { since, until };
+        self.states().read_at = Some(now);
+        for (at, item) in (0..self.dependencies.len()).zip(items) {
+            self.learn_one(at, item.as_ref(), now);
         }
+    }
+
+    /// Opens a breaker in this environment if its item is open.
+    fn learn_one(&self, at: usize, item: Option<&Item>, now: Timestamp) {
+        let dependency = &self.dependencies[at];
+        let mut states = self.states();
+        let owner = item.and_then(|item| item.owner);
+        // Otherwise this environment knows more than the item.
+        if !states.circuits[at].starts_records() || owner.is_some() && owner == states.closed_by[at]
+        {
+            return;
+        }
+        // A half-open breaker is one whose time is over: the next record asks the store.
+        let (since, until) = match Shared::of(item, now) {
+            Shared::Closed => return,
+            Shared::Open { since, until } => (since, dependency.asks_by(until, now)),
+            Shared::HalfOpen { since, .. } => (since, Timestamp::default()),
+        };
+        said(dependency.name(), "the dependency is unavailable");
+        states.circuits[at] = Circuit::Open { since, until };
     }
 
     /// Decides whether records that depend `on` these may start. Also returns the breakers of which the store must be
@@ -263,6 +269,9 @@ impl Breakers {
             let (after, next) = circuit.ended(tried, dependency.failures, self.most);
             is_changed |= *circuit != after;
             *circuit = after;
+            if let Some(Next::Close(owner)) = next {
+                states.closed_by[at] = Some(owner);
+            }
             requests.extend(next.map(|next| (at, next)));
         }
         drop(states);
@@ -275,10 +284,9 @@ impl Breakers {
     /// Returns the name of the first of the dependencies that is open.
     pub(crate) fn open(&self, on: &[usize]) -> Option<Arc<str>> {
         let states = self.states();
-        let at = on.iter().find(|&&at| {
-            let circuit = states.circuits[at];
-            !matches!(circuit, Circuit::Closed { .. } | Circuit::Ramping { .. })
-        })?;
+        let at = on
+            .iter()
+            .find(|&&at| !states.circuits[at].starts_records())?;
         Some(Arc::clone(self.dependencies[*at].name()))
     }
 
@@ -446,12 +454,18 @@ impl Breakers {
             name,
             "the dependency is available again: its breaker closes",
         );
-        if let Some(Err(error)) = driver.store.settle(&closing).await.pop() {
-            warned(
+        match driver.store.settle(&closing).await.pop() {
+            // An operator or another environment has opened it meanwhile.
+            Some(Ok(Settled::Refused(item))) => {
+                self.learn_one(at, item.as_deref(), driver.clock.now());
+                self.notify();
+            }
+            Some(Err(error)) => warned(
                 name,
                 "the breaker closes in this environment only",
                 Some(&error),
-            );
+            ),
+            Some(Ok(Settled::Written)) | None => {}
         }
     }
 

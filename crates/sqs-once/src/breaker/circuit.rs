@@ -70,6 +70,11 @@ pub(crate) enum Next {
 impl Circuit {
     pub(super) const CLOSED: Self = Self::Closed { failures: 0 };
 
+    /// Returns whether any record may start, not only a probe.
+    pub(super) fn starts_records(self) -> bool {
+        matches!(self, Self::Closed { .. } | Self::Ramping { .. })
+    }
+
     /// Decides whether records may start while `in_flight` handlers run.
     pub(super) fn pass(self, in_flight: usize, now: Timestamp) -> Pass {
         let limited = |limit: usize| match limit.saturating_sub(in_flight) {

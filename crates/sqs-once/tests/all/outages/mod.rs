@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqs_once::idempotency::breaker;
 use sqs_once::policy::Dependency;
-use sqs_once::store::{Owner, Seen, StoreErrorKind};
+use sqs_once::store::{Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
 use sqs_once::{Consumer, HandlerError, ResultExt};
@@ -491,6 +491,76 @@ async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_
         let closed = breaker::closing(&id, owner, Clock::now(bench.clock()));
         bench.store().memory().put(closed.write(Some(&opened)));
         bench.run(event("a", 5, 2)).await.assert_all_acknowledged();
+    }
+}
+
+/// Opens the breaker for hours, as an operator does.
+fn open_for_hours(bench: &Bench) {
+    let now = Clock::now(bench.clock());
+    let id = breaker::item_id("payments");
+    let seen = bench.store().memory().get(&id);
+    let owner = Owner::from_bits(7);
+    let hours = now + Duration::from_secs(2 * 3600);
+    let claim = breaker::claim(&id, owner, now, (now, hours), Seen::Nothing);
+    bench.store().memory().put(claim.write(seen.as_ref()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_that_an_operator_opens_during_the_ramp_is_noticed_after_a_pause() {
+    let service = Service::down();
+    let first = Bench::new(service.consumer());
+    first.run(event("a", 3, 1)).await;
+    service.set_down(false);
+    // The environment that probes, and one that finds the breaker closed.
+    let second = first.beside(service.consumer());
+    second.init().await;
+    after_a_pause(&first);
+    for (bench, name) in [(&first, "b"), (&second, "c")] {
+        bench.run(event(name, 1, 1)).await.assert_all_acknowledged();
+    }
+    open_for_hours(&first);
+    after_a_pause(&first);
+    service.calls();
+    for bench in [&first, &second] {
+        assert_eq!(bench.run(event("d", 5, 1)).await.retried().len(), 5);
+    }
+    assert_eq!(service.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_that_an_operator_opens_during_a_probe_stays_open_after_it() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer());
+    bench.run(event("a", 3, 1)).await;
+    after_a_pause(&bench);
+    let call = Hang::default();
+    service.hang(Some(call.clone()));
+    let (answer, ()) = tokio::join!(bench.run(event("b", 1, 1)), async {
+        call.begun.notified().await;
+        open_for_hours(&bench);
+        call.answered.notify_one();
+    });
+    answer.assert_all_acknowledged();
+    service.calls();
+    assert_eq!(bench.run(event("c", 5, 1)).await.retried().len(), 5);
+    assert_eq!(service.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_can_not_close_the_breaker_closes_it_in_its_environment() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer());
+    bench.run(event("a", 3, 1)).await;
+    service.set_down(false);
+    after_a_pause(&bench);
+    let throttled = StoreErrorKind::Throttled;
+    bench.store().fail(Operation::Complete, throttled, 1);
+    bench.run(event("b", 1, 1)).await.assert_all_acknowledged();
+    let item = bench.store().memory().get(&breaker::item_id("payments"));
+    assert_eq!(item.unwrap().status, Status::InProgress);
+    for name in ["c", "d"] {
+        bench.run(event(name, 5, 1)).await.assert_all_acknowledged();
+        after_a_pause(&bench);
     }
 }
 
