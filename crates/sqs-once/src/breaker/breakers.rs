@@ -32,8 +32,10 @@ pub(crate) struct Breakers {
     changed: watch::Sender<()>,
     /// By the queue's ARN: a function may have several queues.
     queues: Mutex<HashMap<String, Known>>,
-    /// The setting, for a queue that does not answer.
+    /// The setting, for the consumer's own queue if that does not answer.
     max_receive_count: Option<u32>,
+    /// The URL of the consumer's own queue.
+    queue_url: Option<String>,
 }
 
 /// What a queue said last, and when it was asked last.
@@ -107,11 +109,13 @@ impl Drop for Permit<'_> {
 }
 
 impl Breakers {
-    /// Creates closed breakers. `most` is the consumer's concurrency; `max_receive_count` the setting for its queues.
+    /// Creates closed breakers. `most` is the consumer's concurrency; `max_receive_count` the setting for the queue at
+    /// `queue_url`.
     pub(crate) fn new(
         dependencies: &[Dependency],
         most: usize,
         max_receive_count: Option<u32>,
+        queue_url: Option<String>,
     ) -> Self {
         Self {
             dependencies: dependencies.to_vec(),
@@ -126,7 +130,15 @@ impl Breakers {
             changed: watch::Sender::new(()),
             queues: Mutex::default(),
             max_receive_count,
+            queue_url,
         }
+    }
+
+    /// Returns whether the consumer's own queue has this ARN. URL and ARN end in the queue's account and name.
+    fn is_own_queue(&self, arn: &str) -> bool {
+        let url = self.queue_url.as_deref().unwrap_or_default();
+        let url = url.trim_end_matches('/').rsplit('/');
+        url.take(2).eq(arn.rsplit(':').take(2))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -299,16 +311,10 @@ impl Breakers {
         bits: u128,
     ) -> Hiding {
         let arn = message.queue_arn().unwrap_or_default();
-        let (queue, is_only) = {
-            let queues = self.queues();
-            (
-                queues.get(arn).and_then(|known| known.queue),
-                queues.len() <= 1,
-            )
-        };
-        // The setting does not tell which of several queues it belongs to.
+        let queue = self.queues().get(arn).and_then(|known| known.queue);
+        // Another queue of the function may have another count. Only a test's queue answers without its count.
         let set = self.max_receive_count;
-        let set = set.filter(|_| is_only || queue.is_some());
+        let set = set.filter(|_| queue.is_some() || self.is_own_queue(arn));
         let set = set.map(Deliveries::AtMost);
         let deliveries = queue.and_then(|queue| queue.deliveries).or(set);
         let received = message.receive_count().unwrap_or(1);
@@ -537,7 +543,7 @@ mod tests {
             (&plain, Tried::Unavailable, true),
             (&limited, Tried::Succeeded, true),
         ] {
-            let breakers = Breakers::new(std::slice::from_ref(dependency), 10, None);
+            let breakers = Breakers::new(std::slice::from_ref(dependency), 10, None, None);
             let changes = breakers.changes();
             let permit = breakers.begin(&[0], Timestamp::default()).ok();
             breakers.ended(&[0], tried, Some("payments"));

@@ -16,7 +16,7 @@ const BEFORE_EXPIRY: Duration = Duration::from_secs(15 * 60);
 /// A queue's answer about what its messages may still expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
-    /// `None` if only the consumer's setting has it.
+    /// `None` in a test, where only the consumer's setting has it.
     pub(crate) deliveries: Option<Deliveries>,
     /// How long it keeps a message.
     pub(crate) retention: Duration,

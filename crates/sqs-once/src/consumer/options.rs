@@ -134,9 +134,10 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.dependencies.push(dependency))
     }
 
-    /// Sets the `maxReceiveCount` of the queue's redrive policy, for a queue that does not answer when the consumer asks it
-    /// during an [outage](Self::depends_on). It does not count if messages of several queues came. Default: `SQS_ONCE_MAX_RECEIVE_COUNT`. If no count is known, no message
-    /// moves to the dead-letter queue because of the outage. Zero fails at [`init`](Consumer::init).
+    /// Sets the `maxReceiveCount` of the redrive policy of the queue that [`queue_url`](Self::queue_url) names, for when
+    /// that queue does not answer during an [outage](Self::depends_on). It counts for no other queue: a function may have
+    /// several. If no count is known, no message moves to the dead-letter queue because of the outage. Default:
+    /// `SQS_ONCE_MAX_RECEIVE_COUNT`. Zero fails at [`init`](Consumer::init).
     #[must_use]
     pub fn max_receive_count(self, count: u32) -> Self {
         self.set_of_batch("max_receive_count", |settings| {

@@ -85,6 +85,7 @@ impl Settings {
         let backoff = self.checked_backoff()?;
         let has_backoff = backoff.is_some() || routes.iter().any(|route| route.backoff.is_some());
         let failed = self.failed.resolve(&env, clock, has_backoff).await?;
+        let queue_url = self.failed.queue_url(&env);
         let concurrency = self.concurrency.map(|concurrency| {
             let zero = || ConfigError::new("the setting `concurrency`", "is 0", "1 or more");
             NonZeroUsize::new(concurrency).ok_or_else(zero)
@@ -138,7 +139,7 @@ impl Settings {
             requests,
             failed,
             backoff,
-            breakers: Breakers::new(&dependencies, most, max_receive_count),
+            breakers: Breakers::new(&dependencies, most, max_receive_count, queue_url),
             visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
             hooks: self.hooks.clone(),
             record_levels: self.record_levels.clone().unwrap_or(env.record_levels),

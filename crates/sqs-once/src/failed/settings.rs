@@ -109,6 +109,15 @@ impl FailedSettings {
         })
     }
 
+    /// Returns the URL of the consumer's own queue, if it is set.
+    pub(crate) fn queue_url(&self, env: &EnvSettings) -> Option<String> {
+        #[cfg(feature = "sqs")]
+        let set = self.queue.clone();
+        #[cfg(not(feature = "sqs"))]
+        let set = None;
+        set.or_else(|| env.queue_url.clone())
+    }
+
     /// Checks values from the code by the same rules as values from the environment.
     #[cfg(feature = "sqs")]
     fn check(&self) -> Result<(), ConfigError> {

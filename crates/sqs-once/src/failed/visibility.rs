@@ -182,10 +182,13 @@ impl Visibility for SourceQueue {
                 let retention = retention.ok_or("SQS's answer has no MessageRetentionPeriod")?;
                 let policy = attributes.get(&RedrivePolicy);
                 Ok(Queue {
-                    deliveries: match policy {
-                        None => Some(Deliveries::Unlimited),
-                        Some(policy) => max_receive_count(policy).map(Deliveries::AtMost),
-                    },
+                    deliveries: Some(match policy {
+                        None => Deliveries::Unlimited,
+                        Some(policy) => {
+                            let count = max_receive_count(policy);
+                            Deliveries::AtMost(count.ok_or("SQS's answer has no maxReceiveCount")?)
+                        }
+                    }),
                     retention: Duration::from_secs(retention),
                 })
             });

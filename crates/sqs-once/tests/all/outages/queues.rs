@@ -139,26 +139,56 @@ async fn a_message_of_a_queue_with_unknown_settings_keeps_its_visibility_timeout
     }
 }
 
+/// Delivers a message of this queue for the fifth time. Returns whether the consumer moves it to the dead-letter queue.
+async fn is_moved(tested: &Tested, sqs: &Sqs, arn: &str) -> bool {
+    let before = sqs.asked("SendMessage").len();
+    let received = json!({
+        "eventSourceARN": arn,
+        "attributes": { "ApproximateReceiveCount": "5" },
+    });
+    let is_returned = tested.run([with(order("1"), received)]).await == ["m-0"];
+    let is_moved = sqs.asked("SendMessage").len() > before;
+    assert_ne!(is_moved, is_returned);
+    is_moved
+}
+
 #[tokio::test(start_paused = true)]
-async fn the_receive_count_that_the_consumer_sets_holds_for_a_queue_that_does_not_answer() {
-    let sqs = Sqs::turns([Turn::Refuse("AccessDenied")]);
-    let tested = outage(&sqs).with(|it| it.max_receive_count(5));
-    assert_eq!(delay(&tested, &sqs, STANDARD, 4).await, None);
-    let last = json!({ "attributes": { "ApproximateReceiveCount": "5" } });
-    assert_eq!(tested.run([with(order("2"), last)]).await, [""; 0]);
-    assert_eq!(sqs.asked("SendMessage").len(), 1);
-
-    let sqs = Sqs::turns([queue(20, 96 * HOUR)]);
-    let tested = outage(&sqs).with(|it| it.max_receive_count(5));
-    assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
-
-    // The setting does not tell which of two queues it belongs to.
+async fn the_receive_count_that_the_consumer_sets_moves_only_messages_of_its_own_queue() {
+    // The consumer asks each queue once, before it may move a message.
     let refused = || Turn::Refuse("AccessDenied");
-    let sqs = Sqs::turns([refused(), refused()]);
-    let tested = outage(&sqs).with(|it| it.max_receive_count(5));
-    for queue in [STANDARD, OTHER] {
-        assert_eq!(delay(&tested, &sqs, queue, 4).await, None);
+    let own = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+    let turns = [
+        vec![refused(), Turn::Do, refused()],
+        vec![refused(), refused()],
+    ];
+    for (queues, turns) in [[STANDARD, OTHER], [OTHER, STANDARD]]
+        .into_iter()
+        .zip(turns)
+    {
+        let sqs = Sqs::turns(turns);
+        let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(own));
+        for _ in 0..2 {
+            for arn in queues {
+                assert_eq!(is_moved(&tested, &sqs, arn).await, arn == STANDARD, "{arn}");
+            }
+        }
+        assert_eq!(delay(&tested, &sqs, STANDARD, 4).await, None);
+        assert_eq!(sqs.asked("GetQueueAttributes").len(), 2);
+
+        // Without the queue's URL, the setting may be about another queue.
+        let sqs = Sqs::turns([refused(), refused()]);
+        let tested = outage(&sqs).with(|it| it.max_receive_count(5));
+        for arn in queues {
+            assert!(!is_moved(&tested, &sqs, arn).await, "{arn}");
+        }
     }
-    assert_eq!(delay(&tested, &sqs, OTHER, 5).await, None);
-    assert_eq!(sqs.asked("SendMessage").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queues_answer_outweighs_the_receive_count_that_the_consumer_sets() {
+    let own = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+    let sqs = Sqs::turns([queue(20, 96 * HOUR)]);
+    let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(own));
+    assert!(!is_moved(&tested, &sqs, STANDARD).await);
+    assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
 }
