@@ -13,6 +13,7 @@ mod exactly_once;
 mod expired;
 #[path = "../../../sqs-once/tests/all/store_suite/histories.rs"]
 mod histories;
+mod operations;
 mod orders;
 mod pgbouncer;
 mod relay;

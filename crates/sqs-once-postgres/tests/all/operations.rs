@@ -1,0 +1,96 @@
+//! The guide's statement that forgets a key.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use sqs_once::conformance::Fixture;
+use sqs_once::key::Namespace;
+use sqs_once::store::{Fence, Item, Owner, Status};
+use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::{BusinessKey, Consumer};
+
+use crate::orders::{ACKNOWLEDGED, Order, Orders, invoke};
+use crate::support::{Database, MINUTE};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The statement, for the key of this item.
+fn forget(item: &Item) -> String {
+    let page = include_str!("../../../../docs/operations.md");
+    let mut statements = page.split("```").filter_map(|it| it.strip_prefix("sql\n"));
+    let forget = statements.find(|it| it.starts_with("UPDATE")).unwrap();
+    let id = "orders#3f9ab1c20d45e0…";
+    assert_eq!(forget.matches(id).count(), 1);
+    forget.replace(id, item.id.as_str())
+}
+
+/// A row of a first attempt before 30 hours.
+fn old(status: Status) -> Item {
+    let now = SystemClock.now();
+    let key = BusinessKey::new("o-1").unwrap();
+    let mut item = Item::new(Namespace::new("orders").unwrap().item_id(&key), status);
+    let first = now.as_millis() - (30 * HOUR).as_millis() as u64;
+    item.fence = Some(Fence::from_stored(first));
+    item.lease_until = Some(Timestamp::from_millis(first));
+    item.expiration = Some(now + 30 * HOUR);
+    item.owner = Some(Owner::from_bits(7));
+    item.data = Some("1".into());
+    item
+}
+
+/// A consumer that repeats no effect that is older than a day.
+fn consumer(orders: &Orders) -> Consumer {
+    let calls = orders.calls.clone();
+    let consumer = sqs_once::consumer::<Order>().key(|order: &Order| order.id.clone());
+    let consumer = consumer.handler(move |_: Order| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        async {}
+    });
+    let store = orders.database.store.clone();
+    let consumer = consumer.namespace("orders").store(store);
+    consumer.token_valid_for(24 * HOUR)
+}
+
+#[tokio::test]
+async fn a_key_that_the_guides_statement_forgets_runs_as_a_first_attempt() {
+    for (status, before) in [
+        (Status::Completed, &ACKNOWLEDGED[..]),
+        // Needs reconciliation.
+        (Status::InProgress, &["o-1"]),
+    ] {
+        let orders = Orders::new().await;
+        let (consumer, database) = (consumer(&orders), &orders.database);
+        let planted = old(status);
+        database.plant(planted.clone()).await;
+        assert_eq!(invoke(&consumer, &["o-1"]).await, before);
+        assert_eq!(orders.calls(), 0);
+
+        database.run(&forget(&planted)).await;
+        let forgotten = database.peek(&planted.id).await.unwrap();
+        assert_ne!(forgotten.owner, planted.owner);
+        assert_eq!(forgotten.data, None);
+        assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
+        assert_eq!(orders.calls(), 1);
+        let item = database.peek(&planted.id).await.unwrap();
+        assert_eq!(item.status, Status::Completed);
+    }
+}
+
+#[tokio::test]
+async fn the_guides_statement_takes_no_key_from_a_worker_and_lowers_no_fence() {
+    let database = Database::new().await;
+    let mut held = old(Status::InProgress);
+    held.lease_until = Some(SystemClock.now() + MINUTE);
+    database.plant(held.clone()).await;
+    database.run(&forget(&held)).await;
+    let found = database.peek(&held.id).await.unwrap();
+    assert_eq!((found.owner, found.fence), (held.owner, held.fence));
+
+    let mut ahead = old(Status::Completed);
+    let fence = Fence::first(SystemClock.now() + 30 * HOUR);
+    ahead.fence = Some(fence);
+    database.plant(ahead.clone()).await;
+    database.run(&forget(&ahead)).await;
+    let found = database.peek(&ahead.id).await.unwrap();
+    assert_eq!(found.fence, Some(fence.next()));
+}
