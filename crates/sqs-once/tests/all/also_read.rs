@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use sqs_once::extract::Attempt;
 use sqs_once::key::{KeyCodec, KeyError, KeySecret, Namespace};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
-use sqs_once::store::{Item, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
+use sqs_once::store::{
+    Fence, Item, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind,
+};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
@@ -200,6 +202,69 @@ async fn an_expired_item_of_the_other_id_repeats_no_fence_and_makes_no_token_old
     new.run(one("k")).await.assert_failed("m-1");
     let fences: Vec<u64> = fences.all().iter().map(|it| it.parse().unwrap()).collect();
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_switch_of_readable_keys_forgets_no_key_while_the_other_form_is_read() {
+    let runs = Seen::default();
+    let [old, new] = [false, true].map(|readable| {
+        let consumer = version("orders", &runs).readable_keys(readable);
+        consumer.also_read(namespace("orders").readable_keys(!readable))
+    });
+    let old = Bench::new(old);
+    let new = old.beside(new);
+    for (first, second, key) in [(&old, &new, "k"), (&new, &old, "l")] {
+        first.run(one(key)).await.assert_processed("m-1");
+        second.run(one(key)).await.assert_duplicate("m-1");
+    }
+    assert_eq!(runs.len(), 2);
+}
+
+/// Forgets the key under the id of this version, as `cargo sqs-once key forget` does.
+async fn forget(bench: &Bench) {
+    let mut item = bench.item("k").await.unwrap();
+    item.status = Status::InProgress;
+    item.lease_until = Some(Timestamp::default());
+    item.data = None;
+    item.owner = Some(Owner::from_bits(7));
+    let now = Fence::first(bench.clock().now());
+    item.fence = item.fence.map(|fence| fence.next().max(now));
+    bench.store().memory().put(item);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_with_two_ids_is_forgotten_only_if_both_are() {
+    for (forgotten, next) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        // An attempt that is too old to repeat.
+        let (old, new, calls) = failing();
+        let versions = [&old, &new];
+        for version in versions {
+            version.run(one("k")).await.assert_failed("m-1");
+        }
+        new.clock().advance(25 * HOUR);
+        forget(versions[forgotten]).await;
+        versions[next].run(one("k")).await.assert_terminal("m-1");
+        for version in versions {
+            forget(version).await;
+        }
+        for version in versions {
+            version.run(one("k")).await.assert_failed("m-1");
+        }
+        assert_eq!(calls.len(), 4);
+
+        // A completion, which a duplicate has copied to the other id.
+        let (old, new, runs) = both();
+        let versions = [&old, &new];
+        old.run(one("k")).await.assert_processed("m-1");
+        new.run(one("k")).await.assert_duplicate("m-1");
+        forget(versions[forgotten]).await;
+        versions[next].run(one("k")).await.assert_duplicate("m-1");
+        for version in versions {
+            forget(version).await;
+        }
+        versions[next].run(one("k")).await.assert_processed("m-1");
+        assert_eq!(runs.len(), 2);
+    }
 }
 
 #[tokio::test(start_paused = true)]
