@@ -79,14 +79,13 @@ impl Statements {
                  {select} ORDER BY id COLLATE \"C\""
             )
         };
-        let upsert = |select: &str, keep: &str, in_progress: &str| {
+        let upsert = |select: &str, set: &str, in_progress: &str| {
             let insert = insert(select);
             format!(
                 "{insert} \
                  ON CONFLICT ON CONSTRAINT processed_events_v1 DO UPDATE SET \
-                     status = excluded.status, {keep} expiration = excluded.expiration, \
-                     validation = excluded.validation, data = excluded.data, owner = excluded.owner, \
-                     fence = coalesce(kept.fence + 1, excluded.fence) \
+                     status = excluded.status, expiration = excluded.expiration, \
+                     validation = excluded.validation, data = excluded.data, owner = excluded.owner, {set} \
                  WHERE CASE kept.status WHEN 'COMPLETED' THEN {expired} \
                      WHEN 'INPROGRESS' THEN {in_progress} ELSE false END \
                  RETURNING id, fence, pg_current_xact_id()::text"
@@ -114,6 +113,9 @@ impl Statements {
                  RETURNING kept.id"
             )
         };
+        // Claims over a row without a fence count from 1.
+        let counted = "coalesce(kept.fence, 0) + 1";
+        let recorded = "fence = coalesce(kept.fence + 1, excluded.fence)";
         let recordings = "SELECT id, 'COMPLETED', NULL::bigint, expiration, validation, data, owner, fence \
              FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) \
                  AS new (id, owner, fence, expiration, validation, data)";
@@ -137,7 +139,7 @@ impl Statements {
                  UPDATE {table} AS kept SET \
                      status = 'INPROGRESS', in_progress_expiration = excluded.lease, \
                      expiration = excluded.expiration, validation = excluded.validation, data = NULL, \
-                     owner = excluded.owner, fence = coalesce(kept.fence + 1, excluded.fence) \
+                     owner = excluded.owner, fence = {counted} \
                  FROM locked JOIN excluded ON excluded.id = locked.id \
                  WHERE kept.id = locked.id AND kept.fence IS NOT DISTINCT FROM excluded.seen \
                      AND CASE kept.status WHEN 'COMPLETED' THEN {expired} \
@@ -146,13 +148,15 @@ impl Statements {
             ),
             claim: upsert(
                 claims,
-                "in_progress_expiration = excluded.in_progress_expiration,",
+                &format!(
+                    "in_progress_expiration = excluded.in_progress_expiration, fence = {counted}"
+                ),
                 &lapsed,
             ),
-            record: upsert(recordings, "", "true"),
+            record: upsert(recordings, recorded, "true"),
             commit: upsert(
                 recordings,
-                "",
+                recorded,
                 &format!("kept.owner = excluded.owner OR {lapsed}"),
             ),
             end: end(""),

@@ -122,13 +122,17 @@ impl<F: Fixture> Case<'_, F> {
     pub(super) async fn runs(&self, claim: &Claim) -> Fence {
         let claimed = self.send(claim).await;
         match on_claimed(claim, &claimed) {
-            Admission::Run { fence, .. } => {
+            Admission::Run { .. } => {
                 let item = self.item().await;
                 let kept = item.as_ref().and_then(|item| item.fence);
-                self.same("the claim's fence is the item's", &Some(fence), &kept);
+                let fence = match claimed {
+                    Claimed::Written { fence } => Some(fence),
+                    Claimed::Refused(item) => item.fence,
+                };
+                self.same("the claim's fence is the item's", &fence, &kept);
                 let owner = item.and_then(|item| item.owner);
                 self.same("the claim owns the item", &owner, &Some(claim.owner));
-                fence
+                fence.unwrap_or_default()
             }
             Admission::Refused(refusal) => self.broken("a claim is refused", &refusal),
         }
@@ -325,7 +329,7 @@ impl<F: Fixture> Case<'_, F> {
         answer.unwrap_or_else(|error| self.broken("the store does not answer", &error))
     }
 
-    fn broken(&self, what: &str, found: &dyn Debug) -> ! {
+    pub(super) fn broken(&self, what: &str, found: &dyn Debug) -> ! {
         panic!(
             "promise broken: {} ({what}, entries sent {:?}): {found:?}",
             self.promise, self.suite.grouping

@@ -1,7 +1,7 @@
 //! Items of other programs: Powertools for AWS Lambda, which writes neither owner nor fence, and programs with other
 //! formats.
 
-use crate::idempotency::{Admission, Refusal, on_found};
+use crate::idempotency::{Admission, Refusal, on_claimed, on_found};
 use crate::store::{Fence, Item, Settling, Status};
 
 use super::Fixture;
@@ -9,15 +9,41 @@ use super::case::{
     LEASE, MILLISECOND, NOW, RETENTION, SECOND, Suite, completion, fingerprint, recording,
 };
 
+const FENCE_1: Fence = Fence::from_stored(1);
+
 pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     let case = suite.case(
-        "a claim without an owner is kept for its lease, and is then replaced with a first fence",
+        "a claim without an owner is kept for its lease, and is then replaced with the fence 1",
     );
     let item = case.foreign_item(Status::InProgress, Some(NOW + LEASE), Some(NOW + RETENTION));
-    case.plant(item).await;
+    case.plant(item.clone()).await;
     case.is_in_progress(&case.claim(NOW + LEASE)).await;
     let claim = case.granted(NOW + LEASE + MILLISECOND).await;
-    case.same("the item", &case.item().await, &Some(claim.write(None)));
+    let written = claim.write(Some(&item));
+    case.same("the item", &case.item().await, &Some(written));
+    case.same("the fence", &case.fence().await, &Some(FENCE_1));
+
+    let case =
+        suite.case("two claims in a row over a claim without a fence: the age stays unknown");
+    let lapsed = case.foreign_item(Status::InProgress, Some(NOW), Some(NOW + RETENTION));
+    case.plant(lapsed).await;
+    let mut last = FENCE_1;
+    for times in 1..3 {
+        let claim = case.over(&case.claim(NOW + (LEASE + SECOND) * times)).await;
+        let claimed = case.send(&claim).await;
+        let Admission::Run {
+            fence,
+            first_attempt,
+        } = on_claimed(&claim, &claimed)
+        else {
+            case.broken("a claim is refused", &claimed)
+        };
+        case.same("the age", &first_attempt, &None);
+        case.same("the fence in the item", &case.fence().await, &Some(last));
+        last = last.next();
+        // As large as the fence of a new key, which handlers may have received before the item lost it.
+        case.grows(Fence::first(claim.now), fence);
+    }
 
     let case = suite.case("a claim without an owner and a lease is kept until it expires");
     let item = case.foreign_item(Status::InProgress, None, Some(NOW));
@@ -25,7 +51,7 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     case.is_in_progress(&case.claim(NOW + (SECOND - MILLISECOND)))
         .await;
     let fence = case.runs(&case.claim(NOW + SECOND)).await;
-    case.same("the fence", &fence, &Fence::first(NOW + SECOND));
+    case.same("the fence", &fence, &FENCE_1);
 
     let case = suite.case("a claim without lease and expiration is never taken over");
     case.plant(case.foreign_item(Status::InProgress, None, None))

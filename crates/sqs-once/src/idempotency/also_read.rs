@@ -11,6 +11,7 @@ use crate::store::{
 use crate::time::Timestamp;
 
 use super::driver::{Asked, all_of, contended};
+use super::protocol::carried_over;
 use super::{Admission, Driver, Mode, Refusal, on_found, on_found_under_other_id, takes_over};
 
 #[derive(Clone)]
@@ -63,13 +64,19 @@ impl Driver {
     /// Ends a claim that the item under the other id refuses.
     fn settling(
         &self,
-        (claim, claimed): (&Claim, Fence),
+        claim: &Claim,
+        (claimed, since): Run,
         other: &OtherId,
         refusal: &Refusal,
         item: &Item,
     ) -> Settling {
         let has_fingerprints = other.fingerprint.is_some() && item.fingerprint.is_some();
-        match (refusal, item.fence) {
+        let follows = match refusal {
+            // The age of an attempt without a fence stays unknown.
+            Refusal::InProgress { .. } => Some(item.fence.unwrap_or(Fence::after(None))),
+            _ => item.fence,
+        };
+        match (refusal, follows) {
             // Copies a completion with its expiry, so that the next duplicate needs no second read. The copy keeps the
             // claim's fingerprint, so the payloads must be the same.
             (Refusal::Duplicate { data, is_compared }, _)
@@ -82,8 +89,8 @@ impl Driver {
                 }
             }
             // A fence of now would make the key's first attempt look later than it was.
-            (_, Some(fence)) if claim.seen == Seen::Nothing => {
-                Settling::carry_over(RELEASED, claimed, fence)
+            (_, Some(follows)) if claim.seen == Seen::Nothing && since.is_some() => {
+                Settling::carry_over(RELEASED, claimed, follows)
             }
             _ => Settling::Release,
         }
@@ -132,13 +139,17 @@ pub(super) async fn check_other_ids(
             });
         };
         match &admission {
-            Admission::Run { fence, .. } if driver.claims_before() && *fence != run.0 => {
-                let carry_over = Settling::carry_over(one.claim.lease_until, run.0, *fence);
-                settle(carry_over, Some(at));
+            Admission::Run {
+                fence,
+                first_attempt,
+            } if driver.claims_before() => {
+                if let Some(follows) = carried_over(run, (*fence, *first_attempt)) {
+                    let lease_until = one.claim.lease_until;
+                    settle(Settling::carry_over(lease_until, run.0, follows), Some(at));
+                }
             }
             Admission::Refused(refusal) if driver.claims_before() => {
-                let claim = (&*one.claim, run.0);
-                settle(driver.settling(claim, other, refusal, item), None);
+                settle(driver.settling(one.claim, run, other, refusal, item), None);
                 one.claim.owner = Owner::from_bits(driver.random.bits());
             }
             _ => {}

@@ -63,9 +63,9 @@ impl Effect {
 pub enum Admission {
     /// The claim owns the key: the handler runs.
     Run {
-        /// The claim's fence.
+        /// The claim's fence, as the handler receives it.
         fence: Fence,
-        /// When the key was first attempted. `None` if an item without a fence does not tell.
+        /// When the key was first attempted. `None` if nobody knows, because an item had no fence.
         first_attempt: Option<Timestamp>,
     },
     /// The handler must not run.
@@ -111,27 +111,32 @@ pub enum Completion {
 /// Decides on a claim from the store's answer.
 pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
     match claimed {
-        Claimed::Written { fence } => run(claim.seen, *fence),
+        Claimed::Written { fence } => run(claim, claim.seen, *fence),
         Claimed::Refused(item) if is_this_claim(claim, item) => {
-            run(claim.seen, item.fence.unwrap_or_default())
+            run(claim, claim.seen, item.fence.unwrap_or_default())
         }
         Claimed::Refused(item) => Admission::Refused(refusal(claim.fingerprint.as_ref(), item)),
     }
 }
 
-/// Runs with the fence of a claim. A key's first fence is the time of its first claim, and each claim adds one.
-fn run(seen: Seen, fence: Fence) -> Admission {
+/// Runs with the fence of a claim.
+fn run(claim: &Claim, seen: Seen, fence: Fence) -> Admission {
     Admission::Run {
-        fence,
+        fence: given(claim, fence),
         first_attempt: match seen {
             Seen::Item(None) => None,
-            Seen::Nothing | Seen::Item(Some(_)) => Some(first_attempt(fence)),
+            Seen::Nothing | Seen::Item(Some(_)) => fence.first_claim(),
         },
     }
 }
 
-const fn first_attempt(fence: Fence) -> Timestamp {
-    Timestamp::from_millis(fence.get())
+/// Returns the fence that a handler receives for the fence of its claim. A count is added to the claim's time, because
+/// handlers may have received times for the same key before.
+fn given(claim: &Claim, fence: Fence) -> Fence {
+    match fence.first_claim() {
+        Some(_) => fence,
+        None => Fence::from_stored(claim.now.as_millis().saturating_add(fence.get())),
+    }
 }
 
 /// Returns the claim to send after `item` refused `claim`: it replaces exactly this item. Returns `None` if the key is
@@ -156,7 +161,11 @@ pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
         _ => {
             let seen = found.map_or(Seen::Nothing, |item| Seen::Item(item.fence));
             let last = found.and_then(|item| item.fence);
-            run(seen, last.map_or(Fence::first(claim.now), Fence::next))
+            run(
+                claim,
+                seen,
+                last.map_or(Fence::first(claim.now), Fence::next),
+            )
         }
     }
 }
@@ -173,23 +182,38 @@ pub fn on_found_under_other_id(
     if !claim.finds_free(other) {
         return Admission::Refused(refusal(claim.fingerprint.as_ref(), other));
     }
-    let follows = other.fence.map(Fence::next);
+    let follows = Fence::after(other.fence);
     // An attempt without a fence is of unknown age, however old.
-    let is_over = other.status == Status::Completed || follows.is_some();
+    let is_over = other.status == Status::Completed || other.fence.is_some();
     if is_over && other.is_expired(claim.now) {
         // As if the table had deleted it, except that fences grow.
         return Admission::Run {
-            fence: fence.max(follows.unwrap_or_default()),
+            fence: fence.max(follows),
             first_attempt: since,
         };
     }
+    let follows = given(claim, follows);
     Admission::Run {
-        fence: match (claim.seen, follows) {
-            (_, None) => fence,
-            (Seen::Nothing, Some(follows)) => follows,
-            (Seen::Item(_), Some(follows)) => fence.max(follows),
+        fence: match claim.seen {
+            Seen::Nothing => follows,
+            Seen::Item(_) => fence.max(follows),
         },
-        first_attempt: since.min(other.fence.map(first_attempt)),
+        first_attempt: since.min(other.fence.and_then(Fence::first_claim)),
+    }
+}
+
+/// Returns the fence to write for a claim with the fence `claimed` that runs as decided by the item under the key's other
+/// id. `None` keeps the claim's own.
+///
+/// An unknown age stays unknown: the claim's fence is a count already, or becomes one.
+pub(super) fn carried_over(
+    (claimed, since): (Fence, Option<Timestamp>),
+    (fence, first_attempt): (Fence, Option<Timestamp>),
+) -> Option<Fence> {
+    since?;
+    match first_attempt {
+        Some(_) => (fence != claimed).then_some(fence),
+        None => Some(Fence::after(None)),
     }
 }
 

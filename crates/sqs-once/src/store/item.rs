@@ -57,8 +57,13 @@ impl fmt::Debug for Owner {
 ///
 /// A key's first fence is the time of its claim in milliseconds, so that fences keep growing after an expired item is
 /// deleted.
+///
+/// Claims over an item without a fence count from 1. Nobody knows when such a key was first attempted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
+
+/// Larger than any count of claims, and smaller than any time that a clock shows.
+const FIRST_TIME: u64 = 1_000_000;
 
 impl Fence {
     /// Reads a fence as stored in the table.
@@ -69,6 +74,16 @@ impl Fence {
     /// Returns the fence of a key's first claim.
     pub const fn first(now: Timestamp) -> Self {
         Self(now.as_millis())
+    }
+
+    /// Returns the fence of a claim over an item with this fence, or with none.
+    pub(crate) fn after(last: Option<Self>) -> Self {
+        last.unwrap_or_default().next()
+    }
+
+    /// Returns the time of the key's first claim. `None` if claims are counted, because nobody knows it.
+    pub(crate) fn first_claim(self) -> Option<Timestamp> {
+        (self.0 >= FIRST_TIME).then(|| Timestamp::from_millis(self.0))
     }
 
     /// Returns the next fence.
@@ -217,13 +232,15 @@ impl Claim {
 
     /// Returns the item that replaces `existing` after this claim.
     pub fn write(&self, existing: Option<&Item>) -> Item {
-        let last_fence = existing.and_then(|item| item.fence);
         let mut item = Item::new(self.id.clone(), Status::InProgress);
         item.lease_until = Some(self.lease_until);
         item.expiration = Some(whole_secs(self.expiration));
         item.fingerprint.clone_from(&self.fingerprint);
         item.owner = Some(self.owner);
-        item.fence = Some(last_fence.map_or(Fence::first(self.now), Fence::next));
+        item.fence = Some(match existing {
+            None => Fence::first(self.now),
+            Some(item) => Fence::after(item.fence),
+        });
         item
     }
 }

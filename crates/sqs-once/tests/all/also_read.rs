@@ -310,24 +310,81 @@ async fn a_key_without_another_item_costs_no_further_request() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_attempt_of_powertools_has_an_unknown_age() {
+/// Notes the fence of each call, which fails. Its other id is the one of Powertools.
+fn beside_powertools(settings: fn(Consumer) -> Consumer) -> (Bench, Seen, Item) {
     let python = KeyCodec::powertools_python("orders.app.process");
     let id = python.item_id(&BusinessKey::new("k").unwrap()).unwrap();
-    let calls = Seen::default();
-    let noted = calls.clone();
-    let consumer = values().namespace("new").handler(move |_: Value| {
-        noted.add("called".to_owned());
-        async {}
-    });
-    let bench = Bench::new(consumer.also_read(python).token_valid_for(24 * HOUR));
+    let fences = Seen::default();
+    let noted = fences.clone();
+    let handler = move |_: Value, attempt: Attempt| {
+        noted.add(attempt.fence().to_string());
+        async { Err::<(), HandlerError>("no answer".into()) }
+    };
+    let consumer = settings(values().namespace("new").handler(handler));
     let mut item = Item::new(id, Status::InProgress);
     item.lease_until = Some(Timestamp::from_secs(1));
-    bench.store().memory().put(item);
-    let answer = bench.run(one("k")).await;
-    answer.assert_terminal("m-1");
-    answer.assert_reason("m-1", "it was first attempted at an unknown time");
-    assert!(calls.all().is_empty());
+    (Bench::new(consumer.also_read(python)), fences, item)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_of_powertools_has_an_unknown_age_even_after_its_item_is_deleted() {
+    let unknown = "it was first attempted at an unknown time";
+    for lapses in [true, false] {
+        let (bench, fences, mut item) = beside_powertools(|it| it.token_valid_for(24 * HOUR));
+        if !lapses {
+            item.lease_until = Some(bench.clock().now() + 60 * SECOND);
+        }
+        bench.store().memory().put(item.clone());
+        let answer = bench.run(one("k")).await;
+        match lapses {
+            true => answer.assert_terminal("m-1").assert_reason("m-1", unknown),
+            false => answer.assert_in_progress("m-1"),
+        };
+        bench.store().memory().remove(&item.id);
+        for _ in 0..2 {
+            let answer = bench.run(one("k")).await;
+            answer.assert_terminal("m-1").assert_reason("m-1", unknown);
+        }
+        assert!(fences.all().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fences_of_a_key_grow_although_its_age_is_unknown() {
+    let (bench, fences, item) = beside_powertools(|it| it);
+    bench.run(one("k")).await.assert_failed("m-1");
+    // Under its own id, Powertools has replaced an item with a fence.
+    let mut own = item.clone();
+    own.id = bench.item("k").await.unwrap().id;
+    let memory = bench.store().memory();
+    for items in [vec![], vec![item.clone()], vec![own, item.clone()]] {
+        items.into_iter().for_each(|item| memory.put(item));
+        bench.run(one("k")).await.assert_failed("m-1");
+        bench.clock().advance(SECOND);
+    }
+    memory.remove(&item.id);
+    for _ in 0..2 {
+        bench.run(one("k")).await.assert_failed("m-1");
+    }
+    let fences: Vec<u64> = fences.all().iter().map(|it| it.parse().unwrap()).collect();
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    assert_eq!(fences.len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fence_of_the_other_id_makes_no_unknown_age_known() {
+    let (old, new, fences) = failing();
+    old.run(one("k")).await.assert_failed("m-1");
+    new.another_worker_claims("k").await;
+    let mut own = Item::new(new.item("k").await.unwrap().id, Status::InProgress);
+    own.lease_until = Some(Timestamp::from_secs(1));
+    new.store().memory().put(own);
+    for bench in [&new, &new, &old, &old] {
+        let answer = bench.run(one("k")).await;
+        answer.assert_terminal("m-1");
+        answer.assert_reason("m-1", "it was first attempted at an unknown time");
+    }
+    assert_eq!(fences.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,6 +15,9 @@ use sqs_once::time::Timestamp;
 const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 const ME: Owner = Owner::from_bits(1);
 const OTHER: Owner = Owner::from_bits(2);
+/// The fence of a key that was first claimed at this time, and one that counts claims.
+const FENCE: Fence = Fence::first(Timestamp::from_secs(4_102_440_000));
+const COUNT: Fence = Fence::from_stored(7);
 
 fn claim() -> Claim {
     let mut claim = Claim::new(
@@ -71,7 +74,7 @@ fn items() -> Vec<Item> {
             for status in &statuses {
                 for owner in [None, Some(ME), Some(OTHER)] {
                     for fingerprint in fingerprints.clone() {
-                        for fence in [None, Some(Fence::from_stored(7))] {
+                        for fence in [None, Some(COUNT), Some(FENCE)] {
                             let mut item = Item::new(claim().id, status.clone());
                             item.lease_until = lease_until;
                             item.expiration = expiration;
@@ -134,29 +137,33 @@ fn every_key_is_free_again_at_some_time_unless_it_names_no_end() {
 
 #[test]
 fn a_claim_over_an_item_is_admitted_by_no_item_with_another_fence_or_that_is_not_free() {
-    for seen in items() {
-        let Some(over) = on_refused(&claim(), &seen) else {
+    let items = items();
+    for seen in &items {
+        let Some(over) = on_refused(&claim(), seen) else {
             continue;
         };
-        for found in items() {
-            let expected = found.fence == seen.fence && claim().finds_free(&found);
-            let is_admitted = over.admitted_by(Some(&found));
+        for found in &items {
+            let expected = found.fence == seen.fence && over.finds_free(found);
+            let is_admitted = over.admitted_by(Some(found));
             assert_eq!(is_admitted, expected, "{seen:?}, {found:?}");
         }
-        let left = over.write(Some(&seen));
+        let left = over.write(Some(seen));
         assert!(!over.admitted_by(Some(&left)), "a late copy: {left:?}");
     }
 }
 
+fn first(fence: Fence) -> Timestamp {
+    Timestamp::from_millis(fence.get())
+}
+
 #[test]
 fn a_free_item_under_the_other_id_tells_the_age_and_is_followed_by_a_larger_fence() {
-    let first = |fence: Fence| Timestamp::from_millis(fence.get());
+    let around = [FENCE.get() - 1, FENCE.get(), FENCE.get() + 1].map(Fence::from_stored);
     for other in items() {
-        for (fence, over) in [6, 7, 8]
+        for (fence, over) in around
             .into_iter()
             .flat_map(|fence| [(fence, false), (fence, true)])
         {
-            let fence = Fence::from_stored(fence);
             let mut claim = claim();
             if over {
                 claim.seen = Seen::Item(Some(fence));
@@ -186,10 +193,10 @@ fn a_free_item_under_the_other_id_tells_the_age_and_is_followed_by_a_larger_fenc
                     );
                     continue;
                 }
-                let expected = since
-                    .zip(other.fence)
-                    .map(|(one, other)| one.min(first(other)));
+                let is_known = other.fence == Some(FENCE);
+                let expected = since.filter(|_| is_known).min(Some(first(FENCE)));
                 assert_eq!(first_attempt, expected, "{other:?}");
+                assert!(is_known || follows > Fence::first(NOW), "{other:?}");
             }
         }
     }
@@ -233,9 +240,13 @@ fn a_refused_claim_runs_only_if_the_item_is_its_own() {
         let expected = match item.status {
             Status::InProgress if own => {
                 let fence = item.fence.unwrap_or_default();
+                let is_time = fence == FENCE;
                 Admission::Run {
-                    fence,
-                    first_attempt: Some(Timestamp::from_millis(fence.get())),
+                    fence: match is_time {
+                        true => fence,
+                        false => Fence::from_stored(NOW.as_millis() + fence.get()),
+                    },
+                    first_attempt: is_time.then(|| first(fence)),
                 }
             }
             Status::InProgress => Admission::Refused(Refusal::InProgress {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqs_once::hook::{EarlierAttempt, Reconciled};
+use sqs_once::key::KeyCodec;
 use sqs_once::policy::Mode;
-use sqs_once::store::{Fence, Owner};
+use sqs_once::store::{Fence, Item, Owner, Status};
 use sqs_once::testing::Bench;
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{Batch, Consumer, HandlerError, MemoryStore};
+use sqs_once::{Batch, BusinessKey, Consumer, HandlerError, MemoryStore};
 
 use crate::support::{SECOND, assert_contains, one, values};
 
@@ -91,17 +92,48 @@ async fn the_time_counts_from_the_first_attempt_after_the_key_was_forgotten() {
     bench.run(one("a")).await.assert_failed("m-1");
     bench.clock().advance(25 * HOUR);
     bench.run(one("a")).await.assert_terminal("m-1");
-    // What `cargo sqs-once key forget` writes.
-    let mut item = bench.item("a").await.unwrap();
-    item.owner = Some(Owner::from_bits(7));
-    item.lease_until = Some(Timestamp::default());
-    item.fence = Some(Fence::first(bench.clock().now()));
-    bench.store().memory().put(item);
+    forget(&bench).await;
     bench.clock().advance(HOUR);
     bench.run(one("a")).await.assert_failed("m-1");
     bench.clock().advance(22 * HOUR);
     bench.run(one("a")).await.assert_processed("m-1");
     assert_eq!(*calls.lock().unwrap(), 3);
+}
+
+/// Writes what `cargo sqs-once key forget` writes.
+async fn forget(bench: &Bench) {
+    let mut item = bench.item("a").await.unwrap();
+    item.owner = Some(Owner::from_bits(7));
+    item.lease_until = Some(Timestamp::default());
+    item.fence = Some(Fence::first(bench.clock().now()));
+    bench.store().memory().put(item);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_an_item_of_powertools_stays_unknown_until_its_key_is_forgotten() {
+    let python = KeyCodec::powertools_python("orders.app.process");
+    let id = python.item_id(&BusinessKey::new("a").unwrap()).unwrap();
+    let (consumer, calls) = counting(1);
+    let bench = Bench::new(consumer.key_codec(python));
+    let mut item = Item::new(id, Status::InProgress);
+    item.lease_until = Some(Timestamp::from_secs(1));
+    bench.store().memory().put(item);
+    for _ in 0..2 {
+        bench
+            .run(one("a"))
+            .await
+            .assert_terminal("m-1")
+            .assert_reason(
+                "m-1",
+                "needs reconciliation: it was first attempted at an unknown time",
+            );
+    }
+    assert_eq!(*calls.lock().unwrap(), 0);
+    forget(&bench).await;
+    bench.clock().advance(HOUR);
+    bench.run(one("a")).await.assert_failed("m-1");
+    bench.run(one("a")).await.assert_processed("m-1");
+    assert_eq!(*calls.lock().unwrap(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use sqs_once::Writes;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Status, Store,
-    StoreError, StoreErrorKind, StoreFuture, Transactions,
+    AtomicWrites, Claim, Claimed, Committed, Fence, Item, Settled, Settlement, Settling, Status,
+    Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
 use sqs_once::time::Timestamp;
 use tokio::time::timeout;
@@ -252,7 +252,7 @@ impl Watched {
                 Ok(Claimed::Refused(item))
             }
             (Some(Mutant::UnknownIsMine), Err(_)) => Ok(Claimed::Written {
-                fence: sqs_once::store::Fence::first(claim.now),
+                fence: Fence::first(claim.now),
             }),
             (_, answer) => answer,
         }
@@ -276,7 +276,7 @@ impl Store for Watched {
             }
             let takes_over = |claim: &Claim| claim.lease_until == Timestamp::default();
             if self.world.mutant() == Some(Mutant::OtherIdLeft) && claims.iter().all(takes_over) {
-                let fence = sqs_once::store::Fence::default();
+                let fence = Fence::default();
                 return vec![Ok(Claimed::Written { fence }); claims.len()];
             }
             let takeovers = claims.iter().filter(|claim| takes_over(claim));
@@ -327,7 +327,9 @@ impl Store for Watched {
                 if let (Some(Mutant::OtherFenceIgnored), Ok(Some(item))) =
                     (self.world.mutant(), &mut *answer)
                 {
-                    item.fence = None;
+                    // The fence that follows is the claim's own.
+                    let own = self.world.witness().last_told(&self.process, key);
+                    item.fence = own.map(|own| Fence::from_stored(own.get() - 1));
                 }
                 if self.world.mutant() == Some(Mutant::OtherIdReadFirst) {
                     *answer = Ok(self.read_first.lock().get(id).cloned().flatten());

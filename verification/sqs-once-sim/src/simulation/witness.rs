@@ -503,6 +503,13 @@ impl Witness {
         }
     }
 
+    /// Returns the fence of the last claim of a key that this process learnt to own.
+    pub(crate) fn last_told(&self, process: &Process, key: usize) -> Option<Fence> {
+        let mut told = self.told.iter();
+        let last = told.rfind(|told| told.process == process.name && told.key == key)?;
+        Some(last.fence)
+    }
+
     /// A process learns that it owns a key; `again` if it sent the claim twice.
     pub(crate) fn told(
         &mut self,

@@ -153,7 +153,8 @@ impl Table {
         match claim.seen {
             Seen::Nothing => self.write(&new, ADMITS_NEW).name("#id", self.id_name()),
             Seen::Item(Some(fence)) => over(ADMITS_OVER).value(":seen", number(fence.get())),
-            Seen::Item(None) => over(ADMITS_OVER_FOREIGN),
+            // Counts from 1: `Fence::after`.
+            Seen::Item(None) => over(ADMITS_OVER_FOREIGN).value(":before_first", number(0)),
         }
     }
 

@@ -264,7 +264,7 @@ async fn a_store_that_admits_the_wrong_claims_is_found_out() {
 #[tokio::test]
 async fn a_store_that_writes_claims_wrongly_is_found_out() {
     const AFRESH: &str = "starts afresh, except for its fence";
-    let mutants: [(&str, Claims); 6] = [
+    let mutants: [(&str, Claims); 7] = [
         ("passes to the next owner", |claim, _, item| {
             item.fence = Some(Fence::first(claim.now));
         }),
@@ -274,6 +274,14 @@ async fn a_store_that_writes_claims_wrongly_is_found_out() {
         ("passes to the next owner", |_, existing, item| {
             item.fence = existing.map_or(item.fence, |existing| existing.fence);
         }),
+        (
+            "is then replaced with the fence 1",
+            |claim, existing, item| {
+                if existing.is_some_and(|existing| existing.fence.is_none()) {
+                    item.fence = Some(Fence::first(claim.now));
+                }
+            },
+        ),
         (AFRESH, |_, existing, item| {
             item.data = existing.and_then(|existing| existing.data.clone());
         }),
