@@ -197,8 +197,8 @@ impl Attempt {
     }
 
     /// Returns the fencing token of this claim. A later claim of the same key always has a larger one. Store it with
-    /// the handler's writes and refuse writes with a smaller one, to keep out a worker that was presumed dead. For a key
-    /// that Powertools for AWS Lambda has attempted, fencing tokens are times, and grow as far as the workers' clocks agree.
+    /// the handler's writes and refuse writes with a smaller one, to keep out a worker that was presumed dead. If
+    /// Powertools for AWS Lambda has attempted the key, fencing tokens grow as far as the workers' clocks agree.
     ///
     /// Two concurrent attempts may have the same fencing token if the key is not claimed before the handler: in
     /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) or for [`Writes`](crate::Writes). `Writes` need no

@@ -65,7 +65,7 @@ pub enum Admission {
     Run {
         /// The claim's fence, as the handler receives it.
         fence: Fence,
-        /// When the key was first attempted. `None` if nobody knows, because an item had no fence.
+        /// When the key was first attempted. `None` after an item without a fence, which does not tell.
         first_attempt: Option<Timestamp>,
     },
     /// The handler must not run.

@@ -58,7 +58,7 @@ impl fmt::Debug for Owner {
 /// A key's first fence is the time of its claim in milliseconds, so that fences keep growing after an expired item is
 /// deleted.
 ///
-/// Claims over an item without a fence count from 1. Nobody knows when such a key was first attempted.
+/// Claims over an item without a fence count from 1, because the item does not tell when its key was first attempted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -81,7 +81,7 @@ impl Fence {
         last.unwrap_or_default().next()
     }
 
-    /// Returns the time of the key's first claim. `None` if claims are counted, because nobody knows it.
+    /// Returns the time of the key's first claim. `None` if this fence is a count of claims.
     pub(crate) fn first_claim(self) -> Option<Timestamp> {
         (self.0 >= FIRST_TIME).then(|| Timestamp::from_millis(self.0))
     }
