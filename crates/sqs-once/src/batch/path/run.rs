@@ -88,9 +88,10 @@ pub(in crate::batch) async fn run(
         // The records come first: those that are ready have asked before a request is built.
         biased;
         () = batch.records() => {}
+        // A breaker opens or closes before the records that decided so are settled.
+        never = gate => match never {},
         never = claims => match never {},
         never = settlements => match never {},
-        never = gate => match never {},
     }
 }
 
