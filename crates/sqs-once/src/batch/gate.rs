@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use crate::breaker::{Breakers, Hiding, Next, Pass, Permit, Queue, Tried};
+use crate::breaker::{Breakers, Hiding, Next, Pass, Permit, Queue};
 use crate::record::Message;
 
 use super::engine::Engine;
@@ -149,16 +149,7 @@ impl<'a> Gate<'a> {
         if self.changes.is_none() {
             return;
         }
-        let (tried, unavailable) = match result {
-            Ok(_) => (Tried::Succeeded, None),
-            Err(Failure::Unavailable { dependency, .. }) => {
-                (Tried::Unavailable, Some(&**dependency))
-            }
-            Err(Failure::Retry { .. } | Failure::Terminal(_)) => (Tried::FailedOtherwise, None),
-            Err(
-                Failure::Deadline | Failure::Timeout(_) | Failure::Panic(_) | Failure::Unstarted,
-            ) => (Tried::Unknown, None),
-        };
+        let (tried, unavailable) = Failure::tried(result);
         let (breakers, driver) = (self.breakers(), self.engine.driver());
         let on = &self.engine.routes[route].breakers;
         for (at, next) in breakers.ended(on, tried, unavailable) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::breaker::Dependency;
+use crate::breaker::{Dependency, Tried};
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{CallFuture, HandlerError, Running};
@@ -37,6 +37,24 @@ pub(super) enum Failure {
 
 impl Failure {
     pub(super) const NOT_STARTED: &str = "the deadline came before it was started";
+
+    /// Returns what the end of a call tells about the dependencies of its handler, and the one that it names.
+    pub(super) fn tried<T>(result: &Result<T, Self>) -> (Tried, Option<&str>) {
+        match result {
+            Ok(_) => (Tried::Succeeded, None),
+            Err(Self::Unavailable { dependency, .. }) => (Tried::Unavailable, Some(dependency)),
+            Err(Self::Retry { .. } | Self::Terminal(_)) => (Tried::FailedOtherwise, None),
+            Err(Self::Deadline | Self::Timeout(_) | Self::Panic(_) | Self::Unstarted) => {
+                (Tried::Unknown, None)
+            }
+        }
+    }
+
+    /// Converts the error of one record of a batch handler, like [`Failure::of`]. A panic fails only this record.
+    pub(super) fn of_record(error: HandlerError, dependencies: &[Dependency]) -> Self {
+        // Dropping it runs user code too.
+        caught(move || Self::of(&error, dependencies)).unwrap_or_else(Self::Panic)
+    }
 
     /// Converts a handler's error. Formatting it runs user code, which may panic.
     pub(super) fn of(error: &HandlerError, dependencies: &[Dependency]) -> Self {

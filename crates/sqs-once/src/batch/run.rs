@@ -1,8 +1,8 @@
 //! The main loop of a batch: claims keys, starts handlers, settles claims and ends records.
 
-mod ending;
+pub(super) mod ending;
 mod preparing;
-mod whole_batch;
+pub(super) mod whole_batch;
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -40,8 +40,8 @@ use super::settling::{Concluded, Settler};
 use preparing::{Preparations, Waited};
 use whole_batch::Together;
 
-const IS_OPEN: &str = "its breaker is open";
-const UNPROTECTED: &str = "without a business key: not protected against duplicates";
+pub(super) const IS_OPEN: &str = "its breaker is open";
+pub(super) const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
 #[derive(Clone, Default)]
 struct RecordState {
@@ -83,34 +83,47 @@ struct Startable {
 impl Startable {
     /// Returns whether its claim was the key's first, under either id.
     fn is_first_attempt(&self) -> bool {
-        let is_first = |owned: &Owned| {
-            owned.claim.seen == Seen::Nothing
-                && self.first_attempt.map(Fence::first) == Some(self.fence)
-        };
-        self.owned.as_ref().is_none_or(is_first)
+        let owned = self.owned.as_ref();
+        owned.is_none_or(|owned| owned.is_first_attempt(self.fence, self.first_attempt))
     }
 }
 
 /// A claimed key while its handler runs.
-struct Owned {
-    claim: Claim,
+pub(super) struct Owned {
+    pub(super) claim: Claim,
     /// The transaction that contains the claim, if there is one. Dropping it rolls it back.
-    transaction: Option<Box<dyn OpenTransaction>>,
+    pub(super) transaction: Option<Box<dyn OpenTransaction>>,
 }
 
 impl Owned {
-    /// Keeps a cancelled handler's transaction open while its blocking work runs, to make another delivery wait.
-    fn held_while(mut self, running: Running) -> Self {
-        if running.count() > 0
-            && let Some(transaction) = self.transaction.take()
-        {
-            tokio::spawn(async move {
-                running.ended().await;
-                drop(transaction);
-            });
-        }
+    /// Returns whether its claim was the key's first, under either id, if its record runs with this fence and this time of
+    /// the first attempt.
+    pub(super) fn is_first_attempt(&self, fence: Fence, first: Option<Timestamp>) -> bool {
+        self.claim.seen == Seen::Nothing && first.map(Fence::first) == Some(fence)
+    }
+
+    pub(super) fn held_while(mut self, running: Running) -> Self {
+        self.transaction = held_while(self.transaction, running);
         self
     }
+}
+
+/// Keeps a cancelled handler's transaction open while its blocking work runs, to make another delivery wait. Returns the
+/// transaction if none runs.
+pub(super) fn held_while(
+    transaction: Option<Box<dyn OpenTransaction>>,
+    running: Running,
+) -> Option<Box<dyn OpenTransaction>> {
+    if running.count() == 0 {
+        return transaction;
+    }
+    if let Some(transaction) = transaction {
+        tokio::spawn(async move {
+            running.ended().await;
+            drop(transaction);
+        });
+    }
+    None
 }
 
 /// The result of a handler call. A panic counts as a failure.
@@ -737,7 +750,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn log_correlation(message: &Message, span: &Span) {
+pub(super) fn log_correlation(message: &Message, span: &Span) {
     if let Some(correlation_id) = message.correlation_id() {
         span.record("correlation_id", correlation_id.as_str());
     }

@@ -29,7 +29,7 @@ pub(super) trait Requests {
     /// Returns whether an entry waits for others to join it. Must not call the batcher.
     fn waits(&self, entry: &Self::Entry, load: Load) -> bool;
 
-    /// Called once a request that was due is on its way, and the records were told the answers that came since.
+    /// Called in the driver's poll after a request was sent, when the records have received the answers so far.
     fn sent(&self) {}
 
     /// Sends a request. Each entry comes back with its answer.
@@ -45,7 +45,7 @@ pub(super) trait Requests {
     fn may_pause(answer: &Self::Answer) -> bool;
 }
 
-/// What a batcher has to do.
+/// A batcher's open work.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     /// The requests in flight.

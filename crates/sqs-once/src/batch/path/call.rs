@@ -7,28 +7,23 @@ use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
-use crate::handler::{Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
+use crate::handler::{Done, HandlerError, IdempotencyToken, RecordParts, Work};
 use crate::idempotency::{CommitsWith, Completion, Conclusion};
 use crate::key::{BusinessKey, ItemId};
 use crate::report::{Outcome, Report};
-use crate::store::{Claim, Fence, OpenTransaction, Seen, Writes};
+use crate::store::{Fence, Writes};
 use crate::time::Timestamp;
 use futures_util::future::BoxFuture;
 
 use super::ending::Tail;
 use super::gate::Way;
-use super::lane::AFTER_FAILED;
 use super::record::Record;
 use super::room::Slot;
 use super::run::Batch;
 use super::together::{BEGUN, Called, Joined, OUT_OF_ORDER, Together};
 use crate::batch::handling::{Failure, Handling};
-/// A claimed key while its handler runs.
-pub(super) struct Owned {
-    pub(super) claim: Claim,
-    /// The transaction that contains the claim, if there is one. Dropping it rolls it back.
-    pub(super) transaction: Option<Box<dyn OpenTransaction>>,
-}
+use crate::batch::run::Owned;
+use crate::batch::run::ending::{AFTER_FAILED, COMPLETED_BY_ANOTHER};
 
 /// A record whose handler may run.
 pub(super) struct Admitted {
@@ -292,7 +287,7 @@ impl Batch<'_> {
             Completion::Recorded => {}
             Completion::RecordedByAnother => {
                 self.count(record, |tally| tally.leases_lost += 1);
-                let warning = super::ending::COMPLETED_BY_ANOTHER;
+                let warning = COMPLETED_BY_ANOTHER;
                 record.warnings.push(warning.to_owned());
             }
             Completion::LeaseLost => {
@@ -308,25 +303,7 @@ impl Batch<'_> {
 impl Admitted {
     /// Returns whether its claim was the key's first, under either id.
     fn is_first_attempt(&self) -> bool {
-        let is_first = |owned: &Owned| {
-            owned.claim.seen == Seen::Nothing
-                && self.first_attempt.map(Fence::first) == Some(self.fence)
-        };
-        self.owned.as_ref().is_none_or(is_first)
-    }
-}
-
-impl Owned {
-    /// Keeps a cancelled handler's transaction open while its blocking work runs, to make another delivery wait.
-    fn held_while(mut self, running: Running) -> Self {
-        if running.count() > 0
-            && let Some(transaction) = self.transaction.take()
-        {
-            tokio::spawn(async move {
-                running.ended().await;
-                drop(transaction);
-            });
-        }
-        self
+        let owned = self.owned.as_ref();
+        owned.is_none_or(|owned| owned.is_first_attempt(self.fence, self.first_attempt))
     }
 }

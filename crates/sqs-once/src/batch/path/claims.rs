@@ -13,7 +13,6 @@ use crate::idempotency::{
 use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
-
 use crate::time::Timestamp;
 
 use super::batcher::{Answered, Batcher, Load, Requests};
@@ -45,7 +44,8 @@ pub(super) struct Candidate {
 pub(super) type Decision = Result<Option<Admission>, StoreError>;
 
 impl Batch<'_> {
-    /// Claims a key. Returns the place that the record has until its handler starts; it has none after a retry.
+    /// Claims a key. Returns the place that the record has until its handler starts. A record that waited for another worker
+    /// may have none.
     pub(super) async fn claim<'b>(
         &'b self,
         mut candidate: Candidate,

@@ -3,17 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::error;
-
 use crate::breaker::Hiding;
-use crate::error::chain;
 use crate::failed::{AfterDeadLetter, Cause};
 use crate::handler::IdempotencyToken;
 use crate::idempotency::{PendingSettlement, Refusal, UNCOMPARED};
 use crate::key::{Fingerprint, Payloads};
-use crate::record::CorrelationId;
 use crate::report::{Outcome, Report, RouteTally};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::StoreError;
 use crate::time::Timestamp;
 use futures_util::future::BoxFuture;
 
@@ -23,15 +19,9 @@ use super::together::BEGUN;
 use crate::batch::engine::{FifoFailure, PayloadMismatch, Route};
 use crate::batch::handling::Failure;
 use crate::batch::hooks::{Hook, HookCall, RecordEnd};
-
-const IS_OPEN: &str = "its breaker is open";
-/// The tools recognise such a dead letter by the text before the first colon.
-const MISMATCHED: &str =
-    "payload mismatch: its key was completed for another payload: two different messages share it";
-const WAY_OUT: &str = "drop it if it only repeats the first; to run it too, forget its key (`key forget`) and redrive it; if \
-                       the key does not name the event, correct the key and redrive it";
-pub(super) const COMPLETED_BY_ANOTHER: &str =
-    "another worker had taken over its key, and completed it: its effect may have happened twice";
+use crate::batch::moving::DeadLetterMove;
+use crate::batch::run::IS_OPEN;
+use crate::batch::run::ending::{MISMATCHED, WAY_OUT, uncommitted};
 
 /// How a record ended, for the records with the same key.
 pub(super) struct Ended {
@@ -316,26 +306,21 @@ impl<'a> Batch<'a> {
         Box::pin(async move {
             self.waits_for_no_claim(record);
             cause.key.clone_from(&record.item);
-            let mut report = Report::new(Outcome::Terminal).because(cause.chain.clone());
+            let unmoved = |cause: Cause| Report::new(Outcome::Terminal).because(cause.chain);
             let Some(dead_letters) = self.engine.failed.dead_letters.as_deref() else {
-                return report;
+                return unmoved(cause);
             };
             let is_late = || self.stop.is_late().then_some(());
             let Ok(_turn) = self.turns.moves.take(is_late).await else {
-                return report;
+                return unmoved(cause);
             };
-            let message = &self.ledger.messages[record.at];
-            match dead_letters.send(message, &cause).await {
-                Ok(()) => report.acknowledged = true,
-                Err(error) => error!(
-                    target: "sqs_once::dead_letters",
-                    message_id = message.id(),
-                    correlation_id = message.correlation_id().map(CorrelationId::as_str),
-                    error = chain(&*error),
-                    "a terminal record could not be moved to the dead-letter queue"
-                ),
-            }
-            report
+            let moving = DeadLetterMove {
+                dead_letters,
+                record: record.at,
+                message: Arc::clone(&self.ledger.messages[record.at]),
+                cause,
+            };
+            moving.carried_out().await.1
         })
     }
 
@@ -427,17 +412,5 @@ impl<'a> Batch<'a> {
 
     fn time_until(&self, moment: Timestamp) -> Duration {
         moment.since(self.engine.driver().clock.now())
-    }
-}
-
-/// Shows errors that the store did not cause in full, because they concern only this record.
-fn uncommitted(error: &StoreError) -> String {
-    match error.kind() {
-        StoreErrorKind::Unanswered => format!(
-            "{}, and its next delivery will find whether its effect committed",
-            error.kind()
-        ),
-        StoreErrorKind::Other => format!("its effect did not commit: {error}"),
-        kind => format!("its effect did not commit: {kind}"),
     }
 }

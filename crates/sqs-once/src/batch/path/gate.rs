@@ -8,7 +8,7 @@ use std::task::Poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use crate::breaker::{Breakers, Hiding, Next, Pass, Permit, Tried};
+use crate::breaker::{Breakers, Hiding, Next, Pass, Permit};
 use crate::record::Message;
 use crate::store::Owner;
 
@@ -236,16 +236,7 @@ impl<'a> Gate<'a> {
         if self.breakers().is_empty() {
             return;
         }
-        let (tried, unavailable) = match result {
-            Ok(_) => (Tried::Succeeded, None),
-            Err(Failure::Unavailable { dependency, .. }) => {
-                (Tried::Unavailable, Some(&**dependency))
-            }
-            Err(Failure::Retry { .. } | Failure::Terminal(_)) => (Tried::FailedOtherwise, None),
-            Err(
-                Failure::Deadline | Failure::Timeout(_) | Failure::Panic(_) | Failure::Unstarted,
-            ) => (Tried::Unknown, None),
-        };
+        let (tried, unavailable) = Failure::tried(result);
         let on = &self.engine.routes[route].breakers;
         for (breaker, next) in self.breakers().ended(on, tried, unavailable) {
             let request = match next {
@@ -272,7 +263,6 @@ impl<'a> Gate<'a> {
         let (breakers, driver) = (self.breakers(), self.engine.driver());
         let arn = arn(message);
         if self.engine.failed.visibility.is_some() {
-            let mut has_asked = false;
             self.queues
                 .wait(0, |_| {
                     let now = driver.clock.now();
@@ -283,9 +273,7 @@ impl<'a> Gate<'a> {
                         breakers.learn_queue(arn, None, now);
                         return Some(());
                     }
-                    if !std::mem::replace(&mut has_asked, true) {
-                        self.learn(message);
-                    }
+                    self.learn(message);
                     None
                 })
                 .await;

@@ -4,11 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tracing::Span;
 
 use crate::failed::Cause;
 use crate::guarded::caught;
-use crate::record::Message;
 use crate::report::{Outcome, Report};
 use crate::router::{NoRoute, RouteError};
 
@@ -16,8 +14,8 @@ use super::gate::Way;
 use super::record::Record;
 use super::room::Slot;
 use super::run::Batch;
-/// Why the rest of a FIFO message group returns to the queue.
-pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
+use crate::batch::run::ending::AFTER_FAILED;
+use crate::batch::run::log_correlation;
 
 /// The records of a message group in their order, or one record of a queue without order.
 pub(super) struct Lane {
@@ -135,11 +133,5 @@ impl Batch<'_> {
         span.record("route", self.engine.routes[route].name.as_deref());
         record.route = Some(route);
         Ok(route)
-    }
-}
-
-pub(super) fn log_correlation(message: &Message, span: &Span) {
-    if let Some(correlation_id) = message.correlation_id() {
-        span.record("correlation_id", correlation_id.as_str());
     }
 }

@@ -13,7 +13,7 @@ use super::ending::Ended;
 #[derive(Default)]
 pub(super) struct Leaders(Mutex<HashMap<ItemId, (usize, Leader)>>);
 
-/// A record that leads, as the records behind it see it: it resolves to the leader's end.
+/// Resolves to the end of a record that leads, for the records with its key.
 pub(super) type Leader = Shared<oneshot::Receiver<Arc<Ended>>>;
 
 pub(super) enum Place {

@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 
 /// A line in which only the first may take what all wait for, so that no record overtakes another.
 ///
-/// Tokio's primitives are not used between the records of a batch: they count towards the task's budget, and at its end a
-/// record that is ready would look as if it waited.
+/// Records of a batch do not wait for each other with Tokio's primitives. Those use up the task's budget, and without a
+/// budget a record that is ready looks as if it waited.
 pub(super) struct Line {
     /// How many routes its records may have. The first record of each route may take, in the order of all.
     routes: usize,
@@ -61,6 +61,11 @@ impl Line {
 
     /// Call it when there may be something to take.
     pub(super) fn wake_first(&self) {
+        if self.routes == 1 {
+            let first = self.places().waiting.front().map(|one| one.waker.clone());
+            first.into_iter().for_each(Waker::wake);
+            return;
+        }
         let mut seen: Vec<usize> = Vec::new();
         let mut first = Vec::new();
         for one in &self.places().waiting {
@@ -125,7 +130,7 @@ impl Place<'_> {
     }
 }
 
-/// Whoever leaves wakes the next: more than one thing may have become free at once.
+/// A record that leaves wakes the next, because more than one thing may have become free at once.
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
@@ -159,7 +164,7 @@ impl Limit {
         }
     }
 
-    /// Waits for a turn, or until `stopped` returns why there is none.
+    /// Waits for a turn, or until `stopped` returns a reason to stop waiting.
     pub(super) async fn take<E>(&self, stopped: impl Fn() -> Option<E>) -> Result<Turn<'_>, E> {
         self.line
             .wait(0, |is_first| match stopped() {

@@ -18,20 +18,18 @@ use crate::store::Fence;
 use crate::time::Timestamp;
 use futures_util::future::BoxFuture;
 
-use super::call::{Admitted, Owned};
+use super::call::Admitted;
 use super::claims::Candidate;
 use super::ending::Ended;
 use super::gate::Way;
-use super::lane::log_correlation;
 use super::leaders::Place;
 use super::room::Slot;
 use super::run::Batch;
 use super::together::BEGUN;
 use crate::batch::engine::{MissingKey, PayloadMismatch, Route};
 use crate::batch::handling::{Failure, Handling};
-const UNPROTECTED: &str = "without a business key: not protected against duplicates";
-
-/// What is known of a record, for its report and for the records with the same key.
+use crate::batch::run::{Owned, UNPROTECTED, log_correlation};
+/// A record's state, for its report and for the records with the same key.
 pub(super) struct Record {
     pub(super) at: usize,
     /// The place of its route in the engine, once it is chosen.
@@ -170,7 +168,6 @@ impl<'a> Batch<'a> {
         route: usize,
     ) -> Result<Prepared<Work<()>>, Unready> {
         let settings = &self.engine.routes[route];
-        record.taken_up.get_or_insert_with(Instant::now);
         let message = &self.ledger.messages[record.at];
         let with_fingerprint = settings.mismatch != PayloadMismatch::Ignore;
         let prepare = || settings.handler.prepare(message, with_fingerprint);

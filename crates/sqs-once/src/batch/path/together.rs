@@ -9,31 +9,24 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, error_span};
 
-use crate::breaker::Dependency;
-use crate::guarded::caught;
-use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Payload, RecordParts};
+use crate::handler::{BatchCall, BatchParts, Done, Payload, RecordParts};
 use crate::idempotency::Deadline;
 use crate::key::{Fingerprint, ItemId, Payloads};
 use crate::report::Report;
 use crate::store::OpenTransaction;
 
 use super::gate::Way;
-use super::lane::AFTER_FAILED;
 use super::line::Line;
 use super::run::Batch;
 use crate::batch::engine::Engine;
 use crate::batch::handling::{Failure, Handling};
+use crate::batch::run::ending::AFTER_FAILED;
+use crate::batch::run::held_while;
+use crate::batch::run::whole_batch::{AFTER_COPY, AFTER_UNDECIDED, TOO_LATE};
+pub(super) use crate::batch::run::whole_batch::{BEGUN, OUT_OF_ORDER};
 
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
-const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
-pub(super) const BEGUN: &str = "its batch had begun before its key could be claimed";
-const AFTER_UNDECIDED: &str =
-    "an earlier record of its message group was not decided in half of the batch's time";
-const AFTER_COPY: &str =
-    "an earlier record of its message group has the key of another record, which was not done yet";
-pub(super) const OUT_OF_ORDER: &str =
-    "it succeeded after an earlier record of its message group failed";
 
 /// What the records of a batch handler's batch wait for.
 pub(super) struct Together {
@@ -306,19 +299,11 @@ impl<'a> Batch<'a> {
         let duration = began.elapsed();
         self.ledger
             .count(ONLY, |tally| tally.handler_durations.push(duration));
-        let mut transaction = transaction;
-        if running.count() > 0
-            && let Some(transaction) = transaction.take()
-        {
-            tokio::spawn(async move {
-                running.ended().await;
-                drop(transaction);
-            });
-        }
+        let transaction = held_while(transaction, running);
         let results: Vec<_> = match results {
             Ok(results) => results
                 .into_iter()
-                .map(|result| handled(result, dependencies))
+                .map(|result| result.map_err(|error| Failure::of_record(error, dependencies)))
                 .collect(),
             Err(failure) => waiting.iter().map(|_| Err(failure.clone())).collect(),
         };
@@ -470,14 +455,4 @@ struct Handled {
     item: ItemId,
     called: oneshot::Sender<Called>,
     result: Result<Done, Failure>,
-}
-
-/// Converts the handler's outcome for one record. Formatting its error runs user code, which may panic.
-fn handled(
-    result: Result<Done, HandlerError>,
-    dependencies: &[Dependency],
-) -> Result<Done, Failure> {
-    result.map_err(|error| {
-        caught(move || Failure::of(&error, dependencies)).unwrap_or_else(Failure::Panic)
-    })
 }

@@ -22,13 +22,13 @@ use super::whole_batch::{BEGUN, Together};
 use super::{Finished, IS_OPEN, Owned, Run, Startable};
 
 /// Why the rest of a FIFO message group returns to the queue.
-pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
+pub(in crate::batch) const AFTER_FAILED: &str = "an earlier record of its message group failed";
 /// The tools recognise such a dead letter by the text before the first colon.
-const MISMATCHED: &str =
+pub(in crate::batch) const MISMATCHED: &str =
     "payload mismatch: its key was completed for another payload: two different messages share it";
-const WAY_OUT: &str = "drop it if it only repeats the first; to run it too, forget its key (`key forget`) and redrive it; if \
+pub(in crate::batch) const WAY_OUT: &str = "drop it if it only repeats the first; to run it too, forget its key (`key forget`) and redrive it; if \
                        the key does not name the event, correct the key and redrive it";
-const COMPLETED_BY_ANOTHER: &str =
+pub(in crate::batch) const COMPLETED_BY_ANOTHER: &str =
     "another worker had taken over its key, and completed it: its effect may have happened twice";
 
 impl<'a> Run<'a> {
@@ -544,7 +544,7 @@ impl<'a> Run<'a> {
 }
 
 /// Shows errors that the store did not cause in full, because they concern only this record.
-fn uncommitted(error: &StoreError) -> String {
+pub(in crate::batch) fn uncommitted(error: &StoreError) -> String {
     match error.kind() {
         StoreErrorKind::Unanswered => format!(
             "{}, and its next delivery will find whether its effect committed",

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use tokio::time::Instant;
 use tracing::{Instrument, error_span};
 
-use crate::breaker::{Dependency, Pass};
-use crate::guarded::caught;
-use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Work};
+use crate::breaker::Pass;
+use crate::handler::{BatchCall, BatchParts, Work};
 use crate::idempotency::PendingSettlement;
 use crate::key::Payloads;
 use crate::report::{Outcome, Report};
@@ -18,13 +17,15 @@ use super::{Finished, Run, Startable, timed};
 
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
-pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
-pub(super) const BEGUN: &str = "its batch had begun before its key could be claimed";
-const AFTER_UNDECIDED: &str =
+pub(in crate::batch) const TOO_LATE: &str =
+    "its key could not be claimed in half of the batch's time";
+pub(in crate::batch) const BEGUN: &str = "its batch had begun before its key could be claimed";
+pub(in crate::batch) const AFTER_UNDECIDED: &str =
     "an earlier record of its message group was not decided in half of the batch's time";
-const AFTER_COPY: &str =
+pub(in crate::batch) const AFTER_COPY: &str =
     "an earlier record of its message group has the key of another record, which was not done yet";
-const OUT_OF_ORDER: &str = "it succeeded after an earlier record of its message group failed";
+pub(in crate::batch) const OUT_OF_ORDER: &str =
+    "it succeeded after an earlier record of its message group failed";
 
 pub(super) struct Together<'a> {
     /// `None` after the call.
@@ -200,7 +201,9 @@ impl Run<'_> {
             }
             match results {
                 Ok(results) => {
-                    let results = results.into_iter().map(|it| handled(it, dependencies));
+                    let results = results
+                        .into_iter()
+                        .map(|it| it.map_err(|error| Failure::of_record(error, dependencies)));
                     claims.into_iter().zip(results).map(finished).collect()
                 }
                 Err(failure) => {
@@ -374,14 +377,4 @@ impl Run<'_> {
             }
         }
     }
-}
-
-/// Converts the handler's outcome for one record. Formatting its error runs user code, which may panic.
-fn handled(
-    result: Result<Done, HandlerError>,
-    dependencies: &[Dependency],
-) -> Result<Done, Failure> {
-    result.map_err(|error| {
-        caught(move || Failure::of(&error, dependencies)).unwrap_or_else(Failure::Panic)
-    })
 }
