@@ -271,6 +271,25 @@ fn the_default_retention_is_that_of_the_library() {
 }
 
 #[test]
+fn a_role_that_can_not_read_a_queues_settings_is_found_for_poller_and_breaker() {
+    let case = Case::new("permission-missing", "good");
+    let template = fs::read_to_string(case.template()).unwrap();
+    let without = template.replace(", sqs:GetQueueAttributes]", "]");
+    assert_ne!(without, template);
+    fs::write(case.template(), without).unwrap();
+    let [finding] = &case.source().examine().unwrap()[..] else {
+        panic!("one finding")
+    };
+    assert_eq!(
+        finding.message,
+        "The role of the function Charge does not allow sqs:GetQueueAttributes on Orders. Lambda polls the queue with the \
+         role, and a breaker reads its settings."
+    );
+    assert_eq!(case.fix(), ["permission-missing"]);
+    assert_eq!(case.findings(), []);
+}
+
+#[test]
 fn the_page_lists_every_rule() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
     // Format of an entry: an anchor, `id` (level, whether it is fixed): title. Why it matters.

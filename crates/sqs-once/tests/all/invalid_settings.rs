@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{Bench, DLQ, Order, SECOND};
+use crate::support::process::passes;
+use crate::support::{Bench, DLQ, Order, SECOND, assert_contains};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, Sns};
 use sqs_once::extract::{Message, SnsMeta};
 use sqs_once::hook::Reconciled;
@@ -175,6 +176,22 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
         let error = consumer.init().await.unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
+}
+
+#[tokio::test]
+async fn init_refuses_a_lease_margin_below_one_second_in_the_environment_too() {
+    let test = "init_refuses_a_lease_margin_below_one_second_in_the_environment_too";
+    let variable = "SQS_ONCE_LEASE_MARGIN";
+    let Ok(margin) = std::env::var(variable) else {
+        for margin in ["999ms", "0s"] {
+            passes(module_path!(), test, &[(variable, margin)]);
+        }
+        return;
+    };
+    let error = plain().init().await.unwrap_err();
+    assert_eq!(error.variable(), variable);
+    let says = format!("is {margin:?}: expected 1s or more");
+    assert_contains!(error.to_string(), &says);
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,12 +47,20 @@ fn library(messages: &[Value], name: &str) -> PathBuf {
     library.into()
 }
 
-/// Checks a program as a part of this package. The path is relative to the workspace's folder, as in Cargo's own calls.
+/// Checks a program as a part of this package; in a folder `bin`, as a binary with the file's name. The path is relative
+/// to the workspace's folder, as in Cargo's own calls.
 pub(crate) fn check(program: &Path) -> Output {
     let mut rustc = Command::new("rustc");
     for (name, file) in LIBRARIES.iter() {
         let library = format!("{name}={}", file.display());
         rustc.args(["--extern", &library]);
+    }
+    // As Cargo does for a binary.
+    if program
+        .parent()
+        .is_some_and(|folder| folder.ends_with("bin"))
+    {
+        rustc.env("CARGO_BIN_NAME", program.file_stem().unwrap());
     }
     let dependencies = LIBRARIES[0].1.parent().unwrap();
     rustc

@@ -15,14 +15,15 @@ const PACKAGE: &str = "crates/sqs-once/";
 fn every_mistake_is_explained_where_it_stands() {
     let overwrites = std::env::var("UI").is_ok_and(|ui| ui == "overwrite");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui");
-    let entries = fs::read_dir(folder).unwrap();
+    let entries = [folder.join("bin"), folder.clone()].map(|it| fs::read_dir(it).unwrap());
+    let entries = entries.into_iter().flatten();
     let mut programs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     programs.retain(|path| path.extension() == Some(OsStr::new("rs")));
     programs.sort();
     assert!(!programs.is_empty());
     let mut wrong = Vec::new();
     for program in programs {
-        let name = Path::new(program.file_name().unwrap());
+        let name = program.strip_prefix(&folder).unwrap();
         let output = check(&Path::new(PACKAGE).join("tests/ui").join(name));
         let said = explanation(&String::from_utf8(output.stderr).unwrap());
         let expected = program.with_extension("stderr");
