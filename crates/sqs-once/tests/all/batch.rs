@@ -393,7 +393,7 @@ async fn a_batch_that_is_dropped_at_any_await_leaves_what_the_next_delivery_fini
             done.iter()
                 .all(|id| first.iter().any(|effect| effect == id))
         );
-        // What the dropped batch has claimed lapses.
+        // The claims of the dropped batch lapse.
         sleep(40 * SECOND).await;
         let failed = bench.run(ids).await;
         assert_eq!(failed, ["m-2"], "after {step} ms");

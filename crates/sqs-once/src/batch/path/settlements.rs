@@ -45,8 +45,9 @@ impl Batch<'_> {
         }
     }
 
-    /// Stops the batch if completions can't be recorded: an effect would repeat with every delivery. An effect that commits
-    /// with its record has not happened, and the refusal may concern this record alone.
+    /// Stops the batch if completions can't be recorded, because further effects would repeat with every delivery. An error
+    /// does not stop it if the effect was to commit with its record: the effect has not happened, and the error may concern
+    /// this record alone.
     fn settled(
         &self,
         ending: &PendingSettlement,
