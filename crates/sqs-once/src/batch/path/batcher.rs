@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use futures_channel::oneshot;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use slab::Slab;
 use tokio::time::Instant;
 
 /// The longest time that an entry waits while handlers end one after another.
@@ -77,17 +78,25 @@ pub(super) struct Batcher<E, A> {
 }
 
 struct State<E, A> {
-    waiting: VecDeque<Waiting<E, A>>,
+    waiting: VecDeque<Waiting<E>>,
+    asking: Slab<Asking<E, A>>,
     in_flight: usize,
     unanswered: usize,
     /// Whether a request was sent in the driver's last poll. Its answer may be there in the next.
     is_sending: bool,
 }
 
-struct Waiting<E, A> {
+struct Waiting<E> {
     entry: E,
-    asker: oneshot::Sender<Answered<E, A>>,
+    /// The place of its record among those that ask.
+    asker: usize,
     since: Instant,
+}
+
+/// A record that asks. Its place stays taken if it goes, because then the whole batch does.
+enum Asking<E, A> {
+    Waits(Waker),
+    Answered(Answered<E, A>),
 }
 
 impl<E, A> Batcher<E, A> {
@@ -96,6 +105,7 @@ impl<E, A> Batcher<E, A> {
             most,
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
+                asking: Slab::new(),
                 in_flight: 0,
                 unanswered: 0,
                 is_sending: false,
@@ -103,23 +113,50 @@ impl<E, A> Batcher<E, A> {
         }
     }
 
-    /// Sends an entry with those of other records. An entry whose record is gone is still sent.
-    pub(super) async fn ask(&self, entry: E) -> Answered<E, A> {
-        let (asker, answered) = oneshot::channel();
-        {
+    /// Sends an entry with those of other records.
+    pub(super) fn ask(&self, entry: E) -> impl Future<Output = Answered<E, A>> {
+        let mut entry = Some(entry);
+        let mut place = None;
+        poll_fn(move |context| {
+            let waker = context.waker();
             let mut state = self.state();
-            let since = Instant::now();
-            state.waiting.push_back(Waiting {
-                entry,
-                asker,
-                since,
-            });
-            state.unanswered += 1;
-        }
-        match answered.await {
-            Ok(answered) => answered,
-            // The driver is gone, and so is the batch.
-            Err(_) => pending().await,
+            if let Some(entry) = entry.take() {
+                let asker = state.asking.insert(Asking::Waits(waker.clone()));
+                let since = Instant::now();
+                state.waiting.push_back(Waiting {
+                    entry,
+                    asker,
+                    since,
+                });
+                state.unanswered += 1;
+                place = Some(asker);
+                return Poll::Pending;
+            }
+            let asking = place.and_then(|place| state.asking.get_mut(place));
+            if let Some(Asking::Waits(earlier)) = asking {
+                earlier.clone_from(waker);
+                return Poll::Pending;
+            }
+            match place
+                .take()
+                .and_then(|place| state.asking.try_remove(place))
+            {
+                Some(Asking::Answered(answered)) => Poll::Ready(answered),
+                // It was polled after its answer.
+                _ => Poll::Pending,
+            }
+        })
+    }
+
+    /// Hands a record its answer.
+    fn answer(&self, asker: usize, answered: Answered<E, A>) {
+        let mut state = self.state();
+        state.unanswered -= 1;
+        let asking = state.asking.get_mut(asker);
+        let asking = asking.map(|asking| mem::replace(asking, Asking::Answered(answered)));
+        drop(state);
+        if let Some(Asking::Waits(waker)) = asking {
+            waker.wake();
         }
     }
 
@@ -140,7 +177,7 @@ impl<E, A> Batcher<E, A> {
     /// long. A handler that never waits would also keep the answer to a request that was just sent from being seen.
     pub(super) fn is_due(&self, full: usize) -> bool {
         let state = self.state();
-        let is_overdue = |one: &Waiting<E, A>| one.since.elapsed() >= OVERDUE;
+        let is_overdue = |one: &Waiting<E>| one.since.elapsed() >= OVERDUE;
         let waits_for_long =
             || state.in_flight == 0 && state.waiting.front().is_some_and(is_overdue);
         let is_waiting = state.waiting.len() >= full || waits_for_long();
@@ -178,23 +215,22 @@ impl<E, A> Batcher<E, A> {
                     break;
                 };
                 is_answered = true;
-                self.state().unanswered -= askers.len();
                 let mut answered = answers.iter().map(|(_, answer)| answer);
                 let bits = match answered.any(R::may_pause) {
                     true => requests.bits(),
                     false => 0,
                 };
                 for (asker, (entry, answer)) in askers.into_iter().zip(answers) {
-                    // The record of a batch that is being dropped is gone.
-                    let _ = asker.send(Answered {
+                    let answered = Answered {
                         entry,
                         answer,
                         bits,
-                    });
+                    };
+                    self.answer(asker, answered);
                 }
             }
             self.state().in_flight = in_flight.len();
-            let was_sent = std::mem::replace(&mut self.state().is_sending, is_sent);
+            let was_sent = mem::replace(&mut self.state().is_sending, is_sent);
             if was_sent {
                 requests.sent();
             }
@@ -212,7 +248,7 @@ impl<E, A> Batcher<E, A> {
         requests: &R,
         in_flight: usize,
         only_full: bool,
-    ) -> Option<Vec<Waiting<E, A>>>
+    ) -> Option<Vec<Waiting<E>>>
     where
         R: Requests<Entry = E, Answer = A>,
     {
@@ -229,7 +265,7 @@ impl<E, A> Batcher<E, A> {
                 continue;
             }
             let full = requests.full(first);
-            let is_alike = |one: &Waiting<E, A>| requests.needs(&one.entry) == needs;
+            let is_alike = |one: &Waiting<E>| requests.needs(&one.entry) == needs;
             let alike = state.waiting.range(at..).filter(|one| is_alike(one));
             let count = alike.take(full).count();
             let waits = only_full || requests.waits(first, load);

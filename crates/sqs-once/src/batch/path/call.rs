@@ -72,7 +72,7 @@ impl Batch<'_> {
     /// Calls a record's handler inside its layers.
     async fn call(
         &self,
-        record: &Record,
+        record: &mut Record,
         at: usize,
         admitted: Admitted,
     ) -> (Option<Owned>, Result<Done, Failure>) {
@@ -102,7 +102,7 @@ impl Batch<'_> {
         let running = self.running.part();
         let (limit, dependencies) = (route.record_timeout, &route.dependencies);
         let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
-        let span = self.ledger.span(record.at);
+        let span = self.span(record).clone();
         let call_span = debug_span!(parent: &span, "handler");
         let began = Instant::now();
         let handling = running.clone().scope(handling).instrument(call_span);

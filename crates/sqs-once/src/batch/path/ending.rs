@@ -11,7 +11,7 @@ use crate::key::{Fingerprint, Payloads};
 use crate::report::{Outcome, Report, RouteTally};
 use crate::store::StoreError;
 use crate::time::Timestamp;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 
 use super::record::Record;
 use super::run::Batch;
@@ -24,14 +24,26 @@ use crate::batch::run::IS_OPEN;
 use crate::batch::run::ending::{MISMATCHED, WAY_OUT, uncommitted};
 
 /// How a record ended, for the records with the same key.
+#[derive(Clone)]
 pub(super) struct Ended {
-    report: Report,
+    record: usize,
     /// Whether its message group goes on.
     pub(super) goes_on: bool,
     fingerprint: Option<Fingerprint>,
     is_mismatched: bool,
     sent_at: Timestamp,
     data: Option<Arc<str>>,
+}
+
+/// What becomes of the rest of a message group when a record of it has ended.
+pub(super) enum Rest {
+    GoesOn,
+    /// It returns to the queue.
+    Returns {
+        wait: Option<Duration>,
+        /// The dependency that the record lacked.
+        unavailable: Option<Arc<str>>,
+    },
 }
 
 /// Work that a record leaves, and that no report waits for.
@@ -42,9 +54,10 @@ pub(super) enum Tail<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Enters a record's report, and ends the records that wait for it. Returns the report, and whether its message group goes
-    /// on.
-    pub(super) fn end(&self, mut record: Record, mut report: Report) -> (Report, bool) {
+    /// Enters a record's report, and ends the records that wait for it. Returns what becomes of the rest of its message
+    /// group.
+    pub(super) fn end(&self, mut record: Record, mut report: Report) -> Rest {
+        let at = record.at;
         report.key.clone_from(&record.item);
         report.route = self.route(&record).and_then(|route| route.name.clone());
         report.duration = record.taken_up.map(|taken_up| taken_up.elapsed());
@@ -56,35 +69,42 @@ impl<'a> Batch<'a> {
         if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
             report.wait = self.backoff(&record);
         }
-        let goes_on = self.group_goes_on(&record, &report);
+        let rest = match self.group_goes_on(&record, &report) {
+            true => Rest::GoesOn,
+            false => Rest::Returns {
+                wait: report.wait,
+                unavailable: report.unavailable.clone(),
+            },
+        };
         let hook = self.hook(&record, report.outcome);
         let hook = hook.filter(|_| report.has_failed());
         let call = hook.map(|hook| self.hook_call(&record, hook, report.clone()));
-        self.ledger.enter(record.at, report.clone());
+        drop(record.span.take());
+        self.ledger.enter(at, report);
         if let Some(call) = call {
             self.leave(Tail::Hook(call));
         }
         if let Some(together) = &self.together {
-            if !goes_on {
-                together.stops(record.at, report.wait);
+            if let Rest::Returns { wait, .. } = rest {
+                together.stops(at, wait);
             }
-            together.ended(record.at);
+            together.ended(at);
         }
-        if let Some(leads) = record.leads {
-            // Often no other record has its key.
-            let _ = leads.send(Arc::new(Ended {
-                report: report.clone(),
+        let goes_on = matches!(rest, Rest::GoesOn);
+        if let Some(leader) = record.leads {
+            leader.ends(Ended {
+                record: at,
                 goes_on,
                 fingerprint: record.fingerprint,
                 is_mismatched: record.is_mismatched,
                 sent_at: record.sent_at,
                 data: record.data,
-            }));
+            });
         }
         if !goes_on {
             self.stop_strictly();
         }
-        (report, goes_on)
+        rest
     }
 
     /// Stops a FIFO queue's batch after a failure, if a failure stops more than its message group.
@@ -109,11 +129,11 @@ impl<'a> Batch<'a> {
     }
 
     /// Finishes what a record has left.
-    pub(super) async fn tail(&self, tail: Tail<'a>) {
+    pub(super) fn tail(&self, tail: Tail<'a>) -> BoxFuture<'_, ()> {
         match tail {
             // It is sent at most twice, because its lease lapses anyway.
-            Tail::Release(release) => drop(self.settle(release, 2).await),
-            Tail::Hook(call) => drop(self.hooked(call).await),
+            Tail::Release(release) => Box::pin(self.settle(release, 2).map(drop)),
+            Tail::Hook(call) => Box::pin(self.hooked(call).map(drop)),
         }
     }
 
@@ -127,7 +147,9 @@ impl<'a> Batch<'a> {
         Box::pin(async move {
             let own = record.fingerprint.as_ref();
             let payloads = Fingerprint::compare(own, leader.fingerprint.as_ref());
-            let report = &leader.report;
+            let Some(report) = self.ledger.report(leader.record) else {
+                return Some(Report::new(Outcome::Failed).because("its batch ended early"));
+            };
             // The key may have been completed for this record's payload.
             let is_other = leader.is_mismatched && payloads != Payloads::Same;
             // The cache may have answered the leader, with a completion that is older than this message.
@@ -150,11 +172,11 @@ impl<'a> Batch<'a> {
                 }
                 Outcome::Processed | Outcome::Duplicate => self.mismatched(record).await,
                 Outcome::InProgress => Report {
-                    reason: report.reason.clone(),
+                    reason: report.reason,
                     wait: report.wait,
                     ..Report::new(Outcome::InProgress)
                 },
-                Outcome::Failed if report.untried => report.clone(),
+                Outcome::Failed if report.untried => report,
                 // An ignored record has no key, so no other record waits for it.
                 Outcome::Failed | Outcome::Terminal | Outcome::Ignored => {
                     Report::new(Outcome::Failed)
@@ -214,32 +236,26 @@ impl<'a> Batch<'a> {
     }
 
     /// Ends a record whose handler has failed.
-    pub(super) fn failed<'b>(
-        &'b self,
-        record: &'b mut Record,
-        failure: Failure,
-    ) -> BoxFuture<'b, Report> {
-        Box::pin(async move {
-            let report = Report::new(Outcome::Failed).because(failure.to_string());
-            let claims_before = |route: &Route| route.idempotency.claims_before();
-            match failure {
-                Failure::Terminal(cause) => self.terminal(record, cause).await,
-                Failure::Unavailable { dependency, reason } => {
-                    self.unavailable(record, dependency, reason, true).await
-                }
-                Failure::Retry { delay, .. } => report.wait(delay),
-                Failure::Panic(_) => report,
-                Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
-                // Its own claim must lapse first.
-                Failure::Timeout(_) | Failure::Deadline
-                    if self.route(record).is_some_and(claims_before) =>
-                {
-                    let lease = self.time_until(self.deadline.lease_until);
-                    report.wait(self.backoff(record).map(|backoff| backoff.max(lease)))
-                }
-                Failure::Timeout(_) | Failure::Deadline => report,
+    pub(super) async fn failed(&self, record: &mut Record, failure: Failure) -> Report {
+        let report = Report::new(Outcome::Failed).because(failure.to_string());
+        let claims_before = |route: &Route| route.idempotency.claims_before();
+        match failure {
+            Failure::Terminal(cause) => self.terminal(record, cause).await,
+            Failure::Unavailable { dependency, reason } => {
+                self.unavailable(record, dependency, reason, true).await
             }
-        })
+            Failure::Retry { delay, .. } => report.wait(delay),
+            Failure::Panic(_) => report,
+            Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
+            // Its own claim must lapse first.
+            Failure::Timeout(_) | Failure::Deadline
+                if self.route(record).is_some_and(claims_before) =>
+            {
+                let lease = self.time_until(self.deadline.lease_until);
+                report.wait(self.backoff(record).map(|backoff| backoff.max(lease)))
+            }
+            Failure::Timeout(_) | Failure::Deadline => report,
+        }
     }
 
     /// Ends a record whose handler has succeeded, although that could not be recorded.
@@ -298,30 +314,24 @@ impl<'a> Batch<'a> {
     }
 
     /// Moves a terminal record to the dead-letter queue, or without one leaves it to its queue's redrive policy.
-    pub(super) fn terminal<'b>(
-        &'b self,
-        record: &'b Record,
-        mut cause: Cause,
-    ) -> BoxFuture<'b, Report> {
-        Box::pin(async move {
-            self.waits_for_no_claim(record);
-            cause.key.clone_from(&record.item);
-            let unmoved = |cause: Cause| Report::new(Outcome::Terminal).because(cause.chain);
-            let Some(dead_letters) = self.engine.failed.dead_letters.as_deref() else {
-                return unmoved(cause);
-            };
-            let is_late = || self.stop.is_late().then_some(());
-            let Ok(_turn) = self.turns.moves.take(is_late).await else {
-                return unmoved(cause);
-            };
-            let moving = DeadLetterMove {
-                dead_letters,
-                record: record.at,
-                message: Arc::clone(&self.ledger.messages[record.at]),
-                cause,
-            };
-            moving.carried_out().await.1
-        })
+    pub(super) async fn terminal(&self, record: &Record, mut cause: Cause) -> Report {
+        self.waits_for_no_claim(record);
+        cause.key.clone_from(&record.item);
+        let unmoved = |cause: Cause| Report::new(Outcome::Terminal).because(cause.chain);
+        let Some(dead_letters) = self.engine.failed.dead_letters.as_deref() else {
+            return unmoved(cause);
+        };
+        let is_late = || self.stop.is_late().then_some(());
+        let Ok(_turn) = self.turns.moves.take(is_late).await else {
+            return unmoved(cause);
+        };
+        let moving = DeadLetterMove {
+            dead_letters,
+            record: record.at,
+            message: Arc::clone(&self.ledger.messages[record.at]),
+            cause,
+        };
+        Box::pin(moving.carried_out()).await.1
     }
 
     /// Ends a record whose effect is done, after its hook if there is one. If the hook fails it, its next delivery is a

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -10,6 +11,7 @@ use crate::guarded::caught;
 use crate::report::{Outcome, Report};
 use crate::router::{NoRoute, RouteError};
 
+use super::ending::Rest;
 use super::gate::Way;
 use super::record::Record;
 use super::room::Slot;
@@ -39,34 +41,38 @@ impl Batch<'_> {
 
     /// Runs the records of a message group one after the other. The first failure ends it.
     pub(super) async fn lane(&self, lane: Lane, start: Start<'_>) {
-        let Lane { first, mut rest } = lane;
-        let (mut next, mut start) = (Some(first), Some(start));
-        while let Some(mut record) = next.take() {
-            // The batch may have stopped while the record before it ran. Then all of its rest was returned.
-            if !self.begins(record.at) {
-                return;
-            }
+        let (mut record, mut rest) = (lane.first, lane.rest);
+        let mut start = Some(start);
+        // The batch may have stopped while the record before it ran. Then all of its rest was returned.
+        while self.begins(record.at) {
             record.taken_up = Some(Instant::now());
             let started = self.start(&mut record, start.take()).await;
             let report = match started {
                 Ok((route, slot)) => self.attempt(&mut record, route, slot).await,
                 Err(report) => report,
             };
-            let (report, goes_on) = self.end(record, report);
-            if !goes_on {
-                return self.return_group(rest, &report).await;
+            if let Rest::Returns { wait, unavailable } = self.end(record, report) {
+                return self.return_group(rest, wait, unavailable).await;
             }
-            next = rest.pop_front().map(|at| self.record(at));
+            match rest.pop_front() {
+                Some(at) => record = self.record(at),
+                None => return,
+            }
         }
     }
 
     /// Returns the rest of a message group to the queue.
-    async fn return_group(&self, rest: VecDeque<usize>, report: &Report) {
+    async fn return_group(
+        &self,
+        rest: VecDeque<usize>,
+        wait: Option<Duration>,
+        unavailable: Option<Arc<str>>,
+    ) {
         for at in rest {
             if !self.begins(at) {
                 continue;
             }
-            if let Some(dependency) = &report.unavailable {
+            if let Some(dependency) = &unavailable {
                 let mut record = self.record(at);
                 let dependency = Arc::clone(dependency);
                 let unavailable =
@@ -76,7 +82,7 @@ impl Batch<'_> {
                 continue;
             }
             // The rest of the group gets the same delay, because SQS delivers none of it while one message is hidden.
-            let report = Report::untried(AFTER_FAILED).wait(report.wait);
+            let report = Report::untried(AFTER_FAILED).wait(wait);
             self.ledger.enter(at, report);
         }
     }
@@ -124,11 +130,11 @@ impl Batch<'_> {
             return Ok(0);
         };
         let message = &self.ledger.messages[record.at];
-        let span = self.ledger.span(record.at);
+        let span = self.span(record);
         let chosen = span
             .in_scope(|| caught(|| router.choose(message)))
             .unwrap_or_else(|_| Err(NoRoute::Terminal(RouteError::Panic)));
-        log_correlation(message, &span);
+        log_correlation(message, span);
         let route = chosen?;
         span.record("route", self.engine.routes[route].name.as_deref());
         record.route = Some(route);

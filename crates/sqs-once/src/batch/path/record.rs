@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_channel::oneshot;
 use tokio::time::Instant;
-use tracing::{Instrument, debug_span};
+use tracing::{Instrument, Span, debug_span};
 
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
@@ -20,9 +19,8 @@ use futures_util::future::BoxFuture;
 
 use super::call::Admitted;
 use super::claims::Candidate;
-use super::ending::Ended;
 use super::gate::Way;
-use super::leaders::Place;
+use super::leaders::{Leader, Place};
 use super::room::Slot;
 use super::run::Batch;
 use super::together::BEGUN;
@@ -42,6 +40,8 @@ pub(super) struct Record {
     /// When SQS received the message, or zero if its consumer has no cache.
     pub(super) sent_at: Timestamp,
     pub(super) taken_up: Option<Instant>,
+    /// Its span, from the first use to its end.
+    pub(super) span: Option<Span>,
     /// The value that its handler recorded, now or when the key was completed.
     pub(super) data: Option<Arc<str>>,
     /// Warnings for its log line, regardless of its outcome.
@@ -49,7 +49,7 @@ pub(super) struct Record {
     /// The message with its fetched body, until the record ends.
     pub(super) message: Option<Arc<Message>>,
     /// Tells the records with the same key how it ended.
-    pub(super) leads: Option<oneshot::Sender<Arc<Ended>>>,
+    pub(super) leads: Option<Leader>,
 }
 
 /// Counts a record until it is dropped.
@@ -79,6 +79,7 @@ impl Record {
             is_mismatched: false,
             sent_at: Timestamp::default(),
             taken_up: None,
+            span: None,
             data: None,
             warnings: Vec::new(),
             message: None,
@@ -133,12 +134,11 @@ impl<'a> Batch<'a> {
             let leader = match self.leaders.join(&candidate.claim.id, record.at) {
                 Place::Leads(leads) => {
                     record.leads = Some(leads);
-                    let led = Box::pin(self.lead(record, route, slot, candidate, work));
-                    return led.await;
+                    return self.lead(record, route, slot, candidate, work).await;
                 }
-                Place::Follows(at, leader) => {
+                Place::Follows(leader) => {
                     if let Some(together) = &self.together {
-                        together.follows(record.at, at, record.fingerprint.clone());
+                        together.follows(record.at, leader.record(), record.fingerprint.clone());
                     }
                     leader
                 }
@@ -146,9 +146,7 @@ impl<'a> Batch<'a> {
             // It needs neither its payload nor a place while it waits.
             drop((slot, work));
             self.drop_unread_body(record, route);
-            let Ok(ended) = leader.clone().await else {
-                return Report::new(Outcome::Failed).because("its batch ended early");
-            };
+            let ended = leader.ended().await;
             if let Some(report) = self.like(record, &ended).await {
                 return report;
             }
@@ -171,11 +169,11 @@ impl<'a> Batch<'a> {
         let message = &self.ledger.messages[record.at];
         let with_fingerprint = settings.mismatch != PayloadMismatch::Ignore;
         let prepare = || settings.handler.prepare(message, with_fingerprint);
-        let span = self.ledger.span(record.at);
+        let span = self.span(record);
         let preparing = span
             .in_scope(|| caught(prepare))
             .unwrap_or_else(|_| Preparing::Ended(Err(PrepareError::Panic)));
-        log_correlation(message, &span);
+        log_correlation(message, span);
         let prepared = match preparing {
             Preparing::Ended(prepared) => prepared,
             Preparing::Waits(future) => self.fetch(record, route, future).await?,
@@ -244,7 +242,7 @@ impl<'a> Batch<'a> {
         let idempotency = &self.engine.routes[route].idempotency;
         let item = idempotency.codec.item_id(&key)?;
         let other_id = idempotency.other_id(&key, &item, fingerprint.as_ref())?;
-        let span = self.ledger.span(record.at);
+        let span = self.span(record);
         if !span.is_disabled() {
             span.record("key", item.short());
         }
@@ -373,6 +371,12 @@ impl<'a> Batch<'a> {
         if self.engine.routes[route].hooks.is_empty() {
             record.message = None;
         }
+    }
+
+    /// Returns the span of a record, which contains its handler's log lines.
+    pub(super) fn span<'b>(&self, record: &'b mut Record) -> &'b Span {
+        let at = record.at;
+        record.span.get_or_insert_with(|| self.ledger.span(at))
     }
 
     pub(super) fn route(&self, record: &Record) -> Option<&'a Route> {

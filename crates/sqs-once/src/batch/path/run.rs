@@ -112,7 +112,7 @@ impl<'a> Batch<'a> {
             running,
             stop: Stop::default(),
             gate: Gate::new(engine, ledger),
-            leaders: Leaders::default(),
+            leaders: Leaders::of(ledger.messages.len()),
             together: engine
                 .batch_call()
                 .is_some()
@@ -200,7 +200,7 @@ impl<'a> Batch<'a> {
                 let mut has_started = starting.start(&mut active, context);
                 for tail in self.take_tails() {
                     has_started = true;
-                    active.push(self.tail(tail).boxed());
+                    active.push(self.tail(tail));
                 }
                 match active.poll_next_unpin(context) {
                     Poll::Ready(Some(())) => {}
@@ -253,10 +253,13 @@ impl Lanes {
         Self::Groups(groups.into_iter())
     }
 
-    fn next(&mut self) -> Option<VecDeque<usize>> {
+    fn next(&mut self) -> Option<(usize, VecDeque<usize>)> {
         match self {
-            Self::Single(records) => records.next().map(|record| VecDeque::from([record])),
-            Self::Groups(groups) => groups.next(),
+            Self::Single(records) => records.next().map(|record| (record, VecDeque::new())),
+            Self::Groups(groups) => {
+                let mut group = groups.next()?;
+                group.pop_front().map(|first| (first, group))
+            }
         }
     }
 
@@ -293,7 +296,10 @@ impl<'b, 'a> Starting<'b, 'a> {
             Some(together) if together.begins_once => usize::MAX,
             _ => batch.engine.requests.keys(),
         };
-        let (mut has_started, mut started) = (false, 0);
+        if self.is_over() {
+            return false;
+        }
+        let mut started = 0;
         // Decoding runs user code, which may be slow.
         while batch.stop.claims().is_none()
             && Instant::now() < batch.deadline.cancel_at
@@ -307,15 +313,12 @@ impl<'b, 'a> Starting<'b, 'a> {
             let Some((lane, start)) = self.next(context) else {
                 break;
             };
-            has_started = true;
             started += 1;
-            let mut lane = batch.lane(lane, start).boxed();
+            active.push(batch.lane(lane, start).boxed());
             // Up to its claim, so that the request that it joins is known to be full.
-            if (&mut lane).now_or_never().is_none() {
-                active.push(lane);
-            }
+            while let Poll::Ready(Some(())) = active.poll_next_unpin(context) {}
         }
-        has_started
+        started > 0
     }
 
     /// Returns the next lane whose first record has a place, or may not start.
@@ -355,8 +358,8 @@ impl<'b, 'a> Starting<'b, 'a> {
     }
 
     fn next_lane(&mut self) -> Option<Lane> {
-        let mut rest = self.lanes.next()?;
-        let first = self.batch.record(rest.pop_front()?);
+        let (first, rest) = self.lanes.next()?;
+        let first = self.batch.record(first);
         Some(Lane { first, rest })
     }
 

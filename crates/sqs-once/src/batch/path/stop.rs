@@ -1,10 +1,15 @@
 //! Why a batch starts no further records.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Set once the rest of a batch returns to the queue. It never starts again.
 #[derive(Default)]
-pub(super) struct Stop(Mutex<State>);
+pub(super) struct Stop {
+    /// Whether anything was set. Records look at every step.
+    is_set: AtomicBool,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
@@ -18,30 +23,30 @@ struct State {
 impl Stop {
     /// Returns why no further record may start, or `None` while records may start.
     pub(super) fn reason(&self) -> Option<&'static str> {
-        self.state().reason
+        self.seen()?.reason
     }
 
     /// Returns why no further key may be claimed, or `None` while keys may.
     pub(super) fn claims(&self) -> Option<&'static str> {
-        let state = self.state();
+        let state = self.seen()?;
         state.reason.or(state.claims_over)
     }
 
     /// Lets no further key be claimed.
     pub(super) fn end_claims(&self, reason: &'static str) {
-        let mut state = self.state();
+        let mut state = self.set();
         state.claims_over = Some(reason);
         state.is_new = true;
     }
 
     /// Returns whether the time for handlers is over.
     pub(super) fn is_late(&self) -> bool {
-        self.state().is_late
+        self.seen().is_some_and(|state| state.is_late)
     }
 
     /// Lets no further record start. Those that run go on. A later reason changes nothing.
     pub(super) fn return_rest(&self, reason: &'static str) {
-        let mut state = self.state();
+        let mut state = self.set();
         if state.reason.is_none() {
             state.reason = Some(reason);
             state.is_new = true;
@@ -50,7 +55,7 @@ impl Stop {
 
     /// Ends the time for handlers.
     pub(super) fn end_handlers(&self, reason: &'static str) {
-        let mut state = self.state();
+        let mut state = self.set();
         state.reason = Some(reason);
         state.is_late = true;
         state.is_new = true;
@@ -58,15 +63,25 @@ impl Stop {
 
     /// Returns whether [`take_new`](Self::take_new) would return `true`.
     pub(super) fn is_new(&self) -> bool {
-        self.state().is_new
+        self.seen().is_some_and(|state| state.is_new)
     }
 
     /// Returns whether something has changed since the last call, so that every record must look again.
     pub(super) fn take_new(&self) -> bool {
-        std::mem::take(&mut self.state().is_new)
+        let state = self.seen();
+        state.is_some_and(|mut state| std::mem::take(&mut state.is_new))
+    }
+
+    fn seen(&self) -> Option<MutexGuard<'_, State>> {
+        self.is_set.load(Ordering::Relaxed).then(|| self.state())
+    }
+
+    fn set(&self) -> MutexGuard<'_, State> {
+        self.is_set.store(true, Ordering::Relaxed);
+        self.state()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

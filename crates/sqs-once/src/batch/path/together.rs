@@ -378,9 +378,9 @@ impl<'a> Batch<'a> {
             let _ = record.send(called);
             if together.commits_in_order
                 && goes_on
-                && let Some(record) = self.leaders.of(&item)
+                && let Some(record) = self.leaders.get(&item)
             {
-                goes_on = record.await.is_ok_and(|ended| ended.goes_on);
+                goes_on = record.ended().await.goes_on;
             }
         }
     }
