@@ -18,9 +18,7 @@ use crate::telemetry::flush;
 use super::alarm::Alarm;
 use super::engine::Engine;
 use super::ledger::Ledger;
-#[cfg(debug_assertions)]
-use super::path;
-use super::run::Run;
+use super::run::run;
 use super::visibility_warning;
 
 /// The longest time that a cancelled batch needs to end, unless a handler blocks its thread.
@@ -43,14 +41,7 @@ pub(crate) async fn answer(
     let mut batch = AbortOnDrop(tokio::spawn({
         let (engine, ledger, polled) = (Arc::clone(&engine), ledger.clone(), running.clone());
         let batch = async move {
-            let running = polled.clone();
-            let mut run = pin!(async {
-                #[cfg(debug_assertions)]
-                if std::env::var_os("TEST_ENGINE").is_some_and(|engine| engine == "path") {
-                    return path::run(&engine, &ledger, deadline, running).await;
-                }
-                Run::new(&engine, &ledger, deadline, running).run().await;
-            });
+            let mut run = pin!(run(&engine, &ledger, deadline, polled.clone()));
             poll_fn(|context| {
                 let _guard = polled.enter();
                 let polled = run.as_mut().poll(context);

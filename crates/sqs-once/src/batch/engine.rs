@@ -123,7 +123,6 @@ pub(crate) struct Engine {
     pub(crate) routes: Vec<Route>,
     /// Chooses the route of a record. `None` if there is only one.
     pub(crate) router: Option<Router>,
-    pub(crate) traits: Traits,
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) fifo_failure: FifoFailure,
     pub(crate) requests: Requests,
@@ -160,63 +159,40 @@ pub(crate) struct Route {
     pub(crate) layers: Layers,
 }
 
-/// What follows from the routes for every batch. The batch asks for it in each turn of its loop.
-pub(crate) struct Traits {
-    /// Whether a claim may open a transaction.
-    pub(super) opens_transactions: bool,
-    /// Whether one transaction contains all claims of a batch: that of a batch handler.
-    pub(super) begins_once: bool,
-    /// Whether a payload may have to be waited for.
-    pub(super) waits_for_payloads: bool,
-    /// Whether a hook may read a message after its handler.
-    pub(super) has_hooks: bool,
-    /// How many requests for claims may be in flight, and how many for settlements.
-    pub(super) requests_in_flight: usize,
-    /// How many effects that commit with their record one request of the settler carries.
-    pub(super) commits_in_a_request: usize,
-}
-
-impl Traits {
-    pub(crate) fn new(routes: &[Route], requests: Requests) -> Self {
-        let drivers = || routes.iter().map(|route| &route.idempotency);
-        let commits_effects = drivers().any(Driver::commits_effects);
-        let opens_transactions = drivers().any(Driver::opens_transactions);
-        let is_together = batch_call(routes).is_some();
-        Self {
-            opens_transactions,
-            begins_once: opens_transactions && is_together,
-            waits_for_payloads: routes.iter().any(|route| route.handler.waits()),
-            has_hooks: routes.iter().any(|route| !route.hooks.is_empty()),
-            // Each effect of a handler of single records that commits with its record is a request of its own.
-            requests_in_flight: match commits_effects {
-                true => Requests::Single.in_flight(),
-                false => requests.in_flight(),
-            },
-            commits_in_a_request: match requests {
-                Requests::Batched if commits_effects && is_together => COMMITS,
-                _ => 1,
-            },
-        }
-    }
-}
-
-/// Returns the single call for all records of a batch, if the handler is a batch handler. It is never in a router.
-fn batch_call(routes: &[Route]) -> Option<BatchCall<'_, ()>> {
-    match routes {
-        [route] => route.handler.inner.batch_call(),
-        _ => None,
-    }
-}
-
 impl Engine {
     /// Returns a driver for what is the same in all routes: the store, the clock, the random source and the margins.
     pub(crate) fn driver(&self) -> &Driver {
         &self.routes[0].idempotency
     }
 
-    /// Returns the single call for all records of a batch, if the handler is a batch handler.
+    /// Returns the single call for all records of a batch, if the handler is a batch handler. It is never in a router.
     pub(crate) fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
-        batch_call(&self.routes)
+        match &self.routes[..] {
+            [route] => route.handler.inner.batch_call(),
+            _ => None,
+        }
+    }
+
+    fn commits_effects(&self) -> bool {
+        let mut routes = self.routes.iter();
+        routes.any(|route| route.idempotency.commits_effects())
+    }
+
+    /// Returns how many requests for claims may be in flight, and how many for settlements.
+    pub(super) fn requests_in_flight(&self) -> usize {
+        // Each effect of a handler of single records that commits with its record is a request of its own.
+        match self.commits_effects() {
+            true => Requests::Single.in_flight(),
+            false => self.requests.in_flight(),
+        }
+    }
+
+    /// Returns how many effects that commit with their record one request carries.
+    pub(super) fn commits_in_a_request(&self) -> usize {
+        match self.requests {
+            Requests::Batched if self.batch_call().is_some() && self.commits_effects() => COMMITS,
+            _ => 1,
+        }
     }
 
     /// Returns the counts of a batch, all zero.

@@ -1,223 +1,403 @@
-//! Lets records start, or holds them back while a dependency is unavailable.
+//! Lets records be claimed and handlers start, or holds them back while a dependency is unavailable.
 
-use std::future::pending;
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
-use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use crate::breaker::{Breakers, Hiding, Next, Pass, Permit, Queue};
+use crate::breaker::{Breakers, Hiding, Next, Pass, Permit};
 use crate::record::Message;
+use crate::store::Owner;
+use crate::time::Timestamp;
 
 use super::engine::Engine;
 use super::handling::Failure;
 use super::ledger::Ledger;
-use super::settling::started;
-
-/// The end of a record because a dependency is unavailable.
-pub(super) struct Unavailable {
-    pub(super) record: usize,
-    pub(super) dependency: Arc<str>,
-    pub(super) reason: String,
-    /// Whether its handler was called.
-    pub(super) is_tried: bool,
-}
-
-pub(super) enum Passed {
-    /// Something has changed, so that records may start or must return.
-    Changed,
-    /// The breakers were read.
-    Read,
-    /// What the message's queue said about its settings.
-    Learned(Arc<Message>, Option<Queue>),
-}
+use super::line::Line;
+use super::room::{Room, Slot};
+use super::stop::Stop;
 
 pub(super) struct Gate<'a> {
     engine: &'a Engine,
     ledger: &'a Ledger,
-    requests: FuturesUnordered<BoxFuture<'a, Passed>>,
-    /// `None` for a consumer without dependencies.
-    changes: Option<watch::Receiver<()>>,
+    /// The records that are claimed, or are about to be.
+    rooms: Vec<Room>,
+    /// The room of each route.
+    room_of: Vec<usize>,
+    /// The claimed records that wait for a free handler.
+    handlers: Line,
+    /// The records that wait for their queue's answer about its settings.
+    queues: Line,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of handlers that run.
+    running: usize,
     /// Whether the breakers are being read. No handler that depends on one starts meanwhile.
     is_reading: bool,
-    /// The records that wait for their queue's answer about its settings.
-    postponed: Vec<Unavailable>,
+    /// A message of each queue that is being asked for its settings.
+    learning: Vec<Arc<Message>>,
+    /// The requests to make.
+    requests: Vec<Request>,
+    /// The number of requests that are made or to be made.
+    unanswered: usize,
+}
+
+enum Request {
+    Read,
+    /// Ask the store whether a record may probe.
+    Ask(usize),
+    Open {
+        breaker: usize,
+        route: usize,
+    },
+    Close(usize, Owner),
+    /// Ask a message's queue for its settings.
+    Learn(Arc<Message>),
+}
+
+/// Whether a record may be claimed, or its handler may start.
+pub(super) enum Way<T> {
+    In(T),
+    /// The breaker is open.
+    Shut,
+    /// No further record of the batch may start.
+    Returned(&'static str),
 }
 
 impl<'a> Gate<'a> {
     pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger) -> Self {
-        let breakers = &engine.breakers;
-        let mut gate = Self {
+        let routes = 0..engine.routes.len();
+        let opens = |at: &usize| engine.routes[*at].idempotency.opens_transactions();
+        // A transaction holds a connection, whatever its route.
+        let first = routes.clone().find(opens);
+        let room_of = |at: usize| first.filter(|_| opens(&at)).unwrap_or(at);
+        let gate = Self {
             engine,
             ledger,
-            requests: FuturesUnordered::new(),
-            changes: (!breakers.is_empty()).then(|| breakers.changes()),
-            is_reading: false,
-            postponed: Vec::new(),
+            rooms: routes.clone().map(|at| Room::of(engine, at)).collect(),
+            handlers: Line::new(routes.len()),
+            room_of: routes.map(room_of).collect(),
+            queues: Line::new(1),
+            state: Mutex::default(),
         };
-        gate.read_breakers();
+        if !engine.breakers.is_empty() {
+            gate.read_breakers(engine.driver().clock.now());
+        }
         gate
     }
 
-    /// Reads the breakers if it is time to. Claims go on meanwhile.
-    fn read_breakers(&mut self) {
-        let (breakers, driver) = (&self.engine.breakers, self.engine.driver());
-        if self.is_reading || !breakers.is_read_due(driver.clock.now()) {
-            return;
-        }
-        self.is_reading = true;
-        self.ledger.tally().store_requests += 1;
-        self.requests.push(started(async move {
-            breakers.read(driver).await;
-            Passed::Read
-        }));
-    }
-
-    pub(super) fn breakers_are_read(&mut self) {
-        self.is_reading = false;
+    fn room(&self, route: usize) -> &Room {
+        &self.rooms[self.room_of[route]]
     }
 
     fn breakers(&self) -> &'a Breakers {
         &self.engine.breakers
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.requests.is_empty()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next answer or change. Pending forever for a consumer without dependencies.
-    pub(super) async fn next(&mut self) -> Passed {
-        let Some(changes) = &mut self.changes else {
-            return pending().await;
+    pub(super) fn running(&self) -> usize {
+        self.state().running
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.state().unanswered == 0
+    }
+
+    /// Returns the place that a record keeps until it has ended, if it does.
+    pub(super) fn kept<'b>(&self, route: usize, slot: Slot<'b>) -> Option<Slot<'b>> {
+        self.room(route).until_ended.then_some(slot)
+    }
+
+    /// Returns a place for a record of a route, or `None` if it has to wait. Nothing is claimed ahead of a probe, or of the
+    /// records after it.
+    pub(super) fn try_enter(&self, route: usize) -> Option<Way<Slot<'_>>> {
+        match self.room(route).line.is_empty(route) {
+            true => self.way_in(route),
+            false => None,
+        }
+    }
+
+    /// Waits for a place for a record of a route.
+    pub(super) async fn enter(&self, route: usize, stop: &Stop) -> Way<Slot<'_>> {
+        self.room(route)
+            .line
+            .wait(route, |is_first| match stop.claims() {
+                Some(reason) => Some(Way::Returned(reason)),
+                None if is_first => self.way_in(route),
+                None => None,
+            })
+            .await
+    }
+
+    fn way_in(&self, route: usize) -> Option<Way<Slot<'_>>> {
+        let most = match self.pass(route) {
+            Pass::Free => None,
+            Pass::Limited(most) => Some(most),
+            Pass::Wait => return None,
+            Pass::Shut => return Some(Way::Shut),
         };
-        tokio::select! {
-            biased;
-            Some(passed) = self.requests.next() => passed,
-            Ok(()) = changes.changed() => Passed::Changed,
-            else => pending().await,
+        let is_together = self.engine.batch_call().is_some();
+        match self.room(route).enter(most) {
+            // The only call of this batch is the probe.
+            None if is_together && most.is_some() => Some(Way::Shut),
+            slot => slot.map(Way::In),
         }
     }
 
     /// Decides whether records of a route may start. Asks the store if an open breaker's time is over.
-    pub(super) fn pass(&mut self, route: usize) -> Pass {
-        let Some(changes) = &mut self.changes else {
+    fn pass(&self, route: usize) -> Pass {
+        if self.breakers().is_empty() {
             return Pass::Free;
-        };
-        // Changes from here on wake the batch.
-        changes.mark_unchanged();
+        }
         let on = &self.engine.routes[route].breakers;
-        let (pass, lapsed) = self.breakers().pass(on, self.engine.driver().clock.now());
+        let (pass, lapsed) = self.breakers().pass(on, &*self.engine.driver().clock);
         self.ask(lapsed);
         pass
     }
 
     /// Asks the store about breakers.
-    fn ask(&mut self, lapsed: Vec<usize>) {
-        let driver = self.engine.driver();
+    fn ask(&self, lapsed: Vec<usize>) {
         for at in lapsed {
             self.ledger.tally().store_requests += 1;
-            let breakers = self.breakers();
-            self.requests.push(started(async move {
-                breakers.ask(at, driver).await;
-                Passed::Changed
-            }));
+            self.make(Request::Ask(at));
         }
     }
 
-    /// Counts a handler as in flight, if it may start.
-    pub(super) fn begin(&mut self, route: usize) -> Result<Option<Permit<'a>>, Pass> {
-        let Some(changes) = &mut self.changes else {
-            return Ok(None);
+    fn make(&self, request: Request) {
+        let mut state = self.state();
+        state.requests.push(request);
+        state.unanswered += 1;
+    }
+
+    /// Reads the breakers if it is time to. Claims go on meanwhile.
+    fn read_breakers(&self, now: Timestamp) {
+        if !self.state().is_reading && self.breakers().is_read_due(now) {
+            self.state().is_reading = true;
+            self.ledger.tally().store_requests += 1;
+            self.make(Request::Read);
+        }
+    }
+
+    /// Waits until a handler of a route may start. None starts while `is_held`.
+    pub(super) async fn start(
+        &self,
+        route: usize,
+        stop: &Stop,
+        is_held: impl Fn() -> bool,
+    ) -> Way<Running<'_, 'a>> {
+        self.handlers
+            .wait(route, |is_first| match stop.reason() {
+                Some(reason) => Some(Way::Returned(reason)),
+                None if is_first && !is_held() => self.try_start(route),
+                None => None,
+            })
+            .await
+    }
+
+    fn try_start(&self, route: usize) -> Option<Way<Running<'_, 'a>>> {
+        if self.running() >= self.engine.concurrency.get() {
+            return None;
+        }
+        let permit = match self.breakers().is_empty() {
+            true => None,
+            false => match self.begin(route) {
+                Ok(permit) => Some(permit),
+                Err(Pass::Shut) => return Some(Way::Shut),
+                Err(_) => return None,
+            },
         };
-        changes.mark_unchanged();
+        self.state().running += 1;
+        Some(Way::In(Running { gate: self, permit }))
+    }
+
+    /// Counts a handler as in flight, if it may start.
+    fn begin(&self, route: usize) -> Result<Permit<'a>, Pass> {
         let on = &self.engine.routes[route].breakers;
-        self.read_breakers();
-        if self.is_reading && !on.is_empty() {
+        let now = self.engine.driver().clock.now();
+        self.read_breakers(now);
+        if self.state().is_reading && !on.is_empty() {
             return Err(Pass::Wait);
         }
-        let now = self.engine.driver().clock.now();
-        let begun = self.engine.breakers.begin(on, now);
-        begun.map(Some).map_err(|(pass, lapsed)| {
+        self.breakers().begin(on, now).map_err(|(pass, lapsed)| {
             self.ask(lapsed);
             pass
         })
     }
 
     /// Enters the end of a call of a route's handler.
-    pub(super) fn ended<T>(&mut self, route: usize, result: &Result<T, Failure>) {
-        if self.changes.is_none() {
+    pub(super) fn ended<T>(&self, route: usize, result: &Result<T, Failure>) {
+        if self.breakers().is_empty() {
             return;
         }
         let (tried, unavailable) = Failure::tried(result);
-        let (breakers, driver) = (self.breakers(), self.engine.driver());
         let on = &self.engine.routes[route].breakers;
-        for (at, next) in breakers.ended(on, tried, unavailable) {
-            let ledger = self.ledger;
-            match next {
-                Next::StaysOpen => ledger.count(route, |tally| tally.breakers_opened += 1),
-                Next::Open => {
-                    ledger.tally().store_requests += 1;
-                    self.requests.push(started(async move {
-                        let is_opener = breakers.open_in_store(at, driver).await;
-                        ledger.count(route, |tally| tally.breakers_opened += u64::from(is_opener));
-                        Passed::Changed
-                    }));
+        for (breaker, next) in self.breakers().ended(on, tried, unavailable) {
+            let request = match next {
+                Next::StaysOpen => {
+                    self.ledger.count(route, |tally| tally.breakers_opened += 1);
+                    continue;
                 }
-                Next::Close(owner) => {
-                    ledger.tally().store_requests += 1;
-                    self.requests.push(started(async move {
-                        breakers.close_in_store(at, owner, driver).await;
-                        Passed::Changed
-                    }));
-                }
-            }
+                Next::Open => Request::Open { breaker, route },
+                Next::Close(owner) => Request::Close(breaker, owner),
+            };
+            self.ledger.tally().store_requests += 1;
+            self.make(request);
         }
     }
 
-    /// Decides how long the message of a record that ends stays hidden. Returns `None` if the record waits for the answer
-    /// of its queue.
-    pub(super) fn hiding(&mut self, ending: Unavailable) -> Option<(Unavailable, Hiding)> {
-        let message = &self.ledger.messages[ending.record];
-        let driver = self.engine.driver();
-        let now = driver.clock.now();
-        if let Some(queue) = self.engine.failed.visibility.as_deref()
-            && self.breakers().asks_queue(arn(message), now)
+    /// Decides how long a message stays hidden while a dependency is unavailable. Asks its queue for its settings first, until
+    /// the time for handlers is over.
+    pub(super) async fn hiding(
+        &self,
+        dependency: &str,
+        message: &Arc<Message>,
+        stop: &Stop,
+    ) -> Hiding {
+        let (breakers, driver) = (self.breakers(), self.engine.driver());
+        let arn = arn(message);
+        if self.engine.failed.visibility.is_some() {
+            self.queues
+                .wait(0, |_| {
+                    let now = driver.clock.now();
+                    if !breakers.asks_queue(arn, now) {
+                        return Some(());
+                    }
+                    if stop.is_late() {
+                        breakers.learn_queue(arn, None, now);
+                        return Some(());
+                    }
+                    self.learn(message);
+                    None
+                })
+                .await;
+        }
+        breakers.hiding(
+            dependency,
+            message,
+            driver.clock.now(),
+            driver.random.bits(),
+        )
+    }
+
+    /// Asks a message's queue, unless it is being asked.
+    fn learn(&self, message: &Arc<Message>) {
         {
-            let messages = &self.ledger.messages;
-            let mut waiting = self.postponed.iter().map(|one| arn(&messages[one.record]));
-            if !waiting.any(|other| other == arn(message)) {
-                let message = Arc::clone(message);
-                self.requests.push(started(async move {
-                    let answer = queue.limits(&message).await;
-                    Passed::Learned(message, answer)
-                }));
+            let learning = &mut self.state().learning;
+            if learning.iter().any(|other| arn(other) == arn(message)) {
+                return;
             }
-            self.postponed.push(ending);
-            return None;
+            learning.push(Arc::clone(message));
         }
-        let breakers = self.breakers();
-        let hiding = breakers.hiding(&ending.dependency, message, now, driver.random.bits());
-        Some((ending, hiding))
+        self.make(Request::Learn(Arc::clone(message)));
     }
 
-    /// Enters the answer of a message's queue, and returns the records that waited for it.
-    pub(super) fn learned(&mut self, message: &Message, answer: Option<Queue>) -> Vec<Unavailable> {
-        let now = self.engine.driver().clock.now();
-        self.breakers().learn_queue(arn(message), answer, now);
-        let messages = &self.ledger.messages;
-        let is_of_queue = |one: &mut Unavailable| arn(&messages[one.record]) == arn(message);
-        self.postponed.extract_if(.., is_of_queue).collect()
+    /// Makes the requests, and wakes the records that wait for a change. Never ends.
+    pub(super) async fn drive(&self, changes: watch::Receiver<()>) -> Infallible {
+        if self.breakers().is_empty() {
+            return pending().await;
+        }
+        tokio::select! {
+            biased;
+            never = self.make_requests() => never,
+            never = self.watch(changes) => never,
+        }
     }
 
-    /// Stops waiting for the answers of queues. Returns the records that waited for one.
-    pub(super) fn stop_waiting(&mut self) -> Vec<Unavailable> {
-        let mut waited = Vec::new();
-        while let Some(one) = self.postponed.first() {
-            let message = Arc::clone(&self.ledger.messages[one.record]);
-            waited.extend(self.learned(&message, None));
+    async fn make_requests(&self) -> Infallible {
+        let mut in_flight = FuturesUnordered::new();
+        poll_fn(|context| {
+            let mut is_answered = false;
+            loop {
+                let requests = std::mem::take(&mut self.state().requests);
+                in_flight.extend(requests.into_iter().map(|one| self.made(one)));
+                let Poll::Ready(Some(())) = in_flight.poll_next_unpin(context) else {
+                    break;
+                };
+                self.state().unanswered -= 1;
+                is_answered = true;
+            }
+            if is_answered {
+                self.wake_waiting();
+                context.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn watch(&self, mut changes: watch::Receiver<()>) -> Infallible {
+        while changes.changed().await.is_ok() {
+            self.wake_waiting();
+            // Records that have not begun wait in no line.
+            poll_fn(|context| {
+                context.waker().wake_by_ref();
+                Poll::Ready(())
+            })
+            .await;
         }
-        waited
+        pending().await
+    }
+
+    fn wake_waiting(&self) {
+        self.rooms.iter().for_each(|room| room.line.wake_first());
+        self.wake_handlers();
+        self.queues.wake_all();
+    }
+
+    /// Call it when a handler may start.
+    pub(super) fn wake_handlers(&self) {
+        self.handlers.wake_first();
+    }
+
+    async fn made(&self, request: Request) {
+        let (breakers, driver) = (self.breakers(), self.engine.driver());
+        match request {
+            Request::Read => {
+                breakers.read(driver).await;
+                self.state().is_reading = false;
+            }
+            Request::Ask(breaker) => breakers.ask(breaker, driver).await,
+            Request::Open { breaker, route } => {
+                let is_opener = breakers.open_in_store(breaker, driver).await;
+                self.ledger.count(route, |tally| {
+                    tally.breakers_opened += u64::from(is_opener);
+                });
+            }
+            Request::Close(breaker, owner) => {
+                breakers.close_in_store(breaker, owner, driver).await;
+            }
+            Request::Learn(message) => {
+                if let Some(queue) = self.engine.failed.visibility.as_deref() {
+                    let answer = queue.limits(&message).await;
+                    breakers.learn_queue(arn(&message), answer, driver.clock.now());
+                }
+                let learning = &mut self.state().learning;
+                learning.retain(|other| arn(other) != arn(&message));
+            }
+        }
+    }
+}
+
+/// A handler that runs, until it is dropped.
+pub(super) struct Running<'b, 'a> {
+    gate: &'b Gate<'a>,
+    permit: Option<Permit<'a>>,
+}
+
+impl Drop for Running<'_, '_> {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        self.gate.state().running -= 1;
+        self.gate.wake_handlers();
     }
 }
 

@@ -48,24 +48,16 @@ impl Hooks {
 }
 
 pub(super) struct HookCall<'a> {
-    pub(super) record: usize,
     pub(super) hook: &'a Hook,
     pub(super) end: RecordEnd,
     pub(super) span: Span,
 }
 
-pub(super) struct Hooked {
-    pub(super) record: usize,
-    /// The record's report before its hook.
-    pub(super) report: Report,
-    pub(super) result: Result<(), Failure>,
-}
-
 impl HookCall<'_> {
     /// A hook after a success or a duplicate can fail its record; a hook after a failure changes nothing.
-    pub(super) async fn run(self, running: Running, until: Instant) -> Hooked {
-        let (record, hook, end) = (self.record, self.hook, self.end);
-        let report = end.report.clone();
+    pub(super) async fn run(self, running: Running, until: Instant) -> Result<(), Failure> {
+        let (hook, end) = (self.hook, self.end);
+        let has_failed = end.report.has_failed();
         let handling = Handling::new(
             move |_: Instant| hook(end),
             running.clone(),
@@ -76,17 +68,13 @@ impl HookCall<'_> {
         let hooked = async move {
             let ended = timeout_at(until, running.scope(handling)).await;
             let result = ended.unwrap_or(Err(Failure::Deadline));
-            if let (true, Err(failure)) = (report.has_failed(), &result) {
+            if let (true, Err(failure)) = (has_failed, &result) {
                 warn!(
                     reason = failure.to_string(),
                     "a failure hook failed, which changes nothing"
                 );
             }
-            Hooked {
-                record,
-                report,
-                result,
-            }
+            result
         };
         hooked.instrument(self.span).await
     }

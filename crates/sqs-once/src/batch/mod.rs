@@ -2,26 +2,31 @@
 
 mod alarm;
 mod answer;
-mod claiming;
+mod batcher;
+mod call;
+mod claims;
 mod earlier;
+mod ending;
 mod engine;
 mod gate;
 mod handling;
 mod hooks;
-mod lanes;
+mod lane;
+mod leaders;
 mod ledger;
-mod limited;
-mod moving;
-#[cfg(debug_assertions)]
-mod path;
+mod line;
+mod record;
+mod room;
 mod run;
-mod settling;
+mod settlements;
+mod stop;
+mod together;
 mod visibility_warning;
 
 pub(crate) use answer::answer;
 pub use earlier::{EarlierAttempt, Reconciled};
 pub(crate) use earlier::{TokenValidity, reconcile};
-pub(crate) use engine::{Engine, Route, Traits};
+pub(crate) use engine::{Engine, Route};
 pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub(crate) use hooks::{Hooks, hook};
 pub use hooks::{InvalidRecord, RecordEnd};

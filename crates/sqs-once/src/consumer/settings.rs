@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::batch::{
     Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests, Route,
-    TokenValidity, Traits,
+    TokenValidity,
 };
 use crate::breaker::{Breakers, Dependency, checked};
 use crate::config::EnvSettings;
@@ -125,7 +125,6 @@ impl Settings {
             .or(env.max_receive_count.map(u32::from));
         let requests = self.requests.unwrap_or_default();
         Ok(Arc::new(Engine {
-            traits: Traits::new(&routes, requests),
             meter: Meter::new(
                 self.metrics.or(env.metrics),
                 env.metrics_namespace.as_deref(),

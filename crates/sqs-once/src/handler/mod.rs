@@ -27,11 +27,9 @@ pub(crate) use layer::Layers;
 pub use layer::Next;
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
-    BatchCall, Bound, CallFuture, FetchBody, PrepareError, PrepareRecord, PrepareResult, Preparing,
-    Stateful, WholeBatch, WithEnvelope, Work,
+    BatchCall, Bound, CallFuture, FetchBody, Payload, PrepareError, PrepareRecord, PrepareResult,
+    Prepared, Preparing, Stateful, WholeBatch, WithEnvelope, Work,
 };
-#[cfg(debug_assertions)]
-pub(crate) use prepare::{Payload, Prepared};
 pub(crate) use reader::Reader;
 
 /// An async function that handles one record.

@@ -92,11 +92,6 @@ impl PendingSettlement {
         })
     }
 
-    /// Lets it commit a transaction, together with the other settlements of the same request.
-    pub(crate) fn commit_in(&mut self, transaction: Box<dyn OpenTransaction>) {
-        self.work = Some(CommitsWith::Transaction(transaction));
-    }
-
     fn take_transaction(&mut self) -> Option<Box<dyn OpenTransaction>> {
         match self.work.take() {
             Some(CommitsWith::Transaction(transaction)) => Some(transaction),
@@ -107,7 +102,6 @@ impl PendingSettlement {
         }
     }
 
-    #[cfg(debug_assertions)]
     pub(crate) fn is_release(&self) -> bool {
         matches!(self.settlement.settling, Settling::Release)
     }

@@ -3,25 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt};
+use tracing::error;
+
 use crate::breaker::Hiding;
-use crate::failed::{AfterDeadLetter, Cause};
+use crate::error::chain;
+use crate::failed::{AfterDeadLetter, Cause, DeadLetters};
 use crate::handler::IdempotencyToken;
 use crate::idempotency::{PendingSettlement, Refusal, UNCOMPARED};
 use crate::key::{Fingerprint, Payloads};
+use crate::record::CorrelationId;
 use crate::report::{Outcome, Report, RouteTally};
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 use crate::time::Timestamp;
-use futures_util::future::{BoxFuture, FutureExt};
 
+use super::engine::{FifoFailure, PayloadMismatch, Route};
+use super::handling::Failure;
+use super::hooks::{Hook, HookCall, RecordEnd};
 use super::record::Record;
 use super::run::Batch;
 use super::together::BEGUN;
-use crate::batch::engine::{FifoFailure, PayloadMismatch, Route};
-use crate::batch::handling::Failure;
-use crate::batch::hooks::{Hook, HookCall, RecordEnd};
-use crate::batch::moving::DeadLetterMove;
-use crate::batch::run::IS_OPEN;
-use crate::batch::run::ending::{MISMATCHED, WAY_OUT, uncommitted};
+
+/// Why the rest of a FIFO message group returns to the queue.
+pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
+const IS_OPEN: &str = "its breaker is open";
+/// The tools recognise such a dead letter by the text before the first colon.
+const MISMATCHED: &str =
+    "payload mismatch: its key was completed for another payload: two different messages share it";
+const WAY_OUT: &str = "drop it if it only repeats the first; to run it too, forget its key (`key forget`) and redrive it; if \
+                       the key does not name the event, correct the key and redrive it";
 
 /// How a record ended, for the records with the same key.
 #[derive(Clone)]
@@ -260,12 +270,17 @@ impl<'a> Batch<'a> {
 
     /// Ends a record whose handler has succeeded, although that could not be recorded.
     pub(super) fn unrecorded(&self, error: &StoreError, commits_effect: bool) -> Report {
-        let reason = match commits_effect {
-            true => uncommitted(error),
-            false => format!(
-                "the handler succeeded, but that could not be recorded: {}",
-                error.kind()
-            ),
+        let kind = error.kind();
+        // An error that the store did not cause is shown in full, because it concerns only this record.
+        let reason = match (commits_effect, kind) {
+            (false, _) => {
+                format!("the handler succeeded, but that could not be recorded: {kind}")
+            }
+            (true, StoreErrorKind::Unanswered) => {
+                format!("{kind}, and its next delivery will find whether its effect committed")
+            }
+            (true, StoreErrorKind::Other) => format!("its effect did not commit: {error}"),
+            (true, kind) => format!("its effect did not commit: {kind}"),
         };
         Report::new(Outcome::Failed).because(reason)
     }
@@ -317,21 +332,34 @@ impl<'a> Batch<'a> {
     pub(super) async fn terminal(&self, record: &Record, mut cause: Cause) -> Report {
         self.waits_for_no_claim(record);
         cause.key.clone_from(&record.item);
-        let unmoved = |cause: Cause| Report::new(Outcome::Terminal).because(cause.chain);
-        let Some(dead_letters) = self.engine.failed.dead_letters.as_deref() else {
-            return unmoved(cause);
+        let acknowledged = match self.engine.failed.dead_letters.as_deref() {
+            Some(dead_letters) => self.moved(record, dead_letters, &cause).await,
+            None => false,
         };
+        Report {
+            acknowledged,
+            ..Report::new(Outcome::Terminal).because(cause.chain)
+        }
+    }
+
+    /// Returns whether a record is in the dead-letter queue.
+    async fn moved(&self, record: &Record, to: &dyn DeadLetters, cause: &Cause) -> bool {
         let is_late = || self.stop.is_late().then_some(());
         let Ok(_turn) = self.turns.moves.take(is_late).await else {
-            return unmoved(cause);
+            return false;
         };
-        let moving = DeadLetterMove {
-            dead_letters,
-            record: record.at,
-            message: Arc::clone(&self.ledger.messages[record.at]),
-            cause,
-        };
-        Box::pin(moving.carried_out()).await.1
+        let message = &self.ledger.messages[record.at];
+        let sent = to.send(message, cause).await;
+        if let Err(error) = &sent {
+            error!(
+                target: "sqs_once::dead_letters",
+                message_id = message.id(),
+                correlation_id = message.correlation_id().map(CorrelationId::as_str),
+                error = chain(&**error),
+                "a terminal record could not be moved to the dead-letter queue"
+            );
+        }
+        sent.is_ok()
     }
 
     /// Ends a record whose effect is done, after its hook if there is one. If the hook fails it, its next delivery is a
@@ -364,8 +392,7 @@ impl<'a> Batch<'a> {
 
     async fn hooked(&self, call: HookCall<'a>) -> Result<(), Failure> {
         let _turn = self.turns.hooks.take(|| None::<Failure>).await?;
-        let hooked = call.run(self.running.part(), self.deadline.hooks_by);
-        hooked.await.result
+        call.run(self.running.part(), self.deadline.hooks_by).await
     }
 
     /// Lets a batch handler's call no longer wait for a record, unless the record may stop its message group.
@@ -392,7 +419,6 @@ impl<'a> Batch<'a> {
         // The store may not have recorded the value that the handler returned.
         let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         HookCall {
-            record: record.at,
             hook,
             end: RecordEnd {
                 message: self.message(record),

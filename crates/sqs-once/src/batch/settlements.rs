@@ -93,7 +93,7 @@ impl Requests for SettlementRequests<'_, '_> {
         match (&self.0.together, ending.commits_work()) {
             // One transaction contains all.
             (Some(together), true) if together.begins_once => usize::MAX,
-            (_, true) => self.0.engine.traits.commits_in_a_request,
+            (_, true) => self.0.engine.commits_in_a_request(),
             (_, false) => self.0.engine.requests.keys(),
         }
     }

@@ -16,11 +16,11 @@ use crate::telemetry::spans;
 use crate::time::Timestamp;
 
 use super::batcher::{Answered, Batcher, Load, Requests};
+use super::engine::InProgress;
 use super::record::Counted;
 use super::room::Slot;
 use super::run::Batch;
 use super::together::Together;
-use crate::batch::engine::InProgress;
 
 /// The most records that wait for other workers.
 const WAITING: usize = 100;

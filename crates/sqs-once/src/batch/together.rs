@@ -15,18 +15,24 @@ use crate::key::{Fingerprint, ItemId, Payloads};
 use crate::report::Report;
 use crate::store::OpenTransaction;
 
+use super::call::held_while;
+use super::ending::AFTER_FAILED;
+use super::engine::Engine;
 use super::gate::Way;
+use super::handling::{Failure, Handling};
 use super::line::Line;
 use super::run::Batch;
-use crate::batch::engine::Engine;
-use crate::batch::handling::{Failure, Handling};
-use crate::batch::run::ending::AFTER_FAILED;
-use crate::batch::run::held_while;
-use crate::batch::run::whole_batch::{AFTER_COPY, AFTER_UNDECIDED, TOO_LATE};
-pub(super) use crate::batch::run::whole_batch::{BEGUN, OUT_OF_ORDER};
 
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
+const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
+pub(super) const BEGUN: &str = "its batch had begun before its key could be claimed";
+const AFTER_UNDECIDED: &str =
+    "an earlier record of its message group was not decided in half of the batch's time";
+const AFTER_COPY: &str =
+    "an earlier record of its message group has the key of another record, which was not done yet";
+pub(super) const OUT_OF_ORDER: &str =
+    "it succeeded after an earlier record of its message group failed";
 
 /// What the records of a batch handler's batch wait for.
 pub(super) struct Together {

@@ -11,13 +11,11 @@ use crate::guarded::caught;
 use crate::report::{Outcome, Report};
 use crate::router::{NoRoute, RouteError};
 
-use super::ending::Rest;
+use super::ending::{AFTER_FAILED, Rest};
 use super::gate::Way;
-use super::record::Record;
+use super::record::{Record, log_correlation};
 use super::room::Slot;
 use super::run::Batch;
-use crate::batch::run::ending::AFTER_FAILED;
-use crate::batch::run::log_correlation;
 
 /// The records of a message group in their order, or one record of a queue without order.
 pub(super) struct Lane {

@@ -17,16 +17,18 @@ use crate::store::Fence;
 use crate::time::Timestamp;
 use futures_util::future::BoxFuture;
 
-use super::call::Admitted;
+use super::call::{Admitted, Owned};
 use super::claims::Candidate;
+use super::engine::{MissingKey, PayloadMismatch, Route};
 use super::gate::Way;
+use super::handling::{Failure, Handling};
 use super::leaders::{Leader, Place};
 use super::room::Slot;
 use super::run::Batch;
 use super::together::BEGUN;
-use crate::batch::engine::{MissingKey, PayloadMismatch, Route};
-use crate::batch::handling::{Failure, Handling};
-use crate::batch::run::{Owned, UNPROTECTED, log_correlation};
+
+const UNPROTECTED: &str = "without a business key: not protected against duplicates";
+
 /// A record's state, for its report and for the records with the same key.
 pub(super) struct Record {
     pub(super) at: usize,
@@ -381,5 +383,11 @@ impl<'a> Batch<'a> {
 
     pub(super) fn route(&self, record: &Record) -> Option<&'a Route> {
         Some(&self.engine.routes[record.route?])
+    }
+}
+
+pub(super) fn log_correlation(message: &Message, span: &Span) {
+    if let Some(correlation_id) = message.correlation_id() {
+        span.record("correlation_id", correlation_id.as_str());
     }
 }

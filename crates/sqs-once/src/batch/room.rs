@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::engine::Engine;
 use super::line::Line;
-use crate::batch::engine::Engine;
 
 /// The most claimed records of a route that wait for a free handler.
 const AHEAD: usize = 200;

@@ -7,23 +7,25 @@ use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
-use crate::handler::{Done, HandlerError, IdempotencyToken, RecordParts, Work};
+use crate::handler::{Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
 use crate::idempotency::{CommitsWith, Completion, Conclusion};
 use crate::key::{BusinessKey, ItemId};
 use crate::report::{Outcome, Report};
-use crate::store::{Fence, Writes};
+use crate::store::{Claim, Fence, OpenTransaction, Seen, Writes};
 use crate::time::Timestamp;
 use futures_util::future::BoxFuture;
 
+use super::ending::AFTER_FAILED;
 use super::ending::Tail;
 use super::gate::Way;
+use super::handling::{Failure, Handling};
 use super::record::Record;
 use super::room::Slot;
 use super::run::Batch;
 use super::together::{BEGUN, Called, Joined, OUT_OF_ORDER, Together};
-use crate::batch::handling::{Failure, Handling};
-use crate::batch::run::Owned;
-use crate::batch::run::ending::{AFTER_FAILED, COMPLETED_BY_ANOTHER};
+
+const COMPLETED_BY_ANOTHER: &str =
+    "another worker had taken over its key, and completed it: its effect may have happened twice";
 
 /// A record whose handler may run.
 pub(super) struct Admitted {
@@ -34,6 +36,13 @@ pub(super) struct Admitted {
     pub(super) fence: Fence,
     pub(super) first_attempt: Option<Timestamp>,
     pub(super) work: Guarded<Work<()>>,
+}
+
+/// A claimed key while its handler runs.
+pub(super) struct Owned {
+    pub(super) claim: Claim,
+    /// The transaction that contains the claim, if there is one. Dropping it rolls it back.
+    pub(super) transaction: Option<Box<dyn OpenTransaction>>,
 }
 
 impl Batch<'_> {
@@ -303,7 +312,33 @@ impl Batch<'_> {
 impl Admitted {
     /// Returns whether its claim was the key's first, under either id.
     fn is_first_attempt(&self) -> bool {
+        let first = self.first_attempt.map(Fence::first);
         let owned = self.owned.as_ref();
-        owned.is_none_or(|owned| owned.is_first_attempt(self.fence, self.first_attempt))
+        owned.is_none_or(|owned| owned.claim.seen == Seen::Nothing && first == Some(self.fence))
     }
+}
+
+impl Owned {
+    fn held_while(mut self, running: Running) -> Self {
+        self.transaction = held_while(self.transaction, running);
+        self
+    }
+}
+
+/// Keeps a cancelled handler's transaction open while its blocking work runs, to make another delivery wait. Returns the
+/// transaction if none runs.
+pub(super) fn held_while(
+    transaction: Option<Box<dyn OpenTransaction>>,
+    running: Running,
+) -> Option<Box<dyn OpenTransaction>> {
+    if running.count() == 0 {
+        return transaction;
+    }
+    if let Some(transaction) = transaction {
+        tokio::spawn(async move {
+            running.ended().await;
+            drop(transaction);
+        });
+    }
+    None
 }
