@@ -16,7 +16,6 @@ use crate::time::Timestamp;
 use futures_util::future::BoxFuture;
 
 use super::ending::AFTER_FAILED;
-use super::ending::Tail;
 use super::gate::Way;
 use super::handling::{Failure, Handling};
 use super::record::Record;
@@ -279,11 +278,7 @@ impl Batch<'_> {
             Ok(Conclusion::Conflict {
                 disposition,
                 reason,
-                release,
             }) => {
-                if let Some(release) = release {
-                    self.leave(Tail::Release(release));
-                }
                 let error = HandlerError::new(disposition, reason);
                 self.failed(record, Failure::of(&error, &[])).await
             }

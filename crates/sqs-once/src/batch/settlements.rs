@@ -45,6 +45,8 @@ impl Batch<'_> {
         }
     }
 
+    /// Leaves the release of a claim whose completion a condition has refused.
+    ///
     /// Stops the batch if completions can't be recorded, because further effects would repeat with every delivery. An error
     /// does not stop it if the effect was to commit with its record: the effect has not happened, and the error may concern
     /// this record alone.
@@ -53,6 +55,11 @@ impl Batch<'_> {
         ending: &PendingSettlement,
         answer: Result<Conclusion, StoreError>,
     ) -> Result<Conclusion, StoreError> {
+        if matches!(answer, Ok(Conclusion::Conflict { .. }))
+            && let Some(release) = ending.release()
+        {
+            self.leave(Tail::Release(release));
+        }
         if let Err(error) = &answer {
             self.ledger.log_once(error);
             let mut routes = self.engine.routes.iter();

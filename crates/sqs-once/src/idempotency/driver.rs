@@ -143,8 +143,6 @@ pub(crate) enum Conclusion {
     Conflict {
         disposition: Disposition,
         reason: String,
-        /// Releases the claim, if there is one.
-        release: Option<PendingSettlement>,
     },
 }
 
@@ -535,7 +533,6 @@ impl Driver {
                 return Conclusion::Conflict {
                     disposition,
                     reason,
-                    release: ending.release(),
                 };
             }
         };

@@ -101,7 +101,6 @@ impl<'a> KeyedWork<'a> {
             Ok(Conclusion::Conflict {
                 disposition,
                 reason,
-                ..
             }) => Err(RunError::Conflict {
                 disposition,
                 reason,
