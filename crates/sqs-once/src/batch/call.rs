@@ -195,9 +195,19 @@ impl Batch<'_> {
                     self.gate.ended(route, &result);
                     self.after_call(record, route, owned, result).await
                 }
-                Ok(Called::Behind) => {
+                Ok(Called::Behind(lacked)) => {
                     self.release(route, claim);
-                    Report::new(Outcome::Failed).because(AFTER_FAILED)
+                    let reason = AFTER_FAILED.to_owned();
+                    match lacked {
+                        Some(dependency) => {
+                            self.unavailable(record, dependency, reason, true).await
+                        }
+                        None => Report::new(Outcome::Failed).because(reason),
+                    }
+                }
+                Ok(Called::Stopped(by)) => {
+                    self.release(route, claim);
+                    self.behind(record, &by).await
                 }
                 Ok(Called::Shut) => {
                     self.release(route, claim);

@@ -26,6 +26,7 @@ use super::together::BEGUN;
 
 /// Why the rest of a FIFO message group returns to the queue.
 pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
+const COPY_FAILED: &str = "the record with the same key in this batch failed";
 const IS_OPEN: &str = "its breaker is open";
 /// The tools recognise such a dead letter by the text before the first colon.
 const MISMATCHED: &str =
@@ -45,15 +46,12 @@ pub(super) struct Ended {
     data: Option<Arc<str>>,
 }
 
-/// What becomes of the rest of a message group when a record of it has ended.
-pub(super) enum Rest {
-    GoesOn,
-    /// It returns to the queue.
-    Returns {
-        wait: Option<Duration>,
-        /// The dependency that the record lacked.
-        unavailable: Option<Arc<str>>,
-    },
+/// How a record stopped its message group, whose rest returns to the queue.
+#[derive(Clone)]
+pub(super) struct Stopped {
+    wait: Option<Duration>,
+    /// The dependency that the record lacked.
+    unavailable: Option<Arc<str>>,
 }
 
 /// Work that a record leaves, and that no report waits for.
@@ -64,9 +62,8 @@ pub(super) enum Tail<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Enters a record's report, and ends the records that wait for it. Returns what becomes of the rest of its message
-    /// group.
-    pub(super) fn end(&self, mut record: Record, mut report: Report) -> Rest {
+    /// Enters a record's report, and ends the records that wait for it. Returns `None` if its message group goes on.
+    pub(super) fn end(&self, mut record: Record, mut report: Report) -> Option<Stopped> {
         let at = record.at;
         report.key.clone_from(&record.item);
         report.route = self.route(&record).and_then(|route| route.name.clone());
@@ -79,13 +76,10 @@ impl<'a> Batch<'a> {
         if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
             report.wait = self.backoff(&record);
         }
-        let rest = match self.group_goes_on(&record, &report) {
-            true => Rest::GoesOn,
-            false => Rest::Returns {
-                wait: report.wait,
-                unavailable: report.unavailable.clone(),
-            },
-        };
+        let stopped = (!self.group_goes_on(&record, &report)).then(|| Stopped {
+            wait: report.wait,
+            unavailable: report.unavailable.clone(),
+        });
         let hook = self.hook(&record, report.outcome);
         let hook = hook.filter(|_| report.has_failed());
         let call = hook.map(|hook| self.hook_call(&record, hook, report.clone()));
@@ -95,12 +89,12 @@ impl<'a> Batch<'a> {
             self.leave(Tail::Hook(call));
         }
         if let Some(together) = &self.together {
-            if let Rest::Returns { wait, .. } = rest {
-                together.stops(at, wait);
+            if let Some(stopped) = &stopped {
+                together.stops(at, stopped.clone());
             }
             together.ended(at);
         }
-        let goes_on = matches!(rest, Rest::GoesOn);
+        let goes_on = stopped.is_none();
         if let Some(leader) = record.leads {
             leader.ends(Ended {
                 record: at,
@@ -114,7 +108,19 @@ impl<'a> Batch<'a> {
         if !goes_on {
             self.stop_strictly();
         }
-        rest
+        stopped
+    }
+
+    /// Ends a record behind one that has stopped its message group.
+    pub(super) async fn behind(&self, record: &mut Record, stopped: &Stopped) -> Report {
+        match &stopped.unavailable {
+            Some(dependency) => {
+                let (dependency, reason) = (Arc::clone(dependency), AFTER_FAILED.to_owned());
+                self.unavailable(record, dependency, reason, false).await
+            }
+            // It gets the same delay, because SQS delivers none of the group while one message is hidden.
+            None => Report::untried(AFTER_FAILED).wait(stopped.wait),
+        }
     }
 
     /// Stops a FIFO queue's batch after a failure, if a failure stops more than its message group.
@@ -186,11 +192,16 @@ impl<'a> Batch<'a> {
                     wait: report.wait,
                     ..Report::new(Outcome::InProgress)
                 },
+                // Each of them has its own deliveries.
+                _ if let Some(dependency) = report.unavailable => {
+                    let reason = COPY_FAILED.to_owned();
+                    self.unavailable(record, dependency, reason, false).await
+                }
                 Outcome::Failed if report.untried => report,
                 // An ignored record has no key, so no other record waits for it.
                 Outcome::Failed | Outcome::Terminal | Outcome::Ignored => {
                     Report::new(Outcome::Failed)
-                        .because("the record with the same key in this batch failed")
+                        .because(COPY_FAILED)
                         .wait(report.wait)
                 }
             })
@@ -318,7 +329,10 @@ impl<'a> Batch<'a> {
             let wait = match hiding {
                 Hiding::For(wait) => Some(wait),
                 Hiding::AsUsual => self.backoff(record),
-                Hiding::LastChance => return self.terminal(record, Cause::from(reason)).await,
+                Hiding::LastChance => {
+                    let report = self.terminal(record, Cause::from(reason)).await;
+                    return report.unavailable(dependency);
+                }
             };
             let report = match is_tried {
                 true => Report::new(Outcome::Failed).because(reason),

@@ -1,8 +1,6 @@
 //! The records of a message group, one after the other.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -11,7 +9,7 @@ use crate::guarded::caught;
 use crate::report::{Outcome, Report};
 use crate::router::{NoRoute, RouteError};
 
-use super::ending::{AFTER_FAILED, Rest};
+use super::ending::Stopped;
 use super::gate::Way;
 use super::record::{Record, log_correlation};
 use super::room::Slot;
@@ -49,8 +47,8 @@ impl Batch<'_> {
                 Ok((route, slot)) => self.attempt(&mut record, route, slot).await,
                 Err(report) => report,
             };
-            if let Rest::Returns { wait, unavailable } = self.end(record, report) {
-                return self.return_group(rest, wait, unavailable).await;
+            if let Some(stopped) = self.end(record, report) {
+                return self.return_group(rest, &stopped).await;
             }
             match rest.pop_front() {
                 Some(at) => record = self.record(at),
@@ -60,28 +58,13 @@ impl Batch<'_> {
     }
 
     /// Returns the rest of a message group to the queue.
-    async fn return_group(
-        &self,
-        rest: VecDeque<usize>,
-        wait: Option<Duration>,
-        unavailable: Option<Arc<str>>,
-    ) {
+    async fn return_group(&self, rest: VecDeque<usize>, stopped: &Stopped) {
         for at in rest {
-            if !self.begins(at) {
-                continue;
-            }
-            if let Some(dependency) = &unavailable {
+            if self.begins(at) {
                 let mut record = self.record(at);
-                let dependency = Arc::clone(dependency);
-                let unavailable =
-                    self.unavailable(&mut record, dependency, AFTER_FAILED.to_owned(), false);
-                let report = unavailable.await;
+                let report = self.behind(&mut record, stopped).await;
                 self.end(record, report);
-                continue;
             }
-            // The rest of the group gets the same delay, because SQS delivers none of it while one message is hidden.
-            let report = Report::untried(AFTER_FAILED).wait(wait);
-            self.ledger.enter(at, report);
         }
     }
 

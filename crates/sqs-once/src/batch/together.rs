@@ -1,8 +1,7 @@
 //! The call of a batch handler. Each record goes its own way up to its claim, joins the call, and goes on with its result.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
 use futures_util::future::join_all;
@@ -16,7 +15,7 @@ use crate::report::Report;
 use crate::store::OpenTransaction;
 
 use super::call::held_while;
-use super::ending::AFTER_FAILED;
+use super::ending::Stopped;
 use super::engine::Engine;
 use super::gate::Way;
 use super::handling::{Failure, Handling};
@@ -54,8 +53,8 @@ struct State {
     joined: Vec<Joined>,
     /// The records that wait for another one with their key.
     copies: HashMap<usize, Copy>,
-    /// The records that stop their message group, with how long it stays hidden.
-    stopped: HashMap<usize, Option<Duration>>,
+    /// The records that stop their message group.
+    stopped: HashMap<usize, Stopped>,
     /// Whether the call is made, so that no further record can join it.
     has_begun: bool,
     /// Whether the one transaction of all records was asked for, and whether it is open.
@@ -89,8 +88,11 @@ pub(super) enum Called {
         /// Whether it succeeded after an earlier record of its message group failed.
         is_out_of_order: bool,
     },
-    /// Its writes would commit out of order.
-    Behind,
+    /// Its writes would commit out of order, because an earlier record of its message group failed. The dependency that this
+    /// record lacked.
+    Behind(Option<Arc<str>>),
+    /// An earlier record has stopped its message group.
+    Stopped(Stopped),
     /// The breaker is open.
     Shut,
     Untried(Report),
@@ -136,9 +138,9 @@ impl Together {
         self.line.wake_first();
     }
 
-    /// Notes that a record has stopped its message group, which stays hidden for this long.
-    pub(super) fn stops(&self, record: usize, wait: Option<Duration>) {
-        self.state().stopped.insert(record, wait);
+    /// Notes that a record has stopped its message group.
+    pub(super) fn stops(&self, record: usize, stopped: Stopped) {
+        self.state().stopped.insert(record, stopped);
     }
 
     /// Notes that a record asks for its claim.
@@ -331,18 +333,24 @@ impl<'a> Batch<'a> {
         mut transaction: Option<Box<dyn OpenTransaction>>,
     ) {
         let group = |at: usize| self.ledger.messages[at].group_id();
-        let mut failed = HashSet::new();
+        // The groups of which a record has failed, with the dependency that it lacked.
+        let mut failed = HashMap::new();
         let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for one in handled {
-            let is_behind = self.ledger.is_fifo && failed.contains(&group(one.at));
+            let behind = failed.get(&group(one.at)).filter(|_| self.ledger.is_fifo);
             let called = match one.result {
                 // Nothing has to commit before it ends.
-                Ok(_) if is_behind && together.commits_in_order => {
-                    let _ = one.called.send(Called::Behind);
+                Ok(_) if together.commits_in_order && behind.is_some() => {
+                    let lacked = behind.cloned().flatten();
+                    let _ = one.called.send(Called::Behind(lacked));
                     continue;
                 }
                 Err(failure) => {
-                    failed.insert(group(one.at));
+                    let lacked = match &failure {
+                        Failure::Unavailable { dependency, .. } => Some(Arc::clone(dependency)),
+                        _ => None,
+                    };
+                    failed.entry(group(one.at)).or_insert(lacked);
                     let _ = one.called.send(Called::Ended {
                         result: Err(failure),
                         transaction: None,
@@ -353,7 +361,7 @@ impl<'a> Batch<'a> {
                 Ok(done) => Called::Ended {
                     result: Ok(done),
                     transaction: transaction.take(),
-                    is_out_of_order: is_behind,
+                    is_out_of_order: behind.is_some(),
                 },
             };
             let lane = lanes.entry(together.commits_in_order.then(|| group(one.at)));
@@ -375,7 +383,7 @@ impl<'a> Batch<'a> {
         for (item, record, called) in lane {
             let called = match goes_on {
                 true => called,
-                false => Called::Behind,
+                false => Called::Behind(None),
             };
             if goes_on {
                 together.state().unsettled += 1;
@@ -426,13 +434,16 @@ impl<'a> Batch<'a> {
         for at in 0..self.ledger.messages.len() {
             let group = group(at);
             if self.ledger.report(at).is_some() {
-                if let Some(wait) = stops.get(&at) {
-                    let behind = Report::untried(AFTER_FAILED).wait(*wait);
-                    stopped.entry(group).or_insert(behind);
+                if let Some(by) = stops.get(&at) {
+                    stopped.entry(group).or_insert(Ok(by.clone()));
                 }
-            } else if let Some(report) = stopped.get(&group) {
+            } else if let Some(why) = stopped.get(&group) {
                 if let Some(behind) = joined.remove(&at) {
-                    let _ = behind.called.send(Called::Untried(report.clone()));
+                    let called = match why.clone() {
+                        Ok(by) => Called::Stopped(by),
+                        Err(reason) => Called::Untried(Report::untried(reason)),
+                    };
+                    let _ = behind.called.send(called);
                     self.stop_strictly();
                 }
             } else {
@@ -441,11 +452,11 @@ impl<'a> Batch<'a> {
                 let joined_leader = places.get(&leader).and_then(|place| joined.get(place));
                 match (joined_leader, copy) {
                     (None, _) => {
-                        stopped.insert(group, Report::untried(AFTER_UNDECIDED));
+                        stopped.insert(group, Err(AFTER_UNDECIDED));
                     }
                     // It may fail although its leader succeeds, and the handler sees no record of this group that fails.
                     (Some(leader), Some(copy)) if !is_copy(at, copy, leader) => {
-                        stopped.insert(group, Report::untried(AFTER_COPY));
+                        stopped.insert(group, Err(AFTER_COPY));
                     }
                     (Some(_), _) => {}
                 }

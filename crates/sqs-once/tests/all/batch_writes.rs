@@ -1,5 +1,6 @@
 //! Batch handlers that return `BatchWrites`: each record's writes commit with the record of its key, many in a request.
 
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use sqs_once::policy::{Cache, Disposition, Mode, PayloadMismatch, Requests};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::testing::{self, Operation};
-use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, Writes};
+use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, ResultExt, Writes};
 
 use crate::support::{
     Calls, Notes, Order, SECOND, Tested, ends, grouped, handling_batches, in_group, in_groups,
@@ -16,8 +17,8 @@ use crate::support::{
 };
 use crate::transactional::update;
 
-/// Ends each record as its order requests: `bad…` fail, `hopeless…` are terminal, and `unsaid…` are not reported. The
-/// others update a table with their name, and a conflict of `sold-out…` is terminal.
+/// Ends each record as its order requests: `bad…` fail, `hopeless…` are terminal, `down…` lack the service "payments", and
+/// `unsaid…` are not reported. The others update a table with their name, and a conflict of `sold-out…` is terminal.
 fn writes(orders: &Batch<Order>) -> BatchWrites {
     let mut writes = orders.writes();
     for record in orders {
@@ -26,6 +27,10 @@ fn writes(orders: &Batch<Order>) -> BatchWrites {
         match id.split('-').next() {
             Some("bad") => writes.failed(record, "no luck"),
             Some("hopeless") => writes.ended(record, Err(HandlerError::terminal("no use"))),
+            Some("down") => {
+                let refused = Err::<Writes, _>(io::Error::other("refused"));
+                writes.ended(record, refused.unavailable("payments"));
+            }
             Some("unsaid") => {}
             Some("sold") => {
                 writes.succeeded(record, one.on_conflict(0, |_| Disposition::Terminal));
@@ -256,6 +261,16 @@ async fn nothing_commits_behind_a_failed_record_of_its_fifo_group() {
         assert_eq!(bench.outcomes(), "processed duplicate processed");
         assert_eq!(bench.store.written(), ["a", "c", "f", "e", "i"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_behind_a_record_that_lacks_its_dependency_waits_for_it_too() {
+    let (bench, _) = setup();
+    let bench = bench.with(|it| it.depends_on("payments"));
+    let records = ["down-1", "b"].map(|id| grouped("g", id));
+    assert_eq!(bench.run(records).await, ["m-0", "m-1"]);
+    let behind = "unavailable: payments: an earlier record of its message group failed";
+    assert_eq!(ends(bench.lines())[1].1, behind);
 }
 
 #[tokio::test(start_paused = true)]

@@ -376,6 +376,23 @@ async fn fifo_order_holds_while_the_breaker_is_open_and_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_copy_on_its_last_delivery_moves_to_the_dead_letter_queue_with_the_reason() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer().dead_letter_queue(crate::support::DLQ));
+    let record = |id: &str, receive_count| {
+        let record = Record::json(&json!({ "id": "one" })).message_id(id);
+        record.receive_count(receive_count)
+    };
+    let answer = bench
+        .run(Event::new([record("first", 1), record("copy", 5)]))
+        .await;
+    assert!(answer.retried().iter().any(|id| id == "first"));
+    answer.assert_terminal("copy");
+    let failed = "unavailable: payments: the record with the same key in this batch failed";
+    answer.assert_reason("copy", failed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_handler_probes_with_one_record() {
     let service = Service::down();
     let calls = service.clone();

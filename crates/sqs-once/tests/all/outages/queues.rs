@@ -7,7 +7,9 @@ use sqs_once::time::Clock;
 
 use super::Service;
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, DLQ, SECOND, STANDARD, Tested, assert_contains, order, values, with};
+use crate::support::{
+    Bench, DLQ, FIFO, SECOND, STANDARD, Tested, assert_contains, order, values, with,
+};
 
 const OTHER: &str = "arn:aws:sqs:eu-central-1:123456789012:refunds";
 const HOUR: u64 = 3600;
@@ -191,4 +193,29 @@ async fn a_queues_answer_outweighs_the_receive_count_that_the_consumer_sets() {
     let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(own));
     assert!(!is_moved(&tested, &sqs, STANDARD).await);
     assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_group_on_its_last_delivery_moves_to_the_dead_letter_queue_in_order() {
+    let sqs = Sqs::turns([queue(5, 96 * HOUR)]);
+    let tested = outage(&sqs);
+    let last = json!({ "MessageGroupId": "a", "ApproximateReceiveCount": "5" });
+    let last = json!({ "attributes": last, "eventSourceARN": FIFO });
+    let group = ["1", "2", "3", "4"].map(|id| with(order(id), last.clone()));
+    assert_eq!(tested.run(group).await, [] as [&str; 0]);
+    let moved: Vec<_> = sqs.asked("SendMessage").into_iter().map(summary).collect();
+    let tried = "unavailable: payments: connection refused";
+    let behind = "unavailable: payments: an earlier record of its message group failed";
+    assert_eq!(
+        moved,
+        [("1", tried), ("2", behind), ("3", behind), ("4", behind)]
+            .map(|(id, reason)| (json!({ "id": id }), json!(reason)))
+    );
+}
+
+/// The body of a dead letter, and its reason.
+fn summary(sent: Value) -> (Value, Value) {
+    let body = sent["MessageBody"].as_str().unwrap();
+    let reason = &sent["MessageAttributes"]["sqs-once-reason"]["StringValue"];
+    (serde_json::from_str(body).unwrap(), reason.clone())
 }
