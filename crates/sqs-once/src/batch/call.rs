@@ -1,13 +1,14 @@
 //! The call of a record's handler, and what follows from its result.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::oneshot;
 use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
-use crate::handler::{Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
+use crate::handler::{Done, HandlerError, IdempotencyToken, RecordParts, Running, Start, Work};
 use crate::idempotency::{CommitsWith, Completion, Conclusion};
 use crate::key::{BusinessKey, ItemId};
 use crate::report::{Outcome, Report};
@@ -71,19 +72,23 @@ impl Batch<'_> {
             }
         };
         let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
-        let (owned, result) = self.call(record, route, admitted).await;
-        self.gate.ended(route, &result);
+        let (owned, result, was_called) = self.call(record, route, admitted).await;
+        // Without the handler, a success tells nothing about its dependencies.
+        if was_called || result.is_err() {
+            self.gate.ended(route, &result);
+        }
         drop(handler);
         self.after_call(record, route, owned, result).await
     }
 
-    /// Calls a record's handler inside its layers.
+    /// Calls a record's handler inside its layers. Also returns whether it was called: a layer, or a token that has expired, may
+    /// end the record before.
     async fn call(
         &self,
         record: &mut Record,
         at: usize,
         admitted: Admitted,
-    ) -> (Option<Owned>, Result<Done, Failure>) {
+    ) -> (Option<Owned>, Result<Done, Failure>, bool) {
         let route = &self.engine.routes[at];
         let mut parts = self.parts(record, at, &admitted);
         // The token of a first attempt is new.
@@ -92,7 +97,16 @@ impl Batch<'_> {
             owned, mut work, ..
         } = admitted;
         let Some(Work::Call(start)) = work.take() else {
-            return (owned, Err(Failure::Unstarted));
+            return (owned, Err(Failure::Unstarted), false);
+        };
+        let has_dependencies = !route.breakers.is_empty();
+        let was_called: Option<Arc<AtomicBool>> = has_dependencies.then(Arc::default);
+        let start: Start<()> = match was_called.clone() {
+            Some(was_called) => Box::new(move |parts| {
+                was_called.store(true, Ordering::Relaxed);
+                start(parts)
+            }),
+            None => start,
         };
         let start = route.layers.around(start);
         let (validity, clock) = (&route.token_validity, &route.idempotency.clock);
@@ -118,7 +132,9 @@ impl Batch<'_> {
         let duration = began.elapsed();
         self.ledger
             .count(at, |tally| tally.handler_durations.push(duration));
-        (owned.map(|owned| owned.held_while(running)), result)
+        let owned = owned.map(|owned| owned.held_while(running));
+        let was_called = was_called.is_none_or(|was_called| was_called.load(Ordering::Relaxed));
+        (owned, result, was_called)
     }
 
     /// Returns what a record's handler may ask for.

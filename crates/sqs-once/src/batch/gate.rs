@@ -235,12 +235,11 @@ impl<'a> Gate<'a> {
 
     /// Enters the end of a call of a route's handler.
     pub(super) fn ended<T>(&self, route: usize, result: &Result<T, Failure>) {
-        if self.breakers().is_empty() {
+        let Some(tried) = Failure::tried(result).filter(|_| !self.breakers().is_empty()) else {
             return;
-        }
-        let (tried, unavailable) = Failure::tried(result);
+        };
         let on = &self.engine.routes[route].breakers;
-        for (breaker, next) in self.breakers().ended(on, tried, unavailable) {
+        for (breaker, next) in self.breakers().ended(on, tried) {
             let request = match next {
                 Next::StaysOpen => {
                     self.ledger.count(route, |tally| tally.breakers_opened += 1);

@@ -38,15 +38,12 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) const NOT_STARTED: &str = "the deadline came before it was started";
 
-    /// Returns what the end of a call tells about the dependencies of its handler, and the one that it names.
-    pub(super) fn tried<T>(result: &Result<T, Self>) -> (Tried, Option<&str>) {
+    /// Returns what the end of a call tells about the dependencies of its handler, if it tells something.
+    pub(super) fn tried<T>(result: &Result<T, Self>) -> Option<Tried<'_>> {
         match result {
-            Ok(_) => (Tried::Succeeded, None),
-            Err(Self::Unavailable { dependency, .. }) => (Tried::Unavailable, Some(dependency)),
-            Err(Self::Retry { .. } | Self::Terminal(_)) => (Tried::FailedOtherwise, None),
-            Err(Self::Deadline | Self::Timeout(_) | Self::Panic(_) | Self::Unstarted) => {
-                (Tried::Unknown, None)
-            }
+            Ok(_) => Some(Tried::Succeeded),
+            Err(Self::Unavailable { dependency, .. }) => Some(Tried::Unavailable(dependency)),
+            Err(_) => None,
         }
     }
 

@@ -265,24 +265,17 @@ impl Breakers {
         }
     }
 
-    /// Enters the end of a call that depends `on` these. `unavailable` is the dependency that its error names. Returns the
-    /// requests to make.
-    pub(crate) fn ended(
-        &self,
-        on: &[usize],
-        tried: Tried,
-        unavailable: Option<&str>,
-    ) -> Vec<(usize, Next)> {
+    /// Enters the end of a call that depends `on` these. Returns the requests to make.
+    pub(crate) fn ended(&self, on: &[usize], tried: Tried<'_>) -> Vec<(usize, Next)> {
         let mut states = self.states();
         let (mut requests, mut is_changed) = (Vec::new(), false);
         for &at in on {
             let circuit = &mut states.circuits[at];
             let dependency = &self.dependencies[at];
-            let tried = match (tried, unavailable) {
-                // The call may not have come to the other dependencies.
-                (Tried::Unavailable, name) if name != Some(dependency.name()) => Tried::Unknown,
-                (tried, _) => tried,
-            };
+            // The call may not have come to the other dependencies.
+            if matches!(tried, Tried::Unavailable(name) if *name != **dependency.name()) {
+                continue;
+            }
             let (after, next) = circuit.ended(tried, dependency.failures, self.most);
             is_changed |= *circuit != after;
             *circuit = after;
@@ -545,13 +538,13 @@ mod tests {
         let limited = plain.clone().max_in_flight(1);
         for (dependency, tried, wakes) in [
             (&plain, Tried::Succeeded, false),
-            (&plain, Tried::Unavailable, true),
+            (&plain, Tried::Unavailable("payments"), true),
             (&limited, Tried::Succeeded, true),
         ] {
             let breakers = Breakers::new(std::slice::from_ref(dependency), 10, None, None);
             let changes = breakers.changes();
             let permit = breakers.begin(&[0], Timestamp::default()).ok();
-            breakers.ended(&[0], tried, Some("payments"));
+            breakers.ended(&[0], tried);
             drop(permit);
             let has_changed = changes.has_changed().unwrap();
             assert_eq!(has_changed, wakes, "{dependency:?} {tried:?}");

@@ -3,15 +3,13 @@
 use crate::store::Owner;
 use crate::time::Timestamp;
 
-/// How a handler's call ended, for one dependency.
+/// What a handler's call tells about its dependencies. A call that ended otherwise tells nothing, because it may not have come
+/// to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tried {
+pub(crate) enum Tried<'a> {
     Succeeded,
-    /// It failed for another reason than this dependency, which may be up.
-    FailedOtherwise,
-    /// It was cancelled or panicked, which tells nothing.
-    Unknown,
-    Unavailable,
+    /// The dependency with this name is unavailable.
+    Unavailable(&'a str),
 }
 
 /// Whether a record may be started.
@@ -102,24 +100,29 @@ impl Circuit {
     }
 
     /// Enters the end of a call. `most` is the number of records at which the ramp ends.
-    pub(super) fn ended(self, tried: Tried, threshold: u32, most: usize) -> (Self, Option<Next>) {
+    pub(super) fn ended(
+        self,
+        tried: Tried<'_>,
+        threshold: u32,
+        most: usize,
+    ) -> (Self, Option<Next>) {
         match (self, tried) {
-            (Self::Closed { failures }, Tried::Unavailable) if failures + 1 >= threshold => {
+            (Self::Closed { failures }, Tried::Unavailable(_)) if failures + 1 >= threshold => {
                 (Self::Opening, Some(Next::Open))
             }
-            (Self::Closed { failures }, Tried::Unavailable) => {
+            (Self::Closed { failures }, Tried::Unavailable(_)) => {
                 let failures = failures + 1;
                 (Self::Closed { failures }, None)
             }
             (Self::Closed { .. }, Tried::Succeeded) => (Self::CLOSED, None),
-            (Self::Probing { since, until, .. }, Tried::Unavailable | Tried::Unknown) => {
+            (Self::Probing { since, until, .. }, Tried::Unavailable(_)) => {
                 (Self::Open { since, until }, Some(Next::StaysOpen))
             }
-            (Self::Probing { owner, .. }, Tried::Succeeded | Tried::FailedOtherwise) => {
+            (Self::Probing { owner, .. }, Tried::Succeeded) => {
                 // The probe was the first record.
                 (Self::ramping(2, most), Some(Next::Close(owner)))
             }
-            (Self::Ramping { .. }, Tried::Unavailable) => (Self::Opening, Some(Next::Open)),
+            (Self::Ramping { .. }, Tried::Unavailable(_)) => (Self::Opening, Some(Next::Open)),
             // One more for each success doubles the number with each round.
             (Self::Ramping { limit }, Tried::Succeeded) => (Self::ramping(limit + 1, most), None),
             (same, _) => (same, None),

@@ -28,7 +28,7 @@ pub use layer::Next;
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
     BatchCall, Bound, CallFuture, FetchBody, Payload, PrepareError, PrepareRecord, PrepareResult,
-    Prepared, Preparing, Stateful, WholeBatch, WithEnvelope, Work,
+    Prepared, Preparing, Start, Stateful, WholeBatch, WithEnvelope, Work,
 };
 pub(crate) use reader::Reader;
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::extract::RecordParts;
+use sqs_once::handler::{Done, Next};
 use sqs_once::idempotency::breaker;
 use sqs_once::policy::Dependency;
 use sqs_once::store::{Owner, Seen, Status, StoreErrorKind};
@@ -76,8 +78,10 @@ impl Service {
     fn consumer(&self) -> Consumer {
         let service = self.clone();
         let handler = async move |order: Value| -> Result<(), HandlerError> {
-            if order["id"].as_str().is_some_and(|id| id.starts_with("bad")) {
-                Err("no luck")?;
+            match order["id"].as_str().and_then(|id| id.split('-').next()) {
+                Some("bad") => Err("no luck")?,
+                Some("panics") => panic!("no luck"),
+                _ => {}
             }
             service.call().await.unavailable("payments")
         };
@@ -290,6 +294,57 @@ async fn after_the_probe_the_number_of_records_grows_with_each_success() {
     // 1, 2, 4, 8, 16 and 32 at once, a millisecond each.
     assert_eq!(service.at_once.most(), 32);
     assert_eq!(began.elapsed().as_millis(), 6);
+}
+
+/// The ids of an outage's end: the first ends before it comes to the service.
+const UNTRIED: [&str; 4] = ["bad-1", "panics-1", "refused-1", "skipped-1"];
+
+/// A consumer with an open breaker that is ready for a probe. A layer ends the records `refused…` and `skipped…`.
+async fn before_the_probe(service: &Service) -> Bench {
+    let consumer = service
+        .consumer()
+        .layer(|parts: RecordParts, next: Next| async move {
+            match parts.message().id().split('-').next() {
+                Some("refused") => Err(HandlerError::terminal("not allowed")),
+                Some("skipped") => Ok(Done::default()),
+                _ => next.run().await,
+            }
+        });
+    let bench = Bench::new(consumer);
+    bench.run(event("a", 3, 1)).await;
+    after_a_pause(&bench);
+    service.calls();
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_does_not_come_to_the_service_does_not_close_the_breaker() {
+    for first in UNTRIED {
+        let service = Service::down();
+        let bench = before_the_probe(&service).await;
+        let records = [first, "b-1", "b-2", "b-3"]
+            .map(|id| Record::json(&json!({ "id": id })).message_id(id));
+        let answer = bench.run(Event::new(records)).await;
+        assert_eq!(service.calls(), 1, "{first}");
+        answer.assert_reason("b-1", "unavailable: payments: connection refused");
+        answer.assert_reason("b-2", "unavailable: payments: its breaker is open");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_probe_that_does_not_come_to_the_service_the_next_record_probes() {
+    for first in UNTRIED {
+        let service = Service::down();
+        let bench = before_the_probe(&service).await;
+        service.set_down(false);
+        let records =
+            [first, "b-1", "b-2"].map(|id| Record::json(&json!({ "id": id })).message_id(id));
+        let answer = bench.run(Event::new(records)).await;
+        for id in ["b-1", "b-2"] {
+            answer.assert_processed(id);
+        }
+        assert_eq!(service.calls(), 2, "{first}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
