@@ -99,8 +99,9 @@ impl Batch<'_> {
         let Some(Work::Call(start)) = work.take() else {
             return (owned, Err(Failure::Unstarted), false);
         };
-        let has_dependencies = !route.breakers.is_empty();
-        let was_called: Option<Arc<AtomicBool>> = has_dependencies.then(Arc::default);
+        let may_end_before = !route.layers.is_empty() || earlier.is_some();
+        let is_noted = may_end_before && !route.breakers.is_empty();
+        let was_called: Option<Arc<AtomicBool>> = is_noted.then(Arc::default);
         let start: Start<()> = match was_called.clone() {
             Some(was_called) => Box::new(move |parts| {
                 was_called.store(true, Ordering::Relaxed);
