@@ -177,6 +177,11 @@ impl<'a> Batch<'a> {
                 let begun = begun.then_some(BEGUN);
                 return self.stop.claims().or(begun).map(Report::untried);
             }
+            // Each of them has its own deliveries.
+            if let Some(dependency) = report.unavailable {
+                let reason = COPY_FAILED.to_owned();
+                return Some(self.unavailable(record, dependency, reason, false).await);
+            }
             Some(match report.outcome {
                 _ if leader.is_mismatched => self.mismatched(record).await,
                 Outcome::Processed | Outcome::Duplicate if payloads != Payloads::Different => {
@@ -192,11 +197,6 @@ impl<'a> Batch<'a> {
                     wait: report.wait,
                     ..Report::new(Outcome::InProgress)
                 },
-                // Each of them has its own deliveries.
-                _ if let Some(dependency) = report.unavailable => {
-                    let reason = COPY_FAILED.to_owned();
-                    self.unavailable(record, dependency, reason, false).await
-                }
                 Outcome::Failed if report.untried => report,
                 // An ignored record has no key, so no other record waits for it.
                 Outcome::Failed | Outcome::Terminal | Outcome::Ignored => {
