@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::oneshot;
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
@@ -14,7 +15,6 @@ use crate::key::{BusinessKey, ItemId};
 use crate::report::{Outcome, Report};
 use crate::store::{Claim, Fence, OpenTransaction, Seen, Writes};
 use crate::time::Timestamp;
-use futures_util::future::BoxFuture;
 
 use super::ending::AFTER_FAILED;
 use super::gate::Way;
@@ -133,7 +133,10 @@ impl Batch<'_> {
         let duration = began.elapsed();
         self.ledger
             .count(at, |tally| tally.handler_durations.push(duration));
-        let owned = owned.map(|owned| owned.held_while(running));
+        let owned = owned.map(|owned| Owned {
+            transaction: held_while(owned.transaction, running),
+            ..owned
+        });
         let was_called = was_called.is_none_or(|was_called| was_called.load(Ordering::Relaxed));
         (owned, result, was_called)
     }
@@ -337,13 +340,6 @@ impl Admitted {
         let first = self.first_attempt.map(Fence::first);
         let owned = self.owned.as_ref();
         owned.is_none_or(|owned| owned.claim.seen == Seen::Nothing && first == Some(self.fence))
-    }
-}
-
-impl Owned {
-    fn held_while(mut self, running: Running) -> Self {
-        self.transaction = held_while(self.transaction, running);
-        self
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug_span};
 
@@ -15,7 +16,6 @@ use crate::record::Message;
 use crate::report::{Outcome, Report};
 use crate::store::Fence;
 use crate::time::Timestamp;
-use futures_util::future::BoxFuture;
 
 use super::call::{Admitted, Owned};
 use super::claims::Candidate;

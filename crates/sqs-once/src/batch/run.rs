@@ -177,12 +177,10 @@ impl<'a> Batch<'a> {
                 let _ = cancel.as_mut().poll(context);
             }
             loop {
-                if !self.stop.is_late() {
-                    // Checks the clock, because the timer is late if a handler held the thread.
-                    if Instant::now() >= self.deadline.cancel_at {
-                        self.ledger.tally().deadline_hits = self.ledger.open() as u64;
-                        self.stop.end_handlers(Failure::NOT_STARTED);
-                    }
+                // Checks the clock, because the timer is late if a handler held the thread.
+                if !self.stop.is_late() && Instant::now() >= self.deadline.cancel_at {
+                    self.ledger.tally().deadline_hits = self.ledger.open() as u64;
+                    self.stop.end_handlers(Failure::NOT_STARTED);
                 }
                 if self.stop.take_new() {
                     // Every record looks again: a future that is added is polled. A cancelled record ends before the rest of
