@@ -1,7 +1,6 @@
 //! The call of a record's handler, and what follows from its result.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
@@ -9,7 +8,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
-use crate::handler::{Done, HandlerError, IdempotencyToken, RecordParts, Running, Start, Work};
+use crate::handler::{Call, Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
 use crate::idempotency::{CommitsWith, Completion, Conclusion};
 use crate::key::{BusinessKey, ItemId};
 use crate::report::{Outcome, Report};
@@ -36,6 +35,15 @@ pub(super) struct Admitted {
     pub(super) fence: Fence,
     pub(super) first_attempt: Option<Timestamp>,
     pub(super) work: Guarded<Work<()>>,
+}
+
+/// The end of a handler's call.
+struct Ran {
+    owned: Option<Owned>,
+    result: Result<Done, Failure>,
+    was_called: bool,
+    /// Whether its effect may still be in flight, because its future was dropped. Then its claim must lapse.
+    is_in_flight: bool,
 }
 
 /// A claimed key while its handler runs.
@@ -72,23 +80,24 @@ impl Batch<'_> {
             }
         };
         let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
-        let (owned, result, was_called) = self.call(record, route, admitted).await;
-        // Without the handler, a success tells nothing about its dependencies.
-        if was_called || result.is_err() {
+        let called = self.call(record, route, admitted).await;
+        let Ran {
+            owned,
+            result,
+            was_called,
+            is_in_flight,
+        } = called;
+        // Without the handler, the end of a call tells nothing about its dependencies, unless it names one.
+        if was_called || matches!(result, Err(Failure::Unavailable { .. })) {
             self.gate.ended(route, &result);
         }
         drop(handler);
-        self.after_call(record, route, owned, result).await
+        self.after_call(record, route, owned, result, is_in_flight)
+            .await
     }
 
-    /// Calls a record's handler inside its layers. Also returns whether it was called: a layer, or a token that has expired, may
-    /// end the record before.
-    async fn call(
-        &self,
-        record: &mut Record,
-        at: usize,
-        admitted: Admitted,
-    ) -> (Option<Owned>, Result<Done, Failure>, bool) {
+    /// Calls a record's handler inside its layers.
+    async fn call(&self, record: &mut Record, at: usize, admitted: Admitted) -> Ran {
         let route = &self.engine.routes[at];
         let mut parts = self.parts(record, at, &admitted);
         // The token of a first attempt is new.
@@ -97,19 +106,20 @@ impl Batch<'_> {
             owned, mut work, ..
         } = admitted;
         let Some(Work::Call(start)) = work.take() else {
-            return (owned, Err(Failure::Unstarted), false);
+            return Ran {
+                owned,
+                result: Err(Failure::Unstarted),
+                was_called: false,
+                is_in_flight: false,
+            };
         };
+        // A layer, or a token that has expired, may end the record before its handler.
         let may_end_before = !route.layers.is_empty() || earlier.is_some();
-        let is_noted = may_end_before && !route.breakers.is_empty();
-        let was_called: Option<Arc<AtomicBool>> = is_noted.then(Arc::default);
-        let start: Start<()> = match was_called.clone() {
-            Some(was_called) => Box::new(move |parts| {
-                was_called.store(true, Ordering::Relaxed);
-                start(parts)
-            }),
+        let noted = may_end_before.then(Call::default);
+        let start = match &noted {
+            Some(noted) => route.layers.around(start, noted),
             None => start,
         };
-        let start = route.layers.around(start);
         let (validity, clock) = (&route.token_validity, &route.idempotency.clock);
         let cancel_at = self.deadline.cancel_at;
         let call = move |cancel_at| {
@@ -137,8 +147,17 @@ impl Batch<'_> {
             transaction: held_while(owned.transaction, running),
             ..owned
         });
-        let was_called = was_called.is_none_or(|was_called| was_called.load(Ordering::Relaxed));
-        (owned, result, was_called)
+        let is_dropped = noted.as_ref().is_some_and(Call::is_running);
+        let result = match result {
+            Ok(_) if is_dropped => Err(Failure::Dropped),
+            result => result,
+        };
+        Ran {
+            owned,
+            is_in_flight: is_dropped || Failure::is_cancellation(&result),
+            result,
+            was_called: noted.is_none_or(|noted| noted.was_made()),
+        }
     }
 
     /// Returns what a record's handler may ask for.
@@ -213,7 +232,9 @@ impl Batch<'_> {
                         owned.transaction = transaction;
                     }
                     self.gate.ended(route, &result);
-                    self.after_call(record, route, owned, result).await
+                    let is_in_flight = Failure::is_cancellation(&result);
+                    self.after_call(record, route, owned, result, is_in_flight)
+                        .await
                 }
                 Ok(Called::Behind(lacked)) => {
                     self.release(route, claim);
@@ -242,25 +263,29 @@ impl Batch<'_> {
         })
     }
 
-    /// Ends a record whose handler has ended.
+    /// Ends a record whose handler has ended, or is not polled any more although its effect may be in flight.
     async fn after_call(
         &self,
         record: &mut Record,
         route: usize,
         owned: Option<Owned>,
         result: Result<Done, Failure>,
+        is_in_flight: bool,
     ) -> Report {
-        match result {
-            Ok(done) => self.succeeded(record, route, owned, done).await,
-            Err(failure) => {
-                // A cancelled handler's effect may be in flight, so its claim lapses. A transaction rolls back.
-                let was_cancelled = matches!(failure, Failure::Timeout(_) | Failure::Deadline);
-                if !was_cancelled {
-                    self.release(route, owned.as_ref().map(|owned| &owned.claim));
-                }
-                drop(owned);
-                self.failed(record, failure).await
-            }
+        let failure = match result {
+            Ok(done) => return self.succeeded(record, route, owned, done).await,
+            Err(failure) => failure,
+        };
+        if !is_in_flight {
+            self.release(route, owned.as_ref().map(|owned| &owned.claim));
+        }
+        // A transaction rolls back.
+        drop(owned);
+        let report = self.failed(record, failure).await;
+        let idempotency = &self.engine.routes[route].idempotency;
+        match is_in_flight && idempotency.claims_before() {
+            true => self.after_lease(record, report),
+            false => report,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::report::{Outcome, Report, RouteTally};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
-use super::engine::{FifoFailure, PayloadMismatch, Route};
+use super::engine::{FifoFailure, PayloadMismatch};
 use super::handling::Failure;
 use super::hooks::{Hook, HookCall, RecordEnd};
 use super::record::Record;
@@ -259,7 +259,6 @@ impl<'a> Batch<'a> {
     /// Ends a record whose handler has failed.
     pub(super) async fn failed(&self, record: &mut Record, failure: Failure) -> Report {
         let report = Report::new(Outcome::Failed).because(failure.to_string());
-        let claims_before = |route: &Route| route.idempotency.claims_before();
         match failure {
             Failure::Terminal(cause) => self.terminal(record, cause).await,
             Failure::Unavailable { dependency, reason } => {
@@ -268,15 +267,31 @@ impl<'a> Batch<'a> {
             Failure::Retry { delay, .. } => report.wait(delay),
             Failure::Panic(_) => report,
             Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
-            // Its own claim must lapse first.
-            Failure::Timeout(_) | Failure::Deadline
-                if self.route(record).is_some_and(claims_before) =>
-            {
-                let lease = self.time_until(self.deadline.lease_until);
-                report.wait(self.backoff(record).map(|backoff| backoff.max(lease)))
-            }
-            Failure::Timeout(_) | Failure::Deadline => report,
+            Failure::Timeout(_) => match self.open_dependency(record) {
+                Some(dependency) => {
+                    let reason = failure.to_string();
+                    self.unavailable(record, dependency, reason, true).await
+                }
+                None => report,
+            },
+            Failure::Deadline | Failure::Dropped => report,
         }
+    }
+
+    /// Hides a record that returns to the queue until its own claim has lapsed.
+    pub(super) fn after_lease(&self, record: &Record, report: Report) -> Report {
+        if report.outcome != Outcome::Failed {
+            return report;
+        }
+        let lease = self.time_until(self.deadline.lease_until);
+        let wait = report.wait.or_else(|| self.backoff(record));
+        report.wait(wait.map(|wait| wait.max(lease)))
+    }
+
+    /// Returns the first of a record's dependencies whose breaker is open.
+    fn open_dependency(&self, record: &Record) -> Option<Arc<str>> {
+        let on = self.route(record).map(|route| &route.breakers[..]);
+        self.engine.breakers.open(on.unwrap_or_default())
     }
 
     /// Ends a record whose handler has succeeded, although that could not be recorded.
@@ -299,8 +314,7 @@ impl<'a> Batch<'a> {
     /// Ends a record whose handler was not called, because a breaker is open.
     pub(super) fn shut<'b>(&'b self, record: &'b mut Record) -> BoxFuture<'b, Report> {
         Box::pin(async move {
-            let on = self.route(record).map(|route| &route.breakers[..]);
-            match self.engine.breakers.open(on.unwrap_or_default()) {
+            match self.open_dependency(record) {
                 Some(dependency) => {
                     self.unavailable(record, dependency, IS_OPEN.to_owned(), false)
                         .await
@@ -396,7 +410,7 @@ impl<'a> Batch<'a> {
             Failure::Unavailable { .. } => (failure.to_string(), None),
             Failure::Retry { reason, delay } => (reason, delay),
             Failure::Panic(reason) => (reason, None),
-            Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) => {
+            Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) | Failure::Dropped => {
                 ("the deadline came before it had ended".to_owned(), None)
             }
         };

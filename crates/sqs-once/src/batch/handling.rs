@@ -21,6 +21,8 @@ pub(super) enum Failure {
     Deadline,
     /// The handler exceeded the record timeout: its effect may be in flight.
     Timeout(Duration),
+    /// A layer dropped the handler while it ran: its effect may be in flight.
+    Dropped,
     Retry {
         reason: String,
         /// The delay that the handler asked for, if any.
@@ -43,8 +45,17 @@ impl Failure {
         match result {
             Ok(_) => Some(Tried::Succeeded),
             Err(Self::Unavailable { dependency, .. }) => Some(Tried::Unavailable(dependency)),
+            Err(Self::Timeout(_)) => Some(Tried::Cancelled),
             Err(_) => None,
         }
+    }
+
+    /// Returns whether a handler is not polled any more, although its effect may be in flight.
+    pub(super) fn is_cancellation<T>(result: &Result<T, Self>) -> bool {
+        matches!(
+            result,
+            Err(Self::Timeout(_) | Self::Deadline | Self::Dropped)
+        )
     }
 
     /// Converts the error of one record of a batch handler, like [`Failure::of`]. A panic fails only this record.
@@ -87,6 +98,7 @@ impl fmt::Display for Failure {
             Self::Timeout(limit) => {
                 write!(f, "cancelled: its handler took longer than {limit:?}")
             }
+            Self::Dropped => f.write_str("cancelled: a layer dropped its handler while it ran"),
             Self::Retry { reason, .. } | Self::Panic(reason) => f.write_str(reason),
             Self::Unavailable { dependency, reason } => {
                 write!(f, "unavailable: {dependency}: {reason}")

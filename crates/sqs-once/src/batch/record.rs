@@ -227,7 +227,7 @@ impl<'a> Batch<'a> {
                     self.gate.ended(route, &Err::<(), _>(failure.clone()));
                 }
                 Failure::Terminal(_) => self.ledger.count(route, |tally| tally.undecodable += 1),
-                Failure::Timeout(_) | Failure::Retry { .. } => {}
+                Failure::Timeout(_) | Failure::Dropped | Failure::Retry { .. } => {}
             }
             Err(Unready::Failed(failure))
         })

@@ -267,6 +267,10 @@ impl Breakers {
 
     /// Enters the end of a call that depends `on` these. Returns the requests to make.
     pub(crate) fn ended(&self, on: &[usize], tried: Tried<'_>) -> Vec<(usize, Next)> {
+        // Which of several dependencies hung is not known.
+        if tried == Tried::Cancelled && on.len() > 1 {
+            return Vec::new();
+        }
         let mut states = self.states();
         let (mut requests, mut is_changed) = (Vec::new(), false);
         for &at in on {

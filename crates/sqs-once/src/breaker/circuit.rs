@@ -10,6 +10,8 @@ pub(crate) enum Tried<'a> {
     Succeeded,
     /// The dependency with this name is unavailable.
     Unavailable(&'a str),
+    /// The call was cancelled because it took too long.
+    Cancelled,
 }
 
 /// Whether a record may be started.
@@ -107,10 +109,12 @@ impl Circuit {
         most: usize,
     ) -> (Self, Option<Next>) {
         match (self, tried) {
-            (Self::Closed { failures }, Tried::Unavailable(_)) if failures + 1 >= threshold => {
+            (Self::Closed { failures }, Tried::Unavailable(_) | Tried::Cancelled)
+                if failures + 1 >= threshold =>
+            {
                 (Self::Opening, Some(Next::Open))
             }
-            (Self::Closed { failures }, Tried::Unavailable(_)) => {
+            (Self::Closed { failures }, Tried::Unavailable(_) | Tried::Cancelled) => {
                 let failures = failures + 1;
                 (Self::Closed { failures }, None)
             }
@@ -122,9 +126,12 @@ impl Circuit {
                 // The probe was the first record.
                 (Self::ramping(2, most), Some(Next::Close(owner)))
             }
-            (Self::Ramping { .. }, Tried::Unavailable(_)) => (Self::Opening, Some(Next::Open)),
+            (Self::Ramping { .. }, Tried::Unavailable(_) | Tried::Cancelled) => {
+                (Self::Opening, Some(Next::Open))
+            }
             // One more for each success doubles the number with each round.
             (Self::Ramping { limit }, Tried::Succeeded) => (Self::ramping(limit + 1, most), None),
+            // A cancelled probe may have been slow for another reason, so the next record probes.
             (same, _) => (same, None),
         }
     }

@@ -83,7 +83,8 @@ impl<Phase> Consumer<Phase> {
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim lapses instead of
     /// being released, because its effect may be in flight. [`Writes`](crate::Writes) that it would have returned are
     /// not committed, and its transaction is rolled back. No claim remains then, unless the consumer claimed the key
-    /// before the writes.
+    /// before the writes. If the consumer depends on one [`Dependency`](crate::policy::Dependency), the handler counts as a
+    /// failure of it.
     #[must_use]
     pub fn record_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.record_timeout = Some(timeout))
@@ -242,8 +243,9 @@ impl<Phase> Consumer<Phase> {
     ///
     /// A layer sees the message, the key, the attempt and the route, and runs the rest with [`Next::run`]. It may end the
     /// record instead: an error fails it as a handler's error would, and `Ok(Done::default())` completes it without the
-    /// handler, so that later deliveries are duplicates. Its time counts as the handler's time, and it is cancelled at the
-    /// deadline. A duplicate calls no layer, unless the handler runs without a claim: with
+    /// handler, so that later deliveries are duplicates. If it drops the running handler, the record's claim lapses, because the
+    /// effect may be in flight, and a success fails the record. Its time counts as the handler's time, and it is cancelled at
+    /// the deadline. A duplicate calls no layer, unless the handler runs without a claim: with
     /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter), and with [`Writes`](crate::Writes) in their default mode.
     ///
     /// Fails at [`init`](Consumer::init) for a batch handler.

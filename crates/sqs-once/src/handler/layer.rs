@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::prepare::{CallFuture, Start};
 use super::{Done, HandlerError, RecordParts};
@@ -42,18 +42,18 @@ impl Layers {
         Self(router.0.iter().chain(&self.0).cloned().collect())
     }
 
-    /// Returns the call of a handler inside the layers.
-    pub(crate) fn around(&self, handler: Start<()>) -> Start<()> {
+    /// Returns `call` of a handler inside the layers.
+    pub(crate) fn around(&self, handler: Start<()>, call: &Call) -> Start<()> {
+        let handler = call.clone().of(handler);
         if self.is_empty() {
             return handler;
         }
-        let layers = self.0.iter().rev().cloned().collect();
+        let (layers, call) = (self.0.iter().rev().cloned().collect(), call.clone());
         Box::new(move |parts| {
-            let call = Call::default();
             let next = Next {
                 layers,
                 parts,
-                handler: call.clone().of(handler),
+                handler,
             };
             Box::pin(async move { call.check(next.run().await?) })
         })
@@ -65,30 +65,67 @@ const LOST_WRITES: &str =
 const OF_ANOTHER: &str = "a layer returned the success of another call: it must return what this message's `next.run()` \
     returned";
 
-/// The identity of one call of a handler inside layers, and whether the call returned writes.
+/// The identity and the state of one call of a handler that layers, or a token that has expired, may end.
 #[derive(Clone, Default)]
-pub(super) struct Call(Arc<AtomicBool>);
+pub(crate) struct Call(Arc<AtomicU8>);
+
+const UNCALLED: u8 = 0;
+const RUNNING: u8 = 1;
+const ENDED: u8 = 2;
+/// It has returned writes.
+const WROTE: u8 = 3;
 
 impl Call {
+    pub(crate) fn was_made(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != UNCALLED
+    }
+
+    /// Returns whether the handler has neither ended nor panicked. If its future is gone, its effect may be in flight.
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == RUNNING
+    }
+
     /// Marks the success of `handler` as this call's.
     fn of(self, handler: Start<()>) -> Start<()> {
         Box::new(move |parts| {
+            self.set(RUNNING);
+            let panic = Panic(self.clone());
             let running = handler(parts);
             Box::pin(async move {
-                let mut done = self.check(running.await?)?;
-                self.0.store(done.writes.is_some(), Ordering::Relaxed);
+                let _panic = panic;
+                let result = running.await.and_then(|done| self.check(done));
+                let writes = result.as_ref().is_ok_and(|done| done.writes.is_some());
+                self.set(if writes { WROTE } else { ENDED });
+                let mut done = result?;
                 done.call = Some(self);
                 Ok(done)
             })
         })
     }
 
+    fn set(&self, state: u8) {
+        self.0.store(state, Ordering::Relaxed);
+    }
+
     /// Refuses a success with which the record would complete without its effect, or with another message's.
     fn check(&self, done: Done) -> Result<Done, HandlerError> {
         match &done.call {
             Some(call) if !Arc::ptr_eq(&call.0, &self.0) => Err(HandlerError::retry(OF_ANOTHER)),
-            None if self.0.load(Ordering::Relaxed) => Err(HandlerError::retry(LOST_WRITES)),
+            None if self.0.load(Ordering::Relaxed) == WROTE => {
+                Err(HandlerError::retry(LOST_WRITES))
+            }
             _ => Ok(done),
+        }
+    }
+}
+
+/// Ends a call that panics, because a layer may catch the panic.
+struct Panic(Call);
+
+impl Drop for Panic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.set(ENDED);
         }
     }
 }

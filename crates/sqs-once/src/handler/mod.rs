@@ -23,12 +23,12 @@ pub(crate) use error::HandlerError;
 pub(crate) use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, RecordParts, Remaining, State,
 };
-pub(crate) use layer::Layers;
 pub use layer::Next;
+pub(crate) use layer::{Call, Layers};
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
     BatchCall, Bound, CallFuture, FetchBody, Payload, PrepareError, PrepareRecord, PrepareResult,
-    Prepared, Preparing, Start, Stateful, WholeBatch, WithEnvelope, Work,
+    Prepared, Preparing, Stateful, WholeBatch, WithEnvelope, Work,
 };
 pub(crate) use reader::Reader;
 

@@ -1,16 +1,19 @@
 //! Layers: functions around the handler of a record.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::json;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
-use sqs_once::policy::{MissingKey, Mode, RouteBy};
+use sqs_once::policy::{Backoff, MissingKey, Mode, RouteBy};
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::time::Clock;
 use sqs_once::{Batch, Consumer, HandlerError, MemoryStore, Recorded, ResultExt, Writes, router};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::support::{Notes, Order, SECOND, assert_contains, orders, values};
 
@@ -198,6 +201,51 @@ async fn a_layers_time_is_the_handlers_and_its_panic_fails_its_record_alone() {
         .assert_reason("slow", "longer than 1s")
         .assert_reason("panic", "a layer's own");
     assert_eq!(done.take(), ["handled o-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_a_layer_drops_keeps_its_claim_because_its_effect_may_be_in_flight() {
+    let impatient = async |record: RecordParts, next: Next| -> Outcome {
+        let timed_out = timeout(SECOND, next.run()).await;
+        match (timed_out, record.message().id()) {
+            (Ok(outcome), _) => outcome,
+            (Err(_), "ok") => Ok(Done::default()),
+            (Err(_), "terminal") => Err(HandlerError::terminal("too slow")),
+            (Err(_), _) => Err(HandlerError::retry("too slow")),
+        }
+    };
+    let slow = orders().handler(async |_: Order| sleep(10 * SECOND).await);
+    let backoff = Backoff::exponential(SECOND, SECOND);
+    let bench = Bench::new(slow.layer(impatient).backoff(backoff));
+    let answer = bench.run(event(&["ok", "retry", "terminal"])).await;
+    answer
+        .assert_retried(["ok", "retry", "terminal"])
+        .assert_reason("ok", "a layer dropped its handler while it ran")
+        .assert_reason("retry", "too slow")
+        .assert_terminal("terminal");
+    for id in ["ok", "retry", "terminal"] {
+        let item = bench.item(id).await.unwrap();
+        assert_eq!(item.status, Status::InProgress, "{id}");
+        let left = item.lease_until.unwrap().since(bench.clock().now());
+        let delay = answer.delay(id);
+        assert!(id == "terminal" || delay.unwrap() >= left, "{id} {delay:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_that_catches_a_panic_decides_how_its_record_ends() {
+    let catching = async |_: RecordParts, next: Next| -> Outcome {
+        let caught = AssertUnwindSafe(next.run()).catch_unwind().await;
+        caught.unwrap_or_else(|_| Err(HandlerError::retry("caught")))
+    };
+    let panicking = orders().handler(async |_: Order| -> () { panic!("no luck") });
+    let bench = Bench::new(panicking.layer(catching));
+    let answer = bench.run(event(&["o-1"])).await;
+    answer
+        .assert_retried(["o-1"])
+        .assert_reason("o-1", "caught");
+    let item = bench.item("o-1").await.unwrap();
+    assert!(item.lease_until.unwrap() < bench.clock().now(), "{item:?}");
 }
 
 #[tokio::test(start_paused = true)]

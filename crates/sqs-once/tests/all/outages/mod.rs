@@ -3,6 +3,7 @@
 mod queues;
 mod world;
 
+use std::future::pending;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -26,6 +27,7 @@ use crate::support::{AtOnce, Log, SECOND, assert_contains, noting, values};
 #[derive(Clone, Default)]
 struct Service {
     is_down: Arc<AtomicBool>,
+    is_stuck: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
     at_once: AtOnce,
     hangs: Arc<Mutex<Option<Hang>>>,
@@ -49,6 +51,11 @@ impl Service {
         self.is_down.store(is_down, Ordering::SeqCst);
     }
 
+    /// Lets no call end.
+    fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.store(is_stuck, Ordering::SeqCst);
+    }
+
     /// Makes the next call hang, or none.
     fn hang(&self, next: Option<Hang>) {
         *self.hangs.lock().unwrap() = next;
@@ -67,6 +74,9 @@ impl Service {
             hang.begun.notify_one();
             hang.answered.notified().await;
             return Ok(());
+        }
+        if self.is_stuck.load(Ordering::SeqCst) {
+            pending::<()>().await;
         }
         sleep(Duration::from_millis(1)).await;
         match self.is_down.load(Ordering::SeqCst) {
@@ -146,6 +156,50 @@ async fn other_errors_do_not_open_the_breaker() {
     let bench = Bench::new(service.consumer());
     bench.run(event("bad", 100, 1)).await;
     bench.run(event("a", 1, 1)).await.assert_processed("a-0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_hangs_opens_the_breaker_and_its_records_outlast_the_outage() {
+    let service = Service::default();
+    service.set_stuck(true);
+    let bench = Bench::new(service.consumer().record_timeout(SECOND).concurrency(2));
+    let answer = bench.run(event("a", 30, 1)).await;
+    assert_eq!(service.calls(), 4);
+    let waits = delays(&answer);
+    // The first two were cancelled before it was open, and return with the queue's visibility timeout.
+    assert_eq!(waits.len(), 28);
+    assert!(waits.iter().all(|wait| *wait > 120 * SECOND));
+    answer.assert_reason(
+        "a-3",
+        "unavailable: payments: cancelled: its handler took longer than 1s",
+    );
+    answer.assert_reason("a-9", "unavailable: payments: its breaker is open");
+    assert_eq!(bench.run(event("b", 10, 1)).await.retried().len(), 10);
+    assert_eq!(service.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_probe_leaves_the_breaker_to_the_next_record() {
+    let service = Service::down();
+    let bench = Bench::new(service.consumer().record_timeout(SECOND));
+    bench.run(event("a", 3, 1)).await;
+    after_a_pause(&bench);
+    service.set_down(false);
+    service.hang(Some(Hang::default()));
+    let answer = bench.run(event("b", 3, 1)).await;
+    answer.assert_retried(["b-0"]);
+    // Its effect may be in flight, and the breaker was open.
+    assert!(answer.delay("b-0").unwrap() > 60 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_does_not_tell_which_of_two_dependencies_hangs() {
+    let service = Service::default();
+    service.set_stuck(true);
+    let consumer = service.consumer().depends_on("stock");
+    let bench = Bench::new(consumer.record_timeout(SECOND));
+    bench.run(event("a", 30, 1)).await;
+    assert_eq!(service.calls(), 30);
 }
 
 #[tokio::test(start_paused = true)]
