@@ -16,7 +16,7 @@ use crate::store::{Claim, Fence, OpenTransaction, Seen, Writes};
 use crate::time::Timestamp;
 
 use super::ending::AFTER_FAILED;
-use super::gate::Way;
+use super::gate::{OVERRUN, Way};
 use super::handling::{Failure, Handling};
 use super::record::Record;
 use super::room::Slot;
@@ -44,6 +44,8 @@ struct Ran {
     was_called: bool,
     /// Whether its effect may still be in flight, because its future was dropped. Then its claim must lapse.
     is_in_flight: bool,
+    /// Blocking code of a cancelled handler may go on.
+    code: Running,
 }
 
 /// A claimed key while its handler runs.
@@ -80,18 +82,25 @@ impl Batch<'_> {
             }
         };
         let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
-        let called = self.call(record, route, admitted).await;
         let Ran {
-            owned,
+            mut owned,
             result,
             was_called,
             is_in_flight,
-        } = called;
+            code,
+        } = self.call(record, route, admitted).await;
         // Without the handler, the end of a call tells nothing about its dependencies, unless it names one.
         if was_called || matches!(result, Err(Failure::Unavailable { .. })) {
             self.gate.ended(route, &result);
         }
-        drop(handler);
+        let transaction = owned.as_mut().and_then(|owned| owned.transaction.take());
+        let transaction = handler.end(code, transaction);
+        if let Some(owned) = &mut owned {
+            owned.transaction = transaction;
+        }
+        if self.gate.handlers.is_overrun() {
+            self.stop.return_rest(OVERRUN);
+        }
         self.after_call(record, route, owned, result, is_in_flight)
             .await
     }
@@ -111,6 +120,7 @@ impl Batch<'_> {
                 result: Err(Failure::Unstarted),
                 was_called: false,
                 is_in_flight: false,
+                code: Running::default(),
             };
         };
         // A layer, or a token that has expired, may end the record before its handler.
@@ -143,10 +153,6 @@ impl Batch<'_> {
         let duration = began.elapsed();
         self.ledger
             .count(at, |tally| tally.handler_durations.push(duration));
-        let owned = owned.map(|owned| Owned {
-            transaction: held_while(owned.transaction, running),
-            ..owned
-        });
         let is_dropped = noted.as_ref().is_some_and(Call::is_running);
         let result = match result {
             Ok(_) if is_dropped => Err(Failure::Dropped),
@@ -157,6 +163,7 @@ impl Batch<'_> {
             is_in_flight: is_dropped || Failure::is_cancellation(&result),
             result,
             was_called: noted.is_none_or(|noted| noted.was_made()),
+            code: running,
         }
     }
 
@@ -366,22 +373,4 @@ impl Admitted {
         let owned = self.owned.as_ref();
         owned.is_none_or(|owned| owned.claim.seen == Seen::Nothing && first == Some(self.fence))
     }
-}
-
-/// Keeps a cancelled handler's transaction open while its blocking work runs, to make another delivery wait. Returns the
-/// transaction if none runs.
-pub(super) fn held_while(
-    transaction: Option<Box<dyn OpenTransaction>>,
-    running: Running,
-) -> Option<Box<dyn OpenTransaction>> {
-    if running.count() == 0 {
-        return transaction;
-    }
-    if let Some(transaction) = transaction {
-        tokio::spawn(async move {
-            running.ended().await;
-            drop(transaction);
-        });
-    }
-    None
 }

@@ -18,6 +18,7 @@ use crate::store::{StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::engine::{FifoFailure, PayloadMismatch};
+use super::gate::OVERRUN;
 use super::handling::Failure;
 use super::hooks::{Hook, HookCall, RecordEnd};
 use super::record::Record;
@@ -75,6 +76,9 @@ impl<'a> Batch<'a> {
         }
         if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
             report.wait = self.backoff(&record);
+        }
+        if report.untried && report.reason.as_deref() == Some(OVERRUN) {
+            self.ledger.tally().no_room += 1;
         }
         let stopped = (!self.group_goes_on(&record, &report)).then(|| Stopped {
             wait: report.wait,

@@ -129,7 +129,7 @@ pub(crate) struct Engine {
     pub(crate) failed: FailedRecords,
     /// The backoff of records that no route takes.
     pub(crate) backoff: Option<Backoff>,
-    pub(crate) breakers: Breakers,
+    pub(crate) breakers: Arc<Breakers>,
     /// From the code or the environment.
     pub(crate) visibility_timeout: Option<Duration>,
     /// The hooks of records that no route takes.
@@ -153,7 +153,7 @@ pub(crate) struct Route {
     /// These classify the handler's errors.
     pub(crate) dependencies: Vec<Dependency>,
     /// The places of the dependencies in the engine's breakers.
-    pub(crate) breakers: Vec<usize>,
+    pub(crate) breakers: Arc<[usize]>,
     pub(crate) token_validity: TokenValidity,
     pub(crate) hooks: Hooks,
     pub(crate) layers: Layers,

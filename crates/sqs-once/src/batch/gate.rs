@@ -9,16 +9,21 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use crate::breaker::{Breakers, Hiding, Next, Pass, Permit};
+use crate::handler;
 use crate::record::Message;
-use crate::store::Owner;
+use crate::store::{OpenTransaction, Owner};
 use crate::time::Timestamp;
 
 use super::engine::Engine;
 use super::handling::Failure;
 use super::ledger::Ledger;
-use super::line::Line;
+use super::line::{Limit, Line, Turn};
 use super::room::{Room, Slot};
 use super::stop::Stop;
+
+/// Why records return while nothing else of the batch can free a place for them.
+pub(super) const OVERRUN: &str =
+    "blocking code of cancelled handlers goes on, and holds every place";
 
 pub(super) struct Gate<'a> {
     engine: &'a Engine,
@@ -27,8 +32,8 @@ pub(super) struct Gate<'a> {
     rooms: Vec<Room>,
     /// The room of each route.
     room_of: Vec<usize>,
-    /// The claimed records that wait for a free handler.
-    handlers: Line,
+    /// The calls of handlers that run, and the claimed records that wait for one.
+    pub(super) handlers: Arc<Limit>,
     /// The records that wait for their queue's answer about its settings.
     queues: Line,
     state: Mutex<State>,
@@ -36,8 +41,6 @@ pub(super) struct Gate<'a> {
 
 #[derive(Default)]
 struct State {
-    /// The number of handlers that run.
-    running: usize,
     /// Whether the breakers are being read. No handler that depends on one starts meanwhile.
     is_reading: bool,
     /// A message of each queue that is being asked for its settings.
@@ -81,7 +84,7 @@ impl<'a> Gate<'a> {
             engine,
             ledger,
             rooms: routes.clone().map(|at| Room::of(engine, at)).collect(),
-            handlers: Line::new(routes.len()),
+            handlers: Limit::new(engine.concurrency, routes.len()),
             room_of: routes.map(room_of).collect(),
             queues: Line::new(1),
             state: Mutex::default(),
@@ -96,16 +99,12 @@ impl<'a> Gate<'a> {
         &self.rooms[self.room_of[route]]
     }
 
-    fn breakers(&self) -> &'a Breakers {
+    fn breakers(&self) -> &'a Arc<Breakers> {
         &self.engine.breakers
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn running(&self) -> usize {
-        self.state().running
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -144,6 +143,7 @@ impl<'a> Gate<'a> {
             Pass::Limited(most) => Some(most),
             Pass::Wait => return None,
             Pass::Shut => return Some(Way::Shut),
+            Pass::Overrun => return Some(Way::Returned(OVERRUN)),
         };
         let is_together = self.engine.batch_call().is_some();
         match self.room(route).enter(most) {
@@ -193,8 +193,9 @@ impl<'a> Gate<'a> {
         route: usize,
         stop: &Stop,
         is_held: impl Fn() -> bool,
-    ) -> Way<Running<'_, 'a>> {
+    ) -> Way<Running> {
         self.handlers
+            .line
             .wait(route, |is_first| match stop.reason() {
                 Some(reason) => Some(Way::Returned(reason)),
                 None if is_first && !is_held() => self.try_start(route),
@@ -203,8 +204,8 @@ impl<'a> Gate<'a> {
             .await
     }
 
-    fn try_start(&self, route: usize) -> Option<Way<Running<'_, 'a>>> {
-        if self.running() >= self.engine.concurrency.get() {
+    fn try_start(&self, route: usize) -> Option<Way<Running>> {
+        if !self.handlers.is_free() {
             return None;
         }
         let permit = match self.breakers().is_empty() {
@@ -212,15 +213,16 @@ impl<'a> Gate<'a> {
             false => match self.begin(route) {
                 Ok(permit) => Some(permit),
                 Err(Pass::Shut) => return Some(Way::Shut),
-                Err(_) => return None,
+                Err(Pass::Overrun) => return Some(Way::Returned(OVERRUN)),
+                Err(Pass::Free | Pass::Limited(_) | Pass::Wait) => return None,
             },
         };
-        self.state().running += 1;
-        Some(Way::In(Running { gate: self, permit }))
+        let turn = self.handlers.try_take()?;
+        Some(Way::In(Running { permit, turn }))
     }
 
     /// Counts a handler as in flight, if it may start.
-    fn begin(&self, route: usize) -> Result<Permit<'a>, Pass> {
+    fn begin(&self, route: usize) -> Result<Permit, Pass> {
         let on = &self.engine.routes[route].breakers;
         let now = self.engine.driver().clock.now();
         self.read_breakers(now);
@@ -348,13 +350,8 @@ impl<'a> Gate<'a> {
 
     fn wake_waiting(&self) {
         self.rooms.iter().for_each(|room| room.line.wake_first());
-        self.wake_handlers();
+        self.handlers.line.wake_first();
         self.queues.wake_all();
-    }
-
-    /// Call it when a handler may start.
-    pub(super) fn wake_handlers(&self) {
-        self.handlers.wake_first();
     }
 
     async fn made(&self, request: Request) {
@@ -386,17 +383,29 @@ impl<'a> Gate<'a> {
     }
 }
 
-/// A handler that runs, until it is dropped.
-pub(super) struct Running<'b, 'a> {
-    gate: &'b Gate<'a>,
-    permit: Option<Permit<'a>>,
+/// A handler that runs, until it is dropped. Its dependencies' part is free before its turn, which wakes the next record.
+pub(super) struct Running {
+    permit: Option<Permit>,
+    turn: Turn,
 }
 
-impl Drop for Running<'_, '_> {
-    fn drop(&mut self) {
-        drop(self.permit.take());
-        self.gate.state().running -= 1;
-        self.gate.wake_handlers();
+impl Running {
+    /// Ends a call. If its blocking code goes on, its place and its transaction stay taken until the code has ended: other code
+    /// and another delivery wait for them. Otherwise returns the transaction.
+    pub(super) fn end(
+        self,
+        code: handler::Running,
+        transaction: Option<Box<dyn OpenTransaction>>,
+    ) -> Option<Box<dyn OpenTransaction>> {
+        if code.count() == 0 {
+            return transaction;
+        }
+        let mut permit = self.permit;
+        if let Some(permit) = &mut permit {
+            permit.overruns();
+        }
+        self.turn.keep(code, (transaction, permit));
+        None
     }
 }
 

@@ -23,9 +23,7 @@ pub(super) struct Lane {
 
 /// How the first record of a lane starts.
 pub(super) enum Start<'b> {
-    Has(Slot<'b>),
-    /// Its breaker is open.
-    Shut,
+    At(Way<Slot<'b>>),
     Unrouted(NoRoute),
 }
 
@@ -75,8 +73,7 @@ impl Batch<'_> {
         start: Option<Start<'b>>,
     ) -> Result<(usize, Slot<'b>), Report> {
         let way = match start {
-            Some(Start::Has(slot)) => Ok(Way::In(slot)),
-            Some(Start::Shut) => Ok(Way::Shut),
+            Some(Start::At(way)) => Ok(way),
             Some(Start::Unrouted(why)) => Err(why),
             None => match self.choose_route(record) {
                 Ok(route) => Ok(self.gate.enter(route, &self.stop).await),

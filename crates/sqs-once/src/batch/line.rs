@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+
+use crate::handler::Running;
 
 /// A line in which only the first may take what all wait for, so that no record overtakes another.
 ///
@@ -149,23 +151,39 @@ impl Drop for Place<'_> {
 
 /// A number of turns that records take, in the order in which they asked.
 pub(super) struct Limit {
-    free: Mutex<usize>,
-    line: Line,
+    turns: usize,
+    taken: Mutex<Taken>,
+    pub(super) line: Line,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// By calls that have not ended.
+    running: usize,
+    /// By blocking code that goes on after its call was cancelled.
+    overrunning: usize,
 }
 
 /// One of a limited number of turns, until it is dropped.
-pub(super) struct Turn<'a>(&'a Limit);
+pub(super) struct Turn {
+    limit: Arc<Limit>,
+    overruns: bool,
+}
 
 impl Limit {
-    pub(super) fn new(turns: NonZeroUsize) -> Self {
-        Self {
-            free: Mutex::new(turns.get()),
-            line: Line::new(1),
-        }
+    pub(super) fn new(turns: NonZeroUsize, routes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            turns: turns.get(),
+            taken: Mutex::default(),
+            line: Line::new(routes),
+        })
     }
 
     /// Waits for a turn, or until `stopped` returns a reason to stop waiting.
-    pub(super) async fn take<E>(&self, stopped: impl Fn() -> Option<E>) -> Result<Turn<'_>, E> {
+    pub(super) async fn take<E>(
+        self: &Arc<Self>,
+        stopped: impl Fn() -> Option<E>,
+    ) -> Result<Turn, E> {
         self.line
             .wait(0, |is_first| match stopped() {
                 Some(why) => Some(Err(why)),
@@ -175,20 +193,63 @@ impl Limit {
             .await
     }
 
-    fn try_take(&self) -> Option<Turn<'_>> {
-        let mut free = self.free();
-        *free = free.checked_sub(1)?;
-        Some(Turn(self))
+    pub(super) fn try_take(self: &Arc<Self>) -> Option<Turn> {
+        let mut taken = self.taken();
+        (taken.running + taken.overrunning < self.turns).then(|| {
+            taken.running += 1;
+            Turn {
+                limit: Arc::clone(self),
+                overruns: false,
+            }
+        })
     }
 
-    fn free(&self) -> MutexGuard<'_, usize> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn is_free(&self) -> bool {
+        let taken = self.taken();
+        taken.running + taken.overrunning < self.turns
+    }
+
+    /// Returns how many turns are taken by calls that have not ended.
+    pub(super) fn running(&self) -> usize {
+        self.taken().running
+    }
+
+    /// Returns whether code of cancelled calls has all turns, so that none may become free.
+    pub(super) fn is_overrun(&self) -> bool {
+        self.taken().overrunning >= self.turns
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Turn<'_> {
+impl Turn {
+    /// Keeps the turn, and what else `held` is, until the blocking code of its cancelled call has ended.
+    pub(super) fn keep(mut self, code: Running, held: impl Send + 'static) {
+        {
+            let mut taken = self.limit.taken();
+            taken.running -= 1;
+            taken.overrunning += 1;
+            self.overruns = true;
+        }
+        // Those that wait may now wait for nothing.
+        self.limit.line.wake_all();
+        tokio::spawn(async move {
+            code.ended().await;
+            drop((held, self));
+        });
+    }
+}
+
+impl Drop for Turn {
     fn drop(&mut self) {
-        *self.0.free() += 1;
-        self.0.line.wake_first();
+        let mut taken = self.limit.taken();
+        match self.overruns {
+            true => taken.overrunning -= 1,
+            false => taken.running -= 1,
+        }
+        drop(taken);
+        self.limit.line.wake_first();
     }
 }

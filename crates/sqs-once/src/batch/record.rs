@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 use super::call::{Admitted, Owned};
 use super::claims::Candidate;
 use super::engine::{MissingKey, PayloadMismatch, Route};
-use super::gate::Way;
+use super::gate::{OVERRUN, Way};
 use super::handling::{Failure, Handling};
 use super::leaders::{Leader, Place};
 use super::room::Slot;
@@ -202,8 +202,10 @@ impl<'a> Batch<'a> {
     ) -> BoxFuture<'b, Result<PrepareResult<()>, Unready>> {
         Box::pin(async move {
             let _preparing = Counted::new(&self.counts.preparing);
-            let turn = self.turns.fetches.take(|| self.stop.claims()).await;
-            let _turn = turn.map_err(|reason| Unready::Ended(Report::untried(reason)))?;
+            let fetches = &self.turns.fetches;
+            let overrun = || fetches.is_overrun().then_some(OVERRUN);
+            let turn = fetches.take(|| self.stop.claims().or_else(overrun)).await;
+            let turn = turn.map_err(|reason| Unready::Ended(Report::untried(reason)))?;
             let settings = &self.engine.routes[route];
             let running = self.running.part();
             let handling = Handling::new(
@@ -214,7 +216,11 @@ impl<'a> Batch<'a> {
                 &settings.dependencies,
             );
             let span = debug_span!(parent: &self.ledger.span(record.at), "prepare");
-            let failure = match running.scope(handling).instrument(span).await {
+            let prepared = running.clone().scope(handling).instrument(span).await;
+            if running.count() > 0 {
+                turn.keep(running, ());
+            }
+            let failure = match prepared {
                 Ok(prepared) => return Ok(prepared),
                 Err(failure) => failure,
             };

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -57,9 +57,9 @@ pub(super) struct Batch<'a> {
 
 /// How many records do the same at once.
 pub(super) struct Turns {
-    pub(super) fetches: Limit,
-    pub(super) hooks: Limit,
-    pub(super) moves: Limit,
+    pub(super) fetches: Arc<Limit>,
+    pub(super) hooks: Arc<Limit>,
+    pub(super) moves: Arc<Limit>,
 }
 
 #[derive(Default)]
@@ -92,7 +92,7 @@ pub(super) async fn run(engine: &Engine, ledger: &Ledger, deadline: Deadline, ru
 
 impl<'a> Batch<'a> {
     /// Waits until a handler of a route may start.
-    pub(super) async fn start_handler(&self, route: usize) -> Way<gate::Running<'_, 'a>> {
+    pub(super) async fn start_handler(&self, route: usize) -> Way<gate::Running> {
         let keys = self.engine.requests.keys();
         let is_due = || self.settlements.is_due(keys);
         self.gate.start(route, &self.stop, is_due).await
@@ -115,9 +115,9 @@ impl<'a> Batch<'a> {
             claims: Claims::new(in_flight),
             settlements: Settlements::new(in_flight),
             turns: Turns {
-                fetches: Limit::new(engine.concurrency),
-                hooks: Limit::new(engine.concurrency),
-                moves: Limit::new(engine.concurrency),
+                fetches: Limit::new(engine.concurrency, 1),
+                hooks: Limit::new(engine.concurrency, 1),
+                moves: Limit::new(engine.concurrency, 1),
             },
             counts: Counts::default(),
             begun: Mutex::new(vec![false; ledger.messages.len()]),
@@ -134,7 +134,7 @@ impl<'a> Batch<'a> {
     /// Returns whether a record may add a settlement to those that wait.
     pub(super) fn may_still_settle(&self) -> bool {
         let is_asking = || self.claims.unanswered() > 0 || self.is_preparing();
-        !self.stop.is_late() && (self.gate.running() > 0 || is_asking())
+        !self.stop.is_late() && (self.gate.handlers.running() > 0 || is_asking())
     }
 
     pub(super) fn next_owner(&self) -> Owner {
@@ -377,9 +377,5 @@ impl<'b, 'a> Starting<'b, 'a> {
 }
 
 fn start(way: Option<Way<super::room::Slot<'_>>>) -> Option<Start<'_>> {
-    match way? {
-        Way::In(slot) => Some(Start::Has(slot)),
-        Way::Shut => Some(Start::Shut),
-        Way::Returned(_) => None,
-    }
+    way.map(Start::At)
 }

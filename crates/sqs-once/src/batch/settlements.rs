@@ -115,7 +115,7 @@ impl Requests for SettlementRequests<'_, '_> {
 
     /// Handlers wait while a request is due.
     fn sent(&self) {
-        self.0.gate.wake_handlers();
+        self.0.gate.handlers.line.wake_first();
     }
 
     async fn send(

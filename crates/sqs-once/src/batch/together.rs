@@ -8,13 +8,12 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, error_span};
 
-use crate::handler::{BatchCall, BatchParts, Done, Payload, RecordParts};
+use crate::handler::{self, BatchCall, BatchParts, Done, Payload, RecordParts};
 use crate::idempotency::Deadline;
 use crate::key::{Fingerprint, ItemId, Payloads};
 use crate::report::Report;
 use crate::store::OpenTransaction;
 
-use super::call::held_while;
 use super::ending::Stopped;
 use super::engine::Engine;
 use super::gate::Way;
@@ -273,18 +272,22 @@ impl<'a> Batch<'a> {
         }
         let span = error_span!("batch", records = joined.len());
         let called = self.make_call(joined, transaction, call).instrument(span);
-        let (ended, transaction) = called.await;
-        drop(handler);
+        let (ended, transaction, code) = called.await;
+        let transaction = handler.end(code, transaction);
         self.hand_over(together, ended, transaction).await;
     }
 
-    /// Calls the handler. Returns the transaction, unless blocking code of a cancelled call may still use it.
+    /// Calls the handler. Also returns what counts its blocking code, which may go on after a cancelled call.
     async fn make_call(
         &self,
         joined: Vec<Joined>,
         transaction: Option<Box<dyn OpenTransaction>>,
         call: BatchCall<'a, ()>,
-    ) -> (Vec<Handled>, Option<Box<dyn OpenTransaction>>) {
+    ) -> (
+        Vec<Handled>,
+        Option<Box<dyn OpenTransaction>>,
+        handler::Running,
+    ) {
         let (mut waiting, mut records) = (Vec::new(), Vec::new());
         for one in joined {
             waiting.push((one.at, one.parts.item.clone(), one.called));
@@ -307,7 +310,6 @@ impl<'a> Batch<'a> {
         let duration = began.elapsed();
         self.ledger
             .count(ONLY, |tally| tally.handler_durations.push(duration));
-        let transaction = held_while(transaction, running);
         let results: Vec<_> = match results {
             Ok(results) => results
                 .into_iter()
@@ -322,7 +324,7 @@ impl<'a> Batch<'a> {
             called,
             result,
         });
-        (handled.collect(), transaction)
+        (handled.collect(), transaction, running)
     }
 
     /// Gives each record its result.

@@ -49,6 +49,8 @@ struct States {
     circuits: Vec<Circuit>,
     /// The number of running handlers that depend on each.
     in_flight: Vec<usize>,
+    /// How many of them were cancelled, and only their blocking code goes on.
+    overrunning: Vec<usize>,
     /// The owner of the probe with which this environment last closed each. The item may still show its claim.
     closed_by: Vec<Option<Owner>>,
     /// When the items of the breakers were read last, or the first batch began.
@@ -80,7 +82,7 @@ impl States {
             .map(|&at| self.circuits[at].pass(self.in_flight[at], now));
         passes.fold(Pass::Free, |worst, one| match (worst, one) {
             (Pass::Shut, _) | (_, Pass::Shut) => Pass::Shut,
-            (Pass::Wait, _) | (_, Pass::Wait) => Pass::Wait,
+            (Pass::Wait | Pass::Overrun, _) | (_, Pass::Wait | Pass::Overrun) => Pass::Wait,
             (Pass::Limited(one), Pass::Limited(other)) => Pass::Limited(one.min(other)),
             (Pass::Free, other) | (other, Pass::Free) => other,
         })
@@ -88,16 +90,31 @@ impl States {
 }
 
 /// The part of the handlers in flight that one call is.
-pub(crate) struct Permit<'a> {
-    breakers: &'a Breakers,
-    on: &'a [usize],
+pub(crate) struct Permit {
+    breakers: Arc<Breakers>,
+    on: Arc<[usize]>,
+    overruns: bool,
 }
 
-impl Drop for Permit<'_> {
+impl Permit {
+    /// Notes that the call was cancelled, and that its blocking code goes on.
+    pub(crate) fn overruns(&mut self) {
+        self.overruns = true;
+        let mut states = self.breakers.states();
+        for &at in &*self.on {
+            states.overrunning[at] += 1;
+        }
+        drop(states);
+        self.breakers.notify();
+    }
+}
+
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut states = self.breakers.states();
-        for &at in self.on {
+        for &at in &*self.on {
             states.in_flight[at] -= 1;
+            states.overrunning[at] -= usize::from(self.overruns);
         }
         // Otherwise no record waits for a handler to end, and a notice would wake the batch for nothing.
         let is_awaited = self.breakers.limits_handlers || !states.are_closed();
@@ -124,6 +141,7 @@ impl Breakers {
             states: Mutex::new(States {
                 circuits: vec![Circuit::CLOSED; dependencies.len()],
                 in_flight: vec![0; dependencies.len()],
+                overrunning: vec![0; dependencies.len()],
                 closed_by: vec![None; dependencies.len()],
                 read_at: None,
             }),
@@ -230,11 +248,15 @@ impl Breakers {
     pub(crate) fn pass(&self, on: &[usize], clock: &dyn Clock) -> (Pass, Vec<usize>) {
         let mut states = self.states();
         // The usual case, for which the clock need not be asked.
-        if states.are_closed() {
+        if states.are_closed() && states.overrunning.iter().all(|count| *count == 0) {
             return (Pass::Free, Vec::new());
         }
         let now = clock.now();
-        let pass = states.pass(on, now);
+        let pass = match states.pass(on, now) {
+            Pass::Shut => Pass::Shut,
+            _ if self.is_overrun(&states, on) => Pass::Overrun,
+            pass => pass,
+        };
         let lapsed = match pass {
             Pass::Wait => states.lapsed(on, now),
             _ => Vec::new(),
@@ -243,11 +265,11 @@ impl Breakers {
     }
 
     /// Counts a handler as in flight, if it may start. Otherwise decides as [`pass`](Self::pass).
-    pub(crate) fn begin<'a>(
-        &'a self,
-        on: &'a [usize],
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        on: &Arc<[usize]>,
         now: Timestamp,
-    ) -> Result<Permit<'a>, (Pass, Vec<usize>)> {
+    ) -> Result<Permit, (Pass, Vec<usize>)> {
         let mut states = self.states();
         let is_full = |&at: &usize| {
             let most = self.dependencies[at].max_in_flight;
@@ -255,14 +277,31 @@ impl Breakers {
         };
         match states.pass(on, now) {
             Pass::Free | Pass::Limited(_) if !on.iter().any(is_full) => {
-                for &at in on {
+                for &at in &**on {
                     states.in_flight[at] += 1;
                 }
-                Ok(Permit { breakers: self, on })
+                Ok(Permit {
+                    breakers: Arc::clone(self),
+                    on: Arc::clone(on),
+                    overruns: false,
+                })
             }
             Pass::Shut => Err((Pass::Shut, Vec::new())),
+            _ if self.is_overrun(&states, on) => Err((Pass::Overrun, Vec::new())),
             _ => Err((Pass::Wait, states.lapsed(on, now))),
         }
+    }
+
+    /// Returns whether blocking code of cancelled calls holds every place of one of these dependencies.
+    fn is_overrun(&self, states: &States, on: &[usize]) -> bool {
+        on.iter().any(|&at| {
+            let limits = [
+                states.circuits[at].limit(),
+                self.dependencies[at].max_in_flight,
+            ];
+            let most = limits.into_iter().flatten().min();
+            most.is_some_and(|most| states.overrunning[at] >= most)
+        })
     }
 
     /// Enters the end of a call that depends `on` these. Returns the requests to make.
@@ -546,8 +585,8 @@ mod tests {
             (&limited, Tried::Succeeded, true),
         ] {
             let breakers = Breakers::new(std::slice::from_ref(dependency), 10, None, None);
-            let changes = breakers.changes();
-            let permit = breakers.begin(&[0], Timestamp::default()).ok();
+            let (breakers, changes) = (Arc::new(breakers), breakers.changes());
+            let permit = breakers.begin(&[0].into(), Timestamp::default()).ok();
             breakers.ended(&[0], tried);
             drop(permit);
             let has_changed = changes.has_changed().unwrap();

@@ -25,6 +25,8 @@ pub(crate) enum Pass {
     Wait,
     /// Not in this batch: the breaker is open.
     Shut,
+    /// Not in this batch: blocking code of cancelled calls holds every place.
+    Overrun,
 }
 
 /// The state of a breaker in this environment.
@@ -88,6 +90,15 @@ impl Circuit {
             Self::Probing { until, .. } if now > until => Pass::Wait,
             Self::Probing { .. } => limited(1),
             Self::Ramping { limit } => limited(limit),
+        }
+    }
+
+    /// Returns how many handlers may run, if they are limited.
+    pub(super) fn limit(self) -> Option<usize> {
+        match self {
+            Self::Probing { .. } => Some(1),
+            Self::Ramping { limit } => Some(limit),
+            _ => None,
         }
     }
 

@@ -95,7 +95,7 @@ impl Dependency {
 
     /// Sets how many handlers of this environment may call the dependency at once. Default: as many as the consumer's
     /// concurrency allows. Zero fails at [`init`](crate::Consumer::init). The single call of a batch handler counts as
-    /// one.
+    /// one. Blocking code that goes on after its handler was cancelled counts like the handler.
     #[must_use]
     pub fn max_in_flight(mut self, handlers: usize) -> Self {
         self.max_in_flight = Some(handlers);

@@ -70,6 +70,9 @@ impl<Phase> Consumer<Phase> {
     /// deadline. For a handler that takes a transaction, the consumer claims nothing ahead. Up to this number of
     /// transactions are open at once, each on its own connection, including transactions that wait for another one. A
     /// [`BatchHandler`](crate::handler::BatchHandler) is called once, regardless of this setting.
+    ///
+    /// A handler that is cancelled while its [`spawn_blocking`](crate::spawn_blocking) code runs counts until the code has
+    /// ended. While such code holds every place, further records return to the queue untried.
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
         self.set_of_batch("concurrency", |settings| {

@@ -138,7 +138,7 @@ impl Settings {
             requests,
             failed,
             backoff,
-            breakers: Breakers::new(&dependencies, most, max_receive_count, queue_url),
+            breakers: Breakers::new(&dependencies, most, max_receive_count, queue_url).into(),
             visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
             hooks: self.hooks.clone(),
             record_levels: self.record_levels.clone().unwrap_or(env.record_levels),
@@ -236,7 +236,7 @@ impl Settings {
             in_progress: self.in_progress.unwrap_or_default(),
             missing_key,
             dependencies: self.dependencies.clone(),
-            breakers: Vec::new(),
+            breakers: Arc::default(),
             token_validity: self.token_validity.clone(),
             hooks: self.hooks.clone(),
             layers: self.layers.clone(),
@@ -327,6 +327,7 @@ impl Settings {
 fn with_breakers(mut routes: Vec<Route>) -> Result<(Vec<Route>, Vec<Dependency>), ConfigError> {
     let mut all: Vec<Dependency> = Vec::new();
     for route in &mut routes {
+        let mut places = Vec::new();
         for one in &route.dependencies {
             let known = all.iter().position(|known| known.name() == one.name());
             if let Some(at) = known.filter(|&at| !all[at].is_set_like(one)) {
@@ -336,11 +337,12 @@ fn with_breakers(mut routes: Vec<Route>) -> Result<(Vec<Route>, Vec<Dependency>)
                     "the same numbers in all routes, which share the breaker",
                 ));
             }
-            route.breakers.push(known.unwrap_or(all.len()));
+            places.push(known.unwrap_or(all.len()));
             if known.is_none() {
                 all.push(one.clone());
             }
         }
+        route.breakers = places.into();
     }
     Ok((routes, all))
 }

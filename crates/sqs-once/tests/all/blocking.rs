@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::database::{Database, Ledger};
-use crate::support::{Notes, Order, invoke, one, several, values};
-use serde_json::Value;
+use crate::support::{AtOnce, Notes, Order, invoke, one, several, values};
+use serde_json::{Value, json};
 use sqs_once::hook::RecordEnd;
+use sqs_once::policy::{Dependency, RouteBy};
 use sqs_once::store::Status;
-use sqs_once::testing::Bench;
+use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once::{Consumer, HandlerError, Idempotency, MemoryStore, RunError, spawn_blocking};
+use sqs_once::{
+    Consumer, HandlerError, Idempotency, MemoryStore, RunError, router, spawn_blocking,
+};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -127,6 +130,91 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
     answer.assert_reason("m-1", "no patience");
     let released = bench.item("slow").await.unwrap().lease_until.unwrap();
     assert!(released < lease, "its key was released before or never");
+}
+
+/// A consumer that cancels a handler after a moment, although its blocking work goes on until `go_on` arrives. Counts the
+/// work that runs at once.
+fn cancelling(
+    go_on: impl Fn() -> Result<(), RecvTimeoutError> + Clone + Send + Sync + 'static,
+    at_once: &AtOnce,
+) -> Consumer {
+    let at_once = at_once.clone();
+    let consumer = values().handler(move |order: Value| {
+        let (go_on, at_once) = (go_on.clone(), at_once.clone());
+        async move {
+            spawn_blocking(move || {
+                let _counted = at_once.enter();
+                match order["id"].as_str() {
+                    Some("slow") => go_on(),
+                    _ => Ok(()),
+                }
+            })
+            .await??;
+            Ok::<_, HandlerError>(())
+        }
+    });
+    consumer.record_timeout(Duration::from_millis(100))
+}
+
+const NO_PLACE: &str = "blocking code of cancelled handlers goes on, and holds every place";
+
+#[tokio::test(flavor = "current_thread")]
+async fn while_overrunning_work_holds_every_place_further_records_return_untried() {
+    let (tell, told) = gate();
+    let at_once = AtOnce::default();
+    let bench = Bench::new(cancelling(told, &at_once).concurrency(1)).timeout(2 * AGES);
+    let answer = bench.run(several(["slow", "o-1", "o-2"])).await;
+    answer
+        .assert_reason("m-1", "its handler took longer than")
+        .assert_reason("m-2", NO_PLACE)
+        .assert_reason("m-3", NO_PLACE);
+    assert_eq!(at_once.now(), 1);
+    tell.send(()).unwrap();
+    while at_once.now() > 0 {
+        yield_now().await;
+    }
+    let answer = bench.run(several(["o-1", "o-2"])).await;
+    answer.assert_processed("m-1").assert_processed("m-2");
+    assert_eq!(at_once.most(), 1);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn places_without_overrunning_work_are_used() {
+    let (tell, told) = gate();
+    let at_once = AtOnce::default();
+    let bench = Bench::new(cancelling(told, &at_once).concurrency(2)).timeout(2 * AGES);
+    let answer = bench.run(several(["slow", "o-1", "o-2", "o-3"])).await;
+    answer.assert_retried(["m-1"]);
+    assert_eq!(at_once.most(), 2);
+    tell.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn overrunning_work_keeps_its_part_of_a_dependency_in_every_batch_of_the_process() {
+    let (tell, told) = gate();
+    let at_once = AtOnce::default();
+    let payments = Dependency::new("payments").max_in_flight(1).failures(5);
+    let charge = cancelling(told, &at_once)
+        .namespace("charge")
+        .depends_on(payments);
+    let notify = values().handler(async |_: Value| ()).namespace("notify");
+    let consumer = router(RouteBy::attribute("type"))
+        .route("charge", charge)
+        .route("notify", notify);
+    let bench = Bench::new(consumer).timeout(2 * AGES);
+    for ids in [["slow", "o-1", "n-1"], ["o-2", "o-3", "n-2"]] {
+        let types = ["charge", "charge", "notify"];
+        let records = ids
+            .iter()
+            .zip(types)
+            .map(|(id, route)| Record::json(&json!({ "id": id })).attribute("type", route));
+        let answer = bench.run(Event::new(records)).await;
+        answer
+            .assert_reason("m-2", NO_PLACE)
+            .assert_processed("m-3");
+        assert_eq!((at_once.now(), at_once.most()), (1, 1), "{ids:?}");
+    }
+    tell.send(()).unwrap();
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -1,5 +1,9 @@
 //! The metrics of a batch on stdout.
 
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use crate::support::process::{Process, is_logging};
 use crate::support::sqs::Sqs;
 use crate::support::stores::Altered;
@@ -12,7 +16,7 @@ use sqs_once::policy::RouteBy;
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, MemoryStore, ResultExt, router};
+use sqs_once::{Consumer, MemoryStore, ResultExt, router, spawn_blocking};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
@@ -32,6 +36,26 @@ async fn in_a_process_that_handles_batches() {
     let mut paying = consumer().store(MemoryStore::new());
     if std::env::var_os("OFF_BY_CODE").is_some() {
         paying = paying.metrics(Metrics::Off);
+    }
+    if std::env::var_os("OVERRUN").is_some() {
+        let (tell, told) = channel();
+        let told = Arc::new(Mutex::new(told));
+        let overrunning = values().handler(move |_: Value| {
+            let told = Arc::clone(&told);
+            drop(spawn_blocking(move || told.lock().unwrap().recv()));
+            async {}
+        });
+        let overrunning = overrunning.namespace("payments").store(MemoryStore::new());
+        let overrunning = overrunning
+            .concurrency(1)
+            .record_timeout(Duration::from_millis(50))
+            .on_failure(move |_| {
+                tell.send(()).unwrap();
+                async { Ok(()) }
+            });
+        let orders = (0..3).map(|number| order(&format!("over-{number}"), "pay"));
+        handle(&overrunning, orders.collect()).await;
+        std::process::exit(0);
     }
     let first = vec![
         order("o-1", "pay"),
@@ -190,6 +214,16 @@ fn a_mismatch_a_store_without_an_answer_and_a_lost_lease_are_counted() {
             assert_eq!(documents[at][metric], value, "{metric}: {}", documents[at]);
         }
     }
+}
+
+#[test]
+fn records_that_return_because_overrunning_code_holds_every_place_are_counted() {
+    let overrun = &documents(&[EMF, ("OVERRUN", "1")])[0];
+    for (metric, value) in [("NoRoom", 2), ("Failed", 3)] {
+        assert_eq!(overrun[metric], value, "{metric}: {overrun}");
+    }
+    // It costs nothing without such a trouble.
+    assert!(documents(&[EMF])[0]["NoRoom"].is_null());
 }
 
 #[test]

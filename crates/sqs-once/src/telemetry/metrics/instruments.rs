@@ -11,7 +11,7 @@ use crate::telemetry::spans::queue;
 use super::{BatchMetrics, Group, Value, of_outcome};
 
 /// Each count that is not of an outcome, with its instrument and its unit.
-const COUNTERS: [(&str, &str, &str); 11] = [
+const COUNTERS: [(&str, &str, &str); 12] = [
     (
         "RecordsReceived",
         "messaging.client.consumed.messages",
@@ -25,6 +25,7 @@ const COUNTERS: [(&str, &str, &str); 11] = [
     ("StoreRequests", "sqs_once.store.requests", "{request}"),
     ("StoreErrors", "sqs_once.store.errors", "{error}"),
     ("DeadlineHits", "sqs_once.deadline.hits", "{record}"),
+    ("NoRoom", "sqs_once.records.no_room", "{record}"),
     ("StillRunning", "sqs_once.calls.still_running", "{call}"),
     ("ColdStart", "faas.coldstarts", "{coldstart}"),
 ];

@@ -88,6 +88,10 @@ impl BatchMetrics {
             ("BatchDuration", Value::Durations(vec![millis(duration)])),
         ];
         let mut of_batch = Vec::from(of_batch);
+        // Each metric costs money, so this one occurs only with a trouble.
+        if tally.no_room > 0 {
+            of_batch.push(("NoRoom", Value::Count(tally.no_room)));
+        }
         let mut groups = Vec::new();
         for counts in tally.routes {
             let records = messages.iter().zip(reports);
