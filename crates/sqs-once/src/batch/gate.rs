@@ -146,7 +146,7 @@ impl<'a> Gate<'a> {
             Pass::Overrun => return Some(Way::Returned(OVERRUN)),
         };
         let is_together = self.engine.batch_call().is_some();
-        match self.room(route).enter(most) {
+        match self.room(route).enter(route, most) {
             // The only call of this batch is the probe.
             None if is_together && most.is_some() => Some(Way::Shut),
             slot => slot.map(Way::In),

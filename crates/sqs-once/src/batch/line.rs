@@ -158,9 +158,9 @@ pub(super) struct Limit {
 
 #[derive(Default)]
 struct Taken {
-    /// By calls that have not ended.
+    /// Those of calls that have not ended.
     running: usize,
-    /// By blocking code that goes on after its call was cancelled.
+    /// Those of blocking code that goes on after its call was cancelled.
     overrunning: usize,
 }
 

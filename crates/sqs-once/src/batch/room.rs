@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::engine::Engine;
+use super::engine::{Engine, Route};
 use super::line::Line;
 
 /// The most claimed records of a route that wait for a free handler.
@@ -12,6 +12,8 @@ const AHEAD: usize = 200;
 pub(super) struct Room {
     /// The most records in it.
     limit: usize,
+    /// The most records of each route. A room in which records stay is shared, and one route's dependency may be slow.
+    of_route: Vec<usize>,
     /// How many records enter together, so that their claims fill a request although others leave one by one.
     group: Option<usize>,
     /// Whether a record stays until it has ended, because it holds a transaction or a fetched body.
@@ -22,6 +24,8 @@ pub(super) struct Room {
 
 struct State {
     inside: usize,
+    /// The same by route.
+    of_route: Vec<usize>,
     /// How many of the group that enters are missing. `inside` and `entering` together are at most the limit.
     entering: usize,
 }
@@ -29,6 +33,7 @@ struct State {
 /// A place in a room, until it is dropped.
 pub(super) struct Slot<'a> {
     room: &'a Room,
+    route: usize,
     /// Whether its record has asked for a claim. Otherwise another record enters in its place.
     pub(super) has_asked: bool,
 }
@@ -37,6 +42,7 @@ impl Room {
     pub(super) fn of(engine: &Engine, route: usize) -> Self {
         let concurrency = engine.concurrency.get();
         let keys = engine.requests.keys();
+        let count = engine.routes.len();
         let route = &engine.routes[route];
         // An open transaction holds a connection, and other workers wait for its key. A fetched body may be large.
         let (limit, group) = match (
@@ -49,22 +55,39 @@ impl Room {
             (false, true) => (2 * concurrency, None),
             (false, false) => (AHEAD.max(concurrency), Some(keys)),
         };
+        let until_ended = group.is_none();
+        let most = |route: &Route| {
+            let in_flight = route
+                .dependencies
+                .iter()
+                .filter_map(|one| one.max_in_flight);
+            let ahead = if route.idempotency.opens_transactions() {
+                1
+            } else {
+                2
+            };
+            let most = in_flight.min().filter(|_| until_ended);
+            most.map_or(usize::MAX, |most| most.saturating_mul(ahead))
+        };
         Self {
             limit,
+            of_route: engine.routes.iter().map(most).collect(),
             group,
-            until_ended: group.is_none(),
+            until_ended,
             state: Mutex::new(State {
                 inside: 0,
+                of_route: vec![0; count],
                 entering: 0,
             }),
-            line: Line::new(engine.routes.len()),
+            line: Line::new(count),
         }
     }
 
-    /// Takes a place if there is one, and if fewer than `most` records are inside.
-    pub(super) fn enter(&self, most: Option<usize>) -> Option<Slot<'_>> {
+    /// Takes a place for a record of a route if there is one, and if fewer than `most` of its records are inside.
+    pub(super) fn enter(&self, route: usize, most: Option<usize>) -> Option<Slot<'_>> {
         let mut state = self.state();
-        if most.is_some_and(|most| state.inside >= most) {
+        let most = most.unwrap_or(usize::MAX).min(self.of_route[route]);
+        if state.of_route[route] >= most {
             return None;
         }
         if state.entering == 0 {
@@ -77,8 +100,10 @@ impl Room {
         }
         state.entering -= 1;
         state.inside += 1;
+        state.of_route[route] += 1;
         Some(Slot {
             room: self,
+            route,
             has_asked: false,
         })
     }
@@ -92,6 +117,7 @@ impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let mut state = self.room.state();
         state.inside -= 1;
+        state.of_route[self.route] -= 1;
         state.entering += usize::from(!self.has_asked);
         drop(state);
         self.room.line.wake_first();

@@ -45,7 +45,7 @@ pub struct Dependency {
     pub(super) failures: u32,
     pub(super) probe_every: Duration,
     pub(super) outage: Duration,
-    pub(super) max_in_flight: Option<usize>,
+    pub(crate) max_in_flight: Option<usize>,
     checks: Vec<Check>,
     /// For the warning about an error that has such a cause, but does not count.
     warned: Arc<Once>,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lambda_runtime::Context;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
@@ -17,10 +18,11 @@ use sqs_once::{
 };
 use tokio::time::sleep;
 
-use crate::support::database::Ledger;
+use crate::support;
+use crate::support::database::{Database, Ledger};
 use crate::support::stores::Altered;
 use crate::support::{
-    AtOnce, Log, Notes, Order, SECOND, assert_contains, json_body, orders, values,
+    AtOnce, Log, Notes, Order, SECOND, assert_contains, invoke, json_body, orders, values,
 };
 
 #[derive(Deserialize)]
@@ -168,6 +170,33 @@ async fn routes_share_the_limit_of_calls_to_a_dependency() {
         most_at_once(|it| it.depends_on(payments()), |it| it).await,
         3
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn transactions_that_wait_for_a_dependency_leave_connections_to_other_routes() {
+    let ran = Notes::default();
+    let route = |name: &'static str| {
+        let ran = ran.clone();
+        orders()
+            .namespace(name)
+            .handler(move |_: Order, _: Ledger| {
+                let ran = ran.clone();
+                async move {
+                    sleep(SECOND).await;
+                    ran.add(name);
+                }
+            })
+    };
+    let payments = Dependency::new("payments").max_in_flight(1);
+    let routes = by_type()
+        .route("charge", route("charge").depends_on(payments))
+        .route("notify", route("notify"))
+        .store(Database::beside(&support::TestStore::default()));
+    let charges = (0..15).map(|at| order("charge", &format!("o-{at}")));
+    let event = Event::new(charges.chain([order("notify", "n-1")]));
+    invoke(&routes.into_consumer(), &event, Context::default()).await;
+    let ran = ran.take();
+    assert_eq!((ran.len(), ran[1]), (16, "notify"));
 }
 
 #[tokio::test(start_paused = true)]

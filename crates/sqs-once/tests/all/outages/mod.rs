@@ -10,18 +10,24 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::consumer::Routes;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
 use sqs_once::idempotency::breaker;
-use sqs_once::policy::Dependency;
+use sqs_once::large_messages::LargeMessages;
+use sqs_once::policy::{Dependency, Mode, RouteBy};
 use sqs_once::store::{Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
-use sqs_once::{Consumer, HandlerError, ResultExt};
+use sqs_once::{Consumer, HandlerError, ResultExt, Writes, router};
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use crate::support::{AtOnce, Log, SECOND, assert_contains, noting, values};
+use crate::support::s3::S3;
+use crate::support::{AtOnce, Log, Notes, SECOND, assert_contains, noting, values};
+
+/// The queue of records in tests.
+const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
 /// A service that tests switch off and on, and that counts its calls.
 #[derive(Clone, Default)]
@@ -86,6 +92,10 @@ impl Service {
     }
 
     fn consumer(&self) -> Consumer {
+        self.route().max_receive_count(5)
+    }
+
+    fn route(&self) -> Consumer {
         let service = self.clone();
         let handler = async move |order: Value| -> Result<(), HandlerError> {
             match order["id"].as_str().and_then(|id| id.split('-').next()) {
@@ -99,7 +109,7 @@ impl Service {
             let handler = handler.clone();
             async move { handler(order).await }
         });
-        consumer.depends_on("payments").max_receive_count(5)
+        consumer.depends_on("payments")
     }
 }
 
@@ -549,6 +559,82 @@ async fn no_more_handlers_than_the_dependency_allows_run_at_once() {
     one.assert_all_acknowledged();
     other.assert_all_acknowledged();
     assert_eq!((service.calls(), service.at_once.most()), (40, 3));
+}
+
+/// A router of payments, and of a route `notify` without a dependency that notes when its records run.
+fn beside_notify(payments: Consumer, ran: &Notes<Instant>) -> Consumer<Routes> {
+    let ran = ran.clone();
+    let notify = values().handler(move |_: Value| {
+        ran.add(Instant::now());
+        async {}
+    });
+    router(RouteBy::attribute("type"))
+        .route("payments", payments.namespace("payments"))
+        .route("notify", notify.namespace("notify"))
+}
+
+/// This many records of payments, and one of `notify` behind them.
+fn payments_and_one(name: &str, count: usize) -> Event {
+    let record = |id: String, route| {
+        let record = Record::json(&json!({ "id": id })).message_id(id);
+        record.attribute("type", route)
+    };
+    let payments = (0..count).map(|at| record(format!("{name}-{at}"), "payments"));
+    Event::new(payments.chain([record(format!("{name}-n"), "notify")]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_wait_for_their_dependency_hold_up_no_other_route() {
+    let slow = || {
+        let payments = Dependency::new("payments").max_in_flight(1);
+        let handler = async |_: Value| sleep(2 * SECOND).await;
+        values().handler(handler).depends_on(payments)
+    };
+    let s3 = S3::default();
+    let objects = || LargeMessages::for_queue(QUEUE, "bodies/*").client(s3.client());
+    let writing = async |_: Value| {
+        sleep(2 * SECOND).await;
+        Writes::new()
+    };
+    let writing = values().handler(writing);
+    let payments = Dependency::new("payments").max_in_flight(1);
+    let writing = writing.mode(Mode::Transactional).depends_on(payments);
+    for (consumer, has_bodies) in [(slow(), false), (slow(), true), (writing, false)] {
+        let ran = Notes::default();
+        let began = Instant::now();
+        let routes = beside_notify(consumer, &ran);
+        let routes = match has_bodies {
+            true => routes.large_messages(objects()),
+            false => routes,
+        };
+        let bench = Bench::new(routes).timeout(120 * SECOND);
+        bench
+            .run(payments_and_one("a", 15))
+            .await
+            .assert_all_acknowledged();
+        let waited = ran.take()[0] - began;
+        assert!(waited < SECOND, "{waited:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_wait_for_a_probe_hold_up_no_other_route() {
+    let service = Service::down();
+    let ran = Notes::default();
+    let bench = Bench::new(beside_notify(service.route(), &ran));
+    bench.run(payments_and_one("a", 3)).await;
+    after_a_pause(&bench);
+    service.set_down(false);
+    let probe = Hang::default();
+    service.hang(Some(probe.clone()));
+    ran.take();
+    let (answer, ()) = tokio::join!(bench.run(payments_and_one("b", 300)), async {
+        probe.begun.notified().await;
+        sleep(SECOND).await;
+        assert_eq!(ran.len(), 1, "while the probe is in flight");
+        probe.answered.notify_one();
+    });
+    answer.assert_all_acknowledged();
 }
 
 #[tokio::test(start_paused = true)]
