@@ -54,6 +54,8 @@ pub(crate) struct EnvSettings {
     pub(crate) queue_url: Option<String>,
     /// The text, which `large_messages` parses.
     pub(crate) large_messages: Option<String>,
+    /// The function's memory in MiB, from Lambda.
+    pub(crate) memory: Option<usize>,
     pub(crate) visibility_timeout: Option<Duration>,
     pub(crate) max_receive_count: Option<NonZeroU32>,
     pub(crate) disabled: bool,
@@ -107,6 +109,7 @@ impl EnvSettings {
             dlq_url: url("SQS_ONCE_DLQ_URL")?,
             queue_url: url("SQS_ONCE_QUEUE_URL")?,
             large_messages: env(LARGE_MESSAGES),
+            memory: env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(|text| text.parse().ok()),
             visibility_timeout: duration("SQS_ONCE_VISIBILITY_TIMEOUT")?,
             max_receive_count: read(
                 env,

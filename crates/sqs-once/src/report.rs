@@ -191,7 +191,7 @@ pub(crate) struct Tally {
     pub(crate) deadline_hits: u64,
     /// Calls of the handler, and blocking code that it started, that still ran when the batch was answered.
     pub(crate) still_running: u64,
-    /// Records that returned without a call, because cancelled handlers' blocking code held every place.
+    /// Records that returned without a call, because cancelled handlers' blocking code held every place, or bodies all memory.
     pub(crate) no_room: u64,
     /// The counts of each route.
     pub(crate) routes: Vec<RouteTally>,

@@ -21,7 +21,7 @@ use super::engine::{FifoFailure, PayloadMismatch};
 use super::gate::OVERRUN;
 use super::handling::Failure;
 use super::hooks::{Hook, HookCall, RecordEnd};
-use super::record::Record;
+use super::record::{NO_MEMORY, Record};
 use super::run::Batch;
 use super::together::BEGUN;
 
@@ -77,7 +77,7 @@ impl<'a> Batch<'a> {
         if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
             report.wait = self.backoff(&record);
         }
-        if report.untried && report.reason.as_deref() == Some(OVERRUN) {
+        if report.untried && matches!(report.reason.as_deref(), Some(OVERRUN | NO_MEMORY)) {
             self.ledger.tally().no_room += 1;
         }
         let stopped = (!self.group_goes_on(&record, &report)).then(|| Stopped {

@@ -1,7 +1,9 @@
 //! The path of a record, from its event to its report.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
@@ -9,10 +11,10 @@ use tracing::{Instrument, Span, debug_span};
 
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
-use crate::handler::{CallFuture, PrepareError, PrepareResult, Prepared, Preparing, Work};
+use crate::handler::{PrepareError, PrepareResult, Prepared, Preparing, Waits, Work};
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
-use crate::record::Message;
+use crate::record::{BodyMemory, HeldMemory, Message, Room};
 use crate::report::{Outcome, Report};
 use crate::store::Fence;
 use crate::time::Timestamp;
@@ -27,6 +29,7 @@ use super::room::Slot;
 use super::run::Batch;
 use super::together::BEGUN;
 
+pub(super) const NO_MEMORY: &str = "the bodies of its batch leave no memory for its own body";
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
 /// A record's state, for its report and for the records with the same key.
@@ -153,6 +156,8 @@ impl<'a> Batch<'a> {
                 return report;
             }
             self.leaders.replace(&candidate.claim.id, &leader);
+            // It fetches its body again, and must not wait for memory that it holds itself.
+            record.message = None;
             slot = match self.gate.enter(route, &self.stop).await {
                 Way::In(slot) => slot,
                 Way::Shut => return self.shut(record).await,
@@ -178,7 +183,7 @@ impl<'a> Batch<'a> {
         log_correlation(message, span);
         let prepared = match preparing {
             Preparing::Ended(prepared) => prepared,
-            Preparing::Waits(future) => self.fetch(record, route, future).await?,
+            Preparing::Waits(waits) => self.fetch(record, route, waits).await?,
         };
         match prepared {
             Ok(prepared) => Ok(prepared),
@@ -198,14 +203,20 @@ impl<'a> Batch<'a> {
         &'b self,
         record: &'b Record,
         route: usize,
-        future: CallFuture<PrepareResult<()>>,
+        waits: Waits<Work<()>>,
     ) -> BoxFuture<'b, Result<PrepareResult<()>, Unready>> {
         Box::pin(async move {
-            let _preparing = Counted::new(&self.counts.preparing);
+            let Waits { future, memory } = waits;
             let fetches = &self.turns.fetches;
             let overrun = || fetches.is_overrun().then_some(OVERRUN);
             let turn = fetches.take(|| self.stop.claims().or_else(overrun)).await;
-            let turn = turn.map_err(|reason| Unready::Ended(Report::untried(reason)))?;
+            let untried = |reason| Unready::Ended(Report::untried(reason));
+            let turn = turn.map_err(untried)?;
+            let memory = match memory {
+                Some(memory) => Some(self.memory(&memory).await.map_err(untried)?),
+                None => None,
+            };
+            let _preparing = Counted::new(&self.counts.preparing);
             let settings = &self.engine.routes[route];
             let running = self.running.part();
             let handling = Handling::new(
@@ -221,7 +232,13 @@ impl<'a> Batch<'a> {
                 turn.keep(running, ());
             }
             let failure = match prepared {
-                Ok(prepared) => return Ok(prepared),
+                Ok(prepared) => {
+                    let message = prepared.as_ref().ok().and_then(|it| it.message.as_ref());
+                    if let (Some(message), Some(memory)) = (message, memory) {
+                        message.hold(memory);
+                    }
+                    return Ok(prepared);
+                }
                 Err(failure) => failure,
             };
             match failure {
@@ -237,6 +254,22 @@ impl<'a> Batch<'a> {
             }
             Err(Unready::Failed(failure))
         })
+    }
+
+    /// Waits for memory for a body. The records that hold bodies go on without more, except those of a batch handler, which wait
+    /// for each other: there a record returns if only they could make room.
+    async fn memory(&self, memory: &Arc<BodyMemory>) -> Result<HeldMemory, &'static str> {
+        poll_fn(|context| {
+            if let Some(reason) = self.stop.claims() {
+                return Poll::Ready(Err(reason));
+            }
+            match memory.reserve(context.waker()) {
+                Room::Free(held) => Poll::Ready(Ok(held)),
+                Room::Full if self.together.is_some() => Poll::Ready(Err(NO_MEMORY)),
+                Room::Full | Room::MayCome => Poll::Pending,
+            }
+        })
+        .await
     }
 
     /// Creates the claim of a record's key.

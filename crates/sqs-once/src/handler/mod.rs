@@ -28,7 +28,7 @@ pub(crate) use layer::{Call, Layers};
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
     BatchCall, Bound, CallFuture, FetchBody, Payload, PrepareError, PrepareRecord, PrepareResult,
-    Prepared, Preparing, Stateful, WholeBatch, WithEnvelope, Work,
+    Prepared, Preparing, Stateful, Waits, WholeBatch, WithEnvelope, Work,
 };
 pub(crate) use reader::Reader;
 

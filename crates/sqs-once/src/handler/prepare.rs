@@ -11,7 +11,7 @@ use crate::error::ConfigError;
 use crate::guarded::Guarded;
 use crate::idempotency::{Effect, HandlerType};
 use crate::key::{BusinessKey, Fingerprint, KeyError, KeyExtractor};
-use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, Message, Needed};
+use crate::record::{BodyMemory, Correlate, DecodeError, Envelope, EnvelopeError, Message, Needed};
 
 use super::reader::Reader;
 use super::{Batch, BatchHandler, BatchParts, Done, Handler, HandlerError, RecordParts};
@@ -95,17 +95,27 @@ pub(crate) type PrepareResult<S> = Result<Prepared<Work<S>>, PrepareError>;
 /// The preparation of a record: its result, or what has to be waited for.
 pub(crate) enum Preparing<W> {
     Ended(Result<Prepared<W>, PrepareError>),
-    Waits(CallFuture<Result<Prepared<W>, PrepareError>>),
+    Waits(Waits<W>),
+}
+
+/// A preparation that has to be waited for.
+pub(crate) struct Waits<W> {
+    pub(crate) future: CallFuture<Result<Prepared<W>, PrepareError>>,
+    /// The memory for the body that it fetches. The future is polled once a part of it is reserved.
+    pub(crate) memory: Option<Arc<BodyMemory>>,
 }
 
 impl<W: Send + 'static> Preparing<W> {
     fn map<W2>(self, change: impl FnOnce(W) -> W2 + Send + 'static) -> Preparing<W2> {
         match self {
             Self::Ended(result) => Preparing::Ended(result.map(|prepared| prepared.map(change))),
-            Self::Waits(future) => Preparing::Waits(Box::pin(async move {
-                let result = future.await?;
-                Ok(result.map(|prepared| prepared.map(change)))
-            })),
+            Self::Waits(Waits { future, memory }) => Preparing::Waits(Waits {
+                future: Box::pin(async move {
+                    let result = future.await?;
+                    Ok(result.map(|prepared| prepared.map(change)))
+                }),
+                memory,
+            }),
         }
     }
 }
@@ -280,6 +290,9 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
 pub(crate) trait FetchBody: Send + Sync {
     /// Returns the body to which the message's content points, or `None` if the content is the body itself.
     fn fetch(&self, message: &Message) -> Option<CallFuture<String>>;
+
+    /// Returns the memory that the bodies may take.
+    fn memory(&self) -> &Arc<BodyMemory>;
 }
 
 /// Opens a message's envelope, and fetches its body, before its handler receives the message.
@@ -294,10 +307,6 @@ impl WithEnvelope {
     /// Returns whether a preparation may have to wait.
     pub(crate) fn waits(&self) -> bool {
         self.bodies.is_some() || self.inner.waits()
-    }
-
-    fn fetch(&self, message: &Message) -> Option<CallFuture<String>> {
-        self.bodies.as_ref()?.fetch(message)
     }
 
     pub(crate) fn prepare(
@@ -317,21 +326,25 @@ impl WithEnvelope {
                 Preparing::Ended(Err(PrepareError::Ignored(reason.to_owned())))
             }
             (Ok(()), None) => {
-                let Some(body) = self.fetch(message) else {
+                let bodies = self.bodies.as_ref();
+                let Some((bodies, body)) = bodies.and_then(|it| Some((it, it.fetch(message)?)))
+                else {
                     return self.inner.prepare(message, with_fingerprint);
                 };
                 let (inner, message) = (Arc::clone(&self.inner), Arc::clone(message));
-                Preparing::Waits(Box::pin(async move {
+                let future = Box::pin(async move {
                     let message = Arc::new(message.with_fetched(body.await?));
                     let mut prepared = match inner.prepare(&message, with_fingerprint) {
                         Preparing::Ended(prepared) => prepared,
-                        Preparing::Waits(prepared) => prepared.await?,
+                        Preparing::Waits(waits) => waits.future.await?,
                     };
                     if let Ok(prepared) = &mut prepared {
                         prepared.message = Some(message);
                     }
                     Ok(prepared)
-                }))
+                });
+                let memory = Some(Arc::clone(bodies.memory()));
+                Preparing::Waits(Waits { future, memory })
             }
         }
     }

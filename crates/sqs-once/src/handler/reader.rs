@@ -8,7 +8,7 @@ use crate::key::{Fingerprint, KeyError, KeyExtractor};
 use crate::record::{Envelope, Message, Needed};
 
 use super::decode::{Decoder, Kind};
-use super::prepare::{PrepareError, Prepared, Preparing};
+use super::prepare::{PrepareError, Prepared, Preparing, Waits};
 
 /// Returns the part of a payload that its fingerprint covers.
 pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
@@ -47,12 +47,16 @@ impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
             Kind::Waiting(decoder) => {
                 let decoded = Arc::clone(decoder).start(Arc::clone(message));
                 let (reader, message) = (Arc::clone(self), Arc::clone(message));
-                Preparing::Waits(Box::pin(async move {
+                let future = Box::pin(async move {
                     Ok(match decoded.await? {
                         Some(payload) => reader.prepared(payload, &message, with_fingerprint),
                         None => Err(PrepareError::NoBody),
                     })
-                }))
+                });
+                Preparing::Waits(Waits {
+                    future,
+                    memory: None,
+                })
             }
         }
     }

@@ -17,13 +17,19 @@ use crate::config::LARGE_MESSAGES;
 use crate::error::{ConfigError, chain};
 use crate::handler::{CallFuture, FetchBody, HandlerError};
 use crate::key::{KeySecret, ProducerKey};
-use crate::record::Message;
+use crate::record::{BodyMemory, Message};
 
 use super::pointer::{MAC, Malformed, Pointer};
 use super::source::Source;
 
-/// Ten bodies of this size, as text and as payload, take 80 MB, which fits into a function of 256 MB.
-const MAX_SIZE: usize = 4 * 1024 * 1024;
+const MIB: usize = 1024 * 1024;
+
+const MAX_SIZE: usize = 4 * MIB;
+
+/// The share of a function's memory that bodies may take. Their payloads often take as much again, and the process some 50 MB.
+const SHARE: usize = 8;
+/// The memory of a process outside Lambda.
+const ELSEWHERE: usize = 512;
 
 /// How long S3 may send nothing of a body. The timeouts of the SDK end with the head of an answer.
 const STALLED_AFTER: Duration = Duration::from_secs(2);
@@ -62,6 +68,7 @@ pub struct LargeMessages {
     reads_env: bool,
     secrets: Vec<KeySecret>,
     max_size: usize,
+    max_memory: Option<usize>,
 }
 
 impl LargeMessages {
@@ -89,6 +96,7 @@ impl LargeMessages {
             reads_env: true,
             secrets: Vec::new(),
             max_size: MAX_SIZE,
+            max_memory: None,
         }
     }
 
@@ -121,25 +129,42 @@ impl LargeMessages {
 
     /// Sets how many bytes a body may have. A larger one makes its record terminal. Default: 4 MiB. Zero fails at
     /// [`init`](crate::Consumer::init).
-    ///
-    /// The bodies of a batch take up to about 2 × concurrency × this size of memory, plus what the handlers keep. With
-    /// the defaults that is 80 MB, which fits into a function of 256 MB. Records that wait for another worker hold their
-    /// bodies in addition, and in a consumer with hooks also the copies in the batch. A batch handler holds all bodies of
-    /// its batch.
     #[must_use]
     pub fn max_size(mut self, bytes: usize) -> Self {
         self.max_size = bytes;
         self
     }
 
-    pub(super) async fn connect(self, env: Option<&str>) -> Result<Bodies, ConfigError> {
-        if self.max_size == 0 {
-            return Err(ConfigError::new(
-                "the setting `max_size`",
-                "is 0",
-                "1 or more",
-            ));
+    /// Sets how many bytes the fetched bodies of all batches may take together, from the request to S3 until the handler, the
+    /// hooks and the code that they started have dropped the message. Default: an eighth of the function's memory
+    /// (`AWS_LAMBDA_FUNCTION_MEMORY_SIZE`), outside Lambda 64 MiB. Zero fails at [`init`](crate::Consumer::init). The payloads
+    /// that are decoded from the bodies take memory in addition.
+    ///
+    /// A record waits for memory until others have ended, and holds none meanwhile. A batch handler holds the bodies of all its
+    /// records, so a record for whose body there is no memory returns to the queue untried. The metric `NoRoom` counts it. A
+    /// body that is larger than all of this memory makes its record terminal.
+    #[must_use]
+    pub fn max_memory(mut self, bytes: usize) -> Self {
+        self.max_memory = Some(bytes);
+        self
+    }
+
+    /// `memory` is the function's in MiB.
+    pub(super) async fn connect(
+        self,
+        env: Option<&str>,
+        memory: Option<usize>,
+    ) -> Result<Bodies, ConfigError> {
+        for (setting, bytes) in [
+            ("the setting `max_size`", Some(self.max_size)),
+            ("the setting `max_memory`", self.max_memory),
+        ] {
+            if bytes == Some(0) {
+                return Err(ConfigError::new(setting, "is 0", "1 or more"));
+            }
         }
+        let memory = memory.unwrap_or(ELSEWHERE).saturating_mul(MIB) / SHARE;
+        let memory = self.max_memory.unwrap_or(memory);
         let sources = self.sources.iter();
         let sources = sources.map(|(queue_arn, objects)| Source::new(queue_arn, objects));
         let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
@@ -158,7 +183,11 @@ impl LargeMessages {
             },
             sources: sources.into(),
             secrets: self.secrets.into(),
-            max_size: self.max_size,
+            largest: match self.max_size <= memory {
+                true => ("max_size", self.max_size),
+                false => ("max_memory", memory),
+            },
+            memory: BodyMemory::new(memory, self.max_size),
         })
     }
 }
@@ -179,7 +208,9 @@ pub(super) struct Bodies {
     client: Client,
     sources: Arc<[Source]>,
     secrets: Arc<[KeySecret]>,
-    max_size: usize,
+    /// The setting that limits a body, and its value in bytes.
+    largest: (&'static str, usize),
+    memory: Arc<BodyMemory>,
 }
 
 /// Why a body was not fetched. No text has the object's key, which producers may choose.
@@ -201,8 +232,12 @@ enum FetchError {
     Missing(String),
     #[error("the object with the body is archived: restore it before you redrive the message")]
     Archived,
-    #[error("the body has {size} bytes or more, and the consumer's `max_size` is {max_size}")]
-    TooLarge { size: u64, max_size: usize },
+    #[error("the body has {size} bytes or more, and the consumer's `{setting}` is {most}")]
+    TooLarge {
+        size: u64,
+        setting: &'static str,
+        most: usize,
+    },
     #[error("the body in S3 is not UTF-8")]
     NotUtf8,
     #[error("S3 sent nothing of the body for {} s", STALLED_AFTER.as_secs())]
@@ -254,10 +289,14 @@ impl Bodies {
     }
 
     async fn read(&self, answer: GetObjectOutput) -> Result<Vec<u8>, FetchError> {
-        let max_size = self.max_size;
+        let (setting, most) = self.largest;
         let check = |size: u64| match usize::try_from(size) {
-            Ok(size) if size <= max_size => Ok(size),
-            _ => Err(FetchError::TooLarge { size, max_size }),
+            Ok(size) if size <= most => Ok(size),
+            _ => Err(FetchError::TooLarge {
+                size,
+                setting,
+                most,
+            }),
         };
         let length = answer.content_length().unwrap_or_default();
         let length = check(length.try_into().unwrap_or_default())?;
@@ -290,6 +329,10 @@ impl FetchBody for Bodies {
             let body = async { bodies.get(pointer?).await };
             body.await.map_err(FetchError::into_handler_error)
         }))
+    }
+
+    fn memory(&self) -> &Arc<BodyMemory> {
+        &self.memory
     }
 }
 

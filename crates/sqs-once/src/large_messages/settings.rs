@@ -26,7 +26,7 @@ impl LargeMessageSettings {
             (None, None) => Ok(None),
             (code, sources) => {
                 let settings = code.clone().unwrap_or_else(LargeMessages::from_env);
-                let bodies = settings.connect(sources.as_deref()).await?;
+                let bodies = settings.connect(sources.as_deref(), env.memory).await?;
                 Ok(Some(Arc::new(bodies)))
             }
         }

@@ -9,7 +9,7 @@ use aws_lambda_events::event::sqs::SqsMessageAttribute;
 
 use crate::time::Timestamp;
 
-use super::{Correlate, CorrelationId, Envelope, EnvelopeError, Opened, RawRecord};
+use super::{Correlate, CorrelationId, Envelope, EnvelopeError, HeldMemory, Opened, RawRecord};
 
 /// One SQS message as Lambda delivered it.
 ///
@@ -27,8 +27,15 @@ pub struct Message {
     /// The content of the envelope. Empty until the envelope is opened, or if there is none.
     opened: OnceLock<Arc<Opened>>,
     /// The body to which the content points, if the consumer has fetched it.
-    fetched: Option<Box<str>>,
+    fetched: Option<Arc<Fetched>>,
     correlation_id: OnceLock<Option<CorrelationId>>,
+}
+
+#[derive(Debug)]
+struct Fetched {
+    body: Box<str>,
+    /// The memory that the body takes.
+    memory: OnceLock<HeldMemory>,
 }
 
 impl Message {
@@ -81,15 +88,25 @@ impl Message {
     pub fn content(&self) -> Option<&str> {
         let opened = self.opened.get();
         let inside = opened.and_then(|opened| opened.content.as_deref());
-        let fetched = self.fetched.as_deref();
+        let fetched = self.fetched.as_ref().map(|fetched| &*fetched.body);
         fetched.or(inside).or_else(|| self.body())
     }
 
     /// Returns the message with the body to which its content points.
     pub(crate) fn with_fetched(&self, body: String) -> Self {
         Self {
-            fetched: Some(body.into()),
+            fetched: Some(Arc::new(Fetched {
+                body: body.into(),
+                memory: OnceLock::new(),
+            })),
             ..self.clone()
+        }
+    }
+
+    /// Keeps the memory that was reserved for its body until the body is dropped, even if that outlives the record.
+    pub(crate) fn hold(&self, memory: HeldMemory) {
+        if let Some(fetched) = &self.fetched {
+            let _ = fetched.memory.set(memory.fetched(fetched.body.len()));
         }
     }
 

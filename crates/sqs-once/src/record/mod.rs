@@ -1,11 +1,13 @@
 //! The messages that Lambda delivers: envelopes, bodies and metadata.
 
+mod body_memory;
 mod correlation;
 mod decode;
 mod envelope;
 mod message;
 mod raw;
 
+pub(crate) use body_memory::{BodyMemory, HeldMemory, Room};
 pub use correlation::CorrelationId;
 pub(crate) use correlation::{Correlate, trace_part};
 pub use decode::{Bytes, Decode, DecodeError, Json, Text};

@@ -3,18 +3,19 @@
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use serde_json::{Value, json};
-use sqs_once::Consumer;
 use sqs_once::body::Sns;
 use sqs_once::extract::MessageMeta;
 use sqs_once::key::{KeySecret, ProducerKey};
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::producer::{Offload, Outgoing, OutgoingError};
 use sqs_once::testing::{Answer, Bench, Event, Record};
+use sqs_once::{Batch, Consumer};
 
 use crate::support::process::passes;
 use crate::support::s3::{S3, Turn};
 use crate::support::sqs::Sqs;
-use crate::support::{DLQ, Notes, Order, orders};
+use crate::support::{AtOnce, DLQ, Notes, Order, SECOND, orders};
+use tokio::time::sleep;
 
 const BUCKET: &str = "large-messages";
 /// The queue of records in tests.
@@ -700,4 +701,156 @@ async fn an_answer_without_an_etag_confirms_no_body() {
     let unconfirmed = outgoing.offload_onto(message("{}"), &bodies).await;
     let error = unconfirmed.unwrap_err();
     assert!(matches!(error, OutgoingError::NotStored(_)), "{error}");
+}
+
+const MIB: usize = 1024 * 1024;
+
+/// A body of this many bytes.
+fn body(id: &str, bytes: usize) -> String {
+    let frame = json!({ "id": id, "rest": "" }).to_string().len();
+    json!({ "id": id, "rest": "x".repeat(bytes - frame) }).to_string()
+}
+
+fn pointers(keys: impl IntoIterator<Item = String>) -> Event {
+    Event::new(
+        keys.into_iter()
+            .map(|key| Record::text(pointer(BUCKET, &key))),
+    )
+}
+
+/// The process's largest memory so far, in MiB.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.unwrap().trim().parse::<usize>().unwrap() / 1024
+}
+
+/// Only in a process of its own.
+#[tokio::test(start_paused = true)]
+async fn in_a_process_that_measures_its_memory() {
+    let Ok(distinct) = std::env::var("DISTINCT") else {
+        return;
+    };
+    let distinct: usize = distinct.parse().unwrap();
+    let s3 = S3::default();
+    for at in 0..distinct {
+        s3.put(
+            &format!("large-messages/{at}"),
+            body(&format!("o-{at}"), MIB),
+        );
+    }
+    let orders = orders().namespace("orders");
+    let orders = orders.large_messages(settings(&s3).max_size(MIB).max_memory(8 * MIB));
+    let orders = orders.handler(async |_: Order| sleep(SECOND).await);
+    let bench = Bench::new(orders.on_duplicate(async |_| Ok(()))).timeout(120 * SECOND);
+    let event = pointers((0..100).map(|at| (at % distinct).to_string()));
+    let before = peak();
+    bench.run(event).await.assert_all_acknowledged();
+    let grown = peak() - before;
+    // The stand-in's answers and the allocator take some more. 100 bodies would take 100 MiB.
+    assert!(grown < 60, "{grown} MiB");
+}
+
+#[test]
+fn the_bodies_of_a_batch_take_no_more_memory_than_allowed() {
+    for distinct in ["1", "20"] {
+        let this = "in_a_process_that_measures_its_memory";
+        passes(module_path!(), this, &[("DISTINCT", distinct)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_waits_for_memory_until_others_have_ended() {
+    let s3 = S3::default();
+    for at in 0..30 {
+        s3.put(
+            &format!("large-messages/{at}"),
+            format!(r#"{{"id":"o-{at}"}}"#),
+        );
+    }
+    let at_once = AtOnce::default();
+    let counted = at_once.clone();
+    let messages = settings(&s3).max_size(1000).max_memory(2000);
+    let orders = orders().large_messages(messages).namespace("orders");
+    let orders = orders.handler(move |_: Order| {
+        let counted = counted.clone();
+        async move {
+            let _counted = counted.enter();
+            sleep(SECOND).await;
+        }
+    });
+    let bench = Bench::new(orders).timeout(120 * SECOND);
+    let event = pointers((0..30).map(|at| at.to_string()));
+    bench.run(event).await.assert_all_acknowledged();
+    assert_eq!(
+        at_once.most(),
+        10,
+        "bodies that are here count as large as they are"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_hooks_hold_count_until_the_hooks_have_ended() {
+    let s3 = S3::default();
+    for at in 0..6 {
+        s3.put(
+            &format!("large-messages/{at}"),
+            body(&format!("bad-{at}"), 900),
+        );
+    }
+    let messages = settings(&s3).max_size(1000).max_memory(2000);
+    let orders = orders().large_messages(messages).namespace("orders");
+    let handled = AtOnce::default();
+    let counted = handled.clone();
+    let orders = orders.handler(async |order: Order| order.obey().await);
+    let orders = orders.on_failure(move |end| {
+        let counted = counted.clone();
+        async move {
+            let _counted = counted.enter();
+            sleep(SECOND).await;
+            drop(end);
+            Ok(())
+        }
+    });
+    let bench = Bench::new(orders).timeout(120 * SECOND);
+    let answer = bench.run(pointers((0..6).map(|at| at.to_string()))).await;
+    assert_eq!((answer.retried().len(), handled.most()), (6, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_returns_the_records_for_whose_bodies_there_is_no_memory() {
+    let s3 = S3::default();
+    for at in 0..30 {
+        s3.put(
+            &format!("large-messages/{at}"),
+            body(&format!("o-{at:02}"), 100),
+        );
+    }
+    let messages = settings(&s3).max_size(500).max_memory(2000);
+    let orders = orders().large_messages(messages).namespace("orders");
+    let bench =
+        Bench::new(orders.batch_handler(async |orders: Batch<Order>| orders.all_succeeded()));
+    let answer = bench.run(pointers((0..30).map(|at| at.to_string()))).await;
+    let retried = answer.retried().len();
+    // A further body could have 500 bytes.
+    assert_eq!(
+        retried,
+        30 - 1 - (2000 - 500) / 100,
+        "{:?}",
+        answer.retried()
+    );
+    for id in answer.retried() {
+        answer.assert_reason(id, "leave no memory for its own body");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_larger_than_all_memory_is_terminal() {
+    let s3 = S3::default();
+    s3.put("large-messages/1", body("o-1", MIB + 1));
+    let messages = settings(&s3).max_memory(MIB);
+    let (answer, _) = handled(messages, &pointer(BUCKET, "1")).await;
+    let why = "the consumer's `max_memory` is 1048576";
+    answer.assert_terminal("m-1").assert_reason("m-1", why);
 }
