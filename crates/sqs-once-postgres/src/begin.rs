@@ -18,8 +18,10 @@ use crate::{PostgresStore, errors, rows};
 
 /// How long several claims wait for other transactions on their keys, before the keys are claimed in smaller groups.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// How long each smaller group waits.
-const NEXT_WAIT: Duration = Duration::from_millis(50);
+/// How long each smaller group waits. Half of 100 keys need about 100 such waits.
+const NEXT_WAIT: Duration = Duration::from_millis(2);
+/// How long all groups wait together. After that the keys of the groups that are left count as held.
+const ALL_WAITS: Duration = Duration::from_secs(2);
 
 /// The answers to the claims of a transaction.
 struct InTransaction {
@@ -144,7 +146,7 @@ impl PostgresStore {
         let mut before = format!("{}; {SAVEPOINT}", begin_text(limit));
         // The handler's statements wait as long as those of a handler of one record.
         let after = format!("{RELEASE}; SET LOCAL lock_timeout = {}", millis(limit));
-        let until = Instant::now() + patience;
+        let until = Instant::now() + ALL_WAITS.min(patience);
         let mut groups = vec![claims];
         while let Some(group) = groups.pop() {
             if wait == NEXT_WAIT && Instant::now() >= until {

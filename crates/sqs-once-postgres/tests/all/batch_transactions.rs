@@ -11,7 +11,7 @@ use sqs_once_postgres::{BatchTransaction, Transaction};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{sleep, timeout};
 
-use crate::orders::{ACKNOWLEDGED, Order, Orders, insert, invoke, names};
+use crate::orders::{ACKNOWLEDGED, Order, Orders, insert, invoke, invoke_for, names};
 use crate::support::{MINUTE, new_claims, open, rival, rivals};
 
 impl Orders {
@@ -389,6 +389,22 @@ async fn keys_that_another_batch_holds_are_in_progress_and_the_rest_is_done() {
         .assert_done(&["o-1", "o-2", "o-3", "o-4", "o-5"])
         .await;
     assert_eq!(deliver(&second, &["o-2", "o-4"]).await, ACKNOWLEDGED);
+}
+
+/// The claims of a batch handler have half of the invocation's time.
+#[tokio::test]
+async fn many_keys_that_others_hold_are_found_in_the_time_for_claims() {
+    let orders = Orders::new().await;
+    let second = orders.batches(place);
+    let all: Vec<_> = (0..100).map(|order| format!("o-{order:02}")).collect();
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    let held: Vec<_> = all.iter().copied().step_by(2).collect();
+    while_written(&orders, &held, async || {
+        let failed = invoke_for(Duration::from_secs(8), &second, &all).await;
+        assert_eq!(failed, held);
+    })
+    .await;
+    orders.assert_done(&all).await;
 }
 
 #[tokio::test]
