@@ -23,6 +23,7 @@ pub(crate) fn fetch<'a>(
         let config = Builder::from(aws::config().await)
             .region(Region::new(region.to_owned()))
             .retry_partition(RetryPartition::new("sqs-once secrets"))
+            .retry_classifier(aws::SignAgain)
             .build();
         let request = Client::from_conf(config).get_secret_value().secret_id(arn);
         let answer = request.send().await.map_err(|error| {

@@ -1,6 +1,7 @@
 //! The configuration that all AWS clients of this crate share: region, credentials, endpoints, timeouts, TLS.
 
 mod https;
+mod signature;
 
 use std::time::Duration;
 
@@ -13,6 +14,10 @@ use tokio::sync::OnceCell;
 
 use crate::env::process_env;
 
+pub(crate) use signature::SignAgain;
+#[cfg(feature = "dynamodb")]
+pub(crate) use signature::is_untimely;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
@@ -20,7 +25,7 @@ const ATTEMPTS: u32 = 4;
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
 /// Returns the SDK's settings from the environment, with timeouts that the SDK does not set. They are loaded once, so
-/// that all clients share credentials and connections.
+/// that all clients share credentials and connections. Each client adds [`SignAgain`], which these settings can't hold.
 pub(crate) async fn config() -> &'static SdkConfig {
     static CONFIG: OnceCell<SdkConfig> = OnceCell::const_new();
     CONFIG.get_or_init(load).await

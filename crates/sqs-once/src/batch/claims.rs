@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug_span};
 
 use crate::idempotency::{
-    Admission, Asked, Driver, Mode, OtherId, Refusal, Retry, TRIES, admit, contended,
+    Admission, Asked, Driver, Mode, OtherId, Refusal, Retry, TRIES, admit, answers_until, contended,
 };
 use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
@@ -173,9 +173,9 @@ impl Requests for ClaimRequests<'_, '_> {
 
     async fn send(&self, mut candidates: Vec<Candidate>) -> Vec<(Candidate, Decision)> {
         self.0.ledger.tally().store_requests += 1;
-        let span = debug_span!("claim");
+        let (count, span) = (candidates.len(), debug_span!("claim"));
         #[cfg(feature = "opentelemetry")]
-        spans::store_request(&span, candidates.len());
+        spans::store_request(&span, count);
         let asked = async {
             if let Some(together) = self.0.together.as_ref().filter(|it| it.begins_once) {
                 return self.begin_once(together, &mut candidates).await;
@@ -194,7 +194,8 @@ impl Requests for ClaimRequests<'_, '_> {
                 .collect();
             admit(&mut asked).await
         };
-        let answers = asked.instrument(span).await;
+        let until = self.0.deadline.requests_by;
+        let answers = answers_until(until, count, asked.instrument(span)).await;
         candidates.into_iter().zip(answers).collect()
     }
 

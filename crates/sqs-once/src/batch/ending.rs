@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use tokio::time::timeout_at;
 use tracing::error;
 
 use crate::breaker::Hiding;
 use crate::error::chain;
-use crate::failed::{AfterDeadLetter, Cause, DeadLetters};
+use crate::failed::{AfterDeadLetter, Cause, DeadLetters, UNANSWERED};
 use crate::handler::IdempotencyToken;
 use crate::idempotency::{PendingSettlement, Refusal, UNCOMPARED};
 use crate::key::{Fingerprint, Payloads};
@@ -381,7 +382,8 @@ impl<'a> Batch<'a> {
             return false;
         };
         let message = &self.ledger.messages[record.at];
-        let sent = to.send(message, cause).await;
+        let sent = timeout_at(self.deadline.requests_by, to.send(message, cause)).await;
+        let sent = sent.unwrap_or_else(|_| Err(UNANSWERED.into()));
         if let Err(error) = &sent {
             error!(
                 target: "sqs_once::dead_letters",

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::breaker::{Breakers, Hiding, Next, Pass, Permit};
 use crate::handler;
@@ -28,6 +29,8 @@ pub(super) const OVERRUN: &str =
 pub(super) struct Gate<'a> {
     engine: &'a Engine,
     ledger: &'a Ledger,
+    /// When requests without an answer end.
+    requests_by: Instant,
     /// The records that are claimed, or are about to be.
     rooms: Vec<Room>,
     /// The room of each route.
@@ -74,7 +77,7 @@ pub(super) enum Way<T> {
 }
 
 impl<'a> Gate<'a> {
-    pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger) -> Self {
+    pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger, requests_by: Instant) -> Self {
         let routes = 0..engine.routes.len();
         let opens = |at: &usize| engine.routes[*at].idempotency.opens_transactions();
         // A transaction holds a connection, whatever its route.
@@ -83,6 +86,7 @@ impl<'a> Gate<'a> {
         let gate = Self {
             engine,
             ledger,
+            requests_by,
             rooms: routes.clone().map(|at| Room::of(engine, at)).collect(),
             handlers: Limit::new(engine.concurrency, routes.len()),
             room_of: routes.map(room_of).collect(),
@@ -355,25 +359,25 @@ impl<'a> Gate<'a> {
     }
 
     async fn made(&self, request: Request) {
-        let (breakers, driver) = (self.breakers(), self.engine.driver());
+        let (breakers, driver, by) = (self.breakers(), self.engine.driver(), self.requests_by);
         match request {
             Request::Read => {
-                breakers.read(driver).await;
+                breakers.read(driver, by).await;
                 self.state().is_reading = false;
             }
-            Request::Ask(breaker) => breakers.ask(breaker, driver).await,
+            Request::Ask(breaker) => breakers.ask(breaker, driver, by).await,
             Request::Open { breaker, route } => {
-                let is_opener = breakers.open_in_store(breaker, driver).await;
+                let is_opener = breakers.open_in_store(breaker, driver, by).await;
                 self.ledger.count(route, |tally| {
                     tally.breakers_opened += u64::from(is_opener);
                 });
             }
             Request::Close(breaker, owner) => {
-                breakers.close_in_store(breaker, owner, driver).await;
+                breakers.close_in_store(breaker, owner, driver, by).await;
             }
             Request::Learn(message) => {
                 if let Some(queue) = self.engine.failed.visibility.as_deref() {
-                    let answer = queue.limits(&message).await;
+                    let answer = queue.limits(&message, by).await;
                     breakers.learn_queue(arn(&message), answer, driver.clock.now());
                 }
                 let learning = &mut self.state().learning;

@@ -30,6 +30,7 @@ use super::run::Batch;
 use super::together::BEGUN;
 
 pub(super) const NO_MEMORY: &str = "the bodies of its batch leave no memory for its own body";
+const UNREAD: &str = "the deadline came before its payload was there";
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
 /// A record's state, for its report and for the records with the same key.
@@ -243,7 +244,8 @@ impl<'a> Batch<'a> {
             };
             match failure {
                 Failure::Panic(_) => return Ok(Err(PrepareError::Panic)),
-                Failure::Deadline | Failure::Unstarted => {
+                Failure::Deadline => return Err(Unready::Ended(Report::untried(UNREAD))),
+                Failure::Unstarted => {
                     return Err(Unready::Ended(Report::untried(Failure::NOT_STARTED)));
                 }
                 Failure::Unavailable { .. } => {

@@ -106,7 +106,7 @@ impl<'a> Batch<'a> {
             deadline,
             running,
             stop: Stop::default(),
-            gate: Gate::new(engine, ledger),
+            gate: Gate::new(engine, ledger, deadline.requests_by),
             leaders: Leaders::of(ledger.messages.len()),
             together: engine
                 .batch_call()

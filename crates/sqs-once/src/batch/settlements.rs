@@ -3,7 +3,7 @@
 use tokio::time::sleep_until;
 use tracing::{Instrument, debug_span};
 
-use crate::idempotency::{Conclusion, PendingSettlement, Retry};
+use crate::idempotency::{Conclusion, PendingSettlement, Retry, answers_until};
 use crate::store::{Claim, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -33,7 +33,7 @@ impl Batch<'_> {
             self.ledger.tally().store_errors += u64::from(answer.is_err());
             retry = match &answer {
                 Err(error) if tries > 0 && entry.is_repeatable() => {
-                    Retry::after_error(retry, error, self.deadline.answer_by)
+                    Retry::after_error(retry, error, self.deadline.requests_by)
                 }
                 _ => None,
             };
@@ -124,13 +124,13 @@ impl Requests for SettlementRequests<'_, '_> {
     ) -> Vec<(PendingSettlement, Result<Conclusion, StoreError>)> {
         let driver = self.0.engine.driver();
         self.0.ledger.tally().store_requests += 1;
-        let span = debug_span!("settle");
+        let (count, span) = (endings.len(), debug_span!("settle"));
         #[cfg(feature = "opentelemetry")]
-        spans::store_request(&span, endings.len());
+        spans::store_request(&span, count);
         let concluded = driver
             .conclude(endings.iter_mut().collect())
             .instrument(span);
-        let answers = concluded.await;
+        let answers = answers_until(self.0.deadline.requests_by, count, concluded).await;
         endings.into_iter().zip(answers).collect()
     }
 

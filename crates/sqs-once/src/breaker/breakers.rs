@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::idempotency::breaker::{self, Shared, item_id};
-use crate::idempotency::{Admission, Driver, TRIES, contended, on_claimed, on_refused};
+use crate::idempotency::{
+    Admission, Driver, TRIES, answers_until, contended, on_claimed, on_refused,
+};
 use crate::key::ItemId;
 use crate::record::Message;
 use crate::store::{Claim, Claimed, Item, Owner, Seen, Settled, StoreError};
@@ -206,8 +209,9 @@ impl Breakers {
     }
 
     /// Reads the breakers, and enters which of them are open.
-    pub(crate) async fn read(&self, driver: &Driver) {
-        let read = driver.store.read(&self.ids()).await;
+    pub(crate) async fn read(&self, driver: &Driver, by: Instant) {
+        let ids = self.ids();
+        let read = answers_until(by, ids.len(), driver.store.read(&ids)).await;
         let items = read.into_iter().zip(&self.dependencies).map(|(item, one)| {
             let failed = |error| warned(one.name(), UNREAD, Some(&error));
             item.map_err(failed).ok().flatten()
@@ -388,7 +392,7 @@ impl Breakers {
     }
 
     /// Opens the breaker in the store. Returns whether this environment opened it.
-    pub(crate) async fn open_in_store(&self, at: usize, driver: &Driver) -> bool {
+    pub(crate) async fn open_in_store(&self, at: usize, driver: &Driver, by: Instant) -> bool {
         let dependency = &self.dependencies[at];
         let now = driver.clock.now();
         let until = now + dependency.probe_every;
@@ -398,7 +402,7 @@ impl Breakers {
         let owner = Owner::from_bits(driver.random.bits());
         let mut claim = breaker::claim(&id, owner, now, (now, until), Seen::Nothing);
         for _ in 0..TRIES {
-            let item = match claimed(driver, &claim).await {
+            let item = match claimed(driver, &claim, by).await {
                 Ok(Claimed::Refused(item)) => item,
                 Ok(Claimed::Written { .. }) => {
                     warned(
@@ -437,14 +441,14 @@ impl Breakers {
     }
 
     /// Asks the store about a breaker whose time is over, and takes part in the election of the probe.
-    pub(crate) async fn ask(&self, at: usize, driver: &Driver) {
+    pub(crate) async fn ask(&self, at: usize, driver: &Driver, by: Instant) {
         let dependency = &self.dependencies[at];
         let now = driver.clock.now();
         let (id, name) = (item_id(dependency.name()), &**dependency.name());
         // Without an answer, a record is tried: that delivers rather than withholds.
         let mut outcome = Outcome::new(self, at, Circuit::ramping(1, self.most));
         let ids = [id.clone()];
-        let read = driver.store.read(&ids).await.into_iter().next();
+        let read = answers_until(by, 1, driver.store.read(&ids)).await.pop();
         let item = match read {
             Some(Ok(item)) => item,
             Some(Err(error)) => {
@@ -468,7 +472,7 @@ impl Breakers {
         let until = now + dependency.probe_every;
         let owner = Owner::from_bits(driver.random.bits());
         let claim = breaker::claim(&id, owner, now, (since, until), seen);
-        match claimed(driver, &claim).await {
+        match claimed(driver, &claim, by).await {
             Ok(answer) => match (on_claimed(&claim, &answer), &answer) {
                 (Admission::Run { .. }, _) => {
                     said(name, "one record is tried");
@@ -493,7 +497,13 @@ impl Breakers {
     }
 
     /// Closes the breaker in the store.
-    pub(crate) async fn close_in_store(&self, at: usize, owner: Owner, driver: &Driver) {
+    pub(crate) async fn close_in_store(
+        &self,
+        at: usize,
+        owner: Owner,
+        driver: &Driver,
+        by: Instant,
+    ) {
         let dependency = &self.dependencies[at];
         let (id, name) = (item_id(dependency.name()), &**dependency.name());
         let closing = [breaker::closing(&id, owner, driver.clock.now())];
@@ -501,7 +511,10 @@ impl Breakers {
             name,
             "the dependency is available again: its breaker closes",
         );
-        match driver.store.settle(&closing).await.pop() {
+        match answers_until(by, 1, driver.store.settle(&closing))
+            .await
+            .pop()
+        {
             // An operator or another environment has opened it meanwhile.
             Some(Ok(Settled::Refused(item))) => {
                 self.learn_one(at, item.as_deref(), driver.clock.now());
@@ -541,9 +554,11 @@ fn warned(dependency: &str, what: &'static str, error: Option<&StoreError>) {
     warn!(target: LOG, dependency, error, "{what}");
 }
 
-async fn claimed(driver: &Driver, claim: &Claim) -> Result<Claimed, StoreError> {
+async fn claimed(driver: &Driver, claim: &Claim, by: Instant) -> Result<Claimed, StoreError> {
     let claims = [claim.clone()];
-    let answer = driver.store.claim(&claims).await.pop();
+    let answer = answers_until(by, 1, driver.store.claim(&claims))
+        .await
+        .pop();
     answer.unwrap_or_else(|| Err(contended()))
 }
 
@@ -585,7 +600,8 @@ mod tests {
             (&limited, Tried::Succeeded, true),
         ] {
             let breakers = Breakers::new(std::slice::from_ref(dependency), 10, None, None);
-            let (breakers, changes) = (Arc::new(breakers), breakers.changes());
+            let changes = breakers.changes();
+            let breakers = Arc::new(breakers);
             let permit = breakers.begin(&[0].into(), Timestamp::default()).ok();
             breakers.ended(&[0], tried);
             drop(permit);

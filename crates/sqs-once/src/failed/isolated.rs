@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::{self, BoxFuture};
+use tokio::time::Instant;
 
 use crate::breaker::Queue;
 use crate::record::Message;
@@ -27,7 +28,7 @@ impl Visibility for Queues {
         Box::pin(future::ready(None))
     }
 
-    fn limits<'a>(&'a self, _: &'a Message) -> BoxFuture<'a, Option<Queue>> {
+    fn limits<'a>(&'a self, _: &'a Message, _: Instant) -> BoxFuture<'a, Option<Queue>> {
         Box::pin(future::ready(Some(Queue {
             deliveries: None,
             // SQS's default.

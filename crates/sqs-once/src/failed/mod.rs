@@ -17,6 +17,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 
 use crate::breaker::Queue;
 use crate::handler::HandlerError;
@@ -80,6 +81,9 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 pub(crate) type Sending<'a> = BoxFuture<'a, Result<(), BoxError>>;
 
+/// The error of a request to SQS that was not answered before its batch had to end.
+pub(crate) const UNANSWERED: &str = "SQS did not answer in time for the deadline";
+
 pub(crate) trait DeadLetters: Send + Sync {
     /// Sends a copy of the message to the dead-letter queue, with the cause. The message may leave its own queue only
     /// after that.
@@ -95,6 +99,7 @@ pub(crate) trait Visibility: Send + Sync {
     /// Returns the visibility timeout of the message's queue, if the queue can be asked.
     fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>>;
 
-    /// Asks the message's queue how often it delivers a message, and how long it keeps it. Logs why it does not answer.
-    fn limits<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Queue>>;
+    /// Asks the message's queue how often it delivers a message, and how long it keeps it. Logs why it does not answer
+    /// until `by`.
+    fn limits<'a>(&'a self, message: &'a Message, by: Instant) -> BoxFuture<'a, Option<Queue>>;
 }

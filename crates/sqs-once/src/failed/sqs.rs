@@ -13,6 +13,7 @@ use crate::error::chain;
 pub(super) async fn client_from_env() -> Client {
     let config = Builder::from(aws::config().await)
         .retry_partition(RetryPartition::new("sqs-once"))
+        .retry_classifier(aws::SignAgain)
         .build();
     Client::from_conf(config)
 }

@@ -9,6 +9,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{ChangeMessageVisibilityBatchRequestEntry, QueueAttributeName};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
+use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
 use crate::breaker::{Deliveries, Queue};
@@ -16,8 +17,8 @@ use crate::env::process_env;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
 
-use super::Visibility;
 use super::sqs::{arn_parts, said};
+use super::{UNANSWERED, Visibility};
 
 /// SQS's limit of entries per request, and our limit of requests in flight.
 const ENTRIES: usize = 10;
@@ -170,11 +171,12 @@ impl Visibility for SourceQueue {
         })
     }
 
-    fn limits<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Queue>> {
+    fn limits<'a>(&'a self, message: &'a Message, by: Instant) -> BoxFuture<'a, Option<Queue>> {
         Box::pin(async move {
             use QueueAttributeName::{MessageRetentionPeriod, RedrivePolicy};
             let names = [RedrivePolicy, MessageRetentionPeriod];
-            let answer = self.attributes(message, &names).await;
+            let answer = timeout_at(by, self.attributes(message, &names)).await;
+            let answer = answer.unwrap_or_else(|_| Err(UNANSWERED.to_owned()));
             let queue = answer.and_then(|attributes| {
                 let seconds = attributes.get(&MessageRetentionPeriod);
                 // Every queue has a retention. An answer that lacks it may lack the redrive policy too.

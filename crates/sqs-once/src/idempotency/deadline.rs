@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
+use crate::store::{Answers, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 /// The default margin, and the largest share of the remaining time that a margin may take.
@@ -27,6 +28,8 @@ pub(crate) struct Deadline {
     pub(crate) cancel_at: Instant,
     /// When hooks are cancelled, early enough to act on their results.
     pub(crate) hooks_by: Instant,
+    /// When requests without an answer end, early enough to report that and to hide what returns. None is sent later.
+    pub(crate) requests_by: Instant,
     /// When the answer goes out at the latest.
     pub(crate) answer_by: Instant,
     /// When the leases of all claims in this batch end. No handler runs longer.
@@ -58,8 +61,40 @@ impl Deadline {
         Self {
             cancel_at: start + left.saturating_sub(margin),
             hooks_by: start + left.saturating_sub(margin / 2),
+            requests_by: start + left.saturating_sub(margin * 3 / 8),
             answer_by: start + left.saturating_sub(margin / 4),
             lease_until: now + left + margins.lease.unwrap_or(DEFAULT_LEASE_MARGIN),
         }
     }
+}
+
+/// Waits for the store's answer until this time.
+pub(crate) async fn answer_until<T>(
+    until: Instant,
+    request: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    in_time(until, request).await?
+}
+
+/// Waits for the store's answers to a request with `count` entries until this time.
+pub(crate) async fn answers_until<T>(
+    until: Instant,
+    count: usize,
+    request: impl Future<Output = Answers<T>>,
+) -> Answers<T> {
+    let answers = in_time(until, request).await;
+    answers.unwrap_or_else(|error| (0..count).map(|_| Err(error.clone())).collect())
+}
+
+async fn in_time<T>(until: Instant, request: impl Future<Output = T>) -> Result<T, StoreError> {
+    // The first poll would send the request.
+    if Instant::now() < until
+        && let Ok(answer) = timeout_at(until, request).await
+    {
+        return Ok(answer);
+    }
+    Err(StoreError::new(
+        StoreErrorKind::Unanswered,
+        "no answer came in time for the deadline",
+    ))
 }

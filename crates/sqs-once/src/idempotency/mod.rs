@@ -16,9 +16,9 @@ mod shared_settings;
 
 pub(crate) use also_read::OtherId;
 pub use cache::Cache;
-pub(crate) use deadline::Deadline;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
+pub(crate) use deadline::{Deadline, answer_until, answers_until};
 pub(crate) use driver::{
     Admitted, Asked, CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, admit,
     contended,

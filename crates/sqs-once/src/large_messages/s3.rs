@@ -197,6 +197,7 @@ fn client_from_env() -> BoxFuture<'static, Client> {
     Box::pin(async {
         let config = Builder::from(aws::config().await)
             .retry_partition(RetryPartition::new("sqs-once S3"))
+            .retry_classifier(aws::SignAgain)
             .build();
         Client::from_conf(config)
     })

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::idempotency::{
     Admission, Admitted, CommitsWith, Completion, Conclusion, Deadline, Driver, OtherId,
-    PendingSettlement, Refusal, Retry,
+    PendingSettlement, Refusal, Retry, answer_until,
 };
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::store::{Claim, StoreError, StoreErrorKind};
+use crate::store::{Claim, StoreError};
 use crate::time::Timestamp;
 
 use super::error::RunError;
@@ -162,8 +162,7 @@ impl<'a> Retries<'a> {
         &self,
         asked: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let answer = timeout_at(self.until, asked).await;
-        answer.unwrap_or_else(|_| Err(unanswered()))
+        answer_until(self.until, asked).await
     }
 
     /// Returns whether to send the request again, after the pause before it.
@@ -179,11 +178,4 @@ impl<'a> Retries<'a> {
         }
         true
     }
-}
-
-fn unanswered() -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Unanswered,
-        "the deadline came before its answer",
-    )
 }

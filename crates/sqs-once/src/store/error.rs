@@ -38,6 +38,9 @@ pub enum StoreErrorKind {
     /// The table or its partitions received too many requests.
     #[error("the store is throttling")]
     Throttled,
+    /// The request's signature was too old, or is not valid yet. The store did not carry the request out.
+    #[error("the signature of the request had expired")]
+    SignatureExpired,
     /// No connection, no answer in time, or an answer that does not show whether the request was carried out.
     #[error("the store did not answer")]
     Unanswered,
@@ -63,6 +66,9 @@ impl StoreErrorKind {
                  another layout"
             }
             Self::Throttled => "raise the table's capacity or lower the function's concurrency",
+            Self::SignatureExpired => {
+                "no action if it is rare: Lambda froze the function; otherwise correct the clock"
+            }
             Self::Unanswered => "check its endpoint, the region and the function's network",
             Self::BadItem => "another program writes to this table",
             Self::Other => "see its message",
@@ -115,7 +121,9 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            StoreErrorKind::Throttled | StoreErrorKind::Unanswered
+            StoreErrorKind::Throttled
+                | StoreErrorKind::Unanswered
+                | StoreErrorKind::SignatureExpired
         )
     }
 }

@@ -173,7 +173,7 @@ async fn at_the_deadline_records_that_are_not_decoded_return_without_a_claim() {
     let began = Instant::now();
     let answer = bench.run(event(["o-1", "never", "never-2"])).await;
     answer.assert_processed("o-1").assert_retried(["never"]);
-    answer.assert_reason("never", "before it was started");
+    answer.assert_reason("never", "before its payload was there");
     assert!(began.elapsed() < 30 * SECOND);
     assert_eq!(done.take(), ["o-1", "never-2"]);
 }

@@ -257,7 +257,7 @@ async fn the_transaction_begins_when_all_payloads_are_there_or_half_of_the_time_
             20,
             "its key could not be claimed in half of the batch's time",
         ),
-        (1000, "the deadline came before it was started"),
+        (1000, "the deadline came before its payload was there"),
     ];
     for (slowest, failed, said) in [(3, &[][..], "")]
         .into_iter()

@@ -410,6 +410,7 @@ async fn records_whose_body_does_not_come_by_the_deadline_return_alone() {
     let records = [0, 1].map(|_| Record::text(pointer(BUCKET, "key-1")));
     let answer = bench.run(Event::new(records)).await;
     answer.assert_retried(["m-1"]).assert_processed("m-2");
+    answer.assert_reason("m-1", "the deadline came before its payload was there");
     assert_eq!(handled.take(), ["o-1"]);
 }
 

@@ -54,6 +54,7 @@ mod readable_keys;
 mod recorded;
 mod requests;
 mod router;
+mod silence;
 mod spans;
 mod start;
 mod store_suite;

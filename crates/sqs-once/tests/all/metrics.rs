@@ -16,6 +16,7 @@ use sqs_once::policy::RouteBy;
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
 use sqs_once::testing::{Event, Record};
+use sqs_once::time::{Clock, SystemClock};
 use sqs_once::{Consumer, MemoryStore, ResultExt, router, spawn_blocking};
 
 const RUN: &str = "in_a_process_that_handles_batches";
@@ -69,6 +70,15 @@ async fn in_a_process_that_handles_batches() {
     let denied = || StoreError::new(StoreErrorKind::AccessDenied, "not allowed");
     let denying = Altered::new(MemoryStore::new()).refusing_claims(move |_| Some(denied()));
     handle(&consumer().store(denying), vec![order("o-4", "pay")]).await;
+    if std::env::var_os("SILENT").is_some() {
+        let unsettled = Altered::new(MemoryStore::new()).settlements_take(|_| Duration::MAX);
+        for silent in [Altered::silent(MemoryStore::new()), unsettled] {
+            let mut context = Context::default();
+            context.deadline = (SystemClock.now() + Duration::from_millis(200)).as_millis();
+            let event = Event::new([order("o-6", "pay")]);
+            invoke(&consumer().store(silent), &event, context).await;
+        }
+    }
     let store = MemoryStore::new();
     let items = store.clone();
     let overtaken = values().handler(move |_: Value, key: Key| {
@@ -224,6 +234,16 @@ fn records_that_return_because_overrunning_code_holds_every_place_are_counted() 
     }
     // It costs nothing without such a trouble.
     assert!(documents(&[EMF])[0]["NoRoom"].is_null());
+}
+
+#[test]
+fn a_claim_and_a_completion_without_an_answer_are_counted_as_errors_of_the_store() {
+    for silent in &documents(&[EMF, ("SILENT", "1")])[3..5] {
+        for metric in ["StoreErrors", "Failed"] {
+            assert_eq!(silent[metric], 1, "{metric}: {silent}");
+        }
+        assert_eq!(silent["StillRunning"], 0);
+    }
 }
 
 #[test]

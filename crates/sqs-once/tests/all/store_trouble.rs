@@ -105,14 +105,6 @@ async fn a_release_that_fails_changes_nothing_for_the_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_never_answers_does_not_hold_up_the_answer() {
-    let (bench, _) = noting();
-    let bench = bench.with(|it| it.store(Altered::silent(MemoryStore::new())));
-    assert_eq!(bench.run(["a"]).await, ["m-0"]);
-    assert_eq!(bench.elapsed(), bench.timeout - SECOND / 4);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_claimed_record_does_not_wait_until_another_key_of_its_request_is_taken_over() {
     let (bench, seen) = noting();
     bench.foreign("lapsed", Status::InProgress, Duration::ZERO);

@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{BatchStatementError, BatchStatementErrorCodeEnum};
 
+use crate::aws::is_untimely;
 use crate::error::chain;
 use crate::store::{StoreError, StoreErrorKind, unquoted};
 
@@ -86,9 +87,10 @@ pub(super) fn by_code(code: &str, message: &str) -> StoreErrorKind {
         | "AccessDeniedException"
         | "UnrecognizedClientException"
         | "ExpiredTokenException"
-        | "InvalidSignatureException"
         | "MissingAuthenticationTokenException"
         | "IncompleteSignatureException" => StoreErrorKind::AccessDenied,
+        "InvalidSignatureException" if is_untimely(message) => StoreErrorKind::SignatureExpired,
+        "InvalidSignatureException" => StoreErrorKind::AccessDenied,
         "ResourceNotFound" | "ResourceNotFoundException" => StoreErrorKind::TableNotFound,
         "ProvisionedThroughputExceeded"
         | "ProvisionedThroughputExceededException"

@@ -78,6 +78,7 @@ impl DynamoDbStore {
             // With the default partition, the store would share one retry budget with every other DynamoDB client in
             // the process. A throttled client would then starve it.
             .retry_partition(RetryPartition::new("sqs-once"))
+            .retry_classifier(aws::SignAgain)
             .build();
         Ok(Self::new(Client::from_conf(config), table))
     }

@@ -8,6 +8,7 @@ mod commits_together;
 mod commits_unanswered;
 mod conformance;
 mod errors;
+mod expired_signatures;
 mod histories;
 mod https;
 mod layout;

@@ -1,0 +1,228 @@
+//! Requests to AWS that are never answered: each ends as its own error before the batch's answer.
+
+use std::time::Duration;
+
+use crate::support::database::{Database, Ledger, Turn as Commits};
+use crate::support::sqs::{Sqs, Turn};
+use crate::support::stores::Altered;
+use crate::support::{
+    Bench, DLQ, Order, SECOND, Tested, assert_contains, ends, grouped, noting, noting_batches,
+    orders, told, values,
+};
+use serde_json::Value;
+use sqs_once::policy::{Backoff, Dependency, Mode};
+use sqs_once::{Consumer, HandlerError, ResultExt};
+use tokio::time::sleep;
+
+/// Half of the time between the end of the hooks and the answer is left, to hide what returns.
+const MARGIN: Duration = Duration::from_millis(375);
+const UNCLAIMED: &str = "its key could not be claimed: the store did not answer";
+const UNRECORDED: &str =
+    "the handler succeeded, but that could not be recorded: the store did not answer";
+
+/// The batch ended by itself, and the log has this error of the store, once.
+fn assert_store_error(bench: &Tested) {
+    assert_ended(bench);
+    assert_eq!(bench.elapsed(), bench.timeout - MARGIN);
+    let [line] = bench.log.take("sqs_once::store").try_into().unwrap();
+    assert_contains!(line["error"], "the store did not answer", "in time");
+}
+
+fn assert_ended(bench: &Bench) {
+    let all = bench.log.all();
+    for report in ["a batch did not end in time", "still runs"] {
+        assert!(!all.contains(report), "{all}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_an_answer_fails_its_record_with_an_error_of_the_store() {
+    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
+        let (bench, seen) = noting();
+        let silent = Altered::silent(bench.store.clone());
+        let bench = bench.with(|it| it.store(silent).mode(mode));
+        assert_eq!(bench.run(["a", "b"]).await, ["m-0", "m-1"]);
+        assert_store_error(&bench);
+        assert_eq!(told(&ends(bench.lines())), [("failed", UNCLAIMED); 2]);
+        assert_eq!(seen.take(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_silent_store_fails_is_hidden_in_time() {
+    let sqs = Sqs::default();
+    let (bench, _) = noting();
+    let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
+    let silent = Altered::silent(bench.store.clone());
+    let bench = bench.with(|it| {
+        let it = it.store(silent).backoff(backoff);
+        it.sqs_client(sqs.client())
+    });
+    assert_eq!(bench.run(["a"]).await, ["m-0"]);
+    assert_store_error(&bench);
+    assert_eq!(sqs.asked("ChangeMessageVisibilityBatch").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_with_more_keys_than_its_requests_take_ends_in_time_too() {
+    let (bench, seen) = noting();
+    let silent = Altered::silent(bench.store.clone());
+    let bench = bench.with(|it| it.store(silent));
+    assert_eq!(
+        bench.run((0..1_000).map(|at| at.to_string())).await.len(),
+        1_000
+    );
+    assert_store_error(&bench);
+    assert_eq!(seen.take(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_answered_after_the_handlers_time_is_released() {
+    let (bench, seen) = noting();
+    let late = Altered::new(bench.store.clone()).claims_take(|_| 29 * SECOND + SECOND / 4);
+    let bench = bench.with(|it| it.store(late));
+    assert_eq!(bench.run(["a"]).await, ["m-0"]);
+    bench.assert_ended("failed", "the deadline came before it was started");
+    assert!(bench.store.is_released("a"));
+    assert_eq!(seen.take(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_batch_handler_without_an_answer_fails_its_record_and_the_rest_runs() {
+    let (bench, calls) = noting_batches(Duration::ZERO);
+    let store = Altered::new(bench.store.clone()).claims_take(|claims| match claims.len() {
+        25 => Duration::ZERO,
+        _ => Duration::MAX,
+    });
+    let bench = bench.with(|it| it.store(store));
+    assert_eq!(
+        bench.run((0..26).map(|at| format!("k{at}"))).await,
+        ["m-25"]
+    );
+    assert_store_error(&bench);
+    assert_eq!(calls.take()[0].1.len(), 25);
+    let lines = ends(bench.lines());
+    assert_eq!(told(&lines)[25], ("failed", UNCLAIMED));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_without_an_answer_is_told_apart_from_a_failed_handler() {
+    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
+        let (bench, seen) = noting();
+        let store = Altered::new(bench.store.clone()).settlements_take(|_| Duration::MAX);
+        let bench = bench.with(|it| it.store(store).mode(mode));
+        // The release of a failed record's key is not answered either.
+        assert_eq!(bench.run(["a", "bad"]).await, ["m-0", "m-1"]);
+        assert_store_error(&bench);
+        let ended = ends(bench.lines());
+        assert_eq!(
+            told(&ended),
+            [("failed", UNRECORDED), ("failed", "no luck")]
+        );
+        assert_eq!(seen.take(), ["a", "bad"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_a_message_group_behind_a_silent_completion_returns_in_time() {
+    let (bench, seen) = noting();
+    let store = Altered::new(bench.store.clone()).settlements_take(|_| Duration::MAX);
+    let bench = bench.with(|it| it.store(store));
+    let records = ["a1", "a2"].map(|id| grouped("a", id));
+    assert_eq!(bench.run(records).await, ["m-0", "m-1"]);
+    assert_store_error(&bench);
+    assert_eq!(seen.take(), ["a1"]);
+    let lines = ends(bench.lines());
+    assert_eq!(told(&lines)[0], ("failed", UNRECORDED));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_without_an_answer_ends_with_its_batch() {
+    let uncommitted =
+        "the store did not answer, and its next delivery will find whether its effect committed";
+    for (begins, commits, reason) in [
+        (Commits::Hang, Commits::Do, UNCLAIMED),
+        (Commits::Do, Commits::Hang, uncommitted),
+    ] {
+        let bench = Bench::new();
+        let database = Database::beside(&bench.store);
+        database.begins_always(begins);
+        database.commits_always(commits);
+        let consumer = bench.handling(async |order: Order, ledger: Ledger| {
+            ledger.write(&order.id);
+            Ok::<_, HandlerError>(())
+        });
+        let bench = bench.on(consumer.store(database.clone()));
+        let bench = bench.with(|it| it.store(database.clone()));
+        assert_eq!(bench.run(["a"]).await, ["m-0"]);
+        assert_store_error(&bench);
+        bench.assert_ended("failed", reason);
+        assert_eq!(database.open(), 0);
+    }
+}
+
+/// A consumer whose records are terminal one second before handlers are cancelled. Its client waits for 2 s.
+fn late_terminal(sqs: &Sqs) -> Tested {
+    let handler = async |_: Order| {
+        sleep(28 * SECOND).await;
+        Err::<(), HandlerError>("no such card".into()).terminal()
+    };
+    let consumer = orders().dead_letter_queue(DLQ).sqs_client(sqs.client());
+    Bench::new().on(consumer.handler(handler))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_move_is_not_answered_stays_terminal() {
+    let sqs = Sqs::always(Turn::Hang);
+    let bench = late_terminal(&sqs);
+    assert_eq!(bench.run(["a"]).await, ["m-0"]);
+    assert_ended(&bench);
+    assert_eq!(bench.elapsed(), bench.timeout - MARGIN);
+    let [line] = bench.log.take("sqs_once::dead_letters").try_into().unwrap();
+    assert_contains!(line["message"], "could not be moved");
+    assert_contains!(line["error"], "SQS did not answer in time");
+    bench.assert_ended("terminal", "no such card");
+}
+
+/// A consumer whose dependency is down.
+fn outage(bench: &Bench, sqs: &Sqs) -> Consumer {
+    let payments = Dependency::new("payments").failures(1);
+    let consumer = values().handler(async |_: Value| Err::<(), _>("down").unavailable("payments"));
+    bench.consumer(consumer.depends_on(payments).sqs_client(sqs.client()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_without_an_answer_does_not_hold_the_batch_up() {
+    let bench = Bench::new();
+    let silent = Altered::new(bench.store.clone())
+        .claims_take(|claims| match claims[0].id.as_str().contains("breaker") {
+            true => Duration::MAX,
+            false => Duration::ZERO,
+        })
+        .reads_take(|_| Duration::MAX);
+    let consumer = outage(&bench, &Sqs::default()).store(silent);
+    assert_eq!(bench.deliver(&consumer, ["1"]).await, ["m-0"]);
+    assert_ended(&bench);
+    assert_eq!(bench.elapsed(), bench.timeout - MARGIN);
+    let lines = bench.log.take("sqs_once::breaker");
+    let only_here = "the breaker opens in this environment only";
+    let line = lines.iter().find(|line| line["message"] == only_here);
+    assert_contains!(line.unwrap()["error"], "in time");
+    bench.assert_ended("failed", "unavailable: payments: down");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_does_not_tell_its_settings_does_not_hold_the_batch_up() {
+    let sqs = Sqs::always(Turn::Hang);
+    let bench = Bench::with_timeout(3 * SECOND);
+    let consumer = outage(&bench, &sqs);
+    assert_eq!(bench.deliver(&consumer, ["1"]).await, ["m-0"]);
+    assert_ended(&bench);
+    let [line] = bench
+        .log
+        .take("sqs_once::failed::visibility")
+        .try_into()
+        .unwrap();
+    assert_contains!(line["error"], "SQS did not answer in time");
+    bench.assert_ended("failed", "unavailable: payments: down");
+}
