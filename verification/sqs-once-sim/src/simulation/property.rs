@@ -51,7 +51,7 @@ pub enum Property {
     /// The attempt after `key forget` is a first one: its fence tells a time after that.
     #[value(name = "a forgotten key starts anew")]
     ForgottenIsNew,
-    /// A message with the payload of an earlier one is no payload mismatch, whatever the schemes of their fingerprints.
+    /// Fingerprints of different schemes never make a message with the same payload a payload mismatch.
     #[value(name = "a payload of another scheme is no mismatch")]
     SchemesDiffer,
 }

@@ -224,7 +224,7 @@ impl Witness {
             let what = format!("{process} handles k{key}, which was on record when it was claimed");
             self.violated(Property::RecordedIsOver, what);
         }
-        // The worker whose key was forgotten is no longer an owner.
+        // A worker whose key was forgotten does not count as an owner.
         let is_owner = |since: Instant| !self.keys[key].is_forgotten_since(since);
         if self.way(key).has_owners() && claimed_at.is_none_or(is_owner) {
             let mut attempts = self.attempts.iter();
