@@ -65,15 +65,22 @@ class Rust:
             answer = json.loads(line)
             self._answers[answer["call"]].set_result(SimpleNamespace(**answer))
 
-    def start(self, *keys, timeout=20.0, work=0.0, end="done"):
-        """Sends a batch to the consumer. Returns a future of the answer."""
+    def _send(self, **line):
         with self._lock:
             call = len(self._answers)
             answer = self._answers[call] = Future()
-            line = {"call": call, "keys": keys, "timeout_ms": int(timeout * 1000), "work_ms": int(work * 1000)}
-            self._child.stdin.write(json.dumps({**line, "end": end}) + "\n")
+            self._child.stdin.write(json.dumps({"call": call, **line}) + "\n")
             self._child.stdin.flush()
         return answer
+
+    def start(self, *keys, timeout=20.0, work=0.0, end="done"):
+        """Sends a batch to the consumer. Returns a future of the answer."""
+        return self._send(keys=keys, timeout_ms=int(timeout * 1000), work_ms=int(work * 1000), end=end)
+
+    def renews(self, item, lease):
+        """Renews the lease of the claim that wrote this item. Returns whether the store wrote the lease."""
+        renewal = self._send(id=item["id"]["S"], owner=item["owner"]["S"], lease_ms=int(lease * 1000))
+        return renewal.result(PATIENCE).renewed
 
     def run(self, *keys, **options):
         return self.start(*keys, **options).result(PATIENCE)
@@ -222,6 +229,28 @@ class Sharing:
         assert self.python.run("g").ran
         answer = self.rust.run("g")
         assert (answer.ran, answer.failed) == ([], []), answer
+
+    def check_a_lease_that_rust_renewed_is_alive_in_python_until_it_lapses(self):
+        died = self.rust.run("n", timeout=3, work=PATIENCE, end="dies")
+        assert died.ran == ["n"], died
+        claim = self.python.item("n")
+        assert self.rust.renews(claim, lease=8)
+        renewed = self.python.item("n")
+        lease = "in_progress_expiration"
+        assert int(claim[lease]["N"]) < int(renewed[lease]["N"]), (claim, renewed)
+        assert {**renewed, lease: claim[lease]} == claim, "only the lease changed"
+        until("the end of the first lease", lambda: time.time() * 1000 > int(claim[lease]["N"]))
+        try:
+            self.python.run("n")
+        except IdempotencyAlreadyInProgressError:
+            pass
+        else:
+            raise AssertionError("its renewed lease is alive")
+        until("the end of the renewed lease", lambda: time.time() * 1000 > int(renewed[lease]["N"]))
+        assert self.python.run("n").ran
+        completed = self.python.item("n")
+        assert not self.rust.renews(claim, lease=8), "Python owns the key"
+        assert self.python.item("n") == completed
 
     def check_what_failed_in_python_runs_in_rust_at_once(self):
         def fails():

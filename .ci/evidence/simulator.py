@@ -31,6 +31,8 @@ PROPERTIES = (
     "what a cancelled handler had claimed is left to lapse",
     "a claim that its sender knows of is used or given back",
     "a process that is awake and whose clock is right answers before its deadline",
+    "a forgotten key starts anew",
+    "a payload of another scheme is no mismatch",
 )
 # The counts that the page shows, and their names there. The record has all counts of its commit.
 SHOWN = {

@@ -4,6 +4,9 @@
 //! A line is `{"call": 1, "keys": ["o-1"], "timeout_ms": 5000, "work_ms": 100, "end": "done"}`, and its answer
 //! `{"call": 1, "ran": ["o-1"], "failed": []}`, in any order. An `end` of
 //! `fails` is an error of the handler, and with `dies` the process seems to die with the first effect.
+//!
+//! The line `{"call": 2, "id": "…", "owner": "…", "lease_ms": 5000}` renews the lease of a claim. Its answer is
+//! `{"call": 2, "renewed": true}`.
 
 #![allow(clippy::print_stdout, reason = "its output is its answer")]
 
@@ -18,7 +21,8 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sqs_once::key::KeyCodec;
+use sqs_once::key::{ItemId, KeyCodec};
+use sqs_once::store::{Owner, Settled, Settlement, Settling, Store};
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once::{Consumer, DynamoDbStore, HandlerError, Recorded};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
@@ -27,6 +31,21 @@ use tokio::sync::Notify;
 use tower_service::Service;
 
 const TABLE: &str = "idempotency";
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Renew(Renewal),
+    Handle(Call),
+}
+
+#[derive(Deserialize)]
+struct Renewal {
+    call: u64,
+    id: String,
+    owner: String,
+    lease_ms: u64,
+}
 
 #[derive(Deserialize)]
 struct Call {
@@ -115,6 +134,21 @@ async fn handle(mut consumer: Consumer, call: Call, ran: Arc<Ran>) -> Value {
     json!({ "call": call.call, "ran": ran.of(call.call), "failed": failed })
 }
 
+async fn renew(store: DynamoDbStore, renewal: Renewal) -> Result<Value, Box<dyn Error>> {
+    let lease_until = SystemClock.now() + Duration::from_millis(renewal.lease_ms);
+    let settlement = Settlement::new(
+        ItemId::from_stored(renewal.id.as_str()),
+        Owner::from_stored(&renewal.owner)?,
+        Settling::renew(lease_until),
+    );
+    let settled = store
+        .settle(&[settlement])
+        .await
+        .pop()
+        .ok_or("no answer")??;
+    Ok(json!({ "call": renewal.call, "renewed": settled == Settled::Written }))
+}
+
 fn message(key: &str, call: &Call) -> SqsMessage {
     let mut message = SqsMessage::default();
     message.message_id = Some(key.to_owned());
@@ -145,11 +179,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .build();
     let ran = Arc::new(Ran::default());
     let store = DynamoDbStore::new(Client::from_conf(config), TABLE);
-    let consumer = consumer(store, &ran);
+    let consumer = consumer(store.clone(), &ran);
     println!("{}", dynamodb.endpoint());
     let mut lines = BufReader::new(stdin()).lines();
     while let Some(line) = lines.next_line().await? {
-        let call = serde_json::from_str(&line)?;
+        let call = match serde_json::from_str(&line)? {
+            Line::Handle(call) => call,
+            Line::Renew(renewal) => {
+                println!("{}", renew(store.clone(), renewal).await?);
+                continue;
+            }
+        };
         let (consumer, ran) = (consumer.clone(), Arc::clone(&ran));
         tokio::spawn(async move { println!("{}", handle(consumer, call, ran).await) });
     }

@@ -40,6 +40,8 @@ pub(crate) enum Count {
     Refused,
     #[value(name = "duplicates recognised by the store")]
     Recognised,
+    #[value(name = "duplicates whose fingerprint has another scheme")]
+    OtherSchemes,
     #[value(name = "claims refused by themselves, sent twice")]
     OwnRecognised,
     #[value(name = "handlers started")]
@@ -52,6 +54,14 @@ pub(crate) enum Count {
     Commits,
     #[value(name = "claims released")]
     Releases,
+    #[value(name = "leases renewed")]
+    Renewals,
+    #[value(name = "renewals refused: lease lost, or longer")]
+    RefusedRenewals,
+    #[value(name = "handlers whose code ran on under a renewed lease")]
+    Outlived,
+    #[value(name = "keys forgotten by an operator")]
+    Forgotten,
     #[value(name = "settlements refused: lease lost")]
     RefusedSettlements,
     #[value(name = "batches answered")]
@@ -108,6 +118,8 @@ pub(crate) enum Count {
     WindowUnrecorded,
     #[value(name = "effects repeated: two deliveries at once, without a claim")]
     WindowConcurrent,
+    #[value(name = "effects repeated: the key was forgotten")]
+    WindowForgotten,
     #[value(name = "beside the old version: claims that it wrote")]
     OldClaims,
     #[value(name = "beside the old version: late copies of its ended claims that hold their key")]

@@ -15,6 +15,7 @@ use super::ids::{Ids, ROUTES, route_of};
 use super::lambda::Environment;
 use super::network::PATIENCE;
 use super::process::Process;
+use super::renewal::renew;
 use super::transaction::Transaction;
 use super::witness::End;
 use super::world::World;
@@ -26,12 +27,15 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// The body of a message with this key.
-    pub(crate) fn body(ids: Ids, key: usize) -> String {
-        let text = ids.text_of(key);
+    /// The body of a message with this key. `more` is whether its producer adds a field.
+    pub(crate) fn body(ids: Ids, key: usize, more: bool) -> String {
+        let (text, more) = (ids.text_of(key), if more { r#","more":1"# } else { "" });
         match ids {
-            Ids::Routed => format!(r#"{{"key":"k{text}","route":"{}"}}"#, ROUTES[route_of(key)]),
-            _ => format!(r#"{{"key":"k{text}"}}"#),
+            Ids::Routed => {
+                let route = ROUTES[route_of(key)];
+                format!(r#"{{"key":"k{text}","route":"{route}"{more}}}"#)
+            }
+            _ => format!(r#"{{"key":"k{text}"{more}}}"#),
         }
     }
 
@@ -143,6 +147,11 @@ pub(crate) async fn work(
             .started(process, invocation, message, key, attempt.fence()),
         world: Arc::clone(world),
     };
+    if world.plan.has_renewals {
+        let ends_at = world.witness().ends_at(invocation, world.plan.timeout);
+        let renewing = renew(Arc::clone(&environment), running.attempt, key, ends_at);
+        tokio::spawn(renewing);
+    }
     let script = script(world);
     pause(&environment).await;
     act(&running, process, script, When::Before).await?;

@@ -10,9 +10,11 @@ use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Consumer;
 use sqs_once::consumer::Runnable;
+use sqs_once::hook::RecordEnd;
 use sqs_once::policy::{
     AfterDeadLetter, Backoff, Cache, InProgress, PayloadMismatch, Requests, RouteBy,
 };
+use sqs_once::store::Store;
 use sqs_once::testing::{Running, TestSettings};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
@@ -24,7 +26,9 @@ use super::handler::{Effect, INVOCATION, MESSAGE, Order, together, work};
 use super::ids::{ROUTES, route_of};
 use super::layer::layer;
 use super::mutant::Mutant;
+use super::plan::Payloads;
 use super::process::Process;
+use super::property::Property;
 use super::queue::Delivery;
 use super::sqs;
 use super::world::World;
@@ -35,6 +39,8 @@ pub(crate) struct Environment {
     pub(crate) world: Arc<World>,
     pub(crate) process: Process,
     pub(crate) clock: ProcessClock,
+    /// The store of renewals, if the process renews leases.
+    pub(crate) renewals: Option<Box<dyn Store>>,
     invocations: AtomicUsize,
 }
 
@@ -49,9 +55,12 @@ impl Warm {
     pub(crate) fn start(world: &Arc<World>, name: usize) -> Self {
         world.count(Count::ColdStarts);
         let ahead = world.ahead();
+        let process = Process::new(name, world.is_old(name), world.ids(name));
+        let has_renewals = world.plan.has_renewals;
         let environment = Arc::new(Environment {
             world: Arc::clone(world),
-            process: Process::new(name, world.is_old(name), world.ids(name)),
+            renewals: has_renewals.then(|| world.client(&process)),
+            process,
             clock: ProcessClock::new(world.started, ahead),
             invocations: AtomicUsize::new(0),
         });
@@ -127,7 +136,7 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
             }
             if was_on_time && is_on_time(environment) && !process.is_frozen_after(begun) {
                 let what = format!("{process} was killed at its deadline");
-                witness.violated(super::property::Property::AnswersInTime, what);
+                witness.violated(Property::AnswersInTime, what);
             }
             drop(witness);
             process.die();
@@ -151,7 +160,8 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
         biased;
         () = process.died() => {}
         () = running.ended() => {}
-        () = sleep_until(ends_at + late) => {
+        // Where leases are renewed, a process ends itself.
+        () = sleep_until(ends_at + late), if !world.plan.has_renewals => {
             world.note(process, "is killed at its deadline: code of a handler still runs");
             world.count(Count::KilledAtWork);
             process.die();
@@ -244,10 +254,12 @@ fn record(world: &World, delivery: &Delivery, invocation: usize) -> SqsMessage {
         let group = format!("g{}{part}", delivery.group);
         attributes.insert("MessageGroupId".to_owned(), group);
     }
+    let has_more =
+        world.plan.payloads == Payloads::MoreFields && !delivery.message.is_multiple_of(2);
     let mut record = SqsMessage::default();
     record.message_id = Some(format!("m{message}"));
     record.receipt_handle = Some(format!("{message}.{}", delivery.receipt));
-    record.body = Some(Order::body(world.plan.ids[0], delivery.key));
+    record.body = Some(Order::body(world.plan.ids[0], delivery.key, has_more));
     record.attributes = attributes;
     record.event_source_arn = Some(arn.to_owned());
     record
@@ -278,7 +290,11 @@ fn handling(environment: &Arc<Environment>, route: Option<usize>) -> Consumer {
         true => sqs_once::consumer_with(SlowDecoder(Arc::clone(environment))),
         false => sqs_once::consumer::<Order>(),
     };
-    let keyed = orders.key(|order: &Order| order.key.clone());
+    let declares = environment.world.plan.payloads == Payloads::DeclaredFields;
+    let mut keyed = orders.key(|order: &Order| order.key.clone());
+    if declares && !process.name.is_multiple_of(2) {
+        keyed = keyed.fingerprint(|order: &Order| order.key.clone());
+    }
     let shared = Arc::clone(environment);
     let consumer = match way {
         Way::ClaimFirst | Way::RecordAfter => keyed.handler(move |order: Order, meta, attempt| {
@@ -303,6 +319,17 @@ fn handling(environment: &Arc<Environment>, route: Option<usize>) -> Consumer {
     consumer
 }
 
+/// All messages with a key have the same payload, up to a field that the handler ignores.
+fn judge_payload(environment: &Environment, end: &RecordEnd) {
+    let is_mismatch = |reason: &str| reason.starts_with("payload mismatch");
+    if end.reason().is_some_and(is_mismatch) {
+        let (process, message) = (&environment.process, end.message().id());
+        let what = format!("{process} found another payload in {message}");
+        let mut witness = environment.world.witness();
+        witness.violated(Property::SchemesDiffer, what);
+    }
+}
+
 /// Sets what all routes have in common.
 fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Consumer<P> {
     let (world, process) = (&environment.world, &environment.process);
@@ -315,6 +342,13 @@ fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Co
     if plan.has_layer {
         let shared = Arc::clone(environment);
         consumer = consumer.layer(move |record, next| layer(Arc::clone(&shared), record, next));
+    }
+    if plan.payloads != Payloads::Same {
+        let shared = Arc::clone(environment);
+        consumer = consumer.on_failure(move |end| {
+            judge_payload(&shared, &end);
+            async { Ok(()) }
+        });
     }
     if plan.cache {
         consumer = consumer.cache(Cache::new(10));

@@ -31,6 +31,13 @@
 //!   of the other route, and every property holds for each.
 //! - Layers: some schedules have one, which passes records on, and may fail a record before or after its handler.
 //! - Decoders: some schedules have one that waits for each payload, and may fail a record before its key is known.
+//! - Renewals: in some schedules, workers renew the leases of their claims while handlers run. The library does not do
+//!   so yet, so the simulation sends the requests. Such a process is not killed while code of a handler still runs. It
+//!   ends itself before a lease lapses that it could not renew.
+//! - An operator, in some schedules at the `Store` trait, who forgets keys with the item of `Change::Forget`: completed and
+//!   lapsed ones, and sometimes one in progress.
+//! - Fingerprints of several schemes, in some schedules: some messages have one more field, or some processes compare
+//!   declared fields.
 //! - The network between them: every request, the effect's own included, can meet each fault that the report counts.
 //!   Unless a fault loses it, a request that was sent is carried out even if its sender dies.
 //!
@@ -48,8 +55,9 @@
 //! - was in a process that died before its record was carried out,
 //! - was cancelled at the deadline, or by the record's own timeout,
 //! - failed because its effect's own request got no answer,
-//! - failed for another reason after its effect, or
-//! - sent its record, and got no answer that it was written;
+//! - failed for another reason after its effect,
+//! - sent its record, and got no answer that it was written, or
+//! - was admitted before an operator forgot the key, and the later one after that;
 //!
 //! and, if nothing is claimed ([`Way::RecordAfter`]), if the earlier attempt was still running in another invocation
 //! when the later one looked the key up. The simulation judges repeats at the end, when every request has arrived, and
@@ -57,8 +65,9 @@
 //!
 //! # Not simulated
 //!
-//! - Retention that ends, items that the table deletes, fingerprints that differ, unknown statuses, envelopes, hooks,
-//!   batch handlers: other tests cover these.
+//! - Retention that ends, items that the table deletes, payloads that differ, unknown statuses, envelopes, hooks, batch
+//!   handlers: other tests cover these.
+//! - Renewals by the library's engine, and `key forget` beneath the SDK or between versions with different ids.
 //! - Late timers in a frozen process. It neither sends nor receives anything, and its handlers stop, but its timers fire
 //!   in time; the timers of a real process would all fire when it continues.
 //! - Conditions of handlers' own `Writes`, and writes that are split: a commit is one instant.
@@ -75,11 +84,13 @@ mod lambda;
 mod layer;
 mod mutant;
 mod network;
+mod operator;
 mod options;
 mod plan;
 mod process;
 mod property;
 mod queue;
+mod renewal;
 mod sdk;
 mod sdk_mutants;
 mod sdk_tables;

@@ -75,6 +75,8 @@ pub enum Mutant {
     RoutesSplitGroups,
     /// A layer completes a record whose handler failed.
     LayerHidesFailure,
+    /// Another scheme of a fingerprint counts as another payload.
+    SchemeIgnored,
     /// What other libraries do: no owner, an unconditional completion, and an unconditional deletion after a failure.
     Peers,
     /// The effect is written before its record, in a separate write. Only the model has this mutant.
@@ -83,14 +85,11 @@ pub enum Mutant {
     /// A message group continues after one of its records has failed. Only the model has this mutant.
     #[value(skip)]
     GroupGoesOn,
-    /// A renewal extends any owner's lease. Only the model has this mutant.
-    #[value(skip)]
+    /// A renewal extends any owner's lease.
     RenewOthers,
-    /// A late copy of a renewal replaces a longer lease. Only the model has this mutant.
-    #[value(skip)]
+    /// A late copy of a renewal replaces a longer lease.
     RenewShortens,
-    /// A late copy of a renewal replaces the lease of a released claim. Only the model has this mutant.
-    #[value(skip)]
+    /// A late copy of a renewal replaces the lease of a released claim.
     RenewReleased,
     /// Forgetting a key does not raise its fence. Only the model has this mutant.
     #[value(skip)]
@@ -98,9 +97,10 @@ pub enum Mutant {
     /// Forgetting a key leaves it its owner. Only the model has this mutant.
     #[value(skip)]
     ForgetKeepsOwner,
-    /// Forgetting a key deletes its item. Only the model has this mutant.
-    #[value(skip)]
+    /// Forgetting a key deletes its item.
     ForgetDeletes,
+    /// Forgetting a key leaves it its age.
+    ForgetKeepsAge,
 }
 
 impl Mutant {
@@ -139,6 +139,8 @@ impl Mutant {
             | Self::RoutesShareNamespace
             | Self::LayerHidesFailure => Property::NothingLost,
             Self::NoSelfRecognition => Property::OwnIsUsed,
+            Self::ForgetKeepsAge => Property::ForgottenIsNew,
+            Self::SchemeIgnored => Property::SchemesDiffer,
             Self::NoDeadlineGuard => Property::AnswersInTime,
             Self::NoFifo | Self::RoutesSplitGroups | Self::GroupGoesOn => Property::OrderKept,
             Self::NoCoalescing => Property::RepeatsInWindows,
@@ -156,6 +158,19 @@ impl Mutant {
             self,
             Self::FirstRouteTakesAll | Self::RoutesShareNamespace | Self::RoutesSplitGroups
         )
+    }
+
+    /// Whether only renewals have the guard.
+    pub(crate) const fn is_of_renewals(self) -> bool {
+        matches!(
+            self,
+            Self::RenewOthers | Self::RenewShortens | Self::RenewReleased
+        )
+    }
+
+    /// Whether only an operator's `key forget` has the guard.
+    pub(crate) const fn is_of_forgets(self) -> bool {
+        matches!(self, Self::ForgetDeletes | Self::ForgetKeepsAge)
     }
 
     /// The versions between which the guard matters.

@@ -8,13 +8,16 @@ use crate::way::Way;
 use super::ids::{Ids, ROUTES};
 use super::mutant::Mutant;
 use super::network::Weather;
-use super::options::{Options, Versions};
+use super::options::{Depth, Options, Versions};
 
 /// The largest clock error, in milliseconds. Together with the latest kill, it is less than a lease's margin.
 const SKEW: i64 = 1900;
 /// The largest clock error and the latest kill, in milliseconds, if leases don't hold.
 const HOSTILE_SKEW: i64 = 30_000;
 const HOSTILE_KILL: u64 = 40_000;
+
+/// The latest kill after a deadline, in milliseconds, if leases hold.
+pub(crate) const LATEST_KILL: u64 = 1000;
 
 /// The largest number of keys in a schedule.
 pub(crate) const MOST_KEYS: usize = 120;
@@ -23,6 +26,27 @@ pub(crate) const MOST_KEYS: usize = 120;
 pub(crate) struct Planned {
     pub(crate) key: usize,
     pub(crate) sent_after: Duration,
+}
+
+/// How the fingerprints of messages with one key differ, although their content is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Payloads {
+    Same,
+    /// Every second message is from a producer that adds a field.
+    MoreFields,
+    /// Every second process compares declared fields, and the others compare whole bodies.
+    DeclaredFields,
+}
+
+impl Payloads {
+    const MOSTLY_SAME: [Self; 6] = [
+        Self::MoreFields,
+        Self::DeclaredFields,
+        Self::Same,
+        Self::Same,
+        Self::Same,
+        Self::Same,
+    ];
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +59,11 @@ pub(crate) struct Plan {
     pub(crate) has_layer: bool,
     /// Whether the decoder waits.
     pub(crate) has_decoder: bool,
+    /// Whether workers renew the leases of their claims, instead of being killed with code that still runs.
+    pub(crate) has_renewals: bool,
+    /// Whether an operator forgets keys.
+    pub(crate) has_forgets: bool,
+    pub(crate) payloads: Payloads,
     pub(crate) is_fifo: bool,
     pub(crate) keys: usize,
     pub(crate) groups: usize,
@@ -116,11 +145,29 @@ impl Plan {
         };
         // The mutants of the engine's guards are known to die without it.
         let has_decoder = options.mutant.is_none() && other.once_in(4);
+        let has_renewals = match options.mutant {
+            Some(mutant) => mutant.is_of_renewals(),
+            None => other.once_in(3),
+        };
+        // The operator changes the table at the `Store` trait, and knows one id of each key.
+        let has_operator = options.depth == Depth::Trait && options.versions != Versions::OtherIds;
+        let has_forgets = match options.mutant {
+            Some(mutant) => mutant.is_of_forgets(),
+            None => other.once_in(4) && has_operator,
+        };
+        let payloads = match options.mutant {
+            Some(Mutant::SchemeIgnored) => Payloads::MoreFields,
+            Some(_) => Payloads::Same,
+            None => other.pick(&Payloads::MOSTLY_SAME),
+        };
         Self {
             ways: [way, second],
             is_routed,
             has_layer,
             has_decoder,
+            has_renewals: has_renewals && [way, second].into_iter().all(Way::claims_before),
+            has_forgets,
+            payloads,
             is_fifo,
             keys,
             groups: 1 + chance.index(keys),
@@ -138,7 +185,7 @@ impl Plan {
             timeout: Duration::from_secs(timeout),
             late_kill: match options.is_hostile {
                 true => 1 + chance.below(HOSTILE_KILL),
-                false => chance.pick(&[1, 1000]),
+                false => chance.pick(&[1, LATEST_KILL]),
             },
             visibility: Duration::from_secs(timeout) + chance.millis(2000..40_000),
             returns_at_once: chance.once_in(2),

@@ -15,13 +15,13 @@ pub enum Property {
     /// Once the weather is fair, every message finishes. Dead letters finish after they are redriven.
     #[value(name = "every message is done once the weather is fair")]
     AllEnds,
-    /// An effect that commits with its record happens once.
+    /// An effect that commits with its record happens once, and once more after each `key forget`.
     #[value(name = "an effect that commits with its record happens once")]
     CommitsOnce,
     /// Any other effect happens again only in one of the counted windows.
     #[value(name = "an effect is repeated in counted windows only")]
     RepeatsInWindows,
-    /// At most one handler of a key runs at a time, if keys are claimed.
+    /// At most one handler of a key runs at a time, if keys are claimed. A worker whose key was forgotten does not count.
     #[value(name = "a key has one live owner at most")]
     OneOwner,
     /// Each claim of a key has a larger fence than all earlier ones.
@@ -30,7 +30,7 @@ pub enum Property {
     /// The effects of a message group happen in the order of its messages.
     #[value(name = "effects of a message group keep its order")]
     OrderKept,
-    /// A settlement changes only its own claim.
+    /// A settlement, such as a renewal, changes only its own claim.
     #[value(name = "a stale owner changes nothing")]
     StaleChangesNothing,
     /// No handler runs for a key that was already recorded as completed when the handler was admitted.
@@ -48,6 +48,12 @@ pub enum Property {
     /// A process answers before its deadline whatever its network does, unless it is frozen or its clock is behind.
     #[value(name = "a process that is awake and whose clock is right answers before its deadline")]
     AnswersInTime,
+    /// The attempt after `key forget` is a first one: its fence tells a time after that.
+    #[value(name = "a forgotten key starts anew")]
+    ForgottenIsNew,
+    /// Fingerprints of different schemes never make a message with the same payload a payload mismatch.
+    #[value(name = "a payload of another scheme is no mismatch")]
+    SchemesDiffer,
 }
 
 impl fmt::Display for Property {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sqs_once::Writes;
-use sqs_once::key::ItemId;
+use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Fence, Item, Settled, Settlement, Settling, Status,
     Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
@@ -36,8 +36,7 @@ pub(crate) struct TableClient {
 }
 
 impl TableClient {
-    pub(crate) fn backend(table: Table) -> Box<Backend> {
-        let table = Arc::new(table);
+    pub(crate) fn backend(table: Arc<Table>) -> Box<Backend> {
         Box::new(move |world, process| {
             Box::new(Self {
                 world: Arc::clone(world),
@@ -92,10 +91,11 @@ impl Store for TableClient {
                 let settle = |one| table.settle(world, one, false);
                 all.iter().map(settle).collect()
             };
-            let releases = settlements
-                .iter()
-                .all(|one| one.settling == Settling::Release);
-            let what = if releases { "releases" } else { "records" };
+            let what = match settlements {
+                all if all.iter().all(is_release) => "releases",
+                all if all.iter().all(is_renewal) => "renews",
+                _ => "records",
+            };
             let what = Named(what, || settlements.iter().map(|one| &one.id));
             each(settlements.len(), self.send(what, carry_out).await)
         })
@@ -155,6 +155,26 @@ fn each<T>(entries: usize, answer: Result<Vec<T>, StoreError>) -> Vec<Result<T, 
     }
 }
 
+fn is_release(settlement: &Settlement) -> bool {
+    settlement.settling == Settling::Release
+}
+
+fn is_renewal(settlement: &Settlement) -> bool {
+    matches!(settlement.settling, Settling::Renew { .. })
+}
+
+/// The scheme that a fingerprint names.
+fn scheme(fingerprint: Option<&Fingerprint>) -> Option<&str> {
+    Some(fingerprint?.as_str().rsplit_once(':')?.0)
+}
+
+/// A fingerprint as if it had the scheme of a claim's.
+fn of_scheme(fingerprint: &Fingerprint, claim: &Claim) -> Fingerprint {
+    let scheme = scheme(claim.fingerprint.as_ref()).unwrap_or_default();
+    let digest = fingerprint.as_str().rsplit(':').next().unwrap_or_default();
+    Fingerprint::from_stored(format!("{scheme}:{digest}"))
+}
+
 /// Whether a claim goes on: a renewal with a lease of zero releases it.
 fn renews(settlement: &Settlement) -> bool {
     let Settling::Renew { lease_until, .. } = settlement.settling else {
@@ -205,6 +225,9 @@ impl Watched {
             }
             Ok(Claimed::Refused(item)) if item.status == Status::Completed => {
                 witness.counts.add(Count::Recognised);
+                if scheme(item.fingerprint.as_ref()) != scheme(claim.fingerprint.as_ref()) {
+                    witness.counts.add(Count::OtherSchemes);
+                }
             }
             Ok(Claimed::Refused(item))
                 if item.owner == Some(claim.owner)
@@ -245,6 +268,10 @@ impl Watched {
                 if item.owner != Some(claim.owner) && !claim.finds_free(&item) {
                     item.status = Status::Completed;
                 }
+                Ok(Claimed::Refused(item))
+            }
+            (Some(Mutant::SchemeIgnored), Ok(Claimed::Refused(mut item))) => {
+                item.fingerprint = item.fingerprint.map(|one| of_scheme(&one, claim));
                 Ok(Claimed::Refused(item))
             }
             (Some(Mutant::NoSelfRecognition), Ok(Claimed::Refused(mut item))) => {

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Claimed, Committed, Item, Settled, Settlement, Settling};
+use sqs_once::store::{Claim, Claimed, Committed, Fence, Item, Settled, Settlement, Settling};
+use sqs_once::time::Timestamp;
 
 use super::ids::{Ids, key_of, place_of, route_of};
 use super::mutant::Mutant;
@@ -117,6 +118,29 @@ impl Table {
     pub(crate) fn read(&self, world: &World, process: &Process, id: &ItemId) -> Option<Item> {
         world.witness().looked_up(process, key_of(id));
         self.items.lock()[self.place(id)].clone()
+    }
+
+    /// The item that an operator sees.
+    pub(crate) fn find(&self, id: &ItemId) -> Option<Item> {
+        self.items.lock()[self.place(id)].clone()
+    }
+
+    /// An operator forgets a key, unless its item has changed or a transaction holds it.
+    pub(crate) fn forget(&self, world: &World, seen: &Item, mut forgotten: Item, now: Timestamp) {
+        if self.sessions.lock()[key_of(&seen.id)].is_some() {
+            return;
+        }
+        let slot = &mut self.items.lock()[self.place(&seen.id)];
+        if slot.as_ref() != Some(seen) {
+            return;
+        }
+        if self.mutant == Some(Mutant::ForgetKeepsAge) {
+            forgotten.fence = seen.fence.map(Fence::next);
+        }
+        let deletes = self.mutant == Some(Mutant::ForgetDeletes);
+        let after = (!deletes).then_some(forgotten);
+        world.witness().forgot(seen, after.as_ref(), now);
+        *slot = after;
     }
 
     /// Begins a transaction that contains a claim, unless another transaction holds the key.

@@ -1,15 +1,17 @@
 //! Observes every event and checks the properties.
 
-use sqs_once::time::Timestamp;
 use std::fmt::from_fn;
+use std::time::Duration;
 
 use sqs_once::store::{Fence, Item, Owner, Status};
+use sqs_once::time::Timestamp;
 use tokio::time::Instant;
 
 use super::counts::{Count, Counts};
-use super::ids::{Ids, route_of};
+use super::ids::{Ids, key_of, route_of};
 use super::mutant::Mutant;
 use super::options::Options;
+use super::plan::LATEST_KILL;
 use super::process::Process;
 use super::property::{Property, Violation};
 use super::timeline::Timeline;
@@ -20,8 +22,14 @@ use crate::way::Way;
 struct Key {
     /// The attempts whose effect happened, with their times, in that order.
     effects: Vec<(usize, Instant)>,
+    /// Since the key was forgotten.
     commits: u32,
+    has_committed: bool,
+    /// Since the key was forgotten.
     recorded_at: Option<Instant>,
+    was_recorded: bool,
+    /// When an operator forgot the key, and that time by the operator's clock.
+    forgotten: Vec<(Instant, Timestamp)>,
     /// Under each of its ids.
     last_fence: [Option<Fence>; Ids::ALL.len()],
     /// When each fence was assigned, and under which id.
@@ -32,6 +40,19 @@ struct Key {
     lookups: Vec<(usize, Instant)>,
 }
 
+impl Key {
+    fn is_forgotten_since(&self, moment: Instant) -> bool {
+        self.forgotten.iter().any(|(at, _)| *at >= moment)
+    }
+
+    /// When the key was last forgotten before this.
+    fn last_forgotten(&self, moment: Option<Instant>) -> Option<(Instant, Timestamp)> {
+        let mut forgotten = self.forgotten.iter();
+        let before = |(at, _): &&(Instant, Timestamp)| moment.is_some_and(|moment| *at <= moment);
+        forgotten.rfind(before).copied()
+    }
+}
+
 #[derive(Debug)]
 struct Attempt {
     key: usize,
@@ -40,6 +61,7 @@ struct Attempt {
     invocation: usize,
     /// When its key was claimed or looked up.
     admitted_at: Instant,
+    started_at: Instant,
     fence: Fence,
     /// The owner of its claim and its record, once known.
     owner: Option<Owner>,
@@ -160,11 +182,11 @@ impl Witness {
     }
 
     pub(crate) fn has_happened(&self, key: usize) -> bool {
-        !self.keys[key].effects.is_empty() || self.keys[key].commits > 0
+        !self.keys[key].effects.is_empty() || self.keys[key].has_committed
     }
 
     pub(crate) fn is_recorded(&self, key: usize) -> bool {
-        self.has_happened(key) && self.keys[key].recorded_at.is_some()
+        self.has_happened(key) && self.keys[key].was_recorded
     }
 
     /// A handler starts. Returns the attempt's number.
@@ -191,7 +213,8 @@ impl Witness {
                 format!("{process} handles k{key}, which was on record when it was looked up");
             self.violated(Property::RecordedIsOver, what);
         }
-        // No record expires during a schedule, so a recorded key stays recorded even if its item changes.
+        // No record expires during a schedule, so a recorded key stays recorded, even if its item changes, until it is
+        // forgotten.
         let keys = &self.keys[key];
         let mut claims = keys.claims.iter();
         let claimed_at = claims
@@ -201,12 +224,23 @@ impl Witness {
             let what = format!("{process} handles k{key}, which was on record when it was claimed");
             self.violated(Property::RecordedIsOver, what);
         }
-        if self.way(key).has_owners() {
+        // A worker whose key was forgotten does not count as an owner.
+        let is_owner = |since: Instant| !self.keys[key].is_forgotten_since(since);
+        if self.way(key).has_owners() && claimed_at.is_none_or(is_owner) {
             let mut attempts = self.attempts.iter();
-            if let Some(other) = attempts.find(|other| other.key == key && other.is_at_work()) {
+            if let Some(other) = attempts
+                .find(|other| other.key == key && other.is_at_work() && is_owner(other.admitted_at))
+            {
                 let what = format!("{process} handles k{key} while {} does", other.process);
                 self.violated(Property::OneOwner, what);
             }
+        }
+        if self.way(key).claims_before()
+            && let Some((_, forgotten)) = self.keys[key].last_forgotten(claimed_at)
+            && fence.get() <= forgotten.as_millis()
+        {
+            let what = format!("{process} handles k{key} with the fence {fence} of an old attempt");
+            self.violated(Property::ForgottenIsNew, what);
         }
         let owner = self.uses(process, key, fence);
         let admitted_at = claimed_at.or(looked_up_at).unwrap_or_else(Instant::now);
@@ -226,6 +260,7 @@ impl Witness {
             process: process.clone(),
             invocation,
             admitted_at,
+            started_at: Instant::now(),
             fence,
             owner,
             unanswered: false,
@@ -238,9 +273,10 @@ impl Witness {
 
     /// A layer or a handler starts in the claim with this fence. Returns the claim's owner.
     pub(crate) fn uses(&mut self, process: &Process, key: usize, fence: Fence) -> Option<Owner> {
+        // The last one: an earlier claim may have had this fence, and was released with the fence of the other id.
         let mut told = self.told.iter_mut();
         let told =
-            told.find(|told| told.ids == process.ids() && told.key == key && told.fence == fence)?;
+            told.rfind(|told| told.ids == process.ids() && told.key == key && told.fence == fence)?;
         told.used = true;
         Some(told.owner)
     }
@@ -252,6 +288,20 @@ impl Witness {
         if let Some(attempt) = attempts.rfind(is_its) {
             attempt.end = Some((End::Failed, Instant::now()));
         }
+    }
+
+    pub(crate) fn is_at_work(&self, attempt: usize) -> bool {
+        self.attempts[attempt].is_at_work()
+    }
+
+    /// The owner of an attempt's claim.
+    pub(crate) fn owner_of(&self, attempt: usize) -> Option<Owner> {
+        self.attempts[attempt].owner
+    }
+
+    /// When Lambda kills the process of an invocation at the latest, if leases hold.
+    pub(crate) fn ends_at(&self, invocation: usize, timeout: Duration) -> Instant {
+        self.invocations[invocation] + timeout + Duration::from_millis(LATEST_KILL)
     }
 
     pub(crate) fn unanswered(&mut self, attempt: usize) {
@@ -291,7 +341,8 @@ impl Witness {
     fn judge_repeat(&mut self, key: usize, one: (usize, Instant), two: (usize, Instant)) {
         // The attempt that started later may have been faster.
         let (earlier, later) = (one.0.min(two.0), one.0.max(two.0));
-        if let Some(window) = self.window(earlier, later) {
+        let window = self.window(earlier, later);
+        if let Some(window) = window.or_else(|| self.forgotten(earlier, later)) {
             return self.counts.add(window);
         }
         let told = |(attempt, at): (usize, Instant)| {
@@ -325,6 +376,40 @@ impl Witness {
             End::Failed if earlier.unanswered => Some(Count::WindowUnanswered),
             End::Failed => Some(Count::WindowFailed),
             End::Done => (earlier.record == Record::Sent).then_some(Count::WindowUnrecorded),
+        }
+    }
+
+    /// Whether an operator forgot the key after one of two attempts was admitted, and before the other one. A handler may
+    /// start long after its claim.
+    fn forgotten(&self, one: usize, other: usize) -> Option<Count> {
+        let [one, other] = [one, other].map(|attempt| &self.attempts[attempt]);
+        let first = one.admitted_at.min(other.admitted_at);
+        // Without a claim, the lookup that admitted it may be a later one, after a lost answer.
+        let last = match self.way(one.key).claims_before() {
+            true => one.admitted_at.max(other.admitted_at),
+            false => one.started_at.max(other.started_at),
+        };
+        let forgotten = self.keys[one.key].last_forgotten(Some(last));
+        let is_between = forgotten.is_some_and(|(at, _)| first <= at);
+        is_between.then_some(Count::WindowForgotten)
+    }
+
+    /// An operator has forgotten a key: `after` replaced its item, or the item is deleted.
+    pub(crate) fn forgot(&mut self, before: &Item, after: Option<&Item>, now: Timestamp) {
+        let (key, ids) = (key_of(&before.id), Ids::of(&before.id));
+        self.counts.add(Count::Forgotten);
+        let fence = after.and_then(|item| item.fence);
+        self.note("operator", format_args!("forgets k{key}, fence {fence:?}"));
+        let state = &mut self.keys[key];
+        state.forgotten.push((Instant::now(), now));
+        state.recorded_at = None;
+        state.commits = 0;
+        let last_fence = &mut state.last_fence[ids as usize];
+        let last = *last_fence;
+        *last_fence = last.max(fence);
+        if fence <= last {
+            let what = format!("k{key} was forgotten with the fence {fence:?} after {last:?}");
+            self.violated(Property::FencesGrow, what);
         }
     }
 
@@ -368,10 +453,12 @@ impl Witness {
             Kind::Claim => return self.claimed(key, ids, by, before, fence),
             Kind::Renewal => {
                 let last = before.and_then(|item| item.fence);
-                if last == Some(fence) {
-                    return;
-                }
-                return self.carried_over(key, ids, last, fence);
+                return match before {
+                    Some(_) if last != Some(fence) => self.carried_over(key, ids, last, fence),
+                    // A late copy that changes nothing, too.
+                    Some(before) => self.renewed(key, by, before),
+                    None => {}
+                };
             }
             Kind::Release if after.is_some() => {
                 // No handler has received another fence.
@@ -441,6 +528,7 @@ impl Witness {
             return self.counts.add(Count::Releases);
         }
         state.recorded_at.get_or_insert_with(Instant::now);
+        state.was_recorded = true;
         let last_fence = &mut state.last_fence[ids as usize];
         *last_fence = (*last_fence).max(Some(fence));
         self.counts.add(Count::Records);
@@ -478,6 +566,18 @@ impl Witness {
         }
     }
 
+    fn renewed(&mut self, key: usize, by: Owner, before: &Item) {
+        self.counts.add(Count::Renewals);
+        if before.owner != Some(by) {
+            let what = format!("k{key} was renewed by {}, whose it is not", short(by));
+            self.violated(Property::StaleChangesNothing, what);
+        }
+        if self.keys[key].ended.contains(&by) {
+            let what = format!("k{key} was renewed by {}, whose claim had ended", short(by));
+            self.violated(Property::EndedStaysEnded, what);
+        }
+    }
+
     /// A claim continues the fences of the key's other id. No handler has received its first fence.
     fn carried_over(&mut self, key: usize, ids: Ids, last: Option<Fence>, fence: Fence) {
         let state = &mut self.keys[key];
@@ -497,6 +597,7 @@ impl Witness {
         self.counts.add(Count::Commits);
         let state = &mut self.keys[key];
         state.commits += 1;
+        state.has_committed = true;
         if state.commits > 1 {
             let what = format!("the effect of k{key} was committed again");
             self.violated(Property::CommitsOnce, what);
@@ -623,6 +724,8 @@ impl Kind {
         match after.owner == Some(by) && before.owner != Some(by) {
             true => Self::Claim,
             false if is_lapsed => Self::Release,
+            // A claim raises the fence.
+            false if before.owner == after.owner && before.fence == after.fence => Self::Renewal,
             false if before.lease_until != after.lease_until => Self::Claim,
             // The late copy of a renewal changes nothing.
             false => Self::Renewal,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use sqs_once::key::ItemId;
+use sqs_once::store::Store;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -18,6 +19,7 @@ use super::ids::{Ids, ROUTES};
 use super::lambda::Warm;
 use super::mutant::Mutant;
 use super::network::Network;
+use super::operator::forget;
 use super::options::{Depth, Options};
 use super::plan::Plan;
 use super::process::Process;
@@ -43,6 +45,8 @@ pub(crate) struct World {
     queue: Mutex<Queue>,
     witness: Mutex<Witness>,
     backend: Box<Backend>,
+    /// The table that an operator changes, at the `Store` trait.
+    table: Arc<Table>,
     options: Options,
     is_fair: AtomicBool,
 }
@@ -53,6 +57,7 @@ impl World {
         let plan = Plan::draw(seed, &chance, options);
         let timeline = Timeline::new(records);
         timeline.note("plan", format_args!("{plan:?}"));
+        let table = Arc::new(Table::new(plan.keys, options.mutant));
         Arc::new(Self {
             queue: Mutex::new(Queue::new(plan.is_fifo, plan.visibility, plan.max_receives)),
             network: Network::new(plan.weather, chance.clone(), timeline.clone()),
@@ -60,9 +65,10 @@ impl World {
             changed: Notify::new(),
             witness: Mutex::new(Witness::new(plan.ways, plan.keys, options, timeline)),
             backend: match options.depth {
-                Depth::Trait => TableClient::backend(Table::new(plan.keys, options.mutant)),
+                Depth::Trait => TableClient::backend(Arc::clone(&table)),
                 Depth::Sdk => sdk::backend(Dynamo::new(plan.keys, options.mutant)),
             },
+            table,
             options: *options,
             is_fair: AtomicBool::new(false),
             plan,
@@ -115,11 +121,16 @@ impl World {
 
     pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched {
         Watched {
-            store: (self.backend)(self, process),
+            store: self.client(process),
             world: Arc::clone(self),
             process: process.clone(),
             read_first: Mutex::default(),
         }
+    }
+
+    /// The store itself, which the witness does not hear.
+    pub(crate) fn client(self: &Arc<Self>, process: &Process) -> Box<dyn Store> {
+        (self.backend)(self, process)
     }
 
     pub(crate) fn is_hostile(&self) -> bool {
@@ -289,6 +300,9 @@ impl<'a> Lambda<'a> {
             }
         }
         self.replace_dead();
+        if !is_fair && world.plan.has_forgets && world.chance.once_in(12) {
+            tokio::spawn(forget(Arc::clone(world), Arc::clone(&world.table)));
+        }
         self.redrive(now);
         self.deliver(now);
         let is_idle = self.environments.iter().all(Warm::is_idle);
