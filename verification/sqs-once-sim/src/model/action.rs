@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::config::Config;
-use super::state::{Ask, Delivery, Place, Request, Role, Stage, Worker, World};
+use super::request::{Ask, Request};
+use super::state::{Delivery, Place, Role, Stage, Worker, World};
 use crate::way::Way;
 
 /// One step of the model. Workers have no names: a step names the delivery that the worker is handling.

@@ -6,6 +6,7 @@ mod config;
 mod decisions;
 mod fence;
 pub mod properties;
+mod request;
 mod state;
 mod step;
 mod version;

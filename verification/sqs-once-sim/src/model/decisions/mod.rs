@@ -12,7 +12,8 @@ use sqs_once_operate::Change;
 
 use super::config::Config;
 use super::fence::{Mark, Run, Young};
-use super::state::{Delivery, Item, Saw};
+use super::request::Saw;
+use super::state::{Delivery, Item};
 use crate::simulation::Mutant;
 use items::{RETENTION, as_fence, as_mark, as_owner, at, decode, encode, id, ticks};
 pub(super) use other_id::{Looked, looked, taken};

@@ -8,7 +8,8 @@ use sqs_once::time::Timestamp;
 
 use super::super::config::Config;
 use super::super::fence::{Mark, Run};
-use super::super::state::{Back, Delivery, Item, Saw};
+use super::super::request::{Back, Saw};
+use super::super::state::{Delivery, Item};
 use super::items::{RETENTION, as_fence, as_mark, as_owner, at, decode, encode};
 use super::{Verdict, admits, as_claim, as_seen, refusal};
 use crate::simulation::Mutant;

@@ -1,7 +1,8 @@
 //! The age of a key: what its fences promise, and what truly happened.
 
 use super::super::fence::{First, Run, Young};
-use super::super::state::{Ask, Delivery, End, Item, Stage, Worker};
+use super::super::request::Ask;
+use super::super::state::{Delivery, End, Item, Stage, Worker};
 use super::Step;
 
 impl Step<'_> {

@@ -2,7 +2,8 @@
 
 use super::super::decisions::{self, Ending, Looked, Verdict};
 use super::super::fence::{Mark, Run};
-use super::super::state::{Ask, Back, Delivery, Item, Request, Saw};
+use super::super::request::{Ask, Back, Request, Saw};
+use super::super::state::{Delivery, Item};
 use super::Step;
 use crate::simulation::Mutant;
 
