@@ -39,8 +39,8 @@
 //!   A lost request is one that is never carried out. Neither needs a step of its own.
 //! - Fences, as far as claims compare them: the fence that a claim in flight has seen is still the key's fence, or not.
 //! - Ages, in the configurations with [`Config::valid_for`](model::Config::valid_for). There, fences are times and counts.
-//!   A handler whose token is too old does not run, and the message is a dead letter. An item without a fence may stand
-//!   at the start. The model also notes when handlers truly ran first, and compares.
+//!   A handler whose token is too old does not run, and the message is a dead letter. The first item may be one
+//!   without a fence. The model also notes when handlers truly ran first, and compares.
 //! - Two ids of one key ([`Version`](model::Version)), with ages: after its claim, a worker reads the other id, takes a
 //!   lapsed claim over, carries the fence over, or gives its claim back. Each of these requests can be late, lost or
 //!   repeated.

@@ -21,7 +21,8 @@ pub const NO_CLAIM_COMES_BACK: &str = "a claim that was given up does not come b
 pub const NO_CLAIM_REFUSES_ITSELF: &str = "no claim is refused by its own copy";
 /// Every claim has a larger fence than the one before. With two ids, every handler of the key receives a larger one.
 pub const FENCES_GROW: &str = "every claim's fence is larger than the last";
-/// No handler runs with a token that is no longer valid: the key's first attempt is too long ago, or at an unknown time.
+/// No handler runs if the key's first attempt is longer ago than its token is valid, or at an unknown time. No worker makes
+/// a key younger than it is.
 pub const TOKENS_ARE_VALID: &str = "no handler runs with a token that is too old";
 /// After an operator forgot all items of a key, its attempts count as first ones.
 pub const FORGOTTEN_IS_NEW: &str = "a forgotten key is as old as its next attempt";

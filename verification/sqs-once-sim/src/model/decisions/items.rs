@@ -77,7 +77,7 @@ pub(super) fn encode(
     }
 }
 
-/// A fence that is no time is a count.
+/// A fence tells a tick, or is a count.
 pub(super) fn as_mark(fence: Fence) -> Mark {
     let at = Timestamp::from_millis(fence.get());
     let (at, count) = match ticks(at) {

@@ -99,7 +99,7 @@ pub(super) fn claim(
     }
 }
 
-/// What the sender of a claim has seen, which now finds `existing`.
+/// Converts what the sender of a claim has seen, if the claim now finds `existing`.
 fn as_seen(saw: Saw, existing: Option<&store::Item>) -> store::Seen {
     let fence = existing.and_then(|item| item.fence);
     match saw {

@@ -33,7 +33,8 @@ impl Step<'_> {
             First::Unknown => true,
         };
         if account.first == First::Never {
-            account.first = First::At(now);
+            // A forgotten item may have a fence of a clock that is ahead.
+            account.first = First::At(now.max(run.fence.at.unwrap_or(now)));
         }
         self.world.seen.fence_stood |= account.given >= Some(run.fence);
         account.given = account.given.max(Some(run.fence));
@@ -58,8 +59,10 @@ impl Step<'_> {
     pub(super) fn start_anew(&mut self, item: usize) {
         let key = self.config.key_of_item(item);
         if let Some(item) = &mut self.world.items[item] {
+            // The clock of an earlier worker may be ahead of the operator's.
+            let fence = item.fence.and_then(|fence| fence.at);
             item.young = Some(Young {
-                since: 0,
+                since: fence.unwrap_or(0).max(0),
                 is_forgotten: true,
             });
         }
@@ -76,7 +79,7 @@ impl Step<'_> {
         match (account.first, since) {
             _ if are_forgotten => {
                 account.first = First::Never;
-                account.anew = since;
+                account.anew = since.map(|since| since.min(0));
                 account.meanwhile = asking.fold(0, |all, one| all | one.bit());
             }
             // No item tells the age any more.
