@@ -89,7 +89,7 @@ def by_property(guards):
 class Model(Run):
     name = "model"
     what = "every state of a small system"
-    takes = "3 min"
+    takes = "5 min"
     units = {"all": Unit({}, [*DECISIONS, FORGET, WAYS, "verification/sqs-once-sim/src/model"])}
 
     def parts(self, unit, arguments):
