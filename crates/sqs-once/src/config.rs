@@ -55,6 +55,7 @@ pub(crate) struct EnvSettings {
     /// The text, which `large_messages` parses.
     pub(crate) large_messages: Option<String>,
     /// The function's memory in MiB, from Lambda.
+    #[cfg(feature = "s3")]
     pub(crate) memory: Option<usize>,
     pub(crate) visibility_timeout: Option<Duration>,
     pub(crate) max_receive_count: Option<NonZeroU32>,
@@ -109,6 +110,7 @@ impl EnvSettings {
             dlq_url: url("SQS_ONCE_DLQ_URL")?,
             queue_url: url("SQS_ONCE_QUEUE_URL")?,
             large_messages: env(LARGE_MESSAGES),
+            #[cfg(feature = "s3")]
             memory: env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(|text| text.parse().ok()),
             visibility_timeout: duration("SQS_ONCE_VISIBILITY_TIMEOUT")?,
             max_receive_count: read(

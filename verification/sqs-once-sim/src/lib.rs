@@ -25,8 +25,9 @@
 //! The library's own functions make the protocol's decisions: whether a write is admitted, what it writes, and what its
 //! answer means to the sender. The model calls `Claim::admitted_by` and `write`, `Settlement::admitted_by` and `write`,
 //! `on_claimed`, `on_refused`, `on_found`, `on_completed` and `on_committed`, and `Change::write` of `sqs-once-operate`.
-//! The model itself decides when a worker sends a request, runs a handler, settles a record, stops waiting, and answers.
-//! It does so as the library's batches do.
+//! For a key with two ids, it also calls `on_found_under_other_id`, `takes_over`, `carried_over` and `ends_refused`.
+//! The model itself decides when a worker sends a request, runs a handler, settles a record, stops waiting, and answers,
+//! and whether a token is too old. It does so as the library's batches do.
 //!
 //! ## In the model
 //!
@@ -37,6 +38,12 @@
 //!   requests stay in flight. A lost answer is a request that is carried out right after its sender stopped waiting.
 //!   A lost request is one that is never carried out. Neither needs a step of its own.
 //! - Fences, as far as claims compare them: the fence that a claim in flight has seen is still the key's fence, or not.
+//! - Ages, in the configurations with [`Config::valid_for`](model::Config::valid_for). There, fences are times and counts.
+//!   A handler whose token is too old does not run, and the message is a dead letter. The first item may be one
+//!   without a fence. The model also notes when handlers truly ran first, and compares.
+//! - Two ids of one key ([`Version`](model::Version)), with ages: after its claim, a worker reads the other id, takes a
+//!   lapsed claim over, carries the fence over, or gives its claim back. Each of these requests can be late, lost or
+//!   repeated.
 //! - A crash at every step. A worker that dies before it sends is one whose request is never carried out.
 //! - Deadlines: the worker stops its work there ([`Trouble::cancels`](model::Trouble::cancels)), or continues after it,
 //!   like a process that was frozen ([`Trouble::overruns`](model::Trouble::overruns)).
@@ -60,14 +67,15 @@
 //! - DynamoDB's `ClientRequestToken`: only the condition decides about a transaction that is sent again, as after the
 //!   token's ten minutes.
 //! - Effects that continue after their handler was cancelled.
-//! - Fences as times: that the first attempt after `key forget` has a fence of now.
-//! - The second id of a key, whose fence a renewal carries over.
+//! - Two ids of a key whose effect is recorded after the handler, without a claim. The simulation has them.
+//! - Two ids together with renewals, or of two messages with one key.
 //!
 //! ## Reading a trace
 //!
 //! For a property that does not hold, the report shows the steps that lead to the violation. `m0#2` is the second
 //! delivery of message 0. Workers have no names, because they are interchangeable. After each step, the trace shows the
-//! items of the keys (`k0`) and the places of the messages if they changed. All times are in ticks from that moment, by
+//! items of the keys (`k0`) and the places of the messages if they changed. If a key has two ids, `k0` and `k1` are its
+//! items, and `fence -3+1` is the first claim after one of three ticks ago. All times are in ticks from that moment, by
 //! the true clock.
 //!
 //! ## Progress

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{
-    Claim, Claimed, Fence, Item, Owner, RELEASED, Seen, Settled, Settlement, Settling, Store,
-    StoreError,
+    Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Store, StoreError,
 };
 use crate::time::Timestamp;
 
 use super::driver::{Asked, all_of, contended};
-use super::protocol::carried_over;
-use super::{Admission, Driver, Mode, Refusal, on_found, on_found_under_other_id, takes_over};
+use super::{
+    Admission, Driver, Mode, Refusal, carried_over, ends_refused, on_found,
+    on_found_under_other_id, takes_over,
+};
 
 #[derive(Clone)]
 pub(crate) struct OtherId {
@@ -65,35 +66,14 @@ impl Driver {
     fn settling(
         &self,
         claim: &Claim,
-        (claimed, since): Run,
+        run: Run,
         other: &OtherId,
         refusal: &Refusal,
         item: &Item,
     ) -> Settling {
-        let has_fingerprints = other.fingerprint.is_some() && item.fingerprint.is_some();
-        let follows = match refusal {
-            // The age of an attempt without a fence stays unknown.
-            Refusal::InProgress { .. } => Some(item.fence.unwrap_or(Fence::after(None))),
-            _ => item.fence,
-        };
-        match (refusal, follows) {
-            // Copies a completion with its expiry, so that the next duplicate needs no second read. The copy keeps the
-            // claim's fingerprint, so the payloads must be the same.
-            (Refusal::Duplicate { data, is_compared }, _)
-                if claim.fingerprint.is_none() || (*is_compared && has_fingerprints) =>
-            {
-                let kept = || self.clock.now() + self.retention;
-                Settling::Complete {
-                    expiration: item.expiration.unwrap_or_else(kept),
-                    data: data.clone(),
-                }
-            }
-            // A fence of now would make the key's first attempt look later than it was.
-            (_, Some(follows)) if claim.seen == Seen::Nothing && since.is_some() => {
-                Settling::carry_over(RELEASED, claimed, follows)
-            }
-            _ => Settling::Release,
-        }
+        let kept = self.clock.now() + self.retention;
+        let fingerprint = other.fingerprint.as_ref();
+        ends_refused(claim, run, (refusal, item), fingerprint, kept)
     }
 }
 

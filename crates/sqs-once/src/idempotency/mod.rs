@@ -28,8 +28,8 @@ pub(crate) use namesakes::{HandlerType, shared_name_error};
 pub use protocol::Effect;
 pub(crate) use protocol::UNCOMPARED;
 pub use protocol::{
-    Admission, Completion, Mode, Refusal, on_claimed, on_committed, on_completed, on_found,
-    on_found_under_other_id, on_refused, takes_over,
+    Admission, Completion, Mode, Refusal, carried_over, ends_refused, on_claimed, on_committed,
+    on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
 pub(crate) use retry::Retry;
 pub(crate) use settings::DriverSettings;

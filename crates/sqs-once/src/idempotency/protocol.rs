@@ -206,7 +206,7 @@ pub fn on_found_under_other_id(
 /// id. `None` keeps the claim's own.
 ///
 /// An unknown age stays unknown: the claim's fence is a count already, or becomes one.
-pub(super) fn carried_over(
+pub fn carried_over(
     (claimed, since): (Fence, Option<Timestamp>),
     (fence, first_attempt): (Fence, Option<Timestamp>),
 ) -> Option<Fence> {
@@ -214,6 +214,40 @@ pub(super) fn carried_over(
     match first_attempt {
         Some(_) => (fence != claimed).then_some(fence),
         None => Some(Fence::after(None)),
+    }
+}
+
+/// Returns how a claim ends that was just written and that the item under the key's other id refuses. `fingerprint` is the
+/// claim's in the form of the other id. A copied completion without an expiry is `kept` until then.
+pub fn ends_refused(
+    claim: &Claim,
+    (claimed, since): (Fence, Option<Timestamp>),
+    (refusal, item): (&Refusal, &Item),
+    fingerprint: Option<&Fingerprint>,
+    kept: Timestamp,
+) -> Settling {
+    let has_fingerprints = fingerprint.is_some() && item.fingerprint.is_some();
+    let follows = match refusal {
+        // The age of an attempt without a fence stays unknown.
+        Refusal::InProgress { .. } => Some(item.fence.unwrap_or(Fence::after(None))),
+        _ => item.fence,
+    };
+    match (refusal, follows) {
+        // Copies a completion with its expiry, so that the next duplicate needs no second read. The copy keeps the
+        // claim's fingerprint, so the payloads must be the same.
+        (Refusal::Duplicate { data, is_compared }, _)
+            if claim.fingerprint.is_none() || (*is_compared && has_fingerprints) =>
+        {
+            Settling::Complete {
+                expiration: item.expiration.unwrap_or(kept),
+                data: data.clone(),
+            }
+        }
+        // A fence of now would make the key's first attempt look later than it was.
+        (_, Some(follows)) if claim.seen == Seen::Nothing && since.is_some() => {
+            Settling::carry_over(RELEASED, claimed, follows)
+        }
+        _ => Settling::Release,
     }
 }
 

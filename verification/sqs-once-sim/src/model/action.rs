@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::config::Config;
-use super::state::{Ask, Delivery, Place, Request, Stage, Worker, World};
+use super::request::{Ask, Request};
+use super::state::{Delivery, Place, Role, Stage, Worker, World};
 use crate::way::Way;
 
 /// One step of the model. Workers have no names: a step names the delivery that the worker is handling.
@@ -11,10 +12,10 @@ use crate::way::Way;
 pub(super) enum Action {
     /// Time passes. A worker at its deadline overruns it.
     Tick,
-    /// SQS delivers `count` messages, starting with this one, to an idle worker whose clock is `skew` ticks ahead.
-    Deliver { message: u8, count: u8, skew: i8 },
+    /// SQS delivers `count` messages, starting with this one, to an idle worker.
+    Deliver { message: u8, count: u8, role: Role },
     /// SQS redelivers a message that is in flight or already deleted.
-    DeliverAgain { message: u8, skew: i8 },
+    DeliverAgain { message: u8, role: Role },
     /// The store carries out a request, and answers if the sender still waits.
     CarryOut(Request),
     /// PostgreSQL rolls back the transaction that holds a key, and whose client is gone.
@@ -26,7 +27,7 @@ pub(super) enum Action {
     GiveUp(Delivery),
     /// The worker asks for a longer lease, while the handler runs.
     Renew(Delivery),
-    /// An operator forgets a key.
+    /// An operator forgets an item of a key.
     Forget(u8),
     /// The handler's effect happens, and the worker sends the settlement.
     Succeed(Delivery),
@@ -47,18 +48,10 @@ impl fmt::Display for Action {
             Self::Deliver {
                 message,
                 count,
-                skew,
-            } => {
-                return write!(
-                    f,
-                    "SQS delivers {count} from m{message} on, to a clock ahead by {skew}"
-                );
-            }
-            Self::DeliverAgain { message, skew } => {
-                return write!(
-                    f,
-                    "SQS delivers m{message} once more, to a clock ahead by {skew}"
-                );
+                role,
+            } => return write!(f, "SQS delivers {count} from m{message} on, {role}"),
+            Self::DeliverAgain { message, role } => {
+                return write!(f, "SQS delivers m{message} once more, {role}");
             }
             Self::CarryOut(request) => {
                 let heard = match request.awaited {
@@ -89,7 +82,7 @@ impl fmt::Display for Action {
 
 pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>) {
     deliveries(config, world, actions);
-    carried_out(config, world, actions);
+    carried_out(world, actions);
     forgotten(world, actions);
     for worker in &world.workers {
         let Some((first, _)) = worker.batch[0] else {
@@ -129,20 +122,20 @@ pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>
 
 fn deliveries(config: &Config, world: &World, actions: &mut Vec<Action>) {
     let idle = |worker: &&Worker| worker.stage == Stage::Idle;
-    let mut skews: Vec<_> = world
+    let mut roles: Vec<_> = world
         .workers
         .iter()
         .filter(idle)
-        .map(|one| one.skew)
+        .map(|one| one.role)
         .collect();
-    skews.dedup();
+    roles.dedup();
     for (message, number) in world.messages.iter().zip(0_u8..) {
         let is_new = message.place == Place::Visible;
         let again = world.trouble.duplicates > 0
             && !config.fifo
             && message.receives < config.receives
             && matches!(message.place, Place::Away(_) | Place::Acknowledged);
-        for &skew in &skews {
+        for &role in &roles {
             if is_new && is_next(config, world, number) {
                 let next = world.messages.get(usize::from(number) + 1);
                 let has_next = next.is_some_and(|next| next.place == Place::Visible);
@@ -150,13 +143,13 @@ fn deliveries(config: &Config, world: &World, actions: &mut Vec<Action>) {
                 actions.extend((1..=most).map(|count| Action::Deliver {
                     message: number,
                     count,
-                    skew,
+                    role,
                 }));
             }
             if again {
                 actions.push(Action::DeliverAgain {
                     message: number,
-                    skew,
+                    role,
                 });
             }
         }
@@ -176,11 +169,11 @@ fn is_next(config: &Config, world: &World, number: u8) -> bool {
     !is_first || before.all(|(message, other)| *other != key || message.receives > 0)
 }
 
-fn carried_out(config: &Config, world: &World, actions: &mut Vec<Action>) {
+fn carried_out(world: &World, actions: &mut Vec<Action>) {
     let mut last = None;
     for request in &world.requests {
-        let key = config.key_of(request.owner);
-        let waits = matches!(request.ask, Ask::Begin { .. }) && world.open[key].is_some();
+        let open = world.open[usize::from(request.item)];
+        let waits = matches!(request.ask, Ask::Begin { .. }) && open.is_some();
         if last != Some(request) && !waits {
             actions.push(Action::CarryOut(*request));
         }
@@ -221,7 +214,8 @@ fn resent(config: &Config, world: &World, delivery: Delivery, actions: &mut Vec<
         return;
     }
     let is_same = super::step::ask_for(config, world, delivery, sent.ask) == sent.ask;
-    let by_sdk = config.flow != Way::Transaction;
+    // Only the consumer's retry of a read makes a difference, because it claims again.
+    let by_sdk = config.flow != Way::Transaction && !matches!(sent.ask, Ask::ReadOther { .. });
     if !is_same || !by_sdk {
         actions.push(Action::Resend {
             delivery,

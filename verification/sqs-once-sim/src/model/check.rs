@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use stateright::{Checker, HasDiscoveries, Model};
 
 use super::config::Config;
+use super::fence::Mark;
 use super::state::{Place, World};
 use super::{Action, Protocol};
 
@@ -101,6 +102,13 @@ impl fmt::Display for Verdict {
             "{}: {:?}, keys of the messages {:?}, clocks ahead by {:?} ticks, dead letters after {} deliveries\n  {:?}",
             config.name, config.flow, config.keys, config.skews, config.receives, config.trouble
         )?;
+        if let Some(ticks) = config.valid_for {
+            let (versions, unknown) = (&config.versions, config.is_of_unknown_age);
+            writeln!(
+                f,
+                "  {versions:?}, tokens valid for {ticks} ticks, unknown age at the start: {unknown}"
+            )?;
+        }
         let rate = self.states as f64 / self.time.as_secs_f64();
         writeln!(
             f,
@@ -143,10 +151,23 @@ fn standing(world: &World) -> String {
     let keys = keys.map(|(key, (item, account))| {
         let item = item.map_or_else(
             || "nothing".to_owned(),
-            |item| match (item.completed, item.lease) {
-                (true, _) => format!("COMPLETED by {}", item.owner),
-                (false, Some(lease)) => format!("INPROGRESS by {}, {lease} ticks left", item.owner),
-                (false, None) => format!("INPROGRESS by {}, released", item.owner),
+            |item| {
+                let stands = match (item.completed, item.lease) {
+                    (true, _) => format!("COMPLETED by {}", item.owner),
+                    (false, Some(lease)) => {
+                        format!("INPROGRESS by {}, {lease} ticks left", item.owner)
+                    }
+                    (false, None) => format!("INPROGRESS by {}, released", item.owner),
+                };
+                match item.fence {
+                    Some(Mark::FIXED) => stands,
+                    None => format!("{stands}, no fence"),
+                    Some(Mark { at: None, count }) => format!("{stands}, fence {count}"),
+                    Some(Mark {
+                        at: Some(at),
+                        count,
+                    }) => format!("{stands}, fence {at}+{count}"),
+                }
             },
         );
         format!("k{key}: {item}; {} effects", account.effects)

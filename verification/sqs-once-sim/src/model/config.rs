@@ -2,6 +2,7 @@
 
 use super::properties;
 use super::state::Delivery;
+use super::version::Version;
 use crate::simulation::Mutant;
 use crate::way::Way;
 
@@ -41,7 +42,13 @@ pub struct Config {
     /// The key of each message.
     pub keys: Vec<u8>,
     /// How many ticks each worker's clock is ahead.
-    pub skews: [i8; 3],
+    pub skews: Vec<i8>,
+    /// The version of each worker. If one of them claims a second id, the model has one key only.
+    pub versions: Vec<Version>,
+    /// For how many ticks a token is valid. `None` leaves fences and ages out of the states.
+    pub valid_for: Option<i8>,
+    /// Whether the first id has an item without a fence at the start.
+    pub is_of_unknown_age: bool,
     /// The number of deliveries after which a message moves to the dead-letter queue.
     pub receives: u8,
     /// What may go wrong.
@@ -64,6 +71,24 @@ impl Config {
 
     pub(super) fn key_of(&self, delivery: Delivery) -> usize {
         usize::from(self.keys[usize::from(delivery.message)])
+    }
+
+    /// Whether keys have two ids.
+    pub(super) fn has_two_ids(&self) -> bool {
+        self.versions.iter().any(|version| version.own > 0)
+    }
+
+    /// The key of an item.
+    pub(super) fn key_of_item(&self, item: usize) -> usize {
+        match self.has_two_ids() {
+            true => 0,
+            false => item,
+        }
+    }
+
+    /// Whether fences and ages are part of the states.
+    pub(super) fn has_ages(&self) -> bool {
+        self.valid_for.is_some()
     }
 
     /// Whether this guard is switched off.
@@ -160,11 +185,142 @@ impl Config {
             Self::new("fifo-late", Way::ClaimFirst, &[0, 1], late).in_order(),
             Self::new("fifo-writes-late", Way::Writes, &[0, 1], late).in_order(),
             Self {
-                skews: [0, 0, 2],
+                skews: vec![0, 0, 2],
                 breaks: Some(properties::ONE_LIVE_OWNER),
                 ..Self::new("clocks-too-far-apart", Way::ClaimFirst, &[0], crash)
             },
         ]
+        .into_iter()
+        .chain(Self::aged())
+        .collect()
+    }
+
+    /// Small configurations with fences and ages, of keys with one id or two.
+    fn aged() -> Vec<Self> {
+        let none = Trouble::default();
+        let failure = Trouble {
+            failures: 1,
+            ..none
+        };
+        let again = Trouble {
+            failures: 2,
+            ..none
+        };
+        let late = Trouble {
+            resends: 1,
+            ..failure
+        };
+        let retried = Trouble { forgets: 1, ..late };
+        let silent = Trouble {
+            silences: 1,
+            ..failure
+        };
+        let stale = Trouble {
+            silences: 1,
+            overruns: 1,
+            ..none
+        };
+        let forgotten = Trouble {
+            forgets: 2,
+            ..failure
+        };
+        let reconciled = Trouble {
+            forgets: 1,
+            ..failure
+        };
+        let duplicate = Trouble {
+            duplicates: 1,
+            ..none
+        };
+        let refused = Trouble {
+            duplicates: 1,
+            ..failure
+        };
+        let unknown = |config| Self {
+            is_of_unknown_age: true,
+            ..config
+        };
+        let twice = |name, trouble| Self {
+            receives: 2,
+            ..Self::two_ids(name, trouble)
+        };
+        vec![
+            Self::of_age("aged-forgotten", forgotten),
+            unknown(Self::of_age("aged-unknown", forgotten)),
+            Self::two_ids("two-ids-again", again),
+            Self::two_ids("two-ids-late", late),
+            twice("two-ids-retried", retried),
+            Self::two_ids("two-ids-silent", silent),
+            Self::two_ids("two-ids-stale", stale),
+            Self::two_ids("two-ids-refused", refused),
+            twice("two-ids-forgotten", forgotten),
+            unknown(Self::two_ids("two-ids-unknown", reconciled)),
+            Self {
+                versions: vec![Version::ALONE, Version::NEW],
+                breaks: Some(properties::ONE_LIVE_OWNER),
+                ..Self::two_ids("two-ids-unread", duplicate)
+            },
+        ]
+    }
+
+    /// Large configurations of keys with two ids.
+    fn large_aged() -> Vec<Self> {
+        let failure = Trouble {
+            failures: 1,
+            ..Trouble::default()
+        };
+        let late = Trouble {
+            resends: 1,
+            duplicates: 1,
+            ..failure
+        };
+        let silent = Trouble {
+            crashes: 1,
+            silences: 1,
+            ..failure
+        };
+        let stale = Trouble {
+            silences: 1,
+            duplicates: 1,
+            overruns: 1,
+            ..Trouble::default()
+        };
+        let forgotten = Trouble {
+            silences: 1,
+            forgets: 2,
+            ..failure
+        };
+        let apart = |name, trouble| Self {
+            skews: vec![0, 0, 1],
+            versions: vec![Version::OLD, Version::NEW, Version::NEW],
+            ..Self::two_ids(name, trouble)
+        };
+        vec![
+            apart("two-ids-late-large", late),
+            apart("two-ids-silent-large", silent),
+            apart("two-ids-stale-large", stale),
+            apart("two-ids-forgotten-large", forgotten),
+            Self {
+                is_of_unknown_age: true,
+                ..apart("two-ids-unknown-large", forgotten)
+            },
+        ]
+    }
+
+    fn of_age(name: &'static str, trouble: Trouble) -> Self {
+        Self {
+            valid_for: Some(4),
+            skews: vec![0; 2],
+            versions: vec![Version::ALONE; 2],
+            ..Self::new(name, Way::ClaimFirst, &[0], trouble)
+        }
+    }
+
+    fn two_ids(name: &'static str, trouble: Trouble) -> Self {
+        Self {
+            versions: vec![Version::OLD, Version::NEW],
+            ..Self::of_age(name, trouble)
+        }
     }
 
     /// Configurations that need a release build: `writes-large` has 14 million states, the others up to 7 million.
@@ -197,6 +353,9 @@ impl Config {
             two("claimed-writes-large", Way::ClaimedWrites, fewer),
             two("claim-first-large", Way::ClaimFirst, fewer),
         ]
+        .into_iter()
+        .chain(Self::large_aged())
+        .collect()
     }
 
     /// Uses a FIFO queue, which does not redeliver a message that is in flight.
@@ -212,7 +371,10 @@ impl Config {
             flow,
             fifo: false,
             keys: keys.to_vec(),
-            skews: [0, 0, 1],
+            skews: vec![0, 0, 1],
+            versions: vec![Version::ALONE; 3],
+            valid_for: None,
+            is_of_unknown_age: false,
             receives: 3,
             trouble,
             mutant: None,

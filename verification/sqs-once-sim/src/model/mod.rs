@@ -4,9 +4,12 @@ mod action;
 mod check;
 mod config;
 mod decisions;
+mod fence;
 pub mod properties;
+mod request;
 mod state;
 mod step;
+mod version;
 
 use stateright::{Model, Property};
 
@@ -14,6 +17,7 @@ use action::Action;
 pub use check::{Verdict, check, until_broken};
 pub use config::{Config, Trouble};
 use state::World;
+pub use version::Version;
 
 struct Protocol {
     config: Config,

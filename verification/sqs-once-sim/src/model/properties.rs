@@ -19,8 +19,13 @@ pub const STALE_OWNERS_CHANGE_NOTHING: &str = "a stale owner changes nothing";
 pub const NO_CLAIM_COMES_BACK: &str = "a claim that was given up does not come back";
 /// A claim that is sent again is granted if its first copy was.
 pub const NO_CLAIM_REFUSES_ITSELF: &str = "no claim is refused by its own copy";
-/// Every claim has a larger fence than the one before.
+/// Every claim has a larger fence than the one before. With two ids, every handler of the key receives a larger one.
 pub const FENCES_GROW: &str = "every claim's fence is larger than the last";
+/// No handler runs if the key's first attempt is longer ago than its token is valid, or at an unknown time. No worker makes
+/// a key younger than it is.
+pub const TOKENS_ARE_VALID: &str = "no handler runs with a token that is too old";
+/// After an operator forgot all items of a key, its attempts count as first ones.
+pub const FORGOTTEN_IS_NEW: &str = "a forgotten key is as old as its next attempt";
 /// No handler starts for a key that was already recorded.
 pub const RECORDED_IS_NOT_REPEATED: &str = "no handler starts once its key is recorded";
 /// An effect that commits with its record happens once, and once more for each record that an operator forgot.
@@ -56,6 +61,8 @@ pub(super) fn properties() -> Vec<Property<Protocol>> {
             !world.seen.refused_by_itself
         }),
         always(FENCES_GROW, |_, world| !world.seen.fence_stood),
+        always(TOKENS_ARE_VALID, |_, world| !world.seen.old_token),
+        always(FORGOTTEN_IS_NEW, |_, world| !world.seen.kept_age),
         always(RECORDED_IS_NOT_REPEATED, |_, world| {
             !world.seen.started_after_record
         }),
@@ -68,7 +75,8 @@ pub(super) fn properties() -> Vec<Property<Protocol>> {
         always(ORDER_IS_KEPT, |_, world| !world.seen.out_of_order),
         always(ALWAYS_A_WAY_ON, always_a_way_on),
         always(NO_DEAD_LETTER_WITHOUT_TROUBLE, |model, world| {
-            let is_calm = world.trouble == model.config.trouble;
+            // A key of unknown age waits for an operator.
+            let is_calm = world.trouble == model.config.trouble && !model.config.is_of_unknown_age;
             let mut messages = world.messages.iter();
             !is_calm || messages.all(|message| message.place != Place::Dead)
         }),
@@ -87,7 +95,11 @@ fn acknowledged_is_committed(model: &Protocol, world: &World) -> bool {
     messages.all(|(message, key)| {
         let key = usize::from(*key);
         let account = &world.accounts[key];
-        let is_recorded = world.items[key].is_some_and(|item| item.completed);
+        let mut items = world.items.iter().enumerate();
+        let is_recorded = items.any(|(item, standing)| {
+            let is_of_key = model.config.key_of_item(item) == key;
+            is_of_key && standing.is_some_and(|item| item.completed)
+        });
         let is_forgotten = account.forgotten != 0;
         let is_committed = (is_recorded || is_forgotten) && account.effects > 0;
         message.place != Place::Acknowledged || is_committed

@@ -5,6 +5,9 @@
 use std::fmt;
 
 use super::config::{Config, Trouble};
+use super::fence::{First, Mark, Young};
+use super::request::{Ask, Request};
+use super::version::Version;
 
 pub(super) const KEYS: usize = 2;
 
@@ -23,7 +26,26 @@ impl Delivery {
         receive: 0,
     };
 
-    /// A bit that is unique among all deliveries of a model.
+    /// The owner of an item of another library.
+    pub(super) const FOREIGN: Self = Self {
+        message: 1,
+        receive: 0,
+    };
+
+    /// The owner of this delivery's claim under the other id. A message has four deliveries at most.
+    pub(super) fn taker(self) -> Self {
+        Self {
+            receive: self.receive + 4,
+            ..self
+        }
+    }
+
+    /// Whether it is one, and not an operator, another library, or the owner of a claim that was released at once.
+    pub(super) fn is_real(self) -> bool {
+        (1..=4).contains(&self.receive)
+    }
+
+    /// A bit that is unique among all deliveries of a model, and the owners of their claims.
     pub(super) fn bit(self) -> u32 {
         1 << (self.message * 8 + self.receive)
     }
@@ -37,55 +59,10 @@ pub(super) struct Item {
     /// When the owner's lease ends; `None` after a release or a completion.
     pub(super) lease: Option<i8>,
     pub(super) owner: Delivery,
-}
-
-/// The fence that a claim in flight has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Saw {
-    Nothing,
-    /// An item whose fence is still the key's fence.
-    Current,
-    /// An item whose fence has been replaced.
-    Stale,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Ask {
-    Claim {
-        now: i8,
-        lease: i8,
-        seen: Saw,
-    },
-    Read {
-        now: i8,
-    },
-    /// Opens a transaction that contains the claim.
-    Begin {
-        now: i8,
-        lease: i8,
-    },
-    Complete,
-    Release,
-    Renew {
-        lease: i8,
-    },
-    Record {
-        now: i8,
-    },
-    Commit {
-        now: i8,
-    },
-    /// Completes the claim in the open transaction, and commits the transaction.
-    CommitTransaction,
-}
-
-/// A request in flight. The store carries it out at any later time, or never.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Request {
-    pub(super) owner: Delivery,
-    pub(super) ask: Ask,
-    /// Whether its sender still waits for the answer.
-    pub(super) awaited: bool,
+    /// [`Mark::FIXED`] in a model without ages.
+    pub(super) fence: Option<Mark>,
+    /// Set if the key may be older than its fence tells. No worker sees this.
+    pub(super) young: Option<Young>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,6 +93,8 @@ pub(super) enum End {
     Done,
     /// Failed: the message becomes visible again after this many ticks.
     Failed(u8),
+    /// Its token is too old: the message is a dead letter.
+    Terminal,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,10 +108,17 @@ pub(super) enum Stage {
     Answering,
 }
 
+/// What distinguishes idle workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Worker {
+pub(super) struct Role {
     /// How many ticks the worker's clock is ahead.
     pub(super) skew: i8,
+    pub(super) version: Version,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Worker {
+    pub(super) role: Role,
     pub(super) stage: Stage,
     /// Ticks until the invocation's deadline; negative after it.
     pub(super) left: i8,
@@ -141,9 +127,9 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn idle(skew: i8) -> Self {
+    pub(super) fn idle(role: Role) -> Self {
         Self {
-            skew,
+            role,
             stage: Stage::Idle,
             left: 0,
             batch: [None; 2],
@@ -174,6 +160,16 @@ pub(super) struct Account {
     pub(super) spent: u32,
     /// The deliveries from which an operator took the key, one bit each.
     pub(super) forgotten: u32,
+    /// When a handler ran first, since an operator forgot the key.
+    pub(super) first: First,
+    /// Since when no attempt counts as older, because an operator forgot all items of the key.
+    pub(super) anew: Option<i8>,
+    /// The deliveries whose workers had asked when the key was forgotten, one bit each.
+    pub(super) meanwhile: u32,
+    /// The largest fence that a handler received.
+    pub(super) given: Option<Mark>,
+    /// The last delivery whose handler started, if keys have two ids.
+    pub(super) holder: Option<Delivery>,
 }
 
 impl Account {
@@ -197,8 +193,12 @@ pub(super) struct Seen {
     pub(super) claim_came_back: bool,
     /// A claim was refused by its own copy.
     pub(super) refused_by_itself: bool,
-    /// A claim did not raise the fence.
+    /// A claim did not raise the fence, or a handler did not receive a larger one than the last.
     pub(super) fence_stood: bool,
+    /// A handler ran with a token that was too old, or a worker made its key younger than it is.
+    pub(super) old_token: bool,
+    /// After an operator forgot a key, an attempt counted as older than that.
+    pub(super) kept_age: bool,
     /// A handler started for a key that was recorded before the handler's worker asked.
     pub(super) started_after_record: bool,
     /// A message's effect came before the effect of an earlier message of its group.
@@ -214,7 +214,7 @@ pub(super) struct World {
     pub(super) open: [Option<Item>; KEYS],
     pub(super) messages: Vec<Message>,
     /// The workers, in canonical order. Their numbers mean nothing.
-    pub(super) workers: [Worker; 3],
+    pub(super) workers: Vec<Worker>,
     /// The requests in flight, sorted.
     pub(super) requests: Vec<Request>,
     /// What happened to each key.
@@ -232,16 +232,29 @@ impl World {
             place: Place::Visible,
             receives: 0,
         };
+        let foreign = Item {
+            completed: false,
+            lease: Some(0),
+            owner: Delivery::FOREIGN,
+            fence: None,
+            young: None,
+        };
+        let roles = config.skews.iter().zip(&config.versions);
+        let workers = roles.map(|(&skew, &version)| Worker::idle(Role { skew, version }));
         let mut world = Self {
             items: [None; KEYS],
             open: [None; KEYS],
             messages: vec![message; config.keys.len()],
-            workers: config.skews.map(Worker::idle),
+            workers: workers.collect(),
             requests: Vec::new(),
             accounts: [Account::default(); KEYS],
             seen: Seen::default(),
             trouble: config.trouble,
         };
+        if config.is_of_unknown_age {
+            world.items[0] = Some(foreign);
+            world.accounts[0].first = First::Unknown;
+        }
         world.canonicalize();
         world
     }
@@ -251,20 +264,46 @@ impl World {
         self.workers.sort_unstable();
         self.requests.sort_unstable();
         let requests = &self.requests;
-        let claims = requests
-            .iter()
-            .filter(|one| matches!(one.ask, Ask::Claim { .. }));
-        let on_their_way = claims.fold(0, |all, one| all | one.owner.bit());
+        let claimants = requests.iter().filter_map(Request::claimant);
+        let on_their_way = claimants.fold(0, |all, one| all | one.bit());
+        let workers = || self.workers.iter();
+        let asking = workers().filter(|one| one.stage == Stage::Asking);
+        let asking = asking.filter_map(Worker::current);
+        let asking = asking.fold(0, |all, one| all | one.bit());
         for account in &mut self.accounts {
             account.spent &= on_their_way;
+            account.meanwhile &= asking;
         }
         // A lease that ended before every time that a claim may compare is simply over: how long ago does not matter.
         let earliest_of = |mut ask: Ask| ask.times().map(|time| *time).min();
         let moments = requests.iter().filter_map(|one| earliest_of(one.ask));
-        let earliest = moments.chain(self.workers.iter().map(|one| one.skew)).min();
-        let lapsed = earliest.unwrap_or(0) - 1;
+        let earliest = moments.chain(workers().map(|one| one.role.skew)).min();
+        // A lease that is carried over may have lapsed. It is compared with the claim's.
+        let carried = workers().filter(|one| one.role.version.also_reads);
+        let carried = carried.map(|one| one.role.skew + one.left).min();
+        let lapsed = earliest.unwrap_or(0).min(carried.unwrap_or(0)) - 1;
         for item in self.items.iter_mut().chain(&mut self.open).flatten() {
             item.lease = item.lease.map(|lease| lease.max(lapsed));
+        }
+    }
+
+    /// A tick passes for fences and ages.
+    pub(super) fn grow_older(&mut self) {
+        for item in self.items.iter_mut().flatten() {
+            item.fence.iter_mut().for_each(Mark::pass_tick);
+            if let Some(young) = &mut item.young {
+                young.since -= 1;
+            }
+        }
+        for request in &mut self.requests {
+            request.ask.marks().for_each(Mark::pass_tick);
+        }
+        for account in &mut self.accounts {
+            account.anew = account.anew.map(|anew| anew - 1);
+            account.given.iter_mut().for_each(Mark::pass_tick);
+            if let First::At(first) = &mut account.first {
+                *first -= 1;
+            }
         }
     }
 
@@ -275,16 +314,14 @@ impl World {
     }
 }
 
-impl Ask {
-    /// The times that the request contains.
-    pub(super) fn times(&mut self) -> impl Iterator<Item = &mut i8> {
-        let times = match self {
-            Self::Claim { now, lease, .. } | Self::Begin { now, lease } => [Some(now), Some(lease)],
-            Self::Read { now } | Self::Record { now } | Self::Commit { now } => [Some(now), None],
-            Self::Renew { lease } => [Some(lease), None],
-            Self::Complete | Self::Release | Self::CommitTransaction => [None, None],
-        };
-        times.into_iter().flatten()
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "to a clock ahead by {}", self.skew)?;
+        match (self.version.own, self.version.also_reads) {
+            (0, false) => Ok(()),
+            (own, false) => write!(f, ", which claims k{own}"),
+            (own, true) => write!(f, ", which claims k{own} and also reads k{}", 1 - own),
+        }
     }
 }
 
@@ -292,6 +329,10 @@ impl fmt::Display for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::OPERATOR => f.write_str("the operator"),
+            Self::FOREIGN => f.write_str("another library"),
+            Self { message, receive } if !self.is_real() => {
+                write!(f, "m{message}#{}, over the other id", receive - 4)
+            }
             Self { message, receive } => write!(f, "m{message}#{receive}"),
         }
     }

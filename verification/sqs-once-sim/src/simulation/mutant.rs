@@ -101,12 +101,28 @@ pub enum Mutant {
     ForgetDeletes,
     /// Forgetting a key leaves it its age.
     ForgetKeepsAge,
+    /// A claim over an item without a fence counts as a key's first. Only the model has this mutant.
+    #[value(skip)]
+    UnknownAgeIsNow,
+    /// The age under a key's other id is ignored. Only the model has this mutant.
+    #[value(skip)]
+    OtherAgeIgnored,
+    /// A fence that is carried over is not written. Only the model has this mutant.
+    #[value(skip)]
+    CarryOverUnwritten,
+    /// A late copy of a fence that is carried over replaces a larger one. Only the model has this mutant.
+    #[value(skip)]
+    CarryOverLowers,
+    /// A claim that the other id refuses keeps its own fence. Only the model has this mutant.
+    #[value(skip)]
+    RefusedIsReleased,
 }
 
 impl Mutant {
-    /// The property that the mutant must break. A run with the mutant checks no other property.
-    pub const fn breaks(self) -> Property {
-        match self {
+    /// The property that the mutant must break. A run with the mutant checks no other property. `None` if only the model
+    /// has that property.
+    pub const fn breaks(self) -> Option<Property> {
+        Some(match self {
             Self::CompleteOthers
             | Self::ReleaseOthers
             | Self::CommitOverClaims
@@ -127,9 +143,11 @@ impl Mutant {
             | Self::RenewReleased
             | Self::ForgetKeepsFence
             | Self::ForgetDeletes => Property::EndedStaysEnded,
-            Self::ReleaseDeletes | Self::FenceStays | Self::OtherFenceIgnored => {
-                Property::FencesGrow
-            }
+            Self::ReleaseDeletes
+            | Self::FenceStays
+            | Self::OtherFenceIgnored
+            | Self::CarryOverUnwritten
+            | Self::CarryOverLowers => Property::FencesGrow,
             Self::CommitTwice | Self::CommitOverAll | Self::EffectApart => Property::CommitsOnce,
             Self::BusyIsDone
             | Self::UnknownIsDone
@@ -144,7 +162,8 @@ impl Mutant {
             Self::NoDeadlineGuard => Property::AnswersInTime,
             Self::NoFifo | Self::RoutesSplitGroups | Self::GroupGoesOn => Property::OrderKept,
             Self::NoCoalescing => Property::RepeatsInWindows,
-        }
+            Self::UnknownAgeIsNow | Self::OtherAgeIgnored | Self::RefusedIsReleased => return None,
+        })
     }
 
     /// Whether the guard matters only if leases don't hold.
@@ -224,6 +243,14 @@ impl Mutant {
                 Some(is_held && lease <= Some(*lease_until))
             }
             (Self::RenewShortens, Settling::Renew { .. }) => Some(is_mine && is_held),
+            (
+                Self::CarryOverLowers,
+                Settling::Renew {
+                    lease_until,
+                    fence: Some(_),
+                    ..
+                },
+            ) => Some(is_mine && is_held && lease <= Some(*lease_until)),
             (Self::RenewReleased, Settling::Renew { lease_until, .. }) => {
                 Some(is_mine && is_in_progress && lease <= Some(*lease_until))
             }

@@ -130,7 +130,7 @@ impl Witness {
     pub(crate) fn new(ways: [Way; 2], keys: usize, options: &Options, timeline: Timeline) -> Self {
         Self {
             ways,
-            only: options.mutant.map(Mutant::breaks),
+            only: options.mutant.and_then(Mutant::breaks),
             is_hostile: options.is_hostile,
             keys: (0..keys).map(|_| Key::default()).collect(),
             attempts: Vec::new(),

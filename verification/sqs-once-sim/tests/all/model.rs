@@ -58,5 +58,16 @@ mutants! {
     a_forgotten_key_has_a_new_fence: ForgetKeepsFence in "claim-first-forgotten-silent" breaks NO_CLAIM_COMES_BACK;
     a_forgotten_key_has_a_new_owner: ForgetKeepsOwner in "claim-first-forgotten-late" breaks STALE_OWNERS_CHANGE_NOTHING;
     a_forgotten_key_keeps_its_item: ForgetDeletes in "claim-first-forgotten-late" breaks NO_CLAIM_COMES_BACK;
+    a_forgotten_key_has_a_new_age: ForgetKeepsAge in "aged-forgotten" breaks FORGOTTEN_IS_NEW;
+    a_key_with_two_ids_that_is_forgotten_has_a_new_age: ForgetKeepsAge in "two-ids-forgotten" breaks FORGOTTEN_IS_NEW;
+    an_item_without_a_fence_tells_no_age: UnknownAgeIsNow in "aged-unknown" breaks TOKENS_ARE_VALID;
+    an_item_without_a_fence_under_the_other_id_tells_no_age: OtherAgeIgnored in "two-ids-unknown" breaks TOKENS_ARE_VALID;
+    a_fence_follows_on_the_other_id: OtherFenceIgnored in "two-ids-silent" breaks FENCES_GROW;
+    a_fence_is_carried_over_before_the_handler_runs: CarryOverUnwritten in "two-ids-again" breaks FENCES_GROW;
+    a_carried_fence_is_never_lowered: CarryOverLowers in "two-ids-retried" breaks FENCES_GROW;
+    an_age_is_carried_over: OtherAgeIgnored in "two-ids-silent" breaks TOKENS_ARE_VALID;
+    a_claim_that_the_other_id_refuses_makes_no_key_young: RefusedIsReleased in "two-ids-refused" breaks TOKENS_ARE_VALID;
+    a_lapsed_claim_of_the_other_id_is_taken_over: OtherIdLeft in "two-ids-stale" breaks STALE_OWNERS_CHANGE_NOTHING;
+    the_other_id_is_read_after_the_claim: OtherIdReadFirst in "two-ids-refused" breaks ONE_LIVE_OWNER;
     unconditional_writes_undo_claims: Peers in "claim-first-crash" breaks STALE_OWNERS_CHANGE_NOTHING;
 }

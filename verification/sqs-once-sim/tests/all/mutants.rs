@@ -52,7 +52,7 @@ fn every_mutant_breaks_what_its_guard_keeps() {
         let Some(violation) = &told.violation else {
             panic!("{mutant}: what is shown is no failure");
         };
-        assert_eq!(violation.property, mutant.breaks(), "{told}");
+        assert_eq!(Some(violation.property), mutant.breaks(), "{told}");
         println!("{mutant}: {} {violation}", told.seed);
         assert_eq!(told.seed, seed, "{SEARCH}");
         let recorded = format!("\"breaks\": \"{violation}\"");

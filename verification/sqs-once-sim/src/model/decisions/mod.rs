@@ -1,32 +1,27 @@
 //! Applies the library's protocol decisions to the model's small items. Only this module overrides them for mutants.
 
-use std::time::Duration;
+mod items;
+mod other_id;
 
 use sqs_once::idempotency::{
     Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
 };
-use sqs_once::key::ItemId;
-use sqs_once::store::{
-    self, Claimed, Fence, Owner, Recording, Settled, Settlement, Settling, Status,
-};
+use sqs_once::store::{self, Claimed, Fence, Recording, Settled, Settlement, Settling, Status};
 use sqs_once::time::Timestamp;
 use sqs_once_operate::Change;
 
 use super::config::Config;
-use super::state::{Delivery, Item, Saw};
+use super::fence::{Mark, Run, Young};
+use super::request::Saw;
+use super::state::{Delivery, Item};
 use crate::simulation::Mutant;
-
-/// The time of tick 0. A released lease is the epoch, which is far earlier.
-const NOW: u64 = 1_000_000;
-/// Longer than any message in the model lives.
-const RETENTION: Duration = Duration::from_secs(1_000_000);
-/// The fence of every item. The model only checks whether the next fence is larger.
-const FENCE: u64 = 7;
+use items::{RETENTION, as_fence, as_mark, as_owner, at, decode, encode, id, ticks};
+pub(super) use other_id::{Looked, looked, taken};
 
 /// What an answer means for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    Run,
+    Run(Run),
     /// The key is free; the worker claims it again, over the item in the refusal.
     Again,
     /// The effect happened, now or before.
@@ -56,14 +51,8 @@ pub(super) fn claim(
 ) -> Written {
     let existing = standing.map(decode);
     let mut claim = as_claim(owner, now, lease);
-    claim.seen = match seen.unwrap_or(Saw::Current) {
-        Saw::Nothing => store::Seen::Nothing,
-        Saw::Current => store::Seen::Item(Some(Fence::from_stored(FENCE))),
-        Saw::Stale => store::Seen::Item(Some(Fence::from_stored(FENCE - 1))),
-    };
-    let without = |item| config.mutant?.admits_claim(&claim, item);
-    let admitted = existing.as_ref().and_then(without);
-    let admitted = admitted.unwrap_or_else(|| claim.admitted_by(existing.as_ref()));
+    claim.seen = as_seen(seen.unwrap_or(Saw::Current), existing.as_ref());
+    let admitted = admits(config, &claim, existing.as_ref());
     if let Some(refused_by) = existing.as_ref().filter(|_| !admitted) {
         let is_own_copy = is_held_by(refused_by, owner);
         let answer = match config.has(Mutant::NoSelfRecognition) && is_own_copy {
@@ -79,33 +68,75 @@ pub(super) fn claim(
             fence_stood: false,
             verdict: match is_free {
                 true => Verdict::Again,
-                false => admission(answer),
+                false => admission(&claim, answer),
             },
         };
     }
     let mut item = claim.write(existing.as_ref());
-    if config.has(Mutant::FenceStays) && existing.is_some() {
-        item.fence = Some(Fence::from_stored(FENCE));
+    let last = existing.and_then(|item| item.fence);
+    if config.has(Mutant::FenceStays) && standing.is_some() {
+        item.fence = last;
+    }
+    if config.has(Mutant::UnknownAgeIsNow) && last.is_none() {
+        item.fence = Some(Fence::first(claim.now));
+        claim.seen = store::Seen::Nothing;
     }
     let fence = item.fence.unwrap_or_default();
+    let mut written = encode(config, &item, owner, standing);
+    // Without the other id, nothing tells another age.
+    let is_new = standing.is_none() && config.has_two_ids();
+    let young = written.young.map(|young| young.since);
+    // From now on, its owner may carry another age over.
+    written.young = young.or(is_new.then_some(now)).map(|since| Young {
+        since,
+        is_forgotten: false,
+    });
     Written {
-        item: Some(encode(&item, owner, standing)),
+        item: Some(written),
         written: true,
-        fence_stood: existing.and_then(|item| item.fence) >= Some(fence),
-        verdict: admission(on_claimed(&claim, &Claimed::Written { fence })),
+        fence_stood: last >= Some(fence),
+        verdict: admission(&claim, on_claimed(&claim, &Claimed::Written { fence })),
     }
+}
+
+/// Converts what the sender of a claim has seen, if the claim now finds `existing`.
+fn as_seen(saw: Saw, existing: Option<&store::Item>) -> store::Seen {
+    let fence = existing.and_then(|item| item.fence);
+    match saw {
+        Saw::Nothing => store::Seen::Nothing,
+        Saw::Current => store::Seen::Item(fence),
+        Saw::Stale => {
+            let earlier = fence.unwrap_or_default().get().saturating_sub(1);
+            store::Seen::Item(Some(Fence::from_stored(earlier)))
+        }
+    }
+}
+
+fn admits(config: &Config, claim: &store::Claim, existing: Option<&store::Item>) -> bool {
+    let without = |item| config.mutant?.admits_claim(claim, item);
+    let admitted = existing.and_then(without);
+    admitted.unwrap_or_else(|| claim.admitted_by(existing))
 }
 
 pub(super) fn found((owner, now): (Delivery, i8), standing: Option<Item>) -> Verdict {
     let existing = standing.map(decode);
-    admission(on_found(&as_claim(owner, now, now), existing.as_ref()))
+    let claim = as_claim(owner, now, now);
+    admission(&claim, on_found(&claim, existing.as_ref()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Complete,
+    /// Completes it as the other id is completed.
+    Copy,
     Release,
     Renew(i8),
+    /// Without a lease, it releases the claim.
+    CarryOver {
+        lease: Option<i8>,
+        claimed: Mark,
+        follows: Mark,
+    },
     Record(i8),
     Commit(i8),
 }
@@ -122,9 +153,17 @@ pub(super) fn settle(
         id(),
         as_owner(owner),
         match ending {
-            Ending::Complete => Settling::complete(at(0) + RETENTION, None),
+            Ending::Complete | Ending::Copy => Settling::complete(at(0) + RETENTION, None),
             Ending::Release => Settling::Release,
             Ending::Renew(lease) => Settling::renew(at(lease)),
+            Ending::CarryOver {
+                lease,
+                claimed,
+                follows,
+            } => {
+                let lease = lease.map_or(Timestamp::default(), at);
+                Settling::carry_over(lease, as_fence(claimed), as_fence(follows))
+            }
             Ending::Record(now) => Settling::Record(recording(now)),
             Ending::Commit(now) => Settling::Commit(recording(now)),
         },
@@ -136,6 +175,7 @@ pub(super) fn settle(
     let item = match admitted {
         true if ending == Ending::Release && deletes => None,
         true => Some(encode(
+            config,
             &settlement.write(existing.as_ref()),
             owner,
             standing,
@@ -150,8 +190,8 @@ pub(super) fn settle(
                 Err(refused) => refusal(refused),
             }
         }
-        Ending::Renew(_) => match admitted {
-            true => Verdict::Run,
+        Ending::Renew(_) | Ending::CarryOver { .. } => match admitted {
+            true => Verdict::Run(Run::default()),
             false => Verdict::Failed,
         },
         _ => {
@@ -185,15 +225,24 @@ pub(super) fn forget(config: &Config, standing: Option<Item>) -> (Option<Item>, 
         Some(Mutant::ForgetDeletes) => return (None, true),
         Some(Mutant::ForgetKeepsFence) => item.fence = existing.fence,
         Some(Mutant::ForgetKeepsOwner) => item.owner = existing.owner,
+        Some(Mutant::ForgetKeepsAge) => item.fence = existing.fence.map(Fence::next),
         _ => {}
     }
     let grows = item.fence > existing.fence;
-    (Some(encode(&item, operator, standing)), grows)
+    (Some(encode(config, &item, operator, standing)), grows)
 }
 
-fn admission(admission: Admission) -> Verdict {
+fn admission(claim: &store::Claim, admission: Admission) -> Verdict {
     match admission {
-        Admission::Run { .. } => Verdict::Run,
+        Admission::Run {
+            fence,
+            first_attempt,
+        } => Verdict::Run(Run {
+            now: ticks(claim.now).unwrap_or_default(),
+            fence: as_mark(fence),
+            first: first_attempt.map(|first| as_mark(Fence::first(first))),
+            over: claim.seen != store::Seen::Nothing,
+        }),
         Admission::Refused(refused) => refusal(refused),
     }
 }
@@ -218,54 +267,4 @@ fn as_claim(owner: Delivery, now: i8, lease: i8) -> store::Claim {
         at(lease),
         at(now) + RETENTION,
     )
-}
-
-fn as_owner(delivery: Delivery) -> Owner {
-    Owner::from_bits(u128::from(delivery.message) * 256 + u128::from(delivery.receive))
-}
-
-/// Each decision concerns one key, so all keys can share one id.
-fn id() -> ItemId {
-    thread_local!(static ID: ItemId = ItemId::from_stored("model#key"));
-    ID.with(Clone::clone)
-}
-
-fn at(tick: i8) -> Timestamp {
-    Timestamp::from_secs(NOW.saturating_add_signed(i64::from(tick)))
-}
-
-/// `None` for the epoch, which is the lease of a released claim.
-fn ticks(at: Timestamp) -> Option<i8> {
-    let tick = i128::from(at.as_secs()) - i128::from(NOW);
-    i8::try_from(tick).ok()
-}
-
-fn decode(item: Item) -> store::Item {
-    let mut new = store::Item::new(
-        id(),
-        match item.completed {
-            true => Status::Completed,
-            false => Status::InProgress,
-        },
-    );
-    new.lease_until = Some(item.lease.map_or(Timestamp::default(), at));
-    new.expiration = Some(at(0) + RETENTION);
-    new.owner = Some(as_owner(item.owner));
-    new.fence = Some(Fence::from_stored(FENCE));
-    new
-}
-
-/// The item's owner is either the writer or the owner of the item before the write.
-fn encode(item: &store::Item, writer: Delivery, standing: Option<Item>) -> Item {
-    let completed = item.status == Status::Completed;
-    let lease = item.lease_until.filter(|_| !completed);
-    let is_writers = item.owner == Some(as_owner(writer));
-    Item {
-        completed,
-        lease: lease.and_then(ticks),
-        owner: standing
-            .map(|item| item.owner)
-            .filter(|_| !is_writers)
-            .unwrap_or(writer),
-    }
 }

@@ -1,9 +1,15 @@
 //! The effect of each action. Workers behave as the consumer's batches do.
 
+mod ages;
+mod other_id;
+mod store;
+
 use super::action::Action;
 use super::config::Config;
-use super::decisions::{self, Ending, Verdict, Written};
-use super::state::{Ask, Delivery, End, Item, Message, Place, Request, Saw, Stage, Worker, World};
+use super::decisions::{self, Verdict};
+use super::fence::Run;
+use super::request::{Ask, Request, Saw};
+use super::state::{Delivery, End, Item, Message, Place, Role, Stage, Worker, World};
 use crate::simulation::Mutant;
 use crate::way::Way;
 
@@ -24,13 +30,17 @@ pub(super) fn ask_for(config: &Config, world: &World, delivery: Delivery, ask: A
         return ask;
     };
     let worker = world.workers[index];
-    let (now, lease) = (worker.skew, lease_of(config, &worker));
+    let (now, lease) = (worker.role.skew, lease_of(config, &worker));
     match ask {
-        Ask::Claim { .. } => Ask::Claim {
-            now,
-            lease,
-            seen: Saw::Nothing,
-        },
+        Ask::Claim { seen, .. } => Ask::Claim { now, lease, seen },
+        // The retry begins with the claim.
+        Ask::ReadOther { run } | Ask::TakeOver { run, .. } | Ask::CarryOver { run, .. } => {
+            let seen = match run.over {
+                true => Saw::Stale,
+                false => Saw::Nothing,
+            };
+            Ask::Claim { now, lease, seen }
+        }
         Ask::Begin { .. } => Ask::Begin { now, lease },
         Ask::Read { .. } => Ask::Read { now },
         Ask::Renew { .. } => Ask::Renew { lease: lease + 1 },
@@ -41,7 +51,7 @@ pub(super) fn ask_for(config: &Config, world: &World, delivery: Delivery, ask: A
 
 /// When a worker's claims end: the deadline on the worker's own clock, plus the margin.
 fn lease_of(config: &Config, worker: &Worker) -> i8 {
-    worker.left + worker.skew + config.lease_margin()
+    worker.left + worker.role.skew + config.lease_margin()
 }
 
 struct Step<'a> {
@@ -56,11 +66,11 @@ impl Step<'_> {
             Action::Deliver {
                 message,
                 count,
-                skew,
-            } => self.deliver(message, count, skew),
-            Action::DeliverAgain { message, skew } => {
+                role,
+            } => self.deliver(message, count, role),
+            Action::DeliverAgain { message, role } => {
                 self.world.trouble.duplicates -= 1;
-                self.deliver(message, 1, skew);
+                self.deliver(message, 1, role);
             }
             Action::CarryOut(request) => {
                 let sent = self.world.requests.iter().position(|one| *one == request);
@@ -114,6 +124,9 @@ impl Step<'_> {
         for request in &mut world.requests {
             request.ask.times().for_each(|time| *time -= 1);
         }
+        if self.config.has_ages() {
+            world.grow_older();
+        }
         for worker in &mut world.workers {
             if worker.stage != Stage::Idle {
                 world.trouble.overruns -= u8::from(worker.left == 0);
@@ -137,7 +150,7 @@ impl Step<'_> {
         };
     }
 
-    fn deliver(&mut self, message: u8, count: u8, skew: i8) {
+    fn deliver(&mut self, message: u8, count: u8, role: Role) {
         let mut batch = [None; 2];
         for (entry, number) in batch.iter_mut().zip(message..message + count) {
             let message = &mut self.world.messages[usize::from(number)];
@@ -151,7 +164,7 @@ impl Step<'_> {
             };
             *entry = Some((delivery, End::Open));
         }
-        let idle = Worker::idle(skew);
+        let idle = Worker::idle(role);
         let mut workers = self.world.workers.iter_mut();
         if let Some(worker) = workers.find(|worker| **worker == idle) {
             worker.batch = batch;
@@ -170,7 +183,16 @@ impl Step<'_> {
             Way::Writes => Stage::Running,
             _ => Stage::Asking,
         };
-        let ask = match flow {
+        if self.config.has(Mutant::OtherIdReadFirst) && self.also_reads(delivery) {
+            let run = Run::default();
+            return self.send(delivery, Ask::ReadOther { run }, true);
+        }
+        self.ask_first(delivery);
+    }
+
+    /// Sends the request that decides whether the record may run.
+    fn ask_first(&mut self, delivery: Delivery) {
+        let ask = match self.config.flow {
             Way::ClaimFirst | Way::ClaimedWrites => Ask::Claim {
                 now: 0,
                 lease: 0,
@@ -185,8 +207,13 @@ impl Step<'_> {
     }
 
     fn send(&mut self, owner: Delivery, ask: Ask, awaited: bool) {
+        let own = self.item_of(owner);
         let request = Request {
             owner,
+            item: match ask {
+                Ask::ReadOther { .. } | Ask::TakeOver { .. } => 1 - own,
+                _ => own,
+            },
             ask,
             awaited,
         };
@@ -212,9 +239,11 @@ impl Step<'_> {
     fn stop_waiting(&mut self, owner: Delivery) {
         let requests = &mut self.world.requests;
         // A read that has no waiting sender changes nothing, so it can be dropped.
-        requests.retain(|one| one.owner != owner || !matches!(one.ask, Ask::Read { .. }));
+        let is_read = |ask| matches!(ask, Ask::Read { .. } | Ask::ReadOther { .. });
+        requests.retain(|one| one.owner != owner || !is_read(one.ask));
         for request in requests.iter_mut().filter(|one| one.owner == owner) {
             request.awaited = false;
+            request.ask.forget_run();
         }
     }
 
@@ -226,25 +255,30 @@ impl Step<'_> {
         }
     }
 
-    fn forget(&mut self, key: usize) {
+    fn forget(&mut self, item: usize) {
         self.world.trouble.forgets -= 1;
         let claims = |awaited| {
-            let claims = self.world.requests.iter().filter(|one| {
-                let is_claim = matches!(one.ask, Ask::Claim { .. });
-                is_claim && one.awaited == awaited && self.config.key_of(one.owner) == key
-            });
-            claims.fold(0, |all, one| all | one.owner.bit())
+            let requests = self.world.requests.iter();
+            let claims = requests
+                .filter(|one| one.awaited == awaited && usize::from(one.item) == item)
+                .filter_map(Request::claimant);
+            claims.fold(0, |all, one| all | one.bit())
         };
         // A worker that still waits may claim the key once more.
-        let spent = claims(false) & !claims(true);
-        let standing = self.world.items[key];
-        let account = &mut self.world.accounts[key];
-        account.spent = spent;
-        account.forgotten |= standing.map_or(0, |item| item.owner.bit());
-        let (item, is_raised) = decisions::forget(self.config, standing);
-        self.world.items[key] = item;
+        let (late, waiting) = (claims(false), claims(true));
+        let standing = self.world.items[item];
+        let account = &mut self.world.accounts[self.config.key_of_item(item)];
+        account.spent = (account.spent | late) & !waiting;
+        let owner = standing.map(|item| item.owner);
+        let owner = owner.filter(|owner| owner.is_real());
+        account.forgotten |= owner.map_or(0, Delivery::bit);
+        let (written, is_raised) = decisions::forget(self.config, standing);
+        self.world.items[item] = written;
         if is_raised {
-            self.raise_fence(key);
+            self.raise_fence(item);
+        }
+        if self.config.has_ages() {
+            self.start_anew(item);
         }
     }
 
@@ -252,7 +286,7 @@ impl Step<'_> {
         self.stop_waiting(delivery);
         let worker = self.worker_of(delivery);
         worker.stage = Stage::Settling;
-        let (now, is_late) = (worker.skew, worker.left < 0);
+        let (now, is_late) = (worker.role.skew, worker.left < 0);
         let key = self.config.key_of(delivery);
         if !self.config.flow.is_atomic() {
             // After the deadline, another worker may take the key at any time.
@@ -295,7 +329,8 @@ impl Step<'_> {
     fn count_window(&mut self, delivery: Delivery) {
         let key = self.config.key_of(delivery);
         let is_own = |item: Item| item.completed && item.owner == delivery;
-        let is_recorded = self.world.items[key].is_some_and(is_own);
+        let item = usize::from(self.item_of(delivery));
+        let is_recorded = self.world.items[item].is_some_and(is_own);
         let settles = self.worker_of(delivery).stage == Stage::Settling;
         let account = &mut self.world.accounts[key];
         let is_counted = is_recorded || account.has_forgotten(delivery);
@@ -324,14 +359,17 @@ impl Step<'_> {
 
     fn answer(&mut self, first: Delivery) {
         let worker = self.worker_of(first);
-        let batch = std::mem::replace(worker, Worker::idle(worker.skew)).batch;
+        let batch = std::mem::replace(worker, Worker::idle(worker.role)).batch;
         for (delivery, end) in batch.into_iter().flatten() {
             let number = usize::from(delivery.message);
             let message = &mut self.world.messages[number];
             let is_latest = message.receives == delivery.receive;
             let is_away = matches!(message.place, Place::Away(_));
             match end {
-                End::Done if message.place == Place::Dead => {}
+                End::Done | End::Terminal if message.place == Place::Dead => {}
+                End::Terminal if message.place != Place::Acknowledged => {
+                    message.place = Place::Dead;
+                }
                 // A FIFO queue ignores deletions with an old receipt handle.
                 End::Done if is_latest || !self.config.fifo => {
                     message.place = Place::Acknowledged;
@@ -349,138 +387,19 @@ impl Step<'_> {
             self.stop_waiting(delivery);
         }
         let worker = self.worker_of(first);
-        *worker = Worker::idle(worker.skew);
-    }
-
-    /// Carries a request out in the store, and hands the answer to its sender.
-    fn carry_out(&mut self, request: Request) {
-        let (owner, ask, awaited) = (request.owner, request.ask, request.awaited);
-        let key = self.config.key_of(owner);
-        let standing = self.world.items[key];
-        let verdict = match ask {
-            Ask::Claim { now, lease, seen } => {
-                let times = (owner, now, lease);
-                let written = decisions::claim(self.config, times, Some(seen), standing);
-                self.world.items[key] = written.item;
-                if written.written {
-                    let account = &mut self.world.accounts[key];
-                    // A claim whose sender still waits may have lost the key meanwhile, and get it again.
-                    self.world.seen.claim_came_back |= account.spent & owner.bit() != 0 && !awaited;
-                    account.spent |= owner.bit();
-                    account.forgotten &= !owner.bit();
-                    self.raise_fence(key);
-                }
-                if awaited && written.verdict == Verdict::Again {
-                    let seen = Saw::Current;
-                    self.send(owner, Ask::Claim { now, lease, seen }, true);
-                }
-                self.look(&written, awaited, owner, standing)
-            }
-            Ask::Begin { now, lease } => {
-                let times = (owner, now, lease);
-                let written = decisions::claim(self.config, times, None, standing);
-                if written.written {
-                    self.world.open[key] = written.item;
-                }
-                self.look(&written, awaited, owner, standing)
-            }
-            Ask::Read { now } => decisions::found((owner, now), standing),
-            Ask::Complete => self.settle(owner, Ending::Complete),
-            Ask::Release => self.settle(owner, Ending::Release),
-            Ask::Renew { lease } => {
-                let verdict = self.settle(owner, Ending::Renew(lease));
-                if awaited && verdict == Verdict::Run {
-                    self.worker_of(owner).left += 1;
-                }
-                verdict
-            }
-            Ask::Record { now } => self.settle(owner, Ending::Record(now)),
-            Ask::Commit { now } => self.settle(owner, Ending::Commit(now)),
-            Ask::CommitTransaction => self.commit_transaction(owner, key),
-        };
-        if awaited {
-            let was_recorded = standing.is_some_and(|item| item.completed);
-            self.answered(owner, verdict, was_recorded);
-        }
-    }
-
-    /// Claims in flight have now seen an outdated item of this key.
-    fn raise_fence(&mut self, key: usize) {
-        if self.config.has(Mutant::FenceStays) {
-            return;
-        }
-        for request in &mut self.world.requests {
-            let is_of_key = self.config.key_of(request.owner) == key;
-            if let Ask::Claim { seen, .. } = &mut request.ask
-                && is_of_key
-                && *seen == Saw::Current
-            {
-                *seen = Saw::Stale;
-            }
-        }
-    }
-
-    /// Notes a claim that its own copy refused, or that did not raise the fence.
-    fn look(
-        &mut self,
-        claimed: &Written,
-        awaited: bool,
-        owner: Delivery,
-        standing: Option<Item>,
-    ) -> Verdict {
-        let is_own = standing.is_some_and(|item| !item.completed && item.owner == owner);
-        let is_refused = !matches!(claimed.verdict, Verdict::Run | Verdict::Again);
-        self.world.seen.refused_by_itself |= awaited && is_own && is_refused;
-        self.world.seen.fence_stood |= claimed.fence_stood;
-        claimed.verdict
-    }
-
-    fn settle(&mut self, owner: Delivery, ending: Ending) -> Verdict {
-        let key = self.config.key_of(owner);
-        let standing = self.world.items[key];
-        let written = decisions::settle(self.config, owner, ending, standing);
-        let is_others = standing.is_some_and(|item| item.owner != owner);
-        let is_stale = is_others || self.world.accounts[key].has_forgotten(owner);
-        if !matches!(ending, Ending::Record(_) | Ending::Commit(_)) {
-            self.world.seen.stale_write |= is_stale && written.item != standing;
-        }
-        if matches!(ending, Ending::Renew(_)) && written.written {
-            let is_released = standing.is_some_and(|item| item.lease.is_none());
-            self.world.seen.claim_came_back |= is_released;
-        }
-        self.world.items[key] = written.item;
-        if matches!(ending, Ending::Record(_) | Ending::Commit(_)) && written.written {
-            self.raise_fence(key);
-        }
-        let is_apart = self.config.has(Mutant::EffectApart);
-        if matches!(ending, Ending::Commit(_)) && written.written && !is_apart {
-            self.effect(owner);
-        }
-        written.verdict
-    }
-
-    fn commit_transaction(&mut self, owner: Delivery, key: usize) -> Verdict {
-        let Some(claimed) = self.world.open[key].filter(|open| open.owner == owner) else {
-            return Verdict::Failed;
-        };
-        self.world.open[key] = None;
-        let written = decisions::settle(self.config, owner, Ending::Complete, Some(claimed));
-        if written.written {
-            self.world.items[key] = written.item;
-            self.raise_fence(key);
-            if !self.config.has(Mutant::EffectApart) {
-                self.effect(owner);
-            }
-        }
-        written.verdict
+        *worker = Worker::idle(worker.role);
     }
 
     fn answered(&mut self, delivery: Delivery, verdict: Verdict, was_recorded: bool) {
         let busy_is_done = self.config.has(Mutant::BusyIsDone);
+        let has_ages = self.config.has_ages();
         let worker = self.worker_of(delivery);
-        let skew = worker.skew;
+        let skew = worker.role.skew;
         match verdict {
-            Verdict::Run => {
+            Verdict::Run(run) => {
+                if has_ages && worker.stage == Stage::Asking {
+                    return self.run(delivery, run, was_recorded);
+                }
                 worker.stage = Stage::Running;
                 self.world.seen.started_after_record |= was_recorded;
             }
@@ -499,6 +418,23 @@ impl Step<'_> {
             }
             Verdict::Failed => self.leave(delivery, End::Failed(0)),
         }
+    }
+
+    /// The item that the worker of this delivery claims.
+    fn item_of(&mut self, delivery: Delivery) -> u8 {
+        let key = self.config.keys[usize::from(delivery.message)];
+        key + self.worker_of(delivery).role.version.own
+    }
+
+    fn also_reads(&mut self, delivery: Delivery) -> bool {
+        self.worker_of(delivery).role.version.also_reads
+    }
+
+    /// Whether a key is recorded, under any id.
+    fn is_recorded(&self, key: usize) -> bool {
+        let items = self.world.items.iter().enumerate();
+        let mut items = items.filter(|(item, _)| self.config.key_of_item(*item) == key);
+        items.any(|(_, item)| item.is_some_and(|item| item.completed))
     }
 
     /// The worker whose batch has this delivery. Every step of a delivery has one.
