@@ -16,6 +16,7 @@ use crate::telemetry::spans;
 use crate::time::Timestamp;
 
 use super::batcher::{Answered, Batcher, Load, Requests};
+use super::ending::Tail;
 use super::engine::InProgress;
 use super::record::Counted;
 use super::room::Slot;
@@ -192,7 +193,11 @@ impl Requests for ClaimRequests<'_, '_> {
                     sent_at: candidate.sent_at,
                 })
                 .collect();
-            admit(&mut asked).await
+            let (answers, refused) = admit(&mut asked).await;
+            for ending in refused {
+                self.0.leave(Tail::Release(ending));
+            }
+            answers
         };
         let until = self.0.deadline.requests_by;
         let answers = answers_until(until, count, asked.instrument(span)).await;

@@ -9,7 +9,7 @@ use crate::store::{
 };
 use crate::time::Timestamp;
 
-use super::driver::{Asked, all_of, contended};
+use super::driver::{Asked, CommitsWith, PendingSettlement, all_of, contended};
 use super::{
     Admission, Driver, Mode, Refusal, carried_over, ends_refused, on_found,
     on_found_under_other_id, takes_over,
@@ -81,16 +81,20 @@ impl Driver {
 ///
 /// Reads only after the claims were answered. If two versions each claim under their own id and then read the other's,
 /// at least one of them sees the other's claim.
+///
+/// Returns the ends of claims that are refused after all. No record waits for them: the next delivery repeats them when the
+/// lease has lapsed.
 pub(super) async fn check_other_ids(
     asked: &mut [Asked<'_>],
     answers: &mut [Result<Option<Admission>, StoreError>],
-) {
+) -> Vec<PendingSettlement> {
+    let mut refused = Vec::new();
     let Some(store) = asked.first().map(|one| Arc::clone(&one.driver.store)) else {
-        return;
+        return refused;
     };
     let mut found = read_other_ids(&*store, asked, answers).await;
     if found.is_empty() {
-        return;
+        return refused;
     }
     take_over(&*store, asked, answers, &mut found).await;
     let mut settlements = Vec::new();
@@ -110,14 +114,6 @@ pub(super) async fn check_other_ids(
         };
         let driver = one.driver;
         let admission = driver.decide(one.claim, run, other, item);
-        let mut settle = |settling, waits: Option<usize>| {
-            carried.push(waits);
-            settlements.push(Settlement {
-                id: one.claim.id.clone(),
-                owner: one.claim.owner,
-                settling,
-            });
-        };
         match &admission {
             Admission::Run {
                 fence,
@@ -125,11 +121,17 @@ pub(super) async fn check_other_ids(
             } if driver.claims_before() => {
                 if let Some(follows) = carried_over(run, (*fence, *first_attempt)) {
                     let lease_until = one.claim.lease_until;
-                    settle(Settling::carry_over(lease_until, run.0, follows), Some(at));
+                    carried.push(at);
+                    settlements.push(Settlement {
+                        id: one.claim.id.clone(),
+                        owner: one.claim.owner,
+                        settling: Settling::carry_over(lease_until, run.0, follows),
+                    });
                 }
             }
             Admission::Refused(refusal) if driver.claims_before() => {
-                settle(driver.settling(one.claim, run, other, refusal, item), None);
+                let settling = driver.settling(one.claim, run, other, refusal, item);
+                refused.push(driver.settlement(one.claim, settling, CommitsWith::Nothing));
                 one.claim.owner = Owner::from_bits(driver.random.bits());
             }
             _ => {}
@@ -137,18 +139,18 @@ pub(super) async fn check_other_ids(
         *answer = Ok(Some(admission));
     }
     if settlements.is_empty() {
-        return;
+        return refused;
     }
     let settled = all_of(settlements.len(), store.settle(&settlements).await);
-    // The end of a refused claim needs no answer: the next delivery repeats it when the lease has lapsed. But no handler
-    // may receive a fence that is not written.
+    // No handler may receive a fence that is not written.
     for (at, settled) in carried.into_iter().zip(settled) {
-        match (at, settled) {
-            (None, _) | (_, Ok(Settled::Written)) => {}
-            (Some(at), Err(error)) => answers[at] = Err(error),
-            (Some(at), Ok(Settled::Refused(_))) => answers[at] = Err(contended()),
+        match settled {
+            Ok(Settled::Written) => {}
+            Err(error) => answers[at] = Err(error),
+            Ok(Settled::Refused(_)) => answers[at] = Err(contended()),
         }
     }
+    refused
 }
 
 /// The fence of an admitted record, and its first attempt.
@@ -216,10 +218,14 @@ async fn take_over(
     let answers = all_of(claims.len(), store.claim(&claims).await);
     for (claim, answer) in claims.iter().zip(answers) {
         let taken = answer.map(|claimed| match claimed {
-            Claimed::Written { .. } => claim.write(found[&claim.id].as_ref().ok()),
+            Claimed::Written { .. } => Ok(claim.write(found[&claim.id].as_ref().ok())),
+            // Its owner still has it, with a newer fence. A handler beside that owner needs its end.
+            Claimed::Refused(item) if takes_over(claim, claim.owner, &item).is_some() => {
+                Err(contended())
+            }
             // What another worker wrote in the meantime decides.
-            Claimed::Refused(item) => *item,
+            Claimed::Refused(item) => Ok(*item),
         });
-        found.insert(claim.id.clone(), taken);
+        found.insert(claim.id.clone(), taken.flatten());
     }
 }

@@ -200,7 +200,12 @@ impl Driver {
                 other_id,
                 sent_at: Timestamp::default(),
             }];
-            let answer = admit(&mut asked).await.into_iter().next();
+            let (answers, refused) = admit(&mut asked).await;
+            for mut ending in refused {
+                // The lease lapses anyway.
+                let _ = self.conclude_one(&mut ending).await;
+            }
+            let answer = answers.into_iter().next();
             let answer = answer.unwrap_or_else(|| Err(incapable("claim a key")));
             if let Some(decided) = answer.transpose() {
                 return decided;
@@ -381,7 +386,7 @@ impl Driver {
             .then(|| self.settlement(claim, Settling::Release, CommitsWith::Nothing))
     }
 
-    fn settlement(
+    pub(super) fn settlement(
         &self,
         claim: &Claim,
         settling: Settling,
@@ -567,8 +572,11 @@ pub(crate) struct Asked<'a> {
 /// a request, because their store is the same. All of them have one mode.
 ///
 /// The answer is `None` if an item refused the claim although its key is free. The claim then replaces this item: the
-/// caller sends it again. A claim that was written and released gets a new owner for its next attempt.
-pub(crate) async fn admit(asked: &mut [Asked<'_>]) -> Answers<Option<Admission>> {
+/// caller sends it again. A claim that was written and then refused by its key's other id gets a new owner for its next
+/// attempt, and its end is returned: the caller sends it, and no record waits for it.
+pub(crate) async fn admit(
+    asked: &mut [Asked<'_>],
+) -> (Answers<Option<Admission>>, Vec<PendingSettlement>) {
     let mut answers: Vec<_> = asked
         .iter()
         .map(|one| {
@@ -605,8 +613,8 @@ pub(crate) async fn admit(asked: &mut [Asked<'_>]) -> Answers<Option<Admission>>
         .into_iter()
         .map(|answer| answer.unwrap_or_else(|| Err(incapable("claim a key"))))
         .collect();
-    check_other_ids(asked, &mut answers).await;
-    answers
+    let refused = check_other_ids(asked, &mut answers).await;
+    (answers, refused)
 }
 
 /// The store no longer offers a capability that it offered at start.
