@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{SECOND, Seen, one, several, values};
+use crate::support::stores::Altered;
+use crate::support::{SECOND, Seen, invoke, one, several, values};
+use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::extract::Attempt;
 use sqs_once::key::{KeyCodec, KeyError, KeySecret, Namespace};
@@ -11,10 +13,11 @@ use sqs_once::store::{
     Fence, Item, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind,
 };
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
-use sqs_once::time::{Clock, Timestamp};
+use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{
     BusinessKey, Consumer, HandlerError, Idempotency, IdempotencyToken, Once, Recorded, RunError,
 };
+use tokio::time::sleep;
 
 fn namespace(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
@@ -460,6 +463,45 @@ async fn keys_of_a_batch_are_looked_up_together_and_one_by_one_decided() {
     assert_eq!(runs.len(), 3);
     let requests = new.store().requests() - requests;
     assert!(requests <= 5, "{requests} requests");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_waits_for_no_end_of_a_claim_that_another_record_had_to_give_back() {
+    let (old, _, runs) = both();
+    old.another_worker_claims("busy").await;
+    let memory = old.store().memory().clone();
+    let mut busy = old.item("busy").await.unwrap();
+    busy.lease_until = Some(SystemClock.now() + HOUR);
+    memory.put(busy);
+    let gives_back = |settlement: &Settlement| match settlement.settling {
+        Settling::Renew { lease_until, .. } => lease_until == Timestamp::default(),
+        _ => matches!(settlement.settling, Settling::Release),
+    };
+    let store = Altered::new(memory).settlements_take(move |settlements| {
+        let is_lost = settlements.iter().any(gives_back);
+        if is_lost {
+            Duration::MAX
+        } else {
+            Duration::ZERO
+        }
+    });
+    let noting = runs.clone();
+    let new = values().namespace("new").handler(move |order: Value| {
+        noting.add(order["id"].to_string());
+        sleep(SECOND)
+    });
+    let new = new.also_read(namespace("old"));
+    let event = several(["busy", "free"]);
+    let answer = invoke(&new.store(store), &event, Context::default()).await;
+    let failed: Vec<_> = answer
+        .batch_item_failures
+        .iter()
+        .map(|it| &*it.item_identifier)
+        .collect();
+    assert_eq!(
+        (failed, runs.all()),
+        (vec!["m-1"], vec![r#""free""#.to_owned()])
+    );
 }
 
 #[tokio::test(start_paused = true)]
