@@ -81,7 +81,8 @@ impl Batch<'_> {
                 return Report::untried(reason);
             }
         };
-        let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
+        let mut slot = slot.and_then(|slot| self.gate.kept(route, slot));
+        slot.iter_mut().for_each(Slot::starts);
         let Ran {
             mut owned,
             result,

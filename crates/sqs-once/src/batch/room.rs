@@ -24,16 +24,24 @@ pub(super) struct Room {
 
 struct State {
     inside: usize,
-    /// The same by route.
-    of_route: Vec<usize>,
+    of_route: Vec<OfRoute>,
     /// How many of the group that enters are missing. `inside` and `entering` together are at most the limit.
     entering: usize,
+}
+
+/// The records of a route in a room.
+#[derive(Clone, Copy, Default)]
+struct OfRoute {
+    inside: usize,
+    /// Those whose handlers have not started. A breaker counts the others itself.
+    ahead: usize,
 }
 
 /// A place in a room, until it is dropped.
 pub(super) struct Slot<'a> {
     room: &'a Room,
     route: usize,
+    is_ahead: bool,
     /// Whether its record has asked for a claim. Otherwise another record enters in its place.
     pub(super) has_asked: bool,
 }
@@ -76,18 +84,20 @@ impl Room {
             until_ended,
             state: Mutex::new(State {
                 inside: 0,
-                of_route: vec![0; count],
+                of_route: vec![OfRoute::default(); count],
                 entering: 0,
             }),
             line: Line::new(count),
         }
     }
 
-    /// Takes a place for a record of a route if there is one, and if fewer than `most` of its records are inside.
+    /// Takes a place for a record of a route if there is one, and if fewer than `most` of its records wait for their handlers.
     pub(super) fn enter(&self, route: usize, most: Option<usize>) -> Option<Slot<'_>> {
         let mut state = self.state();
-        let most = most.unwrap_or(usize::MAX).min(self.of_route[route]);
-        if state.of_route[route] >= most {
+        let of_route = state.of_route[route];
+        if of_route.inside >= self.of_route[route]
+            || most.is_some_and(|most| of_route.ahead >= most)
+        {
             return None;
         }
         if state.entering == 0 {
@@ -100,10 +110,12 @@ impl Room {
         }
         state.entering -= 1;
         state.inside += 1;
-        state.of_route[route] += 1;
+        state.of_route[route].inside += 1;
+        state.of_route[route].ahead += 1;
         Some(Slot {
             room: self,
             route,
+            is_ahead: true,
             has_asked: false,
         })
     }
@@ -113,11 +125,21 @@ impl Room {
     }
 }
 
+impl Slot<'_> {
+    /// Notes that its record's handler has started.
+    pub(super) fn starts(&mut self) {
+        self.is_ahead = false;
+        self.room.state().of_route[self.route].ahead -= 1;
+    }
+}
+
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let mut state = self.room.state();
         state.inside -= 1;
-        state.of_route[self.route] -= 1;
+        let of_route = &mut state.of_route[self.route];
+        of_route.inside -= 1;
+        of_route.ahead -= usize::from(self.is_ahead);
         state.entering += usize::from(!self.has_asked);
         drop(state);
         self.room.line.wake_first();

@@ -34,6 +34,8 @@ const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 struct Service {
     is_down: Arc<AtomicBool>,
     is_stuck: Arc<AtomicBool>,
+    /// Whether its calls take different times.
+    is_uneven: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
     at_once: AtOnce,
     hangs: Arc<Mutex<Option<Hang>>>,
@@ -84,7 +86,13 @@ impl Service {
         if self.is_stuck.load(Ordering::SeqCst) {
             pending::<()>().await;
         }
-        sleep(Duration::from_millis(1)).await;
+        let count = self.calls.load(Ordering::SeqCst) as u64;
+        let uneven = if self.is_uneven.load(Ordering::SeqCst) {
+            count % 3
+        } else {
+            0
+        };
+        sleep(Duration::from_millis(1 + uneven)).await;
         match self.is_down.load(Ordering::SeqCst) {
             true => Err(io::ErrorKind::ConnectionRefused.into()),
             false => Ok(()),
@@ -353,11 +361,30 @@ async fn after_the_probe_the_number_of_records_grows_with_each_success() {
     bench.run(event("a", 3, 1)).await;
     service.set_down(false);
     after_a_pause(&bench);
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     bench.run(event("b", 63, 1)).await.assert_all_acknowledged();
     // 1, 2, 4, 8, 16 and 32 at once, a millisecond each.
     assert_eq!(service.at_once.most(), 32);
     assert_eq!(began.elapsed().as_millis(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_stay_in_their_room_do_not_slow_the_ramp_down() {
+    let messages = LargeMessages::for_queue(QUEUE, "bodies/*").client(S3::default().client());
+    let may_fetch = |it: Consumer| it.large_messages(messages.clone());
+    let times = [&(|it| it) as &dyn Fn(Consumer) -> Consumer, &may_fetch].map(async |set| {
+        let service = Service::down();
+        let bench = Bench::new(set(service.consumer().concurrency(64)));
+        bench.run(event("a", 3, 1)).await;
+        service.set_down(false);
+        service.is_uneven.store(true, Ordering::SeqCst);
+        after_a_pause(&bench);
+        let began = Instant::now();
+        bench.run(event("b", 63, 1)).await.assert_all_acknowledged();
+        began.elapsed()
+    });
+    let [stay_not, stay] = times;
+    assert_eq!(stay_not.await, stay.await);
 }
 
 /// The ids of an outage's end: the first ends before it comes to the service.
