@@ -34,9 +34,13 @@ async fn relay(sqs: &Client, queue: &str, event: Event) -> Result<(), Error> {
             let entry = SendMessageBatchRequestEntry::builder().id(index.to_string());
             request = request.entries(entry.message_body(&message.body).build()?);
         }
-        // A request can succeed for some messages and fail for others.
-        if let Some(failed) = request.send().await?.failed().first() {
+        // A request can succeed for some messages and fail for others. Only a confirmed message is sent.
+        let answer = request.send().await?;
+        if let Some(failed) = answer.failed().first() {
             return Err(format!("SQS did not take a message: {}", failed.code()).into());
+        }
+        if answer.successful().len() < messages.len() {
+            return Err("SQS did not confirm every message".into());
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Keys stored under another ID, while a consumer changes its namespace or codec.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::support::stores::Altered;
@@ -501,6 +502,35 @@ async fn a_record_waits_for_no_end_of_a_claim_that_another_record_had_to_give_ba
     assert_eq!(
         (failed, runs.all()),
         (vec!["m-1"], vec![r#""free""#.to_owned()])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_handler_runs_while_an_old_owner_could_not_be_fenced_off() {
+    let (old, _, runs) = both();
+    old.another_worker_claims("k").await;
+    let memory = old.store().memory().clone();
+    let (lapsed, items) = (old.item("k").await.unwrap(), memory.clone());
+    let owner = lapsed.owner;
+    // Its owner carries a fence over just before the new version takes the item.
+    let mut carried = lapsed.clone();
+    carried.fence = lapsed
+        .fence
+        .map(|fence| Fence::from_stored(fence.get() + 1));
+    let carried = Mutex::new(Some(carried));
+    let store = Altered::new(memory.clone()).claims_take(move |claims| {
+        if claims.iter().any(|claim| claim.id == lapsed.id) {
+            let carried = carried.lock().unwrap().take();
+            carried.into_iter().for_each(|item| items.put(item));
+        }
+        Duration::ZERO
+    });
+    let new = version("new", &runs).also_read(namespace("old"));
+    let answer = invoke(&new.store(store), &one("k"), Context::default()).await;
+    assert_eq!((answer.batch_item_failures.len(), runs.len()), (0, 1));
+    assert_ne!(
+        memory.get(&old.item("k").await.unwrap().id).unwrap().owner,
+        owner
     );
 }
 

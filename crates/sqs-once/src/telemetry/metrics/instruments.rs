@@ -155,6 +155,7 @@ mod tests {
             ..RouteTally::default()
         };
         let tally = Tally {
+            no_room: 1,
             routes: vec![route],
             ..Tally::default()
         };

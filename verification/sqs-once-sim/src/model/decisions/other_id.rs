@@ -62,8 +62,12 @@ pub(in crate::model) fn taken(
     claim.lease_until = Timestamp::default();
     claim.seen = as_seen(seen, Some(&item));
     if !admits(config, &claim, Some(&item)) {
-        // What another worker wrote in the meantime decides.
-        return (None, decided(config, owner, run, &item));
+        // What another worker wrote in the meantime decides. If its owner still has it, the claim is tried again.
+        let looked = match takes_over(&claim, claim.owner, &item) {
+            Some(_) => Looked::TakeOver,
+            None => decided(config, owner, run, &item),
+        };
+        return (None, looked);
     }
     let item = claim.write(Some(&item));
     let written = encode(config, &item, owner.taker(), standing);
