@@ -81,7 +81,7 @@ impl RouteBy {
             By::DetailType => {
                 let by = "RouteBy::detail_type()";
                 Needed::check_all(
-                    vec![Needed::new::<EventBridgeMeta>(by, "EventBridge")],
+                    &[Needed::new::<EventBridgeMeta>(by, "EventBridge")],
                     envelope,
                 )
             }

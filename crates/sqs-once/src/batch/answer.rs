@@ -82,7 +82,7 @@ pub(crate) async fn answer(
     if still_running > 0 {
         let routes = engine.routes.iter();
         let handlers: Vec<_> = routes
-            .map(|route| route.handler.inner.handler_type().name)
+            .map(|route| route.handler.inner.handler_type.name)
             .collect();
         warn!(
             handler = handlers.join(", "),

@@ -34,7 +34,7 @@ pub(super) struct Admitted {
     pub(super) owned: Option<Owned>,
     pub(super) fence: Fence,
     pub(super) first_attempt: Option<Timestamp>,
-    pub(super) work: Guarded<Work<()>>,
+    pub(super) work: Guarded<Work>,
 }
 
 /// The end of a handler's call.

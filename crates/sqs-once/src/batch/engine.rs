@@ -166,9 +166,9 @@ impl Engine {
     }
 
     /// Returns the single call for all records of a batch, if the handler is a batch handler. It is never in a router.
-    pub(crate) fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
+    pub(crate) fn batch_call(&self) -> Option<&BatchCall> {
         match &self.routes[..] {
-            [route] => route.handler.inner.batch_call(),
+            [route] => route.handler.inner.batch_call.as_ref(),
             _ => None,
         }
     }

@@ -168,11 +168,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Decodes a record and extracts its key.
-    async fn prepare(
-        &self,
-        record: &mut Record,
-        route: usize,
-    ) -> Result<Prepared<Work<()>>, Unready> {
+    async fn prepare(&self, record: &mut Record, route: usize) -> Result<Prepared<Work>, Unready> {
         let settings = &self.engine.routes[route];
         let message = &self.ledger.messages[record.at];
         let with_fingerprint = settings.mismatch != PayloadMismatch::Ignore;
@@ -204,8 +200,8 @@ impl<'a> Batch<'a> {
         &'b self,
         record: &'b Record,
         route: usize,
-        waits: Waits<Work<()>>,
-    ) -> BoxFuture<'b, Result<PrepareResult<()>, Unready>> {
+        waits: Waits<Work>,
+    ) -> BoxFuture<'b, Result<PrepareResult, Unready>> {
         Box::pin(async move {
             let Waits { future, memory } = waits;
             let fetches = &self.turns.fetches;
@@ -310,7 +306,7 @@ impl<'a> Batch<'a> {
         record: &'b mut Record,
         route: usize,
         slot: Slot<'b>,
-        work: Guarded<Work<()>>,
+        work: Guarded<Work>,
         missing: &'b KeyError,
     ) -> BoxFuture<'b, Report> {
         Box::pin(async move {
@@ -354,7 +350,7 @@ impl<'a> Batch<'a> {
         route: usize,
         slot: Slot<'b>,
         candidate: Candidate,
-        work: Guarded<Work<()>>,
+        work: Guarded<Work>,
     ) -> Report {
         // Its payload may have been waited for.
         let begun = match &self.together {

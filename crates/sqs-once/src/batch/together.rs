@@ -234,7 +234,7 @@ impl Together {
 
 impl<'a> Batch<'a> {
     /// Makes the call when every record has joined it or ended, or when the time for claims is over.
-    pub(super) async fn call_together(&self, together: &Together, call: BatchCall<'a, ()>) {
+    pub(super) async fn call_together(&self, together: &Together, call: &BatchCall) {
         let is_over = || together.undecided() == 0 || self.stop.reason().is_some();
         let decided = || together.line.wait(0, |_| is_over().then_some(()));
         if timeout_at(together.claims_until, decided()).await.is_err() {
@@ -282,7 +282,7 @@ impl<'a> Batch<'a> {
         &self,
         joined: Vec<Joined>,
         transaction: Option<Box<dyn OpenTransaction>>,
-        call: BatchCall<'a, ()>,
+        call: &BatchCall,
     ) -> (
         Vec<Handled>,
         Option<Box<dyn OpenTransaction>>,

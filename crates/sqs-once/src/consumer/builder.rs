@@ -9,7 +9,7 @@ use tracing::{Instrument, debug_span};
 use crate::batch::{self, Engine};
 use crate::error::ConfigError;
 use crate::handler::decode::{Decoder, IntoDecoder};
-use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, WholeBatch};
+use crate::handler::{BatchHandler, Bind, Handler, Reader, erase, erase_batch};
 use crate::idempotency::DriverSettings;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 use crate::record::{Json, Message};
@@ -50,14 +50,14 @@ pub struct Ready<S = ()> {
 
 /// What handles the records.
 pub(super) enum Handles<S> {
-    One(Arc<dyn PrepareRecord<S>>),
+    One(Bind<S>),
     Routes(Arc<Routes>),
 }
 
 impl<S> Clone for Ready<S> {
     fn clone(&self) -> Self {
         let handles = match &self.handles {
-            Handles::One(handler) => Handles::One(Arc::clone(handler)),
+            Handles::One(bind) => Handles::One(Arc::clone(bind)),
             Handles::Routes(routes) => Handles::Routes(Arc::clone(routes)),
         };
         Self { handles }
@@ -204,13 +204,7 @@ where
         H: Handler<T, S, X>,
         X: 'static,
     {
-        self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
-            ready(Arc::new(Stateful {
-                inner: Arc::new(bound) as Arc<dyn PrepareRecord<S>>,
-                state: keyed.state,
-            }))
-        })
+        self.into_phase(|keyed| ready(erase(keyed.reader, handler)).with_state(keyed.state))
     }
 
     /// Sets a handler that receives all records of a batch in one call: see [`BatchHandler`].
@@ -229,31 +223,31 @@ where
         H: BatchHandler<T, S, X>,
         X: 'static,
     {
-        self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
-            ready(Arc::new(Stateful {
-                inner: Arc::new(WholeBatch(bound)) as Arc<dyn PrepareRecord<S>>,
-                state: keyed.state,
-            }))
-        })
+        self.into_phase(|keyed| ready(erase_batch(keyed.reader, handler)).with_state(keyed.state))
     }
 }
 
-pub(super) fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
+pub(super) fn ready<S>(bind: Bind<S>) -> Ready<S> {
     Ready {
-        handles: Handles::One(handler),
+        handles: Handles::One(bind),
+    }
+}
+
+impl<S: Send + Sync + 'static> Ready<S> {
+    fn with_state(self, state: S) -> Ready {
+        let state = Arc::new(state);
+        let handles = match self.handles {
+            Handles::One(bind) => Handles::One(Arc::new(move |_| bind(Arc::clone(&state)))),
+            Handles::Routes(routes) => Handles::Routes(routes),
+        };
+        Ready { handles }
     }
 }
 
 impl<S: Clone + Send + Sync + 'static> Consumer<Ready<S>> {
     /// Sets the value of the handler's [`State`](crate::State) extractor.
     pub fn state(self, state: S) -> Consumer {
-        self.into_phase(|Ready { handles }| match handles {
-            Handles::One(inner) => ready(Arc::new(Stateful { inner, state })),
-            Handles::Routes(routes) => Ready {
-                handles: Handles::Routes(routes),
-            },
-        })
+        self.into_phase(|ready| ready.with_state(state))
     }
 }
 

@@ -1,8 +1,6 @@
 //! The functions that macro output calls, as `sqs_once::__private`. Any release may change them.
 
-use std::sync::Arc;
-
-use crate::handler::{BatchHandler, Bound, Handler, WholeBatch};
+use crate::handler::{BatchHandler, Handler, erase, erase_batch};
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 
 use super::builder::{Consumer, Keyed, Ready, ready};
@@ -41,16 +39,13 @@ pub fn handler_with_state<S, H, X, T, K>(
     handler: H,
 ) -> Consumer<Ready<S>>
 where
-    S: 'static,
+    S: Clone + Send + Sync + 'static,
     H: Handler<T, S, X>,
     X: 'static,
     T: Send + 'static,
     K: KeyExtractor<T>,
 {
-    consumer.into_phase(|keyed| {
-        let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
-        ready(Arc::new(bound))
-    })
+    consumer.into_phase(|keyed| ready(erase(keyed.reader, handler)))
 }
 
 /// Sets a batch handler whose state comes later.
@@ -59,14 +54,11 @@ pub fn batch_handler_with_state<S, H, X, T, K>(
     handler: H,
 ) -> Consumer<Ready<S>>
 where
-    S: 'static,
+    S: Clone + Send + Sync + 'static,
     H: BatchHandler<T, S, X>,
     X: 'static,
     T: Send + 'static,
     K: KeyExtractor<T>,
 {
-    consumer.into_phase(|keyed| {
-        let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
-        ready(Arc::new(WholeBatch(bound)))
-    })
+    consumer.into_phase(|keyed| ready(erase_batch(keyed.reader, handler)))
 }

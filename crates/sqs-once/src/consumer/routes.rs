@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::batch::Route;
 use crate::config::{EnvSettings, NAMESPACE_VARIABLE};
 use crate::error::ConfigError;
-use crate::handler::PrepareRecord;
 use crate::idempotency::shared_name_error;
 use crate::router::{RouteBy, Router, Unrouted};
 
@@ -215,11 +214,13 @@ async fn one(
     name: Arc<str>,
     consumer: &Consumer,
 ) -> Result<Route, ConfigError> {
-    let handler: &Arc<dyn PrepareRecord<()>> = match &consumer.phase.handles {
-        Handles::One(handler) if handler.batch_call().is_none() => handler,
-        Handles::One(_) => return Err(wrong("has a batch handler", "a handler of one record")),
+    let handler = match &consumer.phase.handles {
+        Handles::One(bind) => bind(Arc::default())?,
         Handles::Routes(_) => return Err(wrong("is a router", "a consumer with a handler")),
     };
+    if handler.batch_call.is_some() {
+        return Err(wrong("has a batch handler", "a handler of one record"));
+    }
     if !consumer.settings.idempotency.names_namespace() {
         return Err(ConfigError::new(
             "the setting `namespace`",

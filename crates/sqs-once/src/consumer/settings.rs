@@ -13,10 +13,10 @@ use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::failed::{Backoff, FailedSettings};
-use crate::handler::{Layers, PrepareRecord, WithEnvelope};
+use crate::handler::{ErasedHandler, Layers, WithEnvelope};
 use crate::idempotency::{DriverSettings, Effect};
 use crate::large_messages::LargeMessageSettings;
-use crate::record::{Correlate, Envelope};
+use crate::record::{Correlate, Envelope, Needed};
 use crate::report::RecordLevels;
 use crate::telemetry::{Identity, Meter, Metrics};
 
@@ -65,7 +65,10 @@ impl Settings {
     pub(super) async fn resolve(&self, handles: &Handles<()>) -> Result<Arc<Engine>, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
         let (routes, router) = match handles {
-            Handles::One(handler) => (vec![self.route(&env, None, handler).await?], None),
+            Handles::One(bind) => {
+                let handler = bind(Arc::default())?;
+                (vec![self.route(&env, None, handler).await?], None)
+            }
             Handles::Routes(routes) => {
                 let (routes, router) = routes.resolve(self, &env).await?;
                 (routes, Some(router))
@@ -109,7 +112,7 @@ impl Settings {
         let service = service.unwrap_or_else(|| driver.namespace.as_str().into());
         let concurrency = concurrency.unwrap_or(DEFAULT_CONCURRENCY);
         // The single call of a batch handler is the whole ramp.
-        let most = match first.handler.inner.batch_call() {
+        let most = match first.handler.inner.batch_call {
             Some(_) => 1,
             None => concurrency.get(),
         };
@@ -150,11 +153,11 @@ impl Settings {
         &self,
         env: &EnvSettings,
         name: Option<Arc<str>>,
-        handler: &Arc<dyn PrepareRecord<()>>,
+        handler: ErasedHandler,
     ) -> Result<Route, ConfigError> {
-        handler.check(self.envelope.as_deref())?;
+        Needed::check_all(&handler.needs, self.envelope.as_deref())?;
         self.check_replaced()?;
-        let effect = handler.effect();
+        let effect = handler.effect;
         let missing_key = self.missing_key.unwrap_or_default();
         if effect != Effect::APART && missing_key == MissingKey::ProcessUnprotected {
             return Err(ConfigError::new(
@@ -165,7 +168,7 @@ impl Settings {
         }
         let idempotency = self.idempotency.resolve(env, effect).await?;
         if self.token_validity.valid_for.is_some()
-            && (!idempotency.claims_before() || handler.batch_call().is_some())
+            && (!idempotency.claims_before() || handler.batch_call.is_some())
         {
             return Err(ConfigError::new(
                 "the setting `token_valid_for`",
@@ -187,14 +190,14 @@ impl Settings {
                 "a retention that is at least as long",
             ));
         }
-        if !self.layers.is_empty() && handler.batch_call().is_some() {
+        if !self.layers.is_empty() && handler.batch_call.is_some() {
             return Err(ConfigError::new(
                 "the setting `layer`",
                 "is set, but a layer runs around the call for one record",
                 "no such setting for batch handlers",
             ));
         }
-        idempotency.check_namesakes(handler.handler_type(), false)?;
+        idempotency.check_namesakes(handler.handler_type, false)?;
         let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
             (true, mismatch) => mismatch.unwrap_or_default(),
             (false, Some(refused @ (PayloadMismatch::Terminal | PayloadMismatch::Reject))) => {
@@ -224,7 +227,7 @@ impl Settings {
         Ok(Route {
             name,
             handler: WithEnvelope {
-                inner: Arc::clone(handler),
+                inner: Arc::new(handler),
                 envelope: self.envelope.clone(),
                 correlate: self.correlate.clone(),
                 bodies: None,

@@ -20,7 +20,7 @@ pub struct Next {
     /// The inner layers, innermost first.
     layers: Vec<Layer>,
     parts: RecordParts,
-    handler: Start<()>,
+    handler: Start,
 }
 
 impl Layers {
@@ -43,7 +43,7 @@ impl Layers {
     }
 
     /// Returns `call` of a handler inside the layers.
-    pub(crate) fn around(&self, handler: Start<()>, call: &Call) -> Start<()> {
+    pub(crate) fn around(&self, handler: Start, call: &Call) -> Start {
         let handler = call.clone().of(handler);
         if self.is_empty() {
             return handler;
@@ -86,7 +86,7 @@ impl Call {
     }
 
     /// Marks the success of `handler` as this call's.
-    fn of(self, handler: Start<()>) -> Start<()> {
+    fn of(self, handler: Start) -> Start {
         Box::new(move |parts| {
             self.set(RUNNING);
             let panic = Panic(self.clone());

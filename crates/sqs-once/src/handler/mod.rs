@@ -27,8 +27,8 @@ pub use layer::Next;
 pub(crate) use layer::{Call, Layers};
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
-    BatchCall, Bound, CallFuture, FetchBody, Payload, PrepareError, PrepareRecord, PrepareResult,
-    Prepared, Preparing, Stateful, Waits, WholeBatch, WithEnvelope, Work,
+    BatchCall, Bind, CallFuture, ErasedHandler, FetchBody, Payload, PrepareError, PrepareResult,
+    Prepared, Preparing, Waits, WithEnvelope, Work, erase, erase_batch,
 };
 pub(crate) use reader::Reader;
 

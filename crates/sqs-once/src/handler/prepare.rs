@@ -1,7 +1,6 @@
 //! A handler with its payload and state types erased, as a batch uses it.
 
 use std::any::Any;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use super::{Batch, BatchHandler, BatchParts, Done, Handler, HandlerError, Record
 pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send>>;
 pub(crate) type HandlerFuture = CallFuture<Done>;
 
-pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Send>;
+pub(crate) type Start = Box<dyn FnOnce(RecordParts<()>) -> HandlerFuture + Send>;
 
 /// A payload whose type only its handler knows.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -27,26 +26,14 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 /// The result of each record, in the order of the call's records.
 pub(crate) type BatchFuture = CallFuture<Vec<Result<Done, HandlerError>>>;
 
-pub(crate) type BatchCall<'a, S> =
-    Box<dyn FnOnce(Vec<(Payload, RecordParts<()>)>, BatchParts<S>) -> BatchFuture + Send + 'a>;
+pub(crate) type BatchCall =
+    Box<dyn Fn(Vec<(Payload, RecordParts<()>)>, BatchParts<()>) -> BatchFuture + Send + Sync>;
 
-pub(crate) enum Work<S> {
+pub(crate) enum Work {
     /// A separate handler call.
-    Call(Start<S>),
+    Call(Start),
     /// A payload for the single call of a batch handler.
     Join(Payload),
-}
-
-impl<S: Send + 'static> Work<S> {
-    fn with_state(self, state: impl FnOnce() -> S) -> Work<()> {
-        match self {
-            Self::Call(start) => {
-                let state = state();
-                Work::Call(Box::new(move |parts| start(parts.with_state(state))))
-            }
-            Self::Join(payload) => Work::Join(payload),
-        }
-    }
 }
 
 /// A record with its decoded payload and its key, or the reason why it has none.
@@ -90,7 +77,7 @@ pub(crate) enum PrepareError {
     Panic,
 }
 
-pub(crate) type PrepareResult<S> = Result<Prepared<Work<S>>, PrepareError>;
+pub(crate) type PrepareResult = Result<Prepared<Work>, PrepareError>;
 
 /// The preparation of a record: its result, or what has to be waited for.
 pub(crate) enum Preparing<W> {
@@ -120,170 +107,92 @@ impl<W: Send + 'static> Preparing<W> {
     }
 }
 
-/// Decodes records and calls the handler for them.
-pub(crate) trait PrepareRecord<S>: Send + Sync {
+/// A handler with its payload and state types erased.
+pub(crate) struct ErasedHandler {
+    pub(crate) handler_type: HandlerType,
+    pub(crate) effect: Effect,
+    /// The metadata without which every record would fail.
+    pub(crate) needs: Vec<Needed>,
+    /// Whether a preparation may have to wait.
+    waits: bool,
     /// Decodes a record and extracts its key and, on request, its fingerprint.
-    fn prepare(&self, message: &Arc<Message>, with_fingerprint: bool) -> Preparing<Work<S>>;
-
-    /// Returns whether a preparation may have to wait.
-    fn waits(&self) -> bool;
-
-    /// Checks the key extractor's settings, and that the consumer's envelope has the metadata without which every
-    /// record would fail.
-    fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError>;
-
-    fn handler_type(&self) -> HandlerType;
-
-    /// Returns the single call for all records of a batch, if this is a batch handler.
-    fn batch_call(&self) -> Option<BatchCall<'_, S>> {
-        None
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::APART
-    }
+    prepare: Box<dyn Fn(&Arc<Message>, bool) -> Preparing<Work> + Send + Sync>,
+    /// The single call for all records of a batch, if this is a batch handler.
+    pub(crate) batch_call: Option<BatchCall>,
 }
 
-pub(crate) struct Bound<T, K, H, X> {
-    reader: Arc<Reader<T, K>>,
-    handler: H,
-    types: PhantomData<fn(X)>,
-}
+/// Checks the key extractor's settings, and gives the handler its state.
+pub(crate) type Bind<S> = Arc<dyn Fn(Arc<S>) -> Result<ErasedHandler, ConfigError> + Send + Sync>;
 
-impl<T, K, H, X> Bound<T, K, H, X> {
-    pub(crate) fn new(reader: Reader<T, K>, handler: H) -> Self {
-        Self {
-            reader: Arc::new(reader),
-            handler,
-            types: PhantomData,
-        }
-    }
-}
-
-impl<T, K, S, H, X> PrepareRecord<S> for Bound<T, K, H, X>
+/// Erases the types of a handler of single records.
+pub(crate) fn erase<T, K, S, H, X>(reader: Reader<T, K>, handler: H) -> Bind<S>
 where
     T: Send + 'static,
     K: KeyExtractor<T>,
+    S: Clone + Send + Sync + 'static,
     H: Handler<T, S, X>,
-    S: 'static,
 {
-    fn prepare(&self, message: &Arc<Message>, with_fingerprint: bool) -> Preparing<Work<S>> {
-        let handler = self.handler.clone();
-        let read = self.reader.read(message, with_fingerprint);
-        read.map(|payload| {
-            Work::Call(Box::new(move |parts| {
-                Box::pin(handler.call(payload, parts))
-            }))
+    let (reader, handler) = (Arc::new(reader), Arc::new(handler));
+    Arc::new(move |state| {
+        reader.key.check()?;
+        let (reader, handler) = (Arc::clone(&reader), Arc::clone(&handler));
+        Ok(ErasedHandler {
+            handler_type: HandlerType::of::<H>(),
+            effect: H::EFFECT,
+            needs: [reader.key.needs(), H::needs()].concat(),
+            waits: reader.waits(),
+            prepare: Box::new(move |message, with_fingerprint| {
+                let (handler, state) = (H::clone(&handler), S::clone(&state));
+                let read = reader.read(message, with_fingerprint);
+                read.map(|payload| {
+                    Work::Call(Box::new(move |parts| {
+                        Box::pin(handler.call(payload, parts.with_state(state)))
+                    }))
+                })
+            }),
+            batch_call: None,
         })
-    }
-
-    fn waits(&self) -> bool {
-        self.reader.waits()
-    }
-
-    fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
-        self.reader.check(envelope)?;
-        Needed::check_all(H::needs(), envelope)
-    }
-
-    fn handler_type(&self) -> HandlerType {
-        HandlerType::of::<H>()
-    }
-
-    fn effect(&self) -> Effect {
-        H::EFFECT
-    }
+    })
 }
 
-pub(crate) struct WholeBatch<B>(pub(crate) B);
-
-impl<T, K, S, H, X> PrepareRecord<S> for WholeBatch<Bound<T, K, H, X>>
+/// Erases the types of a batch handler.
+pub(crate) fn erase_batch<T, K, S, H, X>(reader: Reader<T, K>, handler: H) -> Bind<S>
 where
     T: Send + 'static,
     K: KeyExtractor<T>,
+    S: Clone + Send + Sync + 'static,
     H: BatchHandler<T, S, X>,
-    S: 'static,
 {
-    fn prepare(&self, message: &Arc<Message>, with_fingerprint: bool) -> Preparing<Work<S>> {
-        let read = self.0.reader.read(message, with_fingerprint);
-        read.map(|payload| Work::Join(Box::new(Guarded::new(payload))))
-    }
-
-    fn waits(&self) -> bool {
-        self.0.reader.waits()
-    }
-
-    fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
-        self.0.reader.check(envelope)
-    }
-
-    fn handler_type(&self) -> HandlerType {
-        HandlerType::of::<H>()
-    }
-
-    fn batch_call(&self) -> Option<BatchCall<'_, S>> {
-        Some(Box::new(|records, parts| {
-            let records = records.into_iter().map(|(payload, mut record)| {
-                let payload = payload.downcast::<Guarded<T>>();
-                let payload = payload.ok().and_then(|mut payload| payload.take());
-                // `prepare` above created every payload, so its type matches.
-                let payload = payload.expect("a payload of this handler");
-                record.cancel_at = parts.cancel_at;
-                (payload, record)
-            });
-            let batch = Batch::new(records.collect());
-            let identity = batch.identity();
-            let outcome = self.0.handler.call(batch, parts);
-            Box::pin(async move { outcome.await?.into_results(&identity) })
-        }))
-    }
-
-    fn effect(&self) -> Effect {
-        H::EFFECT
-    }
-}
-
-pub(crate) struct Stateful<S> {
-    pub(crate) inner: Arc<dyn PrepareRecord<S>>,
-    pub(crate) state: S,
-}
-
-impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
-    fn prepare(&self, message: &Arc<Message>, with_fingerprint: bool) -> Preparing<Work<()>> {
-        match self.inner.prepare(message, with_fingerprint) {
-            Preparing::Ended(prepared) => Preparing::Ended(
-                prepared
-                    .map(|prepared| prepared.map(|work| work.with_state(|| self.state.clone()))),
-            ),
-            waits @ Preparing::Waits(_) => {
-                let state = self.state.clone();
-                waits.map(|work| work.with_state(|| state))
-            }
-        }
-    }
-
-    fn waits(&self) -> bool {
-        self.inner.waits()
-    }
-
-    fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
-        let call = self.inner.batch_call()?;
-        Some(Box::new(move |records, parts: BatchParts<()>| {
-            call(records, parts.with_state(self.state.clone()))
-        }))
-    }
-
-    fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
-        self.inner.check(envelope)
-    }
-
-    fn handler_type(&self) -> HandlerType {
-        self.inner.handler_type()
-    }
-
-    fn effect(&self) -> Effect {
-        self.inner.effect()
-    }
+    let (reader, handler) = (Arc::new(reader), Arc::new(handler));
+    Arc::new(move |state| {
+        reader.key.check()?;
+        let (reader, handler) = (Arc::clone(&reader), Arc::clone(&handler));
+        Ok(ErasedHandler {
+            handler_type: HandlerType::of::<H>(),
+            effect: H::EFFECT,
+            needs: reader.key.needs(),
+            waits: reader.waits(),
+            prepare: Box::new(move |message, with_fingerprint| {
+                let read = reader.read(message, with_fingerprint);
+                read.map(|payload| Work::Join(Box::new(Guarded::new(payload))))
+            }),
+            batch_call: Some(Box::new(move |records, parts| {
+                let parts = parts.with_state(S::clone(&state));
+                let records = records.into_iter().map(|(payload, mut record)| {
+                    let payload = payload.downcast::<Guarded<T>>();
+                    let payload = payload.ok().and_then(|mut payload| payload.take());
+                    // `prepare` above created every payload, so its type matches.
+                    let payload = payload.expect("a payload of this handler");
+                    record.cancel_at = parts.cancel_at;
+                    (payload, record)
+                });
+                let batch = Batch::new(records.collect());
+                let identity = batch.identity();
+                let outcome = handler.call(batch, parts);
+                Box::pin(async move { outcome.await?.into_results(&identity) })
+            })),
+        })
+    })
 }
 
 /// Fetches bodies that a producer has put elsewhere.
@@ -297,7 +206,7 @@ pub(crate) trait FetchBody: Send + Sync {
 
 /// Opens a message's envelope, and fetches its body, before its handler receives the message.
 pub(crate) struct WithEnvelope {
-    pub(crate) inner: Arc<dyn PrepareRecord<()>>,
+    pub(crate) inner: Arc<ErasedHandler>,
     pub(crate) envelope: Option<Arc<dyn Envelope>>,
     pub(crate) correlate: Option<Correlate>,
     pub(crate) bodies: Option<Arc<dyn FetchBody>>,
@@ -306,14 +215,14 @@ pub(crate) struct WithEnvelope {
 impl WithEnvelope {
     /// Returns whether a preparation may have to wait.
     pub(crate) fn waits(&self) -> bool {
-        self.bodies.is_some() || self.inner.waits()
+        self.bodies.is_some() || self.inner.waits
     }
 
     pub(crate) fn prepare(
         &self,
         message: &Arc<Message>,
         with_fingerprint: bool,
-    ) -> Preparing<Work<()>> {
+    ) -> Preparing<Work> {
         let opened = match &self.envelope {
             Some(envelope) => message.open(&**envelope),
             None => Ok(()),
@@ -329,12 +238,12 @@ impl WithEnvelope {
                 let bodies = self.bodies.as_ref();
                 let Some((bodies, body)) = bodies.and_then(|it| Some((it, it.fetch(message)?)))
                 else {
-                    return self.inner.prepare(message, with_fingerprint);
+                    return (self.inner.prepare)(message, with_fingerprint);
                 };
                 let (inner, message) = (Arc::clone(&self.inner), Arc::clone(message));
                 let future = Box::pin(async move {
                     let message = Arc::new(message.with_fetched(body.await?));
-                    let mut prepared = match inner.prepare(&message, with_fingerprint) {
+                    let mut prepared = match (inner.prepare)(&message, with_fingerprint) {
                         Preparing::Ended(prepared) => prepared,
                         Preparing::Waits(waits) => waits.future.await?,
                     };

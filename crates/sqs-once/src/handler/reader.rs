@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::error::ConfigError;
 use crate::guarded::caught;
 use crate::key::{Fingerprint, KeyError, KeyExtractor};
-use crate::record::{Envelope, Message, Needed};
+use crate::record::Message;
 
 use super::decode::{Decoder, Kind};
 use super::prepare::{PrepareError, Prepared, Preparing, Waits};
@@ -21,11 +20,6 @@ pub(crate) struct Reader<T, K> {
 }
 
 impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
-    pub(super) fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
-        self.key.check()?;
-        Needed::check_all(self.key.needs(), envelope)
-    }
-
     pub(super) fn waits(&self) -> bool {
         matches!(self.decoder.0, Kind::Waiting(_))
     }

@@ -27,12 +27,10 @@ impl Needed {
     /// Refuses a consumer whose envelope is missing, or is another one. Without the right one, no message would have the
     /// metadata.
     pub(crate) fn check_all(
-        needs: Vec<Self>,
+        needs: &[Self],
         envelope: Option<&dyn Envelope>,
     ) -> Result<(), ConfigError> {
-        needs
-            .into_iter()
-            .try_for_each(|needed| needed.check(envelope))
+        needs.iter().try_for_each(|needed| needed.check(envelope))
     }
 
     fn check(self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
