@@ -1,14 +1,13 @@
 //! The requests that claim the keys of records.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::idempotency::{
-    Admission, Asked, Driver, Mode, OtherId, Refusal, Retry, TRIES, admit, answers_until, contended,
+    Admission, Asked, Driver, Mode, OtherId, Refusal, Retries, admit, answers_until,
 };
 use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
@@ -26,7 +25,7 @@ use super::together::Together;
 /// The most records that wait for other workers.
 const WAITING: usize = 100;
 
-pub(super) type Claims = Batcher<Candidate, Decision>;
+pub(super) type Claims = Batcher<Candidate, (Candidate, Decision)>;
 
 /// A record's claim before the store's decision.
 pub(super) struct Candidate {
@@ -56,50 +55,37 @@ impl Batch<'_> {
         let mut slot = Some(slot);
         let route = &self.engine.routes[candidate.route];
         let together = self.together.as_ref();
-        let retries_until = together.map_or(self.deadline.cancel_at, |it| it.claims_until);
-        // How often the key was free again after it refused the claim, in a row.
-        let mut tries = 0;
-        let mut retry = None;
-        // Until when it waits for the worker that has the key.
-        let mut waits: Option<(Instant, Counted<'_>)> = None;
+        let mut retries =
+            Retries::new(together.map_or(self.deadline.cancel_at, |it| it.claims_until));
+        // While it waits for the worker that has the key.
+        let mut waits: Option<Counted<'_>> = None;
         loop {
             let Answered {
-                entry,
-                answer,
+                answer: (entry, answer),
                 bits,
             } = self.claims.ask(candidate).await;
             candidate = entry;
             self.ledger.tally().store_errors += u64::from(answer.is_err());
-            let answer = match answer.transpose() {
-                Some(answer) => answer,
-                None if tries + 1 < TRIES => {
-                    tries += 1;
-                    continue;
-                }
-                None => Err(contended()),
+            let Some(answer) = retries.decided(answer) else {
+                continue;
             };
-            let waits_until = waits.as_ref().map(|(until, _)| *until);
-            let again = match (&answer, route.in_progress) {
+            let pause = match (&answer, route.in_progress) {
                 _ if self.stop.reason().is_some() => None,
                 // A retry would begin another transaction.
                 _ if together.is_some_and(Together::has_transaction) => None,
-                // A retry after that time would follow without a pause.
-                (Err(error), _) => {
-                    Retry::after_error(retry, error, waits_until.unwrap_or(retries_until))
-                }
+                (Err(_), _) => retries.after_error(&answer),
                 // A retry would open more transactions than handlers may run.
                 (Ok(Admission::Refused(_)), _) if route.idempotency.opens_transactions() => None,
                 (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
                     if waits.is_none() {
-                        waits = self.wait_for_worker(longest, retries_until);
+                        waits = self.wait_for_worker();
+                        retries.end_within(longest);
                     }
-                    let until = waits.as_ref().map(|(until, _)| *until);
-                    let has_time = until.is_some_and(|until| Instant::now() < until);
-                    has_time.then(|| Retry::after(retry))
+                    waits.as_ref().and_then(|_| retries.while_held())
                 }
                 _ => None,
             };
-            let Some(again) = again else {
+            let Some(pause) = pause else {
                 return (candidate, answer, slot);
             };
             // While it waits for another worker, others may enter in its place, unless it holds a fetched body. An error
@@ -107,24 +93,15 @@ impl Batch<'_> {
             if waits.is_some() {
                 slot = slot.and_then(|slot| self.gate.kept(candidate.route, slot));
             }
-            let waits_until = waits.as_ref().map(|(until, _)| *until);
-            sleep_until(again.at(bits).min(waits_until.unwrap_or(retries_until))).await;
-            retry = Some(again);
-            tries = 0;
+            pause.ends(bits).await;
             candidate.claim.now = route.idempotency.clock.now();
         }
     }
 
-    /// Returns until when a record waits for another worker, or `None` if too many wait.
-    fn wait_for_worker(
-        &self,
-        longest: Duration,
-        at_most_until: Instant,
-    ) -> Option<(Instant, Counted<'_>)> {
+    /// Counts a record that waits for another worker. Returns `None` if too many wait.
+    fn wait_for_worker(&self) -> Option<Counted<'_>> {
         let counted = Counted::new(&self.counts.waiting);
-        let until = Instant::now().checked_add(longest);
-        let until = until.map_or(at_most_until, |until| until.min(at_most_until));
-        (self.counts.waiting.load(Ordering::Relaxed) <= WAITING).then_some((until, counted))
+        (self.counts.waiting.load(Ordering::Relaxed) <= WAITING).then_some(counted)
     }
 
     fn driver_of(&self, candidate: &Candidate) -> &Driver {
@@ -137,7 +114,7 @@ pub(super) struct ClaimRequests<'b, 'a>(pub(super) &'b Batch<'a>);
 
 impl Requests for ClaimRequests<'_, '_> {
     type Entry = Candidate;
-    type Answer = Decision;
+    type Answer = (Candidate, Decision);
     type Needs = (Mode, bool, bool);
 
     fn needs(&self, candidate: &Candidate) -> Self::Needs {
@@ -208,7 +185,7 @@ impl Requests for ClaimRequests<'_, '_> {
         self.0.engine.driver().random.bits()
     }
 
-    fn may_pause(decision: &Decision) -> bool {
+    fn may_pause((_, decision): &(Candidate, Decision)) -> bool {
         !matches!(decision, Ok(None | Some(Admission::Run { .. })))
     }
 }

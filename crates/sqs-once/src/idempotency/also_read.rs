@@ -9,7 +9,9 @@ use crate::store::{
 };
 use crate::time::Timestamp;
 
-use super::driver::{Asked, CommitsWith, PendingSettlement, all_of, contended};
+use super::driver::{Asked, all_of};
+use super::retry::contended;
+use super::settle::{CommitsWith, PendingSettlement};
 use super::{
     Admission, Driver, Mode, Refusal, carried_over, ends_refused, on_found,
     on_found_under_other_id, takes_over,

@@ -4,25 +4,19 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Disposition;
 use crate::key::{Fingerprint, ItemId, KeyCodec, Namespace};
 use crate::random::Random;
 use crate::store::{
-    Answers, Begun, Claim, Claimed, Committed, Fence, Item, OpenTransaction, Owner, Recording,
-    Seen, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind, Writes,
+    Answers, Begun, Claim, Claimed, Fence, Item, OpenTransaction, Owner, Recording, Seen,
+    Settlement, Settling, Store, StoreError, StoreErrorKind,
 };
 use crate::time::{Clock, Timestamp};
 
 use super::also_read::{OtherId, check_other_ids};
 use super::cache::CompletedKeys;
 use super::deadline::{Deadline, Margins};
-use super::{
-    Admission, Completion, Effect, Mode, Refusal, on_claimed, on_committed, on_completed, on_found,
-    on_refused,
-};
-
-/// The most attempts to claim a key that is free again after each refusal.
-pub(crate) const TRIES: usize = 3;
+use super::settle::{CommitsWith, Ending, PendingSettlement};
+use super::{Admission, Effect, Mode, on_claimed, on_found, on_refused};
 
 /// The store and the settings that all records of a consumer share.
 pub(crate) struct Driver {
@@ -39,112 +33,10 @@ pub(crate) struct Driver {
     pub(crate) completed: Option<Arc<CompletedKeys>>,
 }
 
-/// The work that commits together with a completion.
-pub(crate) enum CommitsWith {
-    /// Nothing: the effect has happened.
-    Nothing,
-    Writes(Arc<Writes>),
-    Transaction(Box<dyn OpenTransaction>),
-    /// The transaction of a batch handler, which settles the claims of all records at once.
-    TransactionOfBatch,
-}
-
-impl CommitsWith {
-    pub(crate) fn new(
-        writes: Option<Arc<Writes>>,
-        transaction: Option<Box<dyn OpenTransaction>>,
-    ) -> Self {
-        match (writes, transaction) {
-            (Some(writes), _) => Self::Writes(writes),
-            (None, Some(transaction)) => Self::Transaction(transaction),
-            (None, None) => Self::Nothing,
-        }
-    }
-}
-
-/// A settlement, with the work that commits together with it.
-pub(crate) struct PendingSettlement {
-    pub(crate) settlement: Settlement,
-    /// The fingerprint that the claim wrote.
-    fingerprint: Option<Fingerprint>,
-    /// `None` if the work was tried and can't be repeated.
-    work: Option<CommitsWith>,
-    /// Whether the key was claimed before.
-    is_claimed: bool,
-    /// The cache of the key's consumer.
-    completed: Option<Arc<CompletedKeys>>,
-    /// The cache's time before any request.
-    asked_at: Timestamp,
-}
-
-impl PendingSettlement {
-    /// Returns the settlement that releases the claim, if there is one.
-    pub(crate) fn release(&self) -> Option<Self> {
-        let mut settlement = self.settlement.clone();
-        settlement.settling = Settling::Release;
-        self.is_claimed.then(|| Self {
-            settlement,
-            fingerprint: self.fingerprint.clone(),
-            work: Some(CommitsWith::Nothing),
-            is_claimed: true,
-            completed: self.completed.clone(),
-            asked_at: self.asked_at,
-        })
-    }
-
-    fn take_transaction(&mut self) -> Option<Box<dyn OpenTransaction>> {
-        match self.work.take() {
-            Some(CommitsWith::Transaction(transaction)) => Some(transaction),
-            other => {
-                self.work = other;
-                None
-            }
-        }
-    }
-
-    pub(crate) fn is_release(&self) -> bool {
-        matches!(self.settlement.settling, Settling::Release)
-    }
-
-    pub(crate) fn is_repeatable(&self) -> bool {
-        self.work.is_some()
-    }
-
-    /// Returns whether it commits together with work.
-    pub(crate) fn commits_work(&self) -> bool {
-        !matches!(self.work, Some(CommitsWith::Nothing))
-    }
-
-    fn keep(&self, item: Item, now: Timestamp) {
-        if let Some(completed) = &self.completed {
-            completed.keep(item, self.asked_at, now);
-        }
-    }
-
-    fn item(&self) -> Item {
-        Item {
-            fingerprint: self.fingerprint.clone(),
-            ..self.settlement.write(None)
-        }
-    }
-}
-
 /// Whether a record or work may run, and in which transaction.
 pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
 /// Whether each record may run, and in which transaction.
 type AllAdmitted = (Answers<Admission>, Option<Box<dyn OpenTransaction>>);
-
-pub(crate) enum Conclusion {
-    /// The effect happened.
-    Completed(Completion),
-    /// The effect did not happen, because of the existing item.
-    Refused(Refusal),
-    /// The effect did not happen, because a condition in the handler's writes was not met.
-    Conflict {
-        disposition: Disposition,
-        reason: String,
-    },
-}
 
 /// New owners for the claims of one batch: a random number and its successors. The operating system's generator takes a
 /// system call, which would be a noticeable part of a record's CPU time.
@@ -185,33 +77,6 @@ impl Driver {
             fingerprint: fingerprint.and_then(|it| self.codec.fingerprint(it)),
             seen: Seen::Nothing,
         }
-    }
-
-    /// Sends one claim until it is decided.
-    pub(crate) async fn admit_one(
-        &self,
-        claim: &mut Claim,
-        other_id: &Option<OtherId>,
-    ) -> Result<Admission, StoreError> {
-        for _ in 0..TRIES {
-            let mut asked = [Asked {
-                driver: self,
-                claim,
-                other_id,
-                sent_at: Timestamp::default(),
-            }];
-            let (answers, refused) = admit(&mut asked).await;
-            for mut ending in refused {
-                // The lease lapses anyway.
-                let _ = self.conclude_one(&mut ending).await;
-            }
-            let answer = answers.into_iter().next();
-            let answer = answer.unwrap_or_else(|| Err(incapable("claim a key")));
-            if let Some(decided) = answer.transpose() {
-                return decided;
-            }
-        }
-        Err(contended())
     }
 
     /// Returns the names under which this handler has tokens, and writes or reads ids.
@@ -307,12 +172,8 @@ impl Driver {
         patience: Duration,
     ) -> Result<Admitted, StoreError> {
         let claims = vec![(claim, sent_at)];
-        let (mut answers, transaction) = self.begin_all(claims, patience, patience).await?;
-        let answer = answers.pop();
-        Ok((
-            answer.unwrap_or_else(|| Err(incapable("claim a key")))?,
-            transaction,
-        ))
+        let (answers, transaction) = self.begin_all(claims, patience, patience).await?;
+        Ok((first_of(answers)?, transaction))
     }
 
     /// Opens one transaction for all claims whose keys the cache does not know. Each claim has the time at which SQS received
@@ -344,7 +205,7 @@ impl Driver {
             answers.map(|(claim, answer)| Ok(self.answered(claim, answer?, asked_at)));
         let admitted = known.into_iter().map(|known| {
             let answer = known.or_else(|| answers.next());
-            answer.unwrap_or_else(|| Err(incapable("claim a key")))
+            answer.unwrap_or_else(|| Err(unanswered()))
         });
         Ok((admitted.collect(), begun.transaction))
     }
@@ -392,170 +253,20 @@ impl Driver {
         settling: Settling,
         work: CommitsWith,
     ) -> PendingSettlement {
-        PendingSettlement {
-            settlement: Settlement {
-                id: claim.id.clone(),
-                owner: claim.owner,
-                settling,
-            },
+        let settlement = Settlement {
+            id: claim.id.clone(),
+            owner: claim.owner,
+            settling,
+        };
+        let ending = Ending {
+            settlement,
             fingerprint: claim.fingerprint.clone(),
-            work: Some(work),
             is_claimed: self.claims_before(),
             completed: self.completed.clone(),
             asked_at: self.asks_at(),
-        }
-    }
-
-    /// Sends settlements once: any number of them without work, any number with writes, or those that one transaction
-    /// commits.
-    pub(crate) async fn conclude(
-        &self,
-        mut endings: Vec<&mut PendingSettlement>,
-    ) -> Answers<Conclusion> {
-        match &mut endings[..] {
-            [ending] => vec![self.conclude_one(ending).await],
-            endings => {
-                if let Some(transaction) = transaction_of(endings) {
-                    return self.commit_in(transaction, endings).await;
-                }
-                let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
-                match endings.iter().any(|ending| ending.commits_work()) {
-                    true => self.commit_all(&endings).await,
-                    false => self.settle(&endings).await,
-                }
-            }
-        }
-    }
-
-    /// Sends a settlement once.
-    pub(crate) async fn conclude_one(
-        &self,
-        ending: &mut PendingSettlement,
-    ) -> Result<Conclusion, StoreError> {
-        if ending.commits_work() {
-            return self.commit(ending).await;
-        }
-        let settled = self.settle(&[ending]).await.into_iter().next();
-        settled.unwrap_or_else(|| Err(incapable("settle a claim")))
-    }
-
-    /// Sends settlements without work once, in one request.
-    async fn settle(&self, endings: &[&PendingSettlement]) -> Answers<Conclusion> {
-        let settlements: Vec<_> = endings.iter().map(|one| one.settlement.clone()).collect();
-        let answers = all_of(settlements.len(), self.store.settle(&settlements).await);
-        let now = self.clock.now();
-        for (answer, ending) in answers.iter().zip(endings) {
-            match answer {
-                Ok(Settled::Written) => ending.keep(ending.item(), now),
-                Ok(Settled::Refused(Some(item))) => ending.keep((**item).clone(), now),
-                Ok(Settled::Refused(None)) | Err(_) => {}
-            }
-        }
-        let concluded = answers.into_iter();
-        concluded
-            .zip(endings)
-            .map(|(answer, ending)| {
-                let completed = |settled| on_completed(&ending.settlement, &settled);
-                answer.map(|settled| Conclusion::Completed(completed(settled)))
-            })
-            .collect()
-    }
-
-    async fn commit(&self, ending: &mut PendingSettlement) -> Result<Conclusion, StoreError> {
-        if let Some(CommitsWith::Writes(writes)) = &ending.work {
-            return self.commit_writes(ending, writes).await;
-        }
-        let Some(transaction) = ending.take_transaction() else {
-            return Err(incapable("commit a transaction twice"));
         };
-        let committed = self.commit_in(transaction, &mut [ending]).await.pop();
-        committed.unwrap_or_else(|| Err(incapable("commit a transaction")))
+        PendingSettlement { ending, work }
     }
-
-    /// Commits a transaction with its settlements. It can't be repeated.
-    async fn commit_in(
-        &self,
-        transaction: Box<dyn OpenTransaction>,
-        endings: &mut [&mut PendingSettlement],
-    ) -> Answers<Conclusion> {
-        let settlements = endings.iter().map(|ending| ending.settlement.clone());
-        let committed = transaction.commit(settlements.collect()).await;
-        let now = self.clock.now();
-        let concluded = endings.iter_mut().map(|ending| {
-            ending.work = None;
-            committed.clone()?;
-            ending.keep(ending.item(), now);
-            Ok(Conclusion::Completed(Completion::Recorded))
-        });
-        concluded.collect()
-    }
-
-    async fn commit_writes(
-        &self,
-        ending: &PendingSettlement,
-        writes: &Writes,
-    ) -> Result<Conclusion, StoreError> {
-        let Some(atomic) = self.store.atomic_writes() else {
-            return Err(incapable("commit writes"));
-        };
-        let committed = atomic.commit(&ending.settlement, writes).await?;
-        Ok(self.committed(ending, writes, committed))
-    }
-
-    /// Sends settlements with their writes once.
-    async fn commit_all(&self, endings: &[&PendingSettlement]) -> Answers<Conclusion> {
-        let commits = endings.iter().filter_map(|ending| match &ending.work {
-            Some(CommitsWith::Writes(writes)) => Some((&ending.settlement, &**writes)),
-            _ => None,
-        });
-        let commits: Vec<_> = commits.collect();
-        let answers = match self.store.atomic_writes() {
-            Some(atomic) if commits.len() == endings.len() => atomic.commit_all(&commits).await,
-            _ => vec![Err(incapable("commit these together")); endings.len()],
-        };
-        let answers = all_of(endings.len(), answers).into_iter();
-        let concluded = answers.zip(endings).map(|(answer, ending)| {
-            let committed = answer?;
-            match &ending.work {
-                Some(CommitsWith::Writes(writes)) => Ok(self.committed(ending, writes, committed)),
-                _ => Err(incapable("commit these together")),
-            }
-        });
-        concluded.collect()
-    }
-
-    fn committed(
-        &self,
-        ending: &PendingSettlement,
-        writes: &Writes,
-        committed: Committed,
-    ) -> Conclusion {
-        let refused_by = match committed {
-            Committed::Written => None,
-            Committed::Refused(item) => Some(*item),
-            Committed::Conflict(conflict) => {
-                let (disposition, reason) = writes.disposition_of(&conflict);
-                return Conclusion::Conflict {
-                    disposition,
-                    reason,
-                };
-            }
-        };
-        let (owner, fingerprint) = (ending.settlement.owner, ending.fingerprint.as_ref());
-        let recorded = on_committed(owner, fingerprint, refused_by.as_ref());
-        let item = refused_by.unwrap_or_else(|| ending.item());
-        ending.keep(item, self.clock.now());
-        match recorded {
-            Ok(()) => Conclusion::Completed(Completion::Recorded),
-            Err(refusal) => Conclusion::Refused(refusal),
-        }
-    }
-}
-
-fn transaction_of(endings: &mut [&mut PendingSettlement]) -> Option<Box<dyn OpenTransaction>> {
-    endings
-        .iter_mut()
-        .find_map(|ending| ending.take_transaction())
 }
 
 /// A claim of a key, with the driver of its consumer.
@@ -577,17 +288,15 @@ pub(crate) struct Asked<'a> {
 pub(crate) async fn admit(
     asked: &mut [Asked<'_>],
 ) -> (Answers<Option<Admission>>, Vec<PendingSettlement>) {
-    let mut answers: Vec<_> = asked
-        .iter()
-        .map(|one| {
-            let admission = one.driver.admit_unasked(one.claim, one.sent_at);
-            admission.map(|it| Ok(Some(it)))
-        })
-        .collect();
-    let open: Vec<_> = (0..asked.len())
-        .filter(|&at| answers[at].is_none())
-        .map(|at| (at, asked[at].driver.asks_at()))
-        .collect();
+    // An answer of the store replaces each `None`.
+    let (mut answers, mut open) = (Vec::with_capacity(asked.len()), Vec::new());
+    for (at, one) in asked.iter().enumerate() {
+        let admission = one.driver.admit_unasked(one.claim, one.sent_at);
+        if admission.is_none() {
+            open.push((at, one.driver.asks_at()));
+        }
+        answers.push(Ok(admission));
+    }
     if let Some(&(first, _)) = open.first() {
         let driver = asked[first].driver;
         let claims = open.iter().map(|&(at, _)| &*asked[at].claim);
@@ -597,7 +306,7 @@ pub(crate) async fn admit(
             for ((at, asked_at), answer) in open.into_iter().zip(all_of(ids.len(), found)) {
                 let one = &asked[at];
                 let found = |found| Some(one.driver.found(one.claim, found, asked_at));
-                answers[at] = Some(answer.map(found));
+                answers[at] = answer.map(found);
             }
         } else {
             let claims: Vec<_> = claims.cloned().collect();
@@ -605,37 +314,34 @@ pub(crate) async fn admit(
             for ((at, asked_at), answer) in open.into_iter().zip(all_of(claims.len(), claimed)) {
                 let one = &mut asked[at];
                 let claimed = |claimed| one.driver.claimed(one.claim, claimed, asked_at);
-                answers[at] = Some(answer.map(claimed));
+                answers[at] = answer.map(claimed);
             }
         }
     }
-    let mut answers: Vec<_> = answers
-        .into_iter()
-        .map(|answer| answer.unwrap_or_else(|| Err(incapable("claim a key"))))
-        .collect();
     let refused = check_other_ids(asked, &mut answers).await;
     (answers, refused)
 }
 
 /// The store no longer offers a capability that it offered at start.
-fn incapable(what: &str) -> StoreError {
+pub(super) fn incapable(what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Other, format!("this store can't {what}"))
-}
-
-/// The error for a key that was free again after each of [`TRIES`] attempts to claim it.
-pub(crate) fn contended() -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Throttled,
-        "other workers claim and release this key faster than it can be claimed",
-    )
 }
 
 /// Extends the answers to `count` entries. Adds an error for each entry that the store did not answer.
 pub(super) fn all_of<T>(count: usize, mut answers: Answers<T>) -> Answers<T> {
-    let found = answers.len();
-    answers.resize_with(count, || {
-        let message = format!("{found} answers to {count} entries");
-        Err(StoreError::new(StoreErrorKind::Other, message))
-    });
+    answers.resize_with(count, || Err(unanswered()));
     answers
+}
+
+/// Returns the answer to a request with one entry.
+pub(crate) fn first_of<T>(answers: Answers<T>) -> Result<T, StoreError> {
+    let first = answers.into_iter().next();
+    first.unwrap_or_else(|| Err(unanswered()))
+}
+
+pub(super) fn unanswered() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Other,
+        "the store returned fewer answers than there were entries",
+    )
 }

@@ -192,7 +192,7 @@ impl Bench {
                 .await
                 .unwrap_or_else(refused);
             let completion = driver.completion(&claim, None, CommitsWith::Nothing);
-            let item = completion.settlement.write(Some(&item));
+            let item = completion.write(&item);
             self.store.memory().put(item);
         }
     }
