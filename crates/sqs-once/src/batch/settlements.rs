@@ -39,20 +39,16 @@ impl Batch<'_> {
         };
         let retries = Retries::new(self.deadline.requests_by).at_most(tries);
         let Sent { answer, again } = retries.settle(ending, send).await;
-        match &answer {
-            Ok(Conclusion::Conflict { .. }) => {
-                let release = again.and_then(PendingSettlement::into_release);
-                release
-                    .into_iter()
-                    .for_each(|it| self.leave(Tail::Release(it)));
-            }
-            Ok(_) => {}
-            Err(error) => {
-                self.ledger.log_once(error);
-                if error.is_permanent() && !commits_effect {
-                    self.stop
-                        .return_rest("completions can't be recorded: it was not started");
-                }
+        if matches!(answer, Ok(Conclusion::Conflict { .. }))
+            && let Some(release) = again.and_then(PendingSettlement::into_release)
+        {
+            self.leave(Tail::Release(release));
+        }
+        if let Err(error) = &answer {
+            self.ledger.log_once(error);
+            if error.is_permanent() && !commits_effect {
+                self.stop
+                    .return_rest("completions can't be recorded: it was not started");
             }
         }
         answer

@@ -57,12 +57,17 @@ impl Retries {
         answer: Result<Option<T>, StoreError>,
     ) -> Option<Result<T, StoreError>> {
         let decided = answer.transpose();
-        self.free += 1;
-        if decided.is_none() && self.free < TRIES {
+        if decided.is_none() && self.at_once() {
             return None;
         }
         self.free = 0;
         Some(decided.unwrap_or_else(|| Err(contended())))
+    }
+
+    /// Returns whether a claim is sent again at once, because its key is free again.
+    pub(crate) fn at_once(&mut self) -> bool {
+        self.free += 1;
+        self.free < TRIES
     }
 
     /// Returns the pause after an answer, or `None` if it is not a transient error or the pause could end too late.

@@ -108,9 +108,9 @@ impl PendingSettlement {
 }
 
 impl Ending {
-    fn keep(&self, item: Item, now: Timestamp) {
+    fn keep(&self, item: impl FnOnce() -> Item, now: Timestamp) {
         if let Some(completed) = &self.completed {
-            completed.keep(item, self.asked_at, now);
+            completed.keep(item(), self.asked_at, now);
         }
     }
 
@@ -178,8 +178,8 @@ impl Driver {
         let sent = endings.into_iter().zip(all_of(count, answers));
         sent.map(|(ending, answer)| {
             match &answer {
-                Ok(Settled::Written) => ending.keep(ending.item(), now),
-                Ok(Settled::Refused(Some(item))) => ending.keep((**item).clone(), now),
+                Ok(Settled::Written) => ending.keep(|| ending.item(), now),
+                Ok(Settled::Refused(Some(item))) => ending.keep(|| (**item).clone(), now),
                 Ok(Settled::Refused(None)) | Err(_) => {}
             }
             let completed = |settled| on_completed(&ending.settlement, &settled);
@@ -231,7 +231,7 @@ impl Driver {
         };
         let (owner, fingerprint) = (ending.settlement.owner, ending.fingerprint.as_ref());
         let recorded = on_committed(owner, fingerprint, refused_by.as_ref());
-        let item = refused_by.unwrap_or_else(|| ending.item());
+        let item = || refused_by.unwrap_or_else(|| ending.item());
         ending.keep(item, self.clock.now());
         match recorded {
             Ok(()) => Conclusion::Completed(Completion::Recorded),
@@ -256,7 +256,7 @@ impl Driver {
         let now = self.clock.now();
         let sent = endings.into_iter().map(|ending| {
             let answer = committed.clone().map(|()| {
-                ending.keep(ending.item(), now);
+                ending.keep(|| ending.item(), now);
                 Conclusion::Completed(Completion::Recorded)
             });
             Sent {

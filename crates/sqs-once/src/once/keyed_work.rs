@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::idempotency::{
-    Admission, Admitted, Asked, CommitsWith, Completion, Conclusion, Deadline, Driver, OtherId,
+    Admission, Admitted, Asked, CommitsWith, Completion, Conclusion, Deadline, KeyRules, OtherId,
     PendingSettlement, Refusal, Retries, admit, answer_until, first_of,
 };
 use crate::key::{BusinessKey, Fingerprint, KeyError};
@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 use super::error::RunError;
 
 pub(super) struct KeyedWork<'a> {
-    driver: &'a Driver,
+    rules: &'a KeyRules,
     pub(super) deadline: Deadline,
     pub(super) claim: Claim,
     /// The other id under which the table may contain the key.
@@ -24,18 +24,18 @@ pub(super) struct KeyedWork<'a> {
 
 impl<'a> KeyedWork<'a> {
     pub(super) fn new(
-        driver: &'a Driver,
+        rules: &'a KeyRules,
         deadline: Deadline,
         key: &BusinessKey,
         fingerprint: Option<Fingerprint>,
     ) -> Result<Self, KeyError> {
-        let id = driver.codec.item_id(key)?;
+        let id = rules.codec.item_id(key)?;
         Ok(Self {
-            driver,
+            rules,
             deadline,
-            other_id: driver.other_id(key, &id, fingerprint.as_ref())?,
-            claim: driver.new_claim(
-                driver.owners().next(),
+            other_id: rules.other_id(key, &id, fingerprint.as_ref())?,
+            claim: rules.new_claim(
+                rules.driver.owners().next(),
                 id,
                 fingerprint,
                 deadline.lease_until,
@@ -57,8 +57,8 @@ impl<'a> KeyedWork<'a> {
             let Some(pause) = retries.after_error(&answer) else {
                 break answer.map_err(RunError::NotClaimed)?;
             };
-            pause.ends(self.driver.random.bits()).await;
-            self.claim.now = self.driver.clock.now();
+            pause.ends(self.rules.driver.random.bits()).await;
+            self.claim.now = self.rules.driver.clock.now();
         };
         if matches!(admitted, (Admission::Run { .. }, _)) && self.is_late() {
             self.release().await;
@@ -69,14 +69,14 @@ impl<'a> KeyedWork<'a> {
 
     /// Returns `None` if the claim now replaces an item whose key is free, and is sent again.
     async fn ask(&mut self) -> Result<Option<Admitted>, StoreError> {
-        let (driver, cancel_at) = (self.driver, self.deadline.cancel_at);
-        if driver.opens_transactions() {
+        let (rules, cancel_at) = (self.rules, self.deadline.cancel_at);
+        if rules.opens_transactions() {
             let patience = cancel_at.saturating_duration_since(Instant::now());
-            let begun = driver.begin(self.claim.clone(), Timestamp::default(), patience);
+            let begun = rules.begin(self.claim.clone(), Timestamp::default(), patience);
             return begun.await.map(Some);
         }
         let mut asked = [Asked {
-            driver,
+            rules,
             // A retry keeps the item that the claim has seen: it tells whether the claim created its item.
             claim: &mut self.claim,
             other_id: &self.other_id,
@@ -84,7 +84,7 @@ impl<'a> KeyedWork<'a> {
         }];
         let (answers, refused) = admit(&mut asked).await;
         // Their leases lapse anyway.
-        driver.conclude(refused, cancel_at).await;
+        rules.driver.conclude(refused, cancel_at).await;
         Ok(first_of(answers)?.map(|admission| (admission, None)))
     }
 
@@ -94,7 +94,7 @@ impl<'a> KeyedWork<'a> {
         data: Option<Arc<str>>,
         work: CommitsWith,
     ) -> Result<Option<Refusal>, RunError> {
-        let ending = self.driver.completion(&self.claim, data, work);
+        let ending = self.rules.completion(&self.claim, data, work);
         match self.settle(ending, usize::MAX).await {
             Ok(Conclusion::Completed(Completion::Recorded)) => Ok(None),
             Ok(Conclusion::Completed(Completion::RecordedByAnother)) => {
@@ -114,14 +114,14 @@ impl<'a> KeyedWork<'a> {
                 disposition,
                 reason,
             }),
-            Err(error) if self.driver.commits_effects() => Err(RunError::NotCommitted(error)),
+            Err(error) if self.rules.commits_effects() => Err(RunError::NotCommitted(error)),
             Err(error) => Err(RunError::NotRecorded(error)),
         }
     }
 
     /// Releases the key. Sends the release at most twice, because the lease lapses anyway.
     pub(super) async fn release(&self) {
-        let Some(ending) = self.driver.release(&self.claim) else {
+        let Some(ending) = self.rules.release(&self.claim) else {
             return;
         };
         if let Err(error) = self.settle(ending, 2).await {
@@ -140,10 +140,10 @@ impl<'a> KeyedWork<'a> {
     ) -> Result<Conclusion, StoreError> {
         let until = self.deadline.answer_by;
         let send = |ending| async {
-            let sent = self.driver.conclude_one(ending, until).await;
+            let sent = self.rules.driver.conclude_one(ending, until).await;
             let bits = match &sent.answer {
                 Ok(_) => 0,
-                Err(_) => self.driver.random.bits(),
+                Err(_) => self.rules.driver.random.bits(),
             };
             (sent, bits)
         };
