@@ -33,11 +33,8 @@ pub(super) trait Requests {
     /// Called in the driver's poll after a request was sent, when the records have received the answers so far.
     fn sent(&self) {}
 
-    /// Sends a request. Each entry comes back with its answer.
-    fn send(
-        &self,
-        entries: Vec<Self::Entry>,
-    ) -> impl Future<Output = Vec<(Self::Entry, Self::Answer)>> + Send;
+    /// Sends a request. Returns an answer to each entry, in order.
+    fn send(&self, entries: Vec<Self::Entry>) -> impl Future<Output = Vec<Self::Answer>> + Send;
 
     /// Returns random bits for the pause before an entry is sent again, if it is.
     fn bits(&self) -> u128;
@@ -56,8 +53,7 @@ pub(super) struct Load {
 }
 
 /// The answer to an entry.
-pub(super) struct Answered<E, A> {
-    pub(super) entry: E,
+pub(super) struct Answered<A> {
     pub(super) answer: A,
     /// Random bits that all entries of a request share, so that those which are sent again after a pause share the next
     /// one.
@@ -79,7 +75,7 @@ pub(super) struct Batcher<E, A> {
 
 struct State<E, A> {
     waiting: VecDeque<Waiting<E>>,
-    asking: Slab<Asking<E, A>>,
+    asking: Slab<Asking<A>>,
     in_flight: usize,
     unanswered: usize,
     /// Whether a request was sent in the driver's last poll. Its answer may be there in the next.
@@ -94,9 +90,9 @@ struct Waiting<E> {
 }
 
 /// A record that asks. Its place stays taken if it goes, because then the whole batch does.
-enum Asking<E, A> {
+enum Asking<A> {
     Waits(Waker),
-    Answered(Answered<E, A>),
+    Answered(Answered<A>),
 }
 
 impl<E, A> Batcher<E, A> {
@@ -114,7 +110,7 @@ impl<E, A> Batcher<E, A> {
     }
 
     /// Sends an entry with those of other records.
-    pub(super) fn ask(&self, entry: E) -> impl Future<Output = Answered<E, A>> {
+    pub(super) fn ask(&self, entry: E) -> impl Future<Output = Answered<A>> {
         let mut entry = Some(entry);
         let mut place = None;
         poll_fn(move |context| {
@@ -149,7 +145,7 @@ impl<E, A> Batcher<E, A> {
     }
 
     /// Hands a record its answer.
-    fn answer(&self, asker: usize, answered: Answered<E, A>) {
+    fn answer(&self, asker: usize, answered: Answered<A>) {
         let mut state = self.state();
         state.unanswered -= 1;
         let asking = state.asking.get_mut(asker);
@@ -215,18 +211,12 @@ impl<E, A> Batcher<E, A> {
                     break;
                 };
                 is_answered = true;
-                let mut answered = answers.iter().map(|(_, answer)| answer);
-                let bits = match answered.any(R::may_pause) {
+                let bits = match answers.iter().any(R::may_pause) {
                     true => requests.bits(),
                     false => 0,
                 };
-                for (asker, (entry, answer)) in askers.into_iter().zip(answers) {
-                    let answered = Answered {
-                        entry,
-                        answer,
-                        bits,
-                    };
-                    self.answer(asker, answered);
+                for (asker, answer) in askers.into_iter().zip(answers) {
+                    self.answer(asker, Answered { answer, bits });
                 }
             }
             self.state().in_flight = in_flight.len();

@@ -131,7 +131,7 @@ impl Batch<'_> {
             Some(noted) => route.layers.around(start, noted),
             None => start,
         };
-        let (validity, clock) = (&route.token_validity, &route.idempotency.clock);
+        let (validity, clock) = (&route.token_validity, &route.idempotency.driver.clock);
         let cancel_at = self.deadline.cancel_at;
         let call = move |cancel_at| {
             parts.cancel_at = cancel_at;
@@ -324,16 +324,16 @@ impl Batch<'_> {
                 None => self.done(record, Report::new(Outcome::Processed)).await,
             };
         };
-        let driver = &self.engine.routes[route].idempotency;
+        let idempotency = &self.engine.routes[route].idempotency;
         // A layer may have ended the record without the handler's writes.
         let writes = done
             .writes
-            .or_else(|| Writes::nothing().filter(|_| driver.effect.writes));
+            .or_else(|| Writes::nothing().filter(|_| idempotency.effect.writes));
         let work = match (&self.together, transaction) {
             (Some(together), None) if together.begins_once => CommitsWith::TransactionOfBatch,
             (_, transaction) => CommitsWith::new(writes, transaction),
         };
-        let completion = driver.completion(&claim, done.data, work);
+        let completion = idempotency.completion(&claim, done.data, work);
         let commits_effect = completion.commits_work();
         match self.settle(completion, usize::MAX).await {
             Ok(Conclusion::Completed(completion)) => self.completed(record, completion).await,

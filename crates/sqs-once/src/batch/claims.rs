@@ -1,16 +1,15 @@
 //! The requests that claim the keys of records.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::idempotency::{
-    Admission, Asked, Driver, Mode, OtherId, Refusal, Retry, TRIES, admit, answers_until, contended,
+    Admission, Admitted, Asked, KeyRules, Mode, OtherId, Refusal, Retries, admit, answers_until,
 };
-use crate::store::{Claim, OpenTransaction, StoreError};
+use crate::store::{Claim, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 use crate::time::Timestamp;
@@ -26,7 +25,7 @@ use super::together::Together;
 /// The most records that wait for other workers.
 const WAITING: usize = 100;
 
-pub(super) type Claims = Batcher<Candidate, Decision>;
+pub(super) type Claims = Batcher<Candidate, (Candidate, Decision)>;
 
 /// A record's claim before the store's decision.
 pub(super) struct Candidate {
@@ -37,12 +36,10 @@ pub(super) struct Candidate {
     pub(super) other_id: Option<OtherId>,
     /// When SQS received the message, or zero if its consumer has no cache.
     pub(super) sent_at: Timestamp,
-    /// The transaction that contains the claim, once it is open.
-    pub(super) transaction: Option<Box<dyn OpenTransaction>>,
 }
 
 /// `None` if the claim now replaces an item whose key is free, and is sent again.
-pub(super) type Decision = Result<Option<Admission>, StoreError>;
+pub(super) type Decision = Result<Option<Admitted>, StoreError>;
 
 impl Batch<'_> {
     /// Claims a key. Returns the place that the record has until its handler starts. A record that waited for another worker
@@ -51,55 +48,47 @@ impl Batch<'_> {
         &'b self,
         mut candidate: Candidate,
         mut slot: Slot<'b>,
-    ) -> (Candidate, Result<Admission, StoreError>, Option<Slot<'b>>) {
+    ) -> (Candidate, Result<Admitted, StoreError>, Option<Slot<'b>>) {
         slot.has_asked = true;
         let mut slot = Some(slot);
         let route = &self.engine.routes[candidate.route];
         let together = self.together.as_ref();
-        let retries_until = together.map_or(self.deadline.cancel_at, |it| it.claims_until);
-        // How often the key was free again after it refused the claim, in a row.
-        let mut tries = 0;
-        let mut retry = None;
-        // Until when it waits for the worker that has the key.
-        let mut waits: Option<(Instant, Counted<'_>)> = None;
+        let mut retries =
+            Retries::new(together.map_or(self.deadline.cancel_at, |it| it.claims_until));
+        // While it waits for the worker that has the key.
+        let mut waits: Option<Counted<'_>> = None;
         loop {
             let Answered {
-                entry,
-                answer,
+                answer: (entry, answer),
                 bits,
             } = self.claims.ask(candidate).await;
             candidate = entry;
             self.ledger.tally().store_errors += u64::from(answer.is_err());
-            let answer = match answer.transpose() {
-                Some(answer) => answer,
-                None if tries + 1 < TRIES => {
-                    tries += 1;
-                    continue;
-                }
-                None => Err(contended()),
+            let Some(answer) = retries.decided(answer) else {
+                continue;
             };
-            let waits_until = waits.as_ref().map(|(until, _)| *until);
-            let again = match (&answer, route.in_progress) {
+            let pause = match (&answer, route.in_progress) {
                 _ if self.stop.reason().is_some() => None,
                 // A retry would begin another transaction.
                 _ if together.is_some_and(Together::has_transaction) => None,
-                // A retry after that time would follow without a pause.
-                (Err(error), _) => {
-                    Retry::after_error(retry, error, waits_until.unwrap_or(retries_until))
-                }
+                (Err(_), _) => retries.after_error(&answer),
                 // A retry would open more transactions than handlers may run.
-                (Ok(Admission::Refused(_)), _) if route.idempotency.opens_transactions() => None,
-                (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
+                (Ok((Admission::Refused(_), _)), _) if route.idempotency.opens_transactions() => {
+                    None
+                }
+                (
+                    Ok((Admission::Refused(Refusal::InProgress { .. }), _)),
+                    InProgress::Wait(longest),
+                ) => {
                     if waits.is_none() {
-                        waits = self.wait_for_worker(longest, retries_until);
+                        waits = self.wait_for_worker();
+                        retries.end_within(longest);
                     }
-                    let until = waits.as_ref().map(|(until, _)| *until);
-                    let has_time = until.is_some_and(|until| Instant::now() < until);
-                    has_time.then(|| Retry::after(retry))
+                    waits.as_ref().and_then(|_| retries.while_held())
                 }
                 _ => None,
             };
-            let Some(again) = again else {
+            let Some(pause) = pause else {
                 return (candidate, answer, slot);
             };
             // While it waits for another worker, others may enter in its place, unless it holds a fetched body. An error
@@ -107,27 +96,18 @@ impl Batch<'_> {
             if waits.is_some() {
                 slot = slot.and_then(|slot| self.gate.kept(candidate.route, slot));
             }
-            let waits_until = waits.as_ref().map(|(until, _)| *until);
-            sleep_until(again.at(bits).min(waits_until.unwrap_or(retries_until))).await;
-            retry = Some(again);
-            tries = 0;
-            candidate.claim.now = route.idempotency.clock.now();
+            pause.ends(bits).await;
+            candidate.claim.now = route.idempotency.driver.clock.now();
         }
     }
 
-    /// Returns until when a record waits for another worker, or `None` if too many wait.
-    fn wait_for_worker(
-        &self,
-        longest: Duration,
-        at_most_until: Instant,
-    ) -> Option<(Instant, Counted<'_>)> {
+    /// Counts a record that waits for another worker. Returns `None` if too many wait.
+    fn wait_for_worker(&self) -> Option<Counted<'_>> {
         let counted = Counted::new(&self.counts.waiting);
-        let until = Instant::now().checked_add(longest);
-        let until = until.map_or(at_most_until, |until| until.min(at_most_until));
-        (self.counts.waiting.load(Ordering::Relaxed) <= WAITING).then_some((until, counted))
+        (self.counts.waiting.load(Ordering::Relaxed) <= WAITING).then_some(counted)
     }
 
-    fn driver_of(&self, candidate: &Candidate) -> &Driver {
+    fn rules_of(&self, candidate: &Candidate) -> &KeyRules {
         &self.engine.routes[candidate.route].idempotency
     }
 }
@@ -137,14 +117,14 @@ pub(super) struct ClaimRequests<'b, 'a>(pub(super) &'b Batch<'a>);
 
 impl Requests for ClaimRequests<'_, '_> {
     type Entry = Candidate;
-    type Answer = Decision;
+    type Answer = (Candidate, Decision);
     type Needs = (Mode, bool, bool);
 
     fn needs(&self, candidate: &Candidate) -> Self::Needs {
-        let driver = self.0.driver_of(candidate);
+        let rules = self.0.rules_of(candidate);
         (
-            driver.mode,
-            driver.opens_transactions(),
+            rules.mode,
+            rules.opens_transactions(),
             candidate.other_id.is_some(),
         )
     }
@@ -152,7 +132,7 @@ impl Requests for ClaimRequests<'_, '_> {
     fn full(&self, candidate: &Candidate) -> usize {
         match (
             &self.0.together,
-            self.0.driver_of(candidate).opens_transactions(),
+            self.0.rules_of(candidate).opens_transactions(),
         ) {
             (Some(_), true) => usize::MAX,
             // A transaction waits for others on its key.
@@ -179,15 +159,15 @@ impl Requests for ClaimRequests<'_, '_> {
         spans::store_request(&span, count);
         let asked = async {
             if let Some(together) = self.0.together.as_ref().filter(|it| it.begins_once) {
-                return self.begin_once(together, &mut candidates).await;
+                return self.begin_once(together, &candidates).await;
             }
-            if self.0.driver_of(&candidates[0]).opens_transactions() {
-                return join_all(candidates.iter_mut().map(|one| self.begin(one))).await;
+            if self.0.rules_of(&candidates[0]).opens_transactions() {
+                return join_all(candidates.iter().map(|one| self.begin(one))).await;
             }
             let mut asked: Vec<_> = candidates
                 .iter_mut()
                 .map(|candidate| Asked {
-                    driver: &self.0.engine.routes[candidate.route].idempotency,
+                    rules: &self.0.engine.routes[candidate.route].idempotency,
                     claim: &mut candidate.claim,
                     other_id: &candidate.other_id,
                     sent_at: candidate.sent_at,
@@ -197,7 +177,9 @@ impl Requests for ClaimRequests<'_, '_> {
             for ending in refused {
                 self.0.leave(Tail::Release(ending));
             }
-            answers
+            let alone = |admission| (admission, None);
+            let answers = answers.into_iter().map(|answer| Ok(answer?.map(alone)));
+            answers.collect()
         };
         let until = self.0.deadline.requests_by;
         let answers = answers_until(until, count, asked.instrument(span)).await;
@@ -208,50 +190,47 @@ impl Requests for ClaimRequests<'_, '_> {
         self.0.engine.driver().random.bits()
     }
 
-    fn may_pause(decision: &Decision) -> bool {
-        !matches!(decision, Ok(None | Some(Admission::Run { .. })))
+    fn may_pause((_, decision): &(Candidate, Decision)) -> bool {
+        !matches!(decision, Ok(None | Some((Admission::Run { .. }, _))))
     }
 }
 
 impl ClaimRequests<'_, '_> {
     /// Opens the transaction of a batch handler.
-    async fn begin_once(&self, together: &Together, candidates: &mut [Candidate]) -> Vec<Decision> {
+    async fn begin_once(&self, together: &Together, candidates: &[Candidate]) -> Vec<Decision> {
         together.asks();
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
         let (patience, limit) = (left(together.claims_until), left(self.0.deadline.cancel_at));
         let claims = candidates.iter();
         let claims = claims.map(|one| (one.claim.clone(), one.sent_at)).collect();
-        let driver = self.0.engine.driver();
-        let (answers, mut transaction) = match driver.begin_all(claims, patience, limit).await {
+        let rules = self.0.rules_of(&candidates[0]);
+        let (answers, mut transaction) = match rules.begin_all(claims, patience, limit).await {
             Ok(begun) => begun,
-            Err(error) => return vec![Err(error); candidates.len()],
+            Err(error) => return candidates.iter().map(|_| Err(error.clone())).collect(),
         };
         if transaction.is_some() {
             together.opened();
         }
-        let decided = candidates.iter_mut().zip(answers);
-        decided
-            .map(|(candidate, answer)| {
-                // The first record that runs brings it to the call.
-                if matches!(answer, Ok(Admission::Run { .. })) {
-                    candidate.transaction = transaction.take();
-                }
-                answer.map(Some)
-            })
-            .collect()
+        let decided = answers.into_iter().map(|answer| {
+            let admission = answer?;
+            // The first record that runs brings it to the call.
+            let brought = match admission {
+                Admission::Run { .. } => transaction.take(),
+                Admission::Refused(_) => None,
+            };
+            Ok(Some((admission, brought)))
+        });
+        decided.collect()
     }
 
     /// Opens a transaction that contains the claim. Waits until handlers are cancelled for other transactions on the key.
-    async fn begin(&self, candidate: &mut Candidate) -> Decision {
+    async fn begin(&self, candidate: &Candidate) -> Decision {
         let until = self.0.deadline.cancel_at;
         let patience = until.saturating_duration_since(Instant::now());
-        let driver = &self.0.engine.routes[candidate.route].idempotency;
-        let begun = driver
+        let rules = self.0.rules_of(candidate);
+        let begun = rules
             .begin(candidate.claim.clone(), candidate.sent_at, patience)
             .await;
-        begun.map(|(admission, transaction)| {
-            candidate.transaction = transaction;
-            Some(admission)
-        })
+        begun.map(Some)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::breaker::{Breakers, Dependency};
 use crate::failed::{Backoff, FailedRecords};
 use crate::handler::{BatchCall, Layers, WithEnvelope};
-use crate::idempotency::Driver;
+use crate::idempotency::{Driver, KeyRules};
 use crate::report::{RecordLevels, RouteTally};
 use crate::router::Router;
 use crate::telemetry::{Identity, Meter};
@@ -144,7 +144,7 @@ pub(crate) struct Route {
     /// The name in a router.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) handler: WithEnvelope,
-    pub(crate) idempotency: Driver,
+    pub(crate) idempotency: KeyRules,
     pub(crate) record_timeout: Option<Duration>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) mismatch: PayloadMismatch,
@@ -160,9 +160,9 @@ pub(crate) struct Route {
 }
 
 impl Engine {
-    /// Returns a driver for what is the same in all routes: the store, the clock, the random source and the margins.
+    /// Returns what is the same in all routes.
     pub(crate) fn driver(&self) -> &Driver {
-        &self.routes[0].idempotency
+        &self.routes[0].idempotency.driver
     }
 
     /// Returns the single call for all records of a batch, if the handler is a batch handler. It is never in a router.

@@ -297,7 +297,6 @@ impl<'a> Batch<'a> {
             other_id,
             claim: idempotency.new_claim(self.next_owner(), item, fingerprint, lease_until),
             sent_at: record.sent_at,
-            transaction: None,
         })
     }
 
@@ -330,7 +329,7 @@ impl<'a> Batch<'a> {
                 Err(error) => return self.terminal(record, Cause::from(error.to_string())).await,
             };
             record.warnings.push(UNPROTECTED.to_owned());
-            let now = settings.idempotency.clock.now();
+            let now = settings.idempotency.driver.clock.now();
             let admitted = Admitted {
                 item,
                 key: Arc::new(key),
@@ -364,15 +363,18 @@ impl<'a> Batch<'a> {
             together.claims(record.at);
         }
         let (candidate, decided, slot) = self.claim(candidate, slot).await;
-        if !matches!(decided, Ok(Admission::Run { .. })) {
+        if !matches!(decided, Ok((Admission::Run { .. }, _))) {
             self.waits_for_no_claim(record);
         }
-        let (fence, first_attempt) = match decided {
-            Ok(Admission::Run {
-                fence,
-                first_attempt,
-            }) => (fence, first_attempt),
-            Ok(Admission::Refused(refusal)) => {
+        let (fence, first_attempt, transaction) = match decided {
+            Ok((
+                Admission::Run {
+                    fence,
+                    first_attempt,
+                },
+                transaction,
+            )) => (fence, first_attempt, transaction),
+            Ok((Admission::Refused(refusal), _)) => {
                 let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
                 return self.refused(record, refusal).await;
             }
@@ -390,7 +392,7 @@ impl<'a> Batch<'a> {
             item: candidate.claim.id.clone(),
             owned: Some(Owned {
                 claim: candidate.claim,
-                transaction: candidate.transaction,
+                transaction,
             }),
             fence,
             first_attempt,

@@ -1,9 +1,8 @@
 //! The requests that end claims and record effects. Those that are ready together share one.
 
-use tokio::time::sleep_until;
 use tracing::{Instrument, debug_span};
 
-use crate::idempotency::{Conclusion, PendingSettlement, Retry, answers_until};
+use crate::idempotency::{Conclusion, PendingSettlement, Retries, Sent};
 use crate::store::{Claim, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -13,60 +12,40 @@ use super::ending::Tail;
 use super::run::Batch;
 use super::together::Together;
 
-pub(super) type Settlements = Batcher<PendingSettlement, Result<Conclusion, StoreError>>;
+pub(super) type Settlements = Batcher<PendingSettlement, Sent>;
 
 impl Batch<'_> {
     /// Sends a settlement until it is answered, at most `tries` times.
-    pub(super) async fn settle(
-        &self,
-        mut ending: PendingSettlement,
-        tries: usize,
-    ) -> Result<Conclusion, StoreError> {
-        let (mut tries, mut retry) = (tries, None);
-        loop {
-            let Answered {
-                entry,
-                answer,
-                bits,
-            } = self.settlements.ask(ending).await;
-            tries -= 1;
-            self.ledger.tally().store_errors += u64::from(answer.is_err());
-            retry = match &answer {
-                Err(error) if tries > 0 && entry.is_repeatable() => {
-                    Retry::after_error(retry, error, self.deadline.requests_by)
-                }
-                _ => None,
-            };
-            let Some(retry) = retry else {
-                return self.settled(&entry, answer);
-            };
-            sleep_until(retry.at(bits)).await;
-            ending = entry;
-        }
-    }
-
+    ///
     /// Leaves the release of a claim whose completion a condition has refused.
     ///
     /// Stops the batch if completions can't be recorded, because further effects would repeat with every delivery. An error
     /// does not stop it if the effect was to commit with its record: the effect has not happened, and the error may concern
     /// this record alone.
-    fn settled(
+    pub(super) async fn settle(
         &self,
-        ending: &PendingSettlement,
-        answer: Result<Conclusion, StoreError>,
+        ending: PendingSettlement,
+        tries: usize,
     ) -> Result<Conclusion, StoreError> {
+        let mut routes = self.engine.routes.iter();
+        let commits_effect = match ending.is_release() {
+            true => routes.all(|route| route.idempotency.commits_effects()),
+            false => ending.commits_work(),
+        };
+        let send = |ending| async {
+            let Answered { answer: sent, bits } = self.settlements.ask(ending).await;
+            self.ledger.tally().store_errors += u64::from(sent.answer.is_err());
+            (sent, bits)
+        };
+        let retries = Retries::new(self.deadline.requests_by).at_most(tries);
+        let Sent { answer, again } = retries.settle(ending, send).await;
         if matches!(answer, Ok(Conclusion::Conflict { .. }))
-            && let Some(release) = ending.release()
+            && let Some(release) = again.and_then(PendingSettlement::into_release)
         {
             self.leave(Tail::Release(release));
         }
         if let Err(error) = &answer {
             self.ledger.log_once(error);
-            let mut routes = self.engine.routes.iter();
-            let commits_effect = match ending.is_release() {
-                true => routes.all(|route| route.idempotency.commits_effects()),
-                false => ending.commits_work(),
-            };
             if error.is_permanent() && !commits_effect {
                 self.stop
                     .return_rest("completions can't be recorded: it was not started");
@@ -88,7 +67,7 @@ pub(super) struct SettlementRequests<'b, 'a>(pub(super) &'b Batch<'a>);
 
 impl Requests for SettlementRequests<'_, '_> {
     type Entry = PendingSettlement;
-    type Answer = Result<Conclusion, StoreError>;
+    type Answer = Sent;
     /// Whether it commits together with work.
     type Needs = bool;
 
@@ -118,27 +97,20 @@ impl Requests for SettlementRequests<'_, '_> {
         self.0.gate.handlers.line.wake_first();
     }
 
-    async fn send(
-        &self,
-        mut endings: Vec<PendingSettlement>,
-    ) -> Vec<(PendingSettlement, Result<Conclusion, StoreError>)> {
-        let driver = self.0.engine.driver();
+    async fn send(&self, endings: Vec<PendingSettlement>) -> Vec<Sent> {
         self.0.ledger.tally().store_requests += 1;
-        let (count, span) = (endings.len(), debug_span!("settle"));
+        let span = debug_span!("settle");
         #[cfg(feature = "opentelemetry")]
-        spans::store_request(&span, count);
-        let concluded = driver
-            .conclude(endings.iter_mut().collect())
-            .instrument(span);
-        let answers = answers_until(self.0.deadline.requests_by, count, concluded).await;
-        endings.into_iter().zip(answers).collect()
+        spans::store_request(&span, endings.len());
+        let (driver, until) = (self.0.engine.driver(), self.0.deadline.requests_by);
+        driver.conclude(endings, until).instrument(span).await
     }
 
     fn bits(&self) -> u128 {
         self.0.engine.driver().random.bits()
     }
 
-    fn may_pause(answer: &Result<Conclusion, StoreError>) -> bool {
-        answer.is_err()
+    fn may_pause(sent: &Sent) -> bool {
+        sent.answer.is_err()
     }
 }

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::idempotency::breaker::{self, Shared, item_id};
 use crate::idempotency::{
-    Admission, Driver, TRIES, answers_until, contended, on_claimed, on_refused,
+    Admission, Driver, Retries, answers_until, first_of, on_claimed, on_refused,
 };
 use crate::key::ItemId;
 use crate::record::Message;
@@ -401,7 +401,8 @@ impl Breakers {
         let (id, name) = (item_id(dependency.name()), &**dependency.name());
         let owner = Owner::from_bits(driver.random.bits());
         let mut claim = breaker::claim(&id, owner, now, (now, until), Seen::Nothing);
-        for _ in 0..TRIES {
+        let mut retries = Retries::new(by);
+        loop {
             let item = match claimed(driver, &claim, by).await {
                 Ok(Claimed::Refused(item)) => item,
                 Ok(Claimed::Written { .. }) => {
@@ -436,8 +437,10 @@ impl Breakers {
                 // Another worker has closed it a moment ago.
                 (Shared::Closed, None) => return false,
             }
+            if !retries.at_once() {
+                return false;
+            }
         }
-        false
     }
 
     /// Asks the store about a breaker whose time is over, and takes part in the election of the probe.
@@ -448,14 +451,12 @@ impl Breakers {
         // Without an answer, a record is tried: that delivers rather than withholds.
         let mut outcome = Outcome::new(self, at, Circuit::ramping(1, self.most));
         let ids = [id.clone()];
-        let read = answers_until(by, 1, driver.store.read(&ids)).await.pop();
-        let item = match read {
-            Some(Ok(item)) => item,
-            Some(Err(error)) => {
+        let item = match first_of(answers_until(by, 1, driver.store.read(&ids)).await) {
+            Ok(item) => item,
+            Err(error) => {
                 warned(name, UNREAD, Some(&error));
                 return;
             }
-            None => return,
         };
         let (since, seen) = match Shared::of(item.as_ref(), now) {
             Shared::Closed => {
@@ -511,21 +512,18 @@ impl Breakers {
             name,
             "the dependency is available again: its breaker closes",
         );
-        match answers_until(by, 1, driver.store.settle(&closing))
-            .await
-            .pop()
-        {
+        match first_of(answers_until(by, 1, driver.store.settle(&closing)).await) {
             // An operator or another environment has opened it meanwhile.
-            Some(Ok(Settled::Refused(item))) => {
+            Ok(Settled::Refused(item)) => {
                 self.learn_one(at, item.as_deref(), driver.clock.now());
                 self.notify();
             }
-            Some(Err(error)) => warned(
+            Err(error) => warned(
                 name,
                 "the breaker closes in this environment only",
                 Some(&error),
             ),
-            Some(Ok(Settled::Written)) | None => {}
+            Ok(Settled::Written) => {}
         }
     }
 
@@ -556,10 +554,7 @@ fn warned(dependency: &str, what: &'static str, error: Option<&StoreError>) {
 
 async fn claimed(driver: &Driver, claim: &Claim, by: Instant) -> Result<Claimed, StoreError> {
     let claims = [claim.clone()];
-    let answer = answers_until(by, 1, driver.store.claim(&claims))
-        .await
-        .pop();
-    answer.unwrap_or_else(|| Err(contended()))
+    first_of(answers_until(by, 1, driver.store.claim(&claims)).await)
 }
 
 /// The state that follows a request, even if the batch ends before the answer.

@@ -264,9 +264,9 @@ impl Consumer {
     pub async fn init(&self) -> Result<(), ConfigError> {
         let init = async {
             let engine = self.engine().instrument(debug_span!("configure")).await?;
-            let driver = engine.driver();
-            let items = driver.connect(engine.breakers.ids()).await;
-            engine.breakers.learn(&items, driver.clock.now());
+            let rules = &engine.routes[0].idempotency;
+            let items = rules.connect(engine.breakers.ids()).await;
+            engine.breakers.learn(&items, rules.driver.clock.now());
             Ok(())
         };
         init.instrument(debug_span!("init")).await

@@ -177,14 +177,14 @@ impl Routes {
             let route = one(&common, env, Arc::clone(name), consumer).await;
             let route = route.map_err(|error| error.of_route(name))?;
             // The first route creates the store, and fetches the secret, if none is set.
-            common.idempotency.share(&route.idempotency);
+            common.idempotency.share(&route.idempotency.driver);
             if consumer.settings.idempotency.key_secret.is_none() {
                 common.idempotency.share_secret(&route.idempotency);
             }
-            let driver = &route.idempotency;
+            let rules = &route.idempotency;
             let mut others = routes.iter();
             let shared = others.find_map(|other| {
-                let shared = driver.shared_name(&other.idempotency.names())?;
+                let shared = rules.shared_name(&other.idempotency.names())?;
                 Some((other.name.as_deref().unwrap_or_default(), shared))
             });
             if let Some((other, shared)) = shared {

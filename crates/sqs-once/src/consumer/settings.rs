@@ -83,8 +83,8 @@ impl Settings {
         let [first, ..] = &routes[..] else {
             return Err(ConfigError::new("the router", "has no routes", "a route"));
         };
-        let driver = &first.idempotency;
-        let (clock, random) = (&driver.clock, &driver.random);
+        let rules = &first.idempotency;
+        let (clock, random) = (&rules.driver.clock, &rules.driver.random);
         let backoff = self.checked_backoff()?;
         let has_backoff = backoff.is_some() || routes.iter().any(|route| route.backoff.is_some());
         let failed = self.failed.resolve(&env, clock, has_backoff).await?;
@@ -109,7 +109,7 @@ impl Settings {
             None => None,
         };
         let service = service.or_else(function);
-        let service = service.unwrap_or_else(|| driver.namespace.as_str().into());
+        let service = service.unwrap_or_else(|| rules.namespace.as_str().into());
         let concurrency = concurrency.unwrap_or(DEFAULT_CONCURRENCY);
         // The single call of a batch handler is the whole ramp.
         let most = match first.handler.inner.batch_call {

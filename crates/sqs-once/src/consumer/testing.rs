@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::ConfigError;
-use crate::idempotency::Driver;
+use crate::idempotency::KeyRules;
 use crate::random::Random;
 use crate::store::Store;
 use crate::time::Clock;
@@ -33,8 +33,8 @@ impl Consumer {
         })
     }
 
-    /// Returns the driver of the only route, or of the route with this name.
-    pub(crate) async fn driver(&self, route: Option<&str>) -> Result<&Driver, ConfigError> {
+    /// Returns the rules of the only route, or of the route with this name.
+    pub(crate) async fn rules(&self, route: Option<&str>) -> Result<&KeyRules, ConfigError> {
         let engine = self.engine().await?;
         let mut routes = engine.routes.iter();
         let found = routes.find(|one| route.is_none() || one.name.as_deref() == route);

@@ -9,9 +9,12 @@ use crate::store::{
 };
 use crate::time::Timestamp;
 
-use super::driver::{Asked, CommitsWith, PendingSettlement, all_of, contended};
+use super::admit::Asked;
+use super::driver::all_of;
+use super::retry::contended;
+use super::settle::{CommitsWith, PendingSettlement};
 use super::{
-    Admission, Driver, Mode, Refusal, carried_over, ends_refused, on_found,
+    Admission, KeyRules, Mode, Refusal, carried_over, ends_refused, on_found,
     on_found_under_other_id, takes_over,
 };
 
@@ -22,7 +25,7 @@ pub(crate) struct OtherId {
     fingerprint: Option<Fingerprint>,
 }
 
-impl Driver {
+impl KeyRules {
     pub(crate) fn other_id(
         &self,
         key: &BusinessKey,
@@ -71,7 +74,7 @@ impl Driver {
         refusal: &Refusal,
         item: &Item,
     ) -> Settling {
-        let kept = self.clock.now() + self.retention;
+        let kept = self.driver.clock.now() + self.retention;
         let fingerprint = other.fingerprint.as_ref();
         ends_refused(claim, run, (refusal, item), fingerprint, kept)
     }
@@ -89,7 +92,7 @@ pub(super) async fn check_other_ids(
     answers: &mut [Result<Option<Admission>, StoreError>],
 ) -> Vec<PendingSettlement> {
     let mut refused = Vec::new();
-    let Some(store) = asked.first().map(|one| Arc::clone(&one.driver.store)) else {
+    let Some(store) = asked.first().map(|one| Arc::clone(&one.rules.driver.store)) else {
         return refused;
     };
     let mut found = read_other_ids(&*store, asked, answers).await;
@@ -112,13 +115,13 @@ pub(super) async fn check_other_ids(
                 continue;
             }
         };
-        let driver = one.driver;
-        let admission = driver.decide(one.claim, run, other, item);
+        let rules = one.rules;
+        let admission = rules.decide(one.claim, run, other, item);
         match &admission {
             Admission::Run {
                 fence,
                 first_attempt,
-            } if driver.claims_before() => {
+            } if rules.claims_before() => {
                 if let Some(follows) = carried_over(run, (*fence, *first_attempt)) {
                     let lease_until = one.claim.lease_until;
                     carried.push(at);
@@ -129,10 +132,10 @@ pub(super) async fn check_other_ids(
                     });
                 }
             }
-            Admission::Refused(refusal) if driver.claims_before() => {
-                let settling = driver.settling(one.claim, run, other, refusal, item);
-                refused.push(driver.settlement(one.claim, settling, CommitsWith::Nothing));
-                one.claim.owner = Owner::from_bits(driver.random.bits());
+            Admission::Refused(refusal) if rules.claims_before() => {
+                let settling = rules.settling(one.claim, run, other, refusal, item);
+                refused.push(rules.settlement(one.claim, settling, CommitsWith::Nothing));
+                one.claim.owner = Owner::from_bits(rules.driver.random.bits());
             }
             _ => {}
         }
@@ -207,8 +210,8 @@ async fn take_over(
             continue;
         };
         let is_first = claims.iter().all(|claim| claim.id != item.id);
-        if one.driver.claims_before() && is_first {
-            let owner = Owner::from_bits(one.driver.random.bits());
+        if one.rules.claims_before() && is_first {
+            let owner = Owner::from_bits(one.rules.driver.random.bits());
             claims.extend(takes_over(one.claim, owner, item));
         }
     }

@@ -10,12 +10,12 @@ use tracing::{Instrument, debug, debug_span, error, warn};
 use crate::key::ItemId;
 use crate::store::{Item, StoreError, StoreErrorKind};
 
-use super::Driver;
+use super::KeyRules;
 
 /// The longest time for the request: enough for a lost attempt and another. Lambda limits the whole start to 10 s.
 const LONGEST: Duration = Duration::from_secs(3);
 
-impl Driver {
+impl KeyRules {
     /// Reads items, or one that does not exist. This loads credentials and opens the connection before the first claim, and logs a
     /// missing table or permission at start.
     ///
@@ -28,7 +28,7 @@ impl Driver {
                 self.namespace.as_str()
             )));
         }
-        let read = AssertUnwindSafe(async { self.store.read(&ids).await }).catch_unwind();
+        let read = AssertUnwindSafe(async { self.driver.store.read(&ids).await }).catch_unwind();
         let read = read.instrument(debug_span!("open_store"));
         let began = Instant::now();
         let answers = match timeout(LONGEST, read).await {

@@ -2,27 +2,29 @@
 //!
 //! This module is unstable: it is public for the simulation and for tests of stores, and a minor release may change it.
 
+mod admit;
 mod also_read;
 pub mod breaker;
 mod cache;
 mod connect;
 mod deadline;
 mod driver;
+mod key_rules;
 mod namesakes;
 mod protocol;
 mod retry;
 mod settings;
+mod settle;
 mod shared_settings;
 
+pub(crate) use admit::{Admitted, Asked, admit};
 pub(crate) use also_read::OtherId;
 pub use cache::Cache;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
 pub(crate) use deadline::{Deadline, answer_until, answers_until};
-pub(crate) use driver::{
-    Admitted, Asked, CommitsWith, Conclusion, Driver, Owners, PendingSettlement, TRIES, admit,
-    contended,
-};
+pub(crate) use driver::{Driver, Owners, first_of};
+pub(crate) use key_rules::KeyRules;
 pub(crate) use namesakes::{HandlerType, shared_name_error};
 #[doc(hidden)]
 pub use protocol::Effect;
@@ -31,6 +33,7 @@ pub use protocol::{
     Admission, Completion, Mode, Refusal, carried_over, ends_refused, on_claimed, on_committed,
     on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
-pub(crate) use retry::Retry;
+pub(crate) use retry::{Retries, TRIES};
 pub(crate) use settings::DriverSettings;
+pub(crate) use settle::{CommitsWith, Conclusion, PendingSettlement, Sent};
 pub(crate) use shared_settings::shared_settings;

@@ -7,7 +7,7 @@ use crate::config::NAMESPACE_VARIABLE;
 use crate::env::process_env;
 use crate::error::ConfigError;
 
-use super::Driver;
+use super::KeyRules;
 
 /// A handler's type. Each function and each closure has a unique type; only function pointers share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ struct SetUp {
 
 static HANDLERS: Mutex<Vec<SetUp>> = Mutex::new(Vec::new());
 
-impl Driver {
+impl KeyRules {
     /// Refuses a handler that shares its keys with another handler in this process.
     ///
     /// With `may_share`, another handler may have the same namespace.
@@ -51,7 +51,7 @@ impl Driver {
     ) -> Result<(), ConfigError> {
         // One variable for two handlers is an error in any store.
         let any = || process_env(NAMESPACE_VARIABLE).map(|_| String::new());
-        let store = self.store.identity().or_else(any);
+        let store = self.driver.store.identity().or_else(any);
         let (Some(store), Some(_)) = (store, process_env("AWS_LAMBDA_FUNCTION_NAME")) else {
             return Ok(());
         };

@@ -20,7 +20,7 @@ use crate::time::{Clock, SystemClock};
 
 use super::cache::CompletedKeys;
 use super::deadline::Margins;
-use super::{Cache, Driver, Effect, Mode};
+use super::{Cache, Driver, Effect, KeyRules, Mode};
 
 const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 
@@ -95,16 +95,16 @@ impl DriverSettings {
         self.random = Some(Arc::clone(&driver.random));
     }
 
-    /// Takes over the secret of a driver that has none of its own.
-    pub(crate) fn share_secret(&mut self, driver: &Driver) {
-        self.key_secret = driver.namespace.secret().cloned();
+    /// Takes over the secret of rules that have none of their own.
+    pub(crate) fn share_secret(&mut self, rules: &KeyRules) {
+        self.key_secret = rules.namespace.secret().cloned();
     }
 
     pub(crate) async fn resolve(
         &self,
         env: &EnvSettings,
         effect: Effect,
-    ) -> Result<Driver, ConfigError> {
+    ) -> Result<KeyRules, ConfigError> {
         let mode = self.mode_for(effect)?;
         if env.disabled && effect != Effect::APART {
             return Err(ConfigError::new(
@@ -136,10 +136,17 @@ impl DriverSettings {
         let cache = self.cache.filter(|_| !env.disabled);
         let namespace = namespace.readable_keys(self.readable_keys.unwrap_or_default());
         let (namespace, codec, also_read) = self.keys(env, namespace, effect).await?;
-        Ok(Driver {
+        let driver = Driver {
             store,
             clock: self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
+            margins: Margins {
+                lease: self.lease_margin.or(env.lease_margin),
+                deadline: self.deadline_margin.or(env.deadline_margin),
+            },
+        };
+        Ok(KeyRules {
+            driver,
             namespace,
             codec,
             also_read,
@@ -147,10 +154,6 @@ impl DriverSettings {
                 .retention
                 .or(env.retention)
                 .unwrap_or(DEFAULT_RETENTION),
-            margins: Margins {
-                lease: self.lease_margin.or(env.lease_margin),
-                deadline: self.deadline_margin.or(env.deadline_margin),
-            },
             mode,
             effect,
             completed: cache.map(|cache| Arc::new(CompletedKeys::new(cache))),
@@ -177,21 +180,18 @@ impl DriverSettings {
     /// Resolves the settings for another effect. The result shares store, secret and cache with `other`.
     pub(crate) async fn resolve_beside(
         &self,
-        other: &Driver,
+        other: &KeyRules,
         env: &EnvSettings,
         effect: Effect,
-    ) -> Result<Driver, ConfigError> {
+    ) -> Result<KeyRules, ConfigError> {
         let settings = Self {
-            store: Some(Arc::clone(&other.store)),
+            store: Some(Arc::clone(&other.driver.store)),
             key_secret: other.namespace.secret().cloned(),
             ..self.clone()
         };
         let completed = other.completed.clone();
-        let driver = settings.resolve(env, effect).await?;
-        Ok(Driver {
-            completed,
-            ..driver
-        })
+        let rules = settings.resolve(env, effect).await?;
+        Ok(KeyRules { completed, ..rules })
     }
 
     /// Checks values from the code by the same rules as values from the environment.

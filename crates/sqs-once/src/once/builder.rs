@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
-use crate::idempotency::{Driver, DriverSettings, Effect, HandlerType, shared_settings};
+use crate::idempotency::{DriverSettings, Effect, HandlerType, KeyRules, shared_settings};
 use crate::time::Timestamp;
 
 use super::{Invocation, Once, RunError};
@@ -79,16 +79,16 @@ use super::{Invocation, Once, RunError};
 #[derive(Clone, Default)]
 pub struct Idempotency {
     settings: DriverSettings,
-    drivers: Arc<Drivers>,
+    rules: Arc<RulesOfEffects>,
 }
 
-/// One driver for each way in which an effect commits, resolved from the settings on first use. Clones share them; changing
+/// The rules for each way in which an effect commits, resolved from the settings on first use. Clones share them; changing
 /// a setting starts with new ones.
 #[derive(Default)]
-struct Drivers {
-    apart: OnceCell<Driver>,
-    writes: OnceCell<Driver>,
-    transaction: OnceCell<Driver>,
+struct RulesOfEffects {
+    apart: OnceCell<KeyRules>,
+    writes: OnceCell<KeyRules>,
+    transaction: OnceCell<KeyRules>,
 }
 
 impl Idempotency {
@@ -108,7 +108,7 @@ impl Idempotency {
     /// # Errors
     /// [`ConfigError`] if a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.driver(Effect::APART).await?.connect(Vec::new()).await;
+        self.rules(Effect::APART).await?.connect(Vec::new()).await;
         Ok(())
     }
 
@@ -128,24 +128,24 @@ impl Idempotency {
         ready(Err(RunError::NoDeadline))
     }
 
-    pub(super) async fn driver(&self, effect: Effect) -> Result<&Driver, ConfigError> {
-        let (settings, drivers) = (&self.settings, &*self.drivers);
+    pub(super) async fn rules(&self, effect: Effect) -> Result<&KeyRules, ConfigError> {
+        let (settings, rules) = (&self.settings, &*self.rules);
         let read = || EnvSettings::read(&process_env);
         // Boxed, because every call's future would have their sizes.
         let apart = || {
             Box::pin(async {
-                let driver = settings.resolve(&read()?, Effect::APART).await?;
+                let rules = settings.resolve(&read()?, Effect::APART).await?;
                 // A namespace in the code may be that of a consumer on purpose.
                 let may_share = settings.namespace.is_some();
-                driver.check_namesakes(HandlerType::of::<Self>(), may_share)?;
-                Ok(driver)
+                rules.check_namesakes(HandlerType::of::<Self>(), may_share)?;
+                Ok(rules)
             })
         };
-        let apart = drivers.apart.get_or_try_init(apart);
+        let apart = rules.apart.get_or_try_init(apart);
         let cell = match effect {
             Effect::APART => return apart.await,
-            Effect { writes: true, .. } => &drivers.writes,
-            _ => &drivers.transaction,
+            Effect { writes: true, .. } => &rules.writes,
+            _ => &rules.transaction,
         };
         let beside = || {
             Box::pin(async {
@@ -163,7 +163,7 @@ impl Idempotency {
 
     pub(crate) fn set_shared(mut self, change: impl FnOnce(&mut DriverSettings)) -> Self {
         change(&mut self.settings);
-        self.drivers = Arc::default();
+        self.rules = Arc::default();
         self
     }
 }

@@ -280,10 +280,10 @@ impl<'a> Invocation<'a> {
             return Err(RunError::NoDeadline);
         }
         let key = BusinessKey::new(key)?;
-        let driver = self.idempotency.driver(effect).await?;
-        let deadline = driver.deadline(self.ends_at);
+        let rules = self.idempotency.rules(effect).await?;
+        let deadline = rules.driver.deadline(self.ends_at);
         let fingerprint = self.fingerprint.clone();
-        let mut attempt = KeyedWork::new(driver, deadline, &key, fingerprint)?;
+        let mut attempt = KeyedWork::new(rules, deadline, &key, fingerprint)?;
         let begun = Instant::now();
         let span = error_span!("run", key = attempt.claim.id.short());
         let running = Running::current().map_or_else(Running::default, |outer| outer.part());
@@ -292,7 +292,7 @@ impl<'a> Invocation<'a> {
                 (Admission::Run { .. }, transaction) => transaction,
                 (Admission::Refused(refusal), _) => return refused(refusal, recorded),
             };
-            let token = IdempotencyToken::of(&driver.namespace, &key);
+            let token = IdempotencyToken::of(&rules.namespace, &key);
             let work = work(token, transaction.as_ref().map(|open| open.handle()))?;
             let cancel_at = attempt.deadline.cancel_at;
             let ended = {

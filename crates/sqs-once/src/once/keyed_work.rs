@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::idempotency::{
-    Admission, Admitted, CommitsWith, Completion, Conclusion, Deadline, Driver, OtherId,
-    PendingSettlement, Refusal, Retry, answer_until,
+    Admission, Admitted, Asked, CommitsWith, Completion, Conclusion, Deadline, KeyRules, OtherId,
+    PendingSettlement, Refusal, Retries, admit, answer_until, first_of,
 };
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::store::{Claim, StoreError};
@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 use super::error::RunError;
 
 pub(super) struct KeyedWork<'a> {
-    driver: &'a Driver,
+    rules: &'a KeyRules,
     pub(super) deadline: Deadline,
     pub(super) claim: Claim,
     /// The other id under which the table may contain the key.
@@ -24,18 +24,18 @@ pub(super) struct KeyedWork<'a> {
 
 impl<'a> KeyedWork<'a> {
     pub(super) fn new(
-        driver: &'a Driver,
+        rules: &'a KeyRules,
         deadline: Deadline,
         key: &BusinessKey,
         fingerprint: Option<Fingerprint>,
     ) -> Result<Self, KeyError> {
-        let id = driver.codec.item_id(key)?;
+        let id = rules.codec.item_id(key)?;
         Ok(Self {
-            driver,
+            rules,
             deadline,
-            other_id: driver.other_id(key, &id, fingerprint.as_ref())?,
-            claim: driver.new_claim(
-                driver.owners().next(),
+            other_id: rules.other_id(key, &id, fingerprint.as_ref())?,
+            claim: rules.new_claim(
+                rules.driver.owners().next(),
                 id,
                 fingerprint,
                 deadline.lease_until,
@@ -48,12 +48,17 @@ impl<'a> KeyedWork<'a> {
         if self.is_late() {
             return Err(RunError::NotStarted);
         }
-        let mut retries = Retries::new(self.driver, self.deadline.cancel_at, usize::MAX);
+        let cancel_at = self.deadline.cancel_at;
+        let mut retries = Retries::new(cancel_at);
         let admitted = loop {
-            let answer = retries.answer(self.ask()).await;
-            if !retries.again(&answer).await {
+            let Some(answer) = retries.decided(answer_until(cancel_at, self.ask()).await) else {
+                continue;
+            };
+            let Some(pause) = retries.after_error(&answer) else {
                 break answer.map_err(RunError::NotClaimed)?;
-            }
+            };
+            pause.ends(self.rules.driver.random.bits()).await;
+            self.claim.now = self.rules.driver.clock.now();
         };
         if matches!(admitted, (Admission::Run { .. }, _)) && self.is_late() {
             self.release().await;
@@ -62,21 +67,25 @@ impl<'a> KeyedWork<'a> {
         Ok(admitted)
     }
 
-    async fn ask(&mut self) -> Result<Admitted, StoreError> {
-        self.claim.now = self.driver.clock.now();
-        if self.driver.opens_transactions() {
-            let cancel_at = self.deadline.cancel_at;
+    /// Returns `None` if the claim now replaces an item whose key is free, and is sent again.
+    async fn ask(&mut self) -> Result<Option<Admitted>, StoreError> {
+        let (rules, cancel_at) = (self.rules, self.deadline.cancel_at);
+        if rules.opens_transactions() {
             let patience = cancel_at.saturating_duration_since(Instant::now());
-            let claim = self.claim.clone();
-            return self
-                .driver
-                .begin(claim, Timestamp::default(), patience)
-                .await;
+            let begun = rules.begin(self.claim.clone(), Timestamp::default(), patience);
+            return begun.await.map(Some);
         }
-        // A retry keeps the item that the claim has seen: it tells whether the claim created its item.
-        let asked = self.driver.admit_one(&mut self.claim, &self.other_id);
-        let admission = asked.await?;
-        Ok((admission, None))
+        let mut asked = [Asked {
+            rules,
+            // A retry keeps the item that the claim has seen: it tells whether the claim created its item.
+            claim: &mut self.claim,
+            other_id: &self.other_id,
+            sent_at: Timestamp::default(),
+        }];
+        let (answers, refused) = admit(&mut asked).await;
+        // Their leases lapse anyway.
+        rules.driver.conclude(refused, cancel_at).await;
+        Ok(first_of(answers)?.map(|admission| (admission, None)))
     }
 
     /// Records the effect, together with the work that commits with it. Returns the reason if the store refused both.
@@ -85,7 +94,7 @@ impl<'a> KeyedWork<'a> {
         data: Option<Arc<str>>,
         work: CommitsWith,
     ) -> Result<Option<Refusal>, RunError> {
-        let ending = self.driver.completion(&self.claim, data, work);
+        let ending = self.rules.completion(&self.claim, data, work);
         match self.settle(ending, usize::MAX).await {
             Ok(Conclusion::Completed(Completion::Recorded)) => Ok(None),
             Ok(Conclusion::Completed(Completion::RecordedByAnother)) => {
@@ -105,14 +114,14 @@ impl<'a> KeyedWork<'a> {
                 disposition,
                 reason,
             }),
-            Err(error) if self.driver.commits_effects() => Err(RunError::NotCommitted(error)),
+            Err(error) if self.rules.commits_effects() => Err(RunError::NotCommitted(error)),
             Err(error) => Err(RunError::NotRecorded(error)),
         }
     }
 
     /// Releases the key. Sends the release at most twice, because the lease lapses anyway.
     pub(super) async fn release(&self) {
-        let Some(ending) = self.driver.release(&self.claim) else {
+        let Some(ending) = self.rules.release(&self.claim) else {
             return;
         };
         if let Err(error) = self.settle(ending, 2).await {
@@ -126,56 +135,19 @@ impl<'a> KeyedWork<'a> {
 
     async fn settle(
         &self,
-        mut ending: PendingSettlement,
+        ending: PendingSettlement,
         tries: usize,
     ) -> Result<Conclusion, StoreError> {
-        let mut retries = Retries::new(self.driver, self.deadline.answer_by, tries);
-        loop {
-            let answer = retries.answer(self.driver.conclude_one(&mut ending)).await;
-            if !ending.is_repeatable() || !retries.again(&answer).await {
-                return answer;
-            }
-        }
-    }
-}
-
-/// Repeats a request to the store with growing pauses, as long as a retry may help.
-struct Retries<'a> {
-    driver: &'a Driver,
-    until: Instant,
-    tries: usize,
-    last: Option<Retry>,
-}
-
-impl<'a> Retries<'a> {
-    fn new(driver: &'a Driver, until: Instant, tries: usize) -> Self {
-        Self {
-            driver,
-            until,
-            tries,
-            last: None,
-        }
-    }
-
-    /// Waits for an answer until the retries end.
-    async fn answer<T>(
-        &self,
-        asked: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        answer_until(self.until, asked).await
-    }
-
-    /// Returns whether to send the request again, after the pause before it.
-    async fn again<T>(&mut self, answer: &Result<T, StoreError>) -> bool {
-        self.tries -= 1;
-        self.last = match answer {
-            Err(error) if self.tries > 0 => Retry::after_error(self.last, error, self.until),
-            _ => None,
+        let until = self.deadline.answer_by;
+        let send = |ending| async {
+            let sent = self.rules.driver.conclude_one(ending, until).await;
+            let bits = match &sent.answer {
+                Ok(_) => 0,
+                Err(_) => self.rules.driver.random.bits(),
+            };
+            (sent, bits)
         };
-        match self.last {
-            Some(retry) => sleep_until(retry.at(self.driver.random.bits())).await,
-            None => return false,
-        }
-        true
+        let retries = Retries::new(until).at_most(tries);
+        retries.settle(ending, send).await.answer
     }
 }

@@ -10,7 +10,7 @@ use lambda_runtime::Context;
 
 use crate::consumer::{Consumer, Runnable};
 use crate::error::ConfigError;
-use crate::idempotency::{CommitsWith, Driver};
+use crate::idempotency::{CommitsWith, KeyRules};
 use crate::key::{BusinessKey, ItemId, KeyPart};
 use crate::lambda::EventError;
 use crate::random::Random;
@@ -186,13 +186,13 @@ impl Bench {
         let key = business_key(key);
         async move {
             let (claim, item) = self.claimed(&key).await.unwrap_or_else(refused);
-            let driver = self
+            let rules = self
                 .consumer
-                .driver(self.route.as_deref())
+                .rules(self.route.as_deref())
                 .await
                 .unwrap_or_else(refused);
-            let completion = driver.completion(&claim, None, CommitsWith::Nothing);
-            let item = completion.settlement.write(Some(&item));
+            let completion = rules.completion(&claim, None, CommitsWith::Nothing);
+            let item = completion.write(&item);
             self.store.memory().put(item);
         }
     }
@@ -208,12 +208,12 @@ impl Bench {
     {
         let key = business_key(key);
         async move {
-            let driver = self
+            let rules = self
                 .consumer
-                .driver(self.route.as_deref())
+                .rules(self.route.as_deref())
                 .await
                 .unwrap_or_else(refused);
-            self.store.memory().get(&item_id(driver, &key))
+            self.store.memory().get(&item_id(rules, &key))
         }
     }
 
@@ -228,11 +228,11 @@ impl Bench {
 
     /// Creates the claim of another worker of this consumer, and the item that the claim leaves.
     async fn claimed(&self, key: &BusinessKey) -> Result<(Claim, Item), ConfigError> {
-        let driver = self.consumer.driver(self.route.as_deref()).await?;
-        let lease_until = driver.deadline(self.ends_at()).lease_until;
-        let claim = driver.new_claim(
-            driver.owners().next(),
-            item_id(driver, key),
+        let rules = self.consumer.rules(self.route.as_deref()).await?;
+        let lease_until = rules.driver.deadline(self.ends_at()).lease_until;
+        let claim = rules.new_claim(
+            rules.driver.owners().next(),
+            item_id(rules, key),
             None,
             lease_until,
         );
@@ -251,8 +251,8 @@ pub(super) fn business_key<K: KeyPart + ?Sized>(key: &K) -> BusinessKey {
     BusinessKey::new(key).unwrap_or_else(|error| panic!("this can't be a business key: {error}"))
 }
 
-fn item_id(driver: &Driver, key: &BusinessKey) -> ItemId {
-    let id = driver.codec.item_id(key);
+fn item_id(rules: &KeyRules, key: &BusinessKey) -> ItemId {
+    let id = rules.codec.item_id(key);
     id.unwrap_or_else(|error| panic!("this key has no item id: {error}"))
 }
 
