@@ -107,6 +107,8 @@ impl<W: Send + 'static> Preparing<W> {
     }
 }
 
+type Prepare = dyn Fn(&Arc<Message>, bool) -> Preparing<Work> + Send + Sync;
+
 /// A handler with its payload and state types erased.
 pub(crate) struct ErasedHandler {
     pub(crate) handler_type: HandlerType,
@@ -116,7 +118,7 @@ pub(crate) struct ErasedHandler {
     /// Whether a preparation may have to wait.
     waits: bool,
     /// Decodes a record and extracts its key and, on request, its fingerprint.
-    prepare: Box<dyn Fn(&Arc<Message>, bool) -> Preparing<Work> + Send + Sync>,
+    prepare: Box<Prepare>,
     /// The single call for all records of a batch, if this is a batch handler.
     pub(crate) batch_call: Option<BatchCall>,
 }
