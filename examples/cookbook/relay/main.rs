@@ -18,10 +18,8 @@ struct OutboxMessage {
 
 /// On an error Lambda calls the function with the same part of the stream again, for the 24 hours that a stream lasts.
 async fn relay(sqs: &Client, queue: &str, event: Event) -> Result<(), Error> {
-    let images = event
-        .records
-        .into_iter()
-        .map(|record| record.change.new_image);
+    let records = event.records.into_iter();
+    let images = records.map(|record| record.change.new_image);
     // Without an image: a message that was deleted.
     let messages = images.filter(|image| !image.is_empty());
     let messages: Vec<OutboxMessage> = messages
@@ -34,13 +32,10 @@ async fn relay(sqs: &Client, queue: &str, event: Event) -> Result<(), Error> {
             let entry = SendMessageBatchRequestEntry::builder().id(index.to_string());
             request = request.entries(entry.message_body(&message.body).build()?);
         }
-        // A request can succeed for some messages and fail for others. Only a confirmed message is sent.
+        // A request can succeed for some messages and fail for others.
         let answer = request.send().await?;
-        if let Some(failed) = answer.failed().first() {
-            return Err(format!("SQS did not take a message: {}", failed.code()).into());
-        }
         if answer.successful().len() < messages.len() {
-            return Err("SQS did not confirm every message".into());
+            return Err(format!("SQS did not take every message: {:?}", answer.failed()).into());
         }
     }
     Ok(())
