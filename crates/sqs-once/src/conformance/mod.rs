@@ -46,7 +46,9 @@ mod slices;
 
 pub use attributes::{from_attributes, to_attributes};
 
-use crate::idempotency::{TRIES, on_refused};
+use tokio::time::Instant;
+
+use crate::idempotency::{Retries, on_refused};
 use crate::key::ItemId;
 use crate::store::{Claim, Claimed, Item, Store, StoreError};
 use case::{Grouping, Suite};
@@ -97,7 +99,8 @@ pub async fn run<F: Fixture>(fixture: &F) {
 /// last answer to each claim, in order.
 pub async fn claim(store: &dyn Store, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
     let mut answers = store.claim(claims).await;
-    for _ in 1..TRIES {
+    let mut retries = Retries::new(Instant::now());
+    while retries.at_once() {
         let refused = claims.iter().zip(&answers).enumerate();
         let over_free_items = refused.filter_map(|(place, (claim, answer))| match answer {
             Ok(Claimed::Refused(item)) => Some((place, on_refused(claim, item)?)),

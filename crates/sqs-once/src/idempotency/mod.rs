@@ -33,7 +33,7 @@ pub use protocol::{
     Admission, Completion, Mode, Refusal, carried_over, ends_refused, on_claimed, on_committed,
     on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
-pub(crate) use retry::{Retries, TRIES};
+pub(crate) use retry::Retries;
 pub(crate) use settings::DriverSettings;
 pub(crate) use settle::{CommitsWith, Conclusion, PendingSettlement, Sent};
 pub(crate) use shared_settings::shared_settings;

@@ -9,7 +9,7 @@ use crate::store::{StoreError, StoreErrorKind};
 use super::settle::{PendingSettlement, Sent};
 
 /// The most attempts to claim a key that is free again after each refusal.
-pub(crate) const TRIES: usize = 3;
+const TRIES: usize = 3;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
