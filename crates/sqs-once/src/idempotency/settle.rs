@@ -102,6 +102,7 @@ impl PendingSettlement {
     }
 
     /// Returns what the store writes over this item.
+    #[cfg(feature = "testing")]
     pub(crate) fn write(&self, existing: &Item) -> Item {
         self.ending.settlement.write(Some(existing))
     }
