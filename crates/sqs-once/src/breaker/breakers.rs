@@ -79,13 +79,22 @@ impl States {
     }
 
     /// Decides whether a record that depends on these may start.
-    fn pass(&self, on: &[usize], now: Timestamp) -> Pass {
-        let passes = on
-            .iter()
-            .map(|&at| self.circuits[at].pass(self.in_flight[at], now));
+    fn pass(&self, dependencies: &[Dependency], on: &[usize], now: Timestamp) -> Pass {
+        let passes = on.iter().map(|&at| {
+            let circuit = self.circuits[at];
+            // Blocking code of cancelled calls may hold every place.
+            let limits = [circuit.limit(), dependencies[at].max_in_flight];
+            let most = limits.into_iter().flatten().min();
+            match circuit.pass(self.in_flight[at], now) {
+                Pass::Shut => Pass::Shut,
+                _ if most.is_some_and(|most| self.overrunning[at] >= most) => Pass::Overrun,
+                pass => pass,
+            }
+        });
         passes.fold(Pass::Free, |worst, one| match (worst, one) {
             (Pass::Shut, _) | (_, Pass::Shut) => Pass::Shut,
-            (Pass::Wait | Pass::Overrun, _) | (_, Pass::Wait | Pass::Overrun) => Pass::Wait,
+            (Pass::Overrun, _) | (_, Pass::Overrun) => Pass::Overrun,
+            (Pass::Wait, _) | (_, Pass::Wait) => Pass::Wait,
             (Pass::Limited(one), Pass::Limited(other)) => Pass::Limited(one.min(other)),
             (Pass::Free, other) | (other, Pass::Free) => other,
         })
@@ -256,11 +265,7 @@ impl Breakers {
             return (Pass::Free, Vec::new());
         }
         let now = clock.now();
-        let pass = match states.pass(on, now) {
-            Pass::Shut => Pass::Shut,
-            _ if self.is_overrun(&states, on) => Pass::Overrun,
-            pass => pass,
-        };
+        let pass = states.pass(&self.dependencies, on, now);
         let lapsed = match pass {
             Pass::Wait => states.lapsed(on, now),
             _ => Vec::new(),
@@ -279,7 +284,7 @@ impl Breakers {
             let most = self.dependencies[at].max_in_flight;
             most.is_some_and(|most| states.in_flight[at] >= most)
         };
-        match states.pass(on, now) {
+        match states.pass(&self.dependencies, on, now) {
             Pass::Free | Pass::Limited(_) if !on.iter().any(is_full) => {
                 for &at in &**on {
                     states.in_flight[at] += 1;
@@ -290,22 +295,9 @@ impl Breakers {
                     overruns: false,
                 })
             }
-            Pass::Shut => Err((Pass::Shut, Vec::new())),
-            _ if self.is_overrun(&states, on) => Err((Pass::Overrun, Vec::new())),
+            pass @ (Pass::Shut | Pass::Overrun) => Err((pass, Vec::new())),
             _ => Err((Pass::Wait, states.lapsed(on, now))),
         }
-    }
-
-    /// Returns whether blocking code of cancelled calls holds every place of one of these dependencies.
-    fn is_overrun(&self, states: &States, on: &[usize]) -> bool {
-        on.iter().any(|&at| {
-            let limits = [
-                states.circuits[at].limit(),
-                self.dependencies[at].max_in_flight,
-            ];
-            let most = limits.into_iter().flatten().min();
-            most.is_some_and(|most| states.overrunning[at] >= most)
-        })
     }
 
     /// Enters the end of a call that depends `on` these. Returns the requests to make.
