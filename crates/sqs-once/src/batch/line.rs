@@ -158,9 +158,9 @@ pub(super) struct Limit {
 
 #[derive(Default)]
 struct Taken {
-    /// Those of calls that have not ended.
+    /// Calls that have not ended have these.
     running: usize,
-    /// Those of blocking code that goes on after its call was cancelled.
+    /// Blocking code has these that goes on after its call was cancelled.
     overrunning: usize,
 }
 
@@ -194,9 +194,9 @@ impl Limit {
     }
 
     pub(super) fn try_take(self: &Arc<Self>) -> Option<Turn> {
-        let mut taken = self.taken();
-        (taken.running + taken.overrunning < self.turns).then(|| {
-            taken.running += 1;
+        // Only the batch takes turns. Code of other tasks only gives them back.
+        self.is_free().then(|| {
+            self.taken().running += 1;
             Turn {
                 limit: Arc::clone(self),
                 overruns: false,

@@ -14,7 +14,7 @@ use crate::guarded::{Guarded, caught};
 use crate::handler::{PrepareError, PrepareResult, Prepared, Preparing, Waits, Work};
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
-use crate::record::{BodyMemory, HeldMemory, Message, Room};
+use crate::record::{BodyMemory, HeldMemory, Message, Reserved};
 use crate::report::{Outcome, Report};
 use crate::store::Fence;
 use crate::time::Timestamp;
@@ -262,9 +262,9 @@ impl<'a> Batch<'a> {
                 return Poll::Ready(Err(reason));
             }
             match memory.reserve(context.waker()) {
-                Room::Free(held) => Poll::Ready(Ok(held)),
-                Room::Full if self.together.is_some() => Poll::Ready(Err(NO_MEMORY)),
-                Room::Full | Room::MayCome => Poll::Pending,
+                Reserved::Now(held) => Poll::Ready(Ok(held)),
+                Reserved::Full if self.together.is_some() => Poll::Ready(Err(NO_MEMORY)),
+                Reserved::Full | Reserved::MayCome => Poll::Pending,
             }
         })
         .await

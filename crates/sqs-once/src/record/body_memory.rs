@@ -15,9 +15,9 @@ pub(crate) struct BodyMemory {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// By bodies that are here.
+    /// Bodies that are here take this.
     held: usize,
-    /// For bodies that are being fetched.
+    /// Bodies that are being fetched take this at most.
     reserved: usize,
     waiting: Vec<Waker>,
 }
@@ -31,8 +31,8 @@ pub(crate) struct HeldMemory {
 }
 
 /// Whether a body may be fetched now.
-pub(crate) enum Room {
-    Free(HeldMemory),
+pub(crate) enum Reserved {
+    Now(HeldMemory),
     /// When bodies that are being fetched turn out to be smaller.
     MayCome,
     /// Only when a body is dropped.
@@ -51,11 +51,11 @@ impl BodyMemory {
     }
 
     /// Reserves memory for a body if there is enough. Otherwise the waker is called when there may be.
-    pub(crate) fn reserve(self: &Arc<Self>, waker: &Waker) -> Room {
+    pub(crate) fn reserve(self: &Arc<Self>, waker: &Waker) -> Reserved {
         let mut taken = self.taken();
         if taken.held + taken.reserved + self.body <= self.total {
             taken.reserved += self.body;
-            return Room::Free(HeldMemory {
+            return Reserved::Now(HeldMemory {
                 memory: Arc::clone(self),
                 bytes: self.body,
                 is_fetched: false,
@@ -63,8 +63,8 @@ impl BodyMemory {
         }
         taken.waiting.push(waker.clone());
         match taken.held + self.body <= self.total {
-            true => Room::MayCome,
-            false => Room::Full,
+            true => Reserved::MayCome,
+            false => Reserved::Full,
         }
     }
 

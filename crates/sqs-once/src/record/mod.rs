@@ -7,7 +7,7 @@ mod envelope;
 mod message;
 mod raw;
 
-pub(crate) use body_memory::{BodyMemory, HeldMemory, Room};
+pub(crate) use body_memory::{BodyMemory, HeldMemory, Reserved};
 pub use correlation::CorrelationId;
 pub(crate) use correlation::{Correlate, trace_part};
 pub use decode::{Bytes, Decode, DecodeError, Json, Text};

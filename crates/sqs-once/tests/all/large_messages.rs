@@ -712,11 +712,15 @@ fn body(id: &str, bytes: usize) -> String {
     json!({ "id": id, "rest": "x".repeat(bytes - frame) }).to_string()
 }
 
-fn pointers(keys: impl IntoIterator<Item = String>) -> Event {
-    Event::new(
-        keys.into_iter()
-            .map(|key| Record::text(pointer(BUCKET, &key))),
-    )
+/// An S3 with these bodies, and an event with a pointer to each.
+fn stored(bodies: impl IntoIterator<Item = String>) -> (S3, Event) {
+    let s3 = S3::default();
+    let records = bodies.into_iter().enumerate().map(|(at, body)| {
+        s3.put(&format!("large-messages/{at}"), body);
+        Record::text(pointer(BUCKET, &at.to_string()))
+    });
+    let event = Event::new(records.collect::<Vec<_>>());
+    (s3, event)
 }
 
 /// The process's largest memory so far, in MiB.
@@ -734,18 +738,13 @@ async fn in_a_process_that_measures_its_memory() {
         return;
     };
     let distinct: usize = distinct.parse().unwrap();
-    let s3 = S3::default();
-    for at in 0..distinct {
-        s3.put(
-            &format!("large-messages/{at}"),
-            body(&format!("o-{at}"), MIB),
-        );
-    }
+    let (s3, _) = stored((0..distinct).map(|at| body(&format!("o-{at}"), MIB)));
     let orders = orders().namespace("orders");
     let orders = orders.large_messages(settings(&s3).max_size(MIB).max_memory(8 * MIB));
     let orders = orders.handler(async |_: Order| sleep(SECOND).await);
     let bench = Bench::new(orders.on_duplicate(async |_| Ok(()))).timeout(120 * SECOND);
-    let event = pointers((0..100).map(|at| (at % distinct).to_string()));
+    let records = (0..100).map(|at| Record::text(pointer(BUCKET, &(at % distinct).to_string())));
+    let event = Event::new(records);
     let before = peak();
     bench.run(event).await.assert_all_acknowledged();
     let grown = peak() - before;
@@ -763,13 +762,8 @@ fn the_bodies_of_a_batch_take_no_more_memory_than_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_waits_for_memory_until_others_have_ended() {
-    let s3 = S3::default();
-    for at in 0..30 {
-        s3.put(
-            &format!("large-messages/{at}"),
-            format!(r#"{{"id":"o-{at}"}}"#),
-        );
-    }
+    let bodies = (0..30).map(|at| format!(r#"{{"id":"o-{at}"}}"#));
+    let (s3, event) = stored(bodies);
     let at_once = AtOnce::default();
     let counted = at_once.clone();
     let messages = settings(&s3).max_size(1000).max_memory(2000);
@@ -782,7 +776,6 @@ async fn a_record_waits_for_memory_until_others_have_ended() {
         }
     });
     let bench = Bench::new(orders).timeout(120 * SECOND);
-    let event = pointers((0..30).map(|at| at.to_string()));
     bench.run(event).await.assert_all_acknowledged();
     assert_eq!(
         at_once.most(),
@@ -793,13 +786,7 @@ async fn a_record_waits_for_memory_until_others_have_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn bodies_that_hooks_hold_count_until_the_hooks_have_ended() {
-    let s3 = S3::default();
-    for at in 0..6 {
-        s3.put(
-            &format!("large-messages/{at}"),
-            body(&format!("bad-{at}"), 900),
-        );
-    }
+    let (s3, event) = stored((0..6).map(|at| body(&format!("bad-{at}"), 900)));
     let messages = settings(&s3).max_size(1000).max_memory(2000);
     let orders = orders().large_messages(messages).namespace("orders");
     let handled = AtOnce::default();
@@ -815,24 +802,18 @@ async fn bodies_that_hooks_hold_count_until_the_hooks_have_ended() {
         }
     });
     let bench = Bench::new(orders).timeout(120 * SECOND);
-    let answer = bench.run(pointers((0..6).map(|at| at.to_string()))).await;
+    let answer = bench.run(event).await;
     assert_eq!((answer.retried().len(), handled.most()), (6, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_returns_the_records_for_whose_bodies_there_is_no_memory() {
-    let s3 = S3::default();
-    for at in 0..30 {
-        s3.put(
-            &format!("large-messages/{at}"),
-            body(&format!("o-{at:02}"), 100),
-        );
-    }
+    let (s3, event) = stored((0..30).map(|at| body(&format!("o-{at:02}"), 100)));
     let messages = settings(&s3).max_size(500).max_memory(2000);
     let orders = orders().large_messages(messages).namespace("orders");
     let bench =
         Bench::new(orders.batch_handler(async |orders: Batch<Order>| orders.all_succeeded()));
-    let answer = bench.run(pointers((0..30).map(|at| at.to_string()))).await;
+    let answer = bench.run(event).await;
     let retried = answer.retried().len();
     // A further body could have 500 bytes.
     assert_eq!(
