@@ -62,17 +62,232 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// How a record ended, with what belongs to that end.
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
-    pub(crate) outcome: Outcome,
-    pub(crate) reason: Option<String>,
-    /// Whether the message may leave the queue.
-    pub(crate) acknowledged: bool,
-    pub(crate) untried: bool,
-    /// The dependency that was unavailable, if that is why the record returns.
-    pub(crate) unavailable: Option<Arc<str>>,
-    /// How long a message that returns to the queue should stay hidden, counted from the record's end.
+pub(crate) enum Report {
+    Processed {
+        warning: Option<String>,
+    },
+    Duplicate {
+        warning: Option<String>,
+    },
+    Ignored {
+        reason: String,
+    },
+    InProgress {
+        reason: String,
+        /// How long the message should stay hidden, as in [`Returned`].
+        wait: Option<Duration>,
+    },
+    /// It was tried.
+    Failed(Returned),
+    /// It returns without a call of its handler. Its outcome is `failed`, too.
+    Untried(Untried, Returned),
+    Terminal {
+        reason: String,
+        /// Whether it is in the dead-letter queue. Otherwise it returns to its queue.
+        is_moved: bool,
+        /// The dependency that was unavailable on its last delivery.
+        lacks: Option<Arc<str>>,
+    },
+}
+
+/// A record that failed and returns to its queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Returned {
+    reason: String,
+    /// How long the message should stay hidden, counted from the record's end.
     pub(crate) wait: Option<Duration>,
+    /// The dependency that was unavailable, if that is why it returns.
+    lacks: Option<Arc<str>>,
+}
+
+/// Why a record returns to its queue without a call of its handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Untried {
+    NotStarted,
+    Unread,
+    BreakerOpen,
+    /// Nothing else of the batch can free a place for it.
+    Overrun,
+    NoMemory,
+    /// The completions of its batch fail.
+    Unrecordable,
+    GroupStopped,
+    BatchStopped,
+    CopyFailed,
+    ClaimedTooLate,
+    CallMade,
+    BehindUndecided,
+    BehindCopy,
+}
+
+impl Untried {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotStarted => "the deadline came before it was started",
+            Self::Unread => "the deadline came before its payload was there",
+            Self::BreakerOpen => "its breaker is open",
+            Self::Overrun => "blocking code of cancelled handlers goes on, and holds every place",
+            Self::NoMemory => "the bodies of its batch leave no memory for its own body",
+            Self::Unrecordable => "completions can't be recorded: it was not started",
+            Self::GroupStopped => "an earlier record of its message group failed",
+            Self::BatchStopped => "an earlier record of the batch failed",
+            Self::CopyFailed => "the record with the same key in this batch failed",
+            Self::ClaimedTooLate => "its key could not be claimed in half of the batch's time",
+            Self::CallMade => "its batch had begun before its key could be claimed",
+            Self::BehindUndecided => {
+                "an earlier record of its message group was not decided in half of the batch's time"
+            }
+            Self::BehindCopy => {
+                "an earlier record of its message group has the key of another record, which was not done yet"
+            }
+        }
+    }
+
+    /// Whether the process had no room for the record.
+    pub(crate) const fn has_no_room(self) -> bool {
+        matches!(self, Self::Overrun | Self::NoMemory)
+    }
+}
+
+impl Report {
+    pub(crate) const PROCESSED: Self = Self::Processed { warning: None };
+    pub(crate) const DUPLICATE: Self = Self::Duplicate { warning: None };
+
+    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+        Self::Failed(Returned::because(reason.into()))
+    }
+
+    pub(crate) fn untried(why: Untried) -> Self {
+        Self::Untried(why, Returned::because(why.as_str().to_owned()))
+    }
+
+    /// Hides a message that returns to its queue.
+    pub(crate) fn hidden(mut self, wait: Option<Duration>) -> Self {
+        if let Self::Failed(returned) | Self::Untried(_, returned) = &mut self {
+            returned.wait = wait;
+        }
+        self
+    }
+
+    /// Names the dependency without which the record returns.
+    pub(crate) fn lacking(mut self, dependency: &Arc<str>) -> Self {
+        if let Self::Failed(returned) | Self::Untried(_, returned) = &mut self {
+            returned.reason = format!("unavailable: {dependency}: {}", returned.reason);
+            returned.lacks = Some(Arc::clone(dependency));
+        }
+        self
+    }
+
+    /// Adds warnings to the reason, and shortens it for the log.
+    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+        let reason = match &mut self {
+            Self::Processed { warning } | Self::Duplicate { warning } => {
+                match warnings.is_empty() {
+                    true => return self,
+                    false => warning.get_or_insert_default(),
+                }
+            }
+            Self::Ignored { reason }
+            | Self::InProgress { reason, .. }
+            | Self::Terminal { reason, .. } => reason,
+            Self::Failed(returned) | Self::Untried(_, returned) => &mut returned.reason,
+        };
+        for warning in warnings {
+            if !reason.is_empty() {
+                reason.push_str("; ");
+            }
+            reason.push_str(&warning);
+        }
+        *reason = shortened(std::mem::take(reason));
+        self
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Processed { .. } => Outcome::Processed,
+            Self::Duplicate { .. } => Outcome::Duplicate,
+            Self::Ignored { .. } => Outcome::Ignored,
+            Self::InProgress { .. } => Outcome::InProgress,
+            Self::Failed(_) | Self::Untried(..) => Outcome::Failed,
+            Self::Terminal { .. } => Outcome::Terminal,
+        }
+    }
+
+    pub(crate) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Processed { warning } | Self::Duplicate { warning } => warning.as_deref(),
+            Self::Ignored { reason }
+            | Self::InProgress { reason, .. }
+            | Self::Terminal { reason, .. } => Some(reason),
+            Self::Failed(returned) | Self::Untried(_, returned) => Some(&returned.reason),
+        }
+    }
+
+    /// Whether the message may leave the queue.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        match self {
+            Self::Processed { .. } | Self::Duplicate { .. } | Self::Ignored { .. } => true,
+            Self::Terminal { is_moved, .. } => *is_moved,
+            Self::InProgress { .. } | Self::Failed(_) | Self::Untried(..) => false,
+        }
+    }
+
+    /// Whether the record was tried and failed. A record that another worker has claimed was not tried.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::Terminal { .. })
+    }
+
+    /// How long a message that returns to the queue should stay hidden, counted from the record's end.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::InProgress { wait, .. } => *wait,
+            Self::Failed(returned) | Self::Untried(_, returned) => returned.wait,
+            Self::Processed { .. }
+            | Self::Duplicate { .. }
+            | Self::Ignored { .. }
+            | Self::Terminal { .. } => None,
+        }
+    }
+
+    /// The dependency that was unavailable, if that is why the record ended so.
+    pub(crate) fn lacks(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Failed(Returned { lacks, .. })
+            | Self::Untried(_, Returned { lacks, .. })
+            | Self::Terminal { lacks, .. } => lacks.as_ref(),
+            Self::Processed { .. }
+            | Self::Duplicate { .. }
+            | Self::Ignored { .. }
+            | Self::InProgress { .. } => None,
+        }
+    }
+}
+
+impl Returned {
+    fn because(reason: String) -> Self {
+        Self {
+            reason,
+            wait: None,
+            lacks: None,
+        }
+    }
+}
+
+/// Shortens a reason for the log.
+pub(crate) fn shortened(mut reason: String) -> String {
+    if reason.len() > MAX_REASON {
+        reason.truncate(reason.floor_char_boundary(MAX_REASON));
+        reason.push('…');
+    }
+    reason
+}
+
+/// A record's report, with what logs and metrics tell about the record.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) report: Report,
     pub(crate) entered: Option<Instant>,
     pub(crate) duration: Option<Duration>,
     pub(crate) key: Option<ItemId>,
@@ -80,55 +295,15 @@ pub(crate) struct Report {
     pub(crate) route: Option<Arc<str>>,
 }
 
-impl Report {
-    pub(crate) fn new(outcome: Outcome) -> Self {
+impl Entry {
+    pub(crate) fn new(report: Report) -> Self {
         Self {
-            outcome,
-            reason: None,
-            acknowledged: matches!(
-                outcome,
-                Outcome::Processed | Outcome::Duplicate | Outcome::Ignored
-            ),
-            untried: false,
-            unavailable: None,
-            wait: None,
+            report,
             entered: None,
             duration: None,
             key: None,
             route: None,
         }
-    }
-
-    pub(crate) fn untried(reason: impl Into<String>) -> Self {
-        Self {
-            untried: true,
-            ..Self::new(Outcome::Failed).because(reason)
-        }
-    }
-
-    /// Whether the record was tried and failed. A record that another worker has claimed was not tried.
-    pub(crate) fn has_failed(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed | Outcome::Terminal) && !self.untried
-    }
-
-    pub(crate) fn unavailable(mut self, dependency: Arc<str>) -> Self {
-        self.unavailable = Some(dependency);
-        self
-    }
-
-    pub(crate) fn wait(mut self, wait: Option<Duration>) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    pub(crate) fn because(mut self, reason: impl Into<String>) -> Self {
-        let mut reason = reason.into();
-        if reason.len() > MAX_REASON {
-            reason.truncate(reason.floor_char_boundary(MAX_REASON));
-            reason.push('…');
-        }
-        self.reason = Some(reason);
-        self
     }
 }
 
@@ -155,14 +330,11 @@ impl RecordLevels {
     }
 
     pub(crate) fn level_of(&self, report: &Report) -> Level {
-        let set = self
-            .0
-            .iter()
-            .find(|(outcome, _)| *outcome == report.outcome);
-        let level = set.map_or_else(|| default_level(report.outcome), |(_, level)| *level);
-        // A success with a reason is a warning.
-        match report.outcome {
-            Outcome::Processed | Outcome::Duplicate if report.reason.is_some() => {
+        let ended = report.outcome();
+        let set = self.0.iter().find(|(outcome, _)| *outcome == ended);
+        let level = set.map_or_else(|| default_level(ended), |(_, level)| *level);
+        match report {
+            Report::Processed { warning: Some(_) } | Report::Duplicate { warning: Some(_) } => {
                 level.min(Level::WARN)
             }
             _ => level,

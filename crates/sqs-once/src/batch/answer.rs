@@ -12,7 +12,7 @@ use tracing::{Instrument, error, warn};
 use crate::handler::Running;
 use crate::idempotency::Deadline;
 use crate::record::Message;
-use crate::report::{Report, Tally};
+use crate::report::{Entry, Tally};
 use crate::telemetry::flush;
 
 use super::alarm::Alarm;
@@ -24,12 +24,12 @@ use super::visibility_warning;
 /// The longest time that a cancelled batch needs to end, unless a handler blocks its thread.
 const CANCELLED: Duration = Duration::from_millis(1);
 
-/// Runs a batch. Returns the report of every record, in the batch's order, before the deadline.
+/// Runs a batch. Returns the entry of every record, in the batch's order, before the deadline.
 pub(crate) async fn answer(
     engine: Arc<Engine>,
     messages: Vec<Message>,
     deadline: Deadline,
-) -> (Vec<Report>, Tally) {
+) -> (Vec<Entry>, Tally) {
     let began = Instant::now();
     let ledger = Ledger::new(
         messages.into_iter().map(Arc::new).collect(),
@@ -77,7 +77,7 @@ pub(crate) async fn answer(
             "the deadline came before its outcome"
         }
     };
-    let reports = ledger.close(open);
+    let entries = ledger.close(open);
     let still_running = running.count();
     if still_running > 0 {
         let routes = engine.routes.iter();
@@ -92,26 +92,26 @@ pub(crate) async fn answer(
         );
     }
     ledger.tally().still_running = still_running as u64;
-    hide_returned(&engine, &ledger.messages, &reports, began, deadline).await;
+    hide_returned(&engine, &ledger.messages, &entries, began, deadline).await;
     let tally = std::mem::take(&mut *ledger.tally());
-    (reports, tally)
+    (entries, tally)
 }
 
 /// Sets the visibility timeouts that the reports ask for. A failure does not change the answer to Lambda.
 async fn hide_returned(
     engine: &Engine,
     messages: &[Arc<Message>],
-    reports: &[Report],
+    entries: &[Entry],
     began: Instant,
     by: Deadline,
 ) {
     let waits: Vec<_> = messages
         .iter()
-        .zip(reports)
-        .filter(|(_, report)| !report.acknowledged)
-        .filter_map(|(message, report)| {
-            let since_its_end = report.entered?.elapsed();
-            Some((&**message, report.wait?.saturating_sub(since_its_end)))
+        .zip(entries)
+        .filter_map(|(message, entry)| {
+            let since_its_end = entry.entered?.elapsed();
+            let wait = entry.report.wait()?;
+            Some((&**message, wait.saturating_sub(since_its_end)))
         })
         .collect();
     let Some(visibility) = engine

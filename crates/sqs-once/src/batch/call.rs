@@ -11,17 +11,16 @@ use crate::guarded::Guarded;
 use crate::handler::{Call, Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
 use crate::idempotency::{CommitsWith, Completion, Conclusion};
 use crate::key::{BusinessKey, ItemId};
-use crate::report::{Outcome, Report};
+use crate::report::{Report, Untried};
 use crate::store::{Claim, Fence, OpenTransaction, Seen, Writes};
 use crate::time::Timestamp;
 
-use super::ending::AFTER_FAILED;
-use super::gate::{OVERRUN, Way};
+use super::gate::Way;
 use super::handling::{Failure, Handling};
 use super::record::Record;
 use super::room::Slot;
 use super::run::Batch;
-use super::together::{BEGUN, Called, Joined, OUT_OF_ORDER, Together};
+use super::together::{Called, Joined, OUT_OF_ORDER, Together};
 
 const COMPLETED_BY_ANOTHER: &str =
     "another worker had taken over its key, and completed it: its effect may have happened twice";
@@ -100,7 +99,7 @@ impl Batch<'_> {
             owned.transaction = transaction;
         }
         if self.gate.handlers.is_overrun() {
-            self.stop.return_rest(OVERRUN);
+            self.stop.return_rest(Untried::Overrun);
         }
         self.after_call(record, route, owned, result, is_in_flight)
             .await
@@ -224,7 +223,7 @@ impl Batch<'_> {
             let called = match stopped {
                 Some(reason) => untried(reason),
                 None if together.join(joined) => calls.await,
-                None => untried(BEGUN),
+                None => untried(Untried::CallMade),
             };
             let claim = owned.as_ref().map(|owned| &owned.claim);
             match called {
@@ -246,12 +245,10 @@ impl Batch<'_> {
                 }
                 Ok(Called::Behind(lacked)) => {
                     self.release(route, claim);
-                    let reason = AFTER_FAILED.to_owned();
+                    let report = Report::failed(Untried::GroupStopped.as_str());
                     match lacked {
-                        Some(dependency) => {
-                            self.unavailable(record, dependency, reason, true).await
-                        }
-                        None => Report::new(Outcome::Failed).because(reason),
+                        Some(dependency) => self.unavailable(record, &dependency, report).await,
+                        None => report,
                     }
                 }
                 Ok(Called::Stopped(by)) => {
@@ -321,7 +318,7 @@ impl Batch<'_> {
                     );
                     self.failed(record, Failure::of(&error, &[])).await
                 }
-                None => self.done(record, Report::new(Outcome::Processed)).await,
+                None => self.done(record, Report::PROCESSED).await,
             };
         };
         let idempotency = &self.engine.routes[route].idempotency;
@@ -360,10 +357,10 @@ impl Batch<'_> {
             Completion::LeaseLost => {
                 self.count(record, |tally| tally.leases_lost += 1);
                 let reason = "the handler succeeded, but another worker had taken over its key";
-                return Report::new(Outcome::Failed).because(reason);
+                return Report::failed(reason);
             }
         }
-        self.done(record, Report::new(Outcome::Processed)).await
+        self.done(record, Report::PROCESSED).await
     }
 }
 

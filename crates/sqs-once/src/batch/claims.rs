@@ -1,5 +1,6 @@
 //! The requests that claim the keys of records.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
@@ -9,6 +10,7 @@ use tracing::{Instrument, debug_span};
 use crate::idempotency::{
     Admission, Admitted, Asked, KeyRules, Mode, OtherId, Refusal, Retries, admit, answers_until,
 };
+use crate::key::BusinessKey;
 use crate::store::{Claim, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -31,6 +33,7 @@ pub(super) type Claims = Batcher<Candidate, (Candidate, Decision)>;
 pub(super) struct Candidate {
     /// The place of its route in the engine.
     pub(super) route: usize,
+    pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
     /// The other id under which the table may know the key.
     pub(super) other_id: Option<OtherId>,

@@ -14,22 +14,16 @@ use crate::handler::IdempotencyToken;
 use crate::idempotency::{PendingSettlement, Refusal, UNCOMPARED};
 use crate::key::{Fingerprint, Payloads};
 use crate::record::CorrelationId;
-use crate::report::{Outcome, Report, RouteTally};
+use crate::report::{Entry, Outcome, Report, RouteTally, Untried};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::engine::{FifoFailure, PayloadMismatch};
-use super::gate::OVERRUN;
 use super::handling::Failure;
 use super::hooks::{Hook, HookCall, RecordEnd};
-use super::record::{NO_MEMORY, Record};
+use super::record::Record;
 use super::run::Batch;
-use super::together::BEGUN;
 
-/// Why the rest of a FIFO message group returns to the queue.
-pub(super) const AFTER_FAILED: &str = "an earlier record of its message group failed";
-const COPY_FAILED: &str = "the record with the same key in this batch failed";
-const IS_OPEN: &str = "its breaker is open";
 /// The tools recognise such a dead letter by the text before the first colon.
 const MISMATCHED: &str =
     "payload mismatch: its key was completed for another payload: two different messages share it";
@@ -53,7 +47,7 @@ pub(super) struct Ended {
 pub(super) struct Stopped {
     wait: Option<Duration>,
     /// The dependency that the record lacked.
-    unavailable: Option<Arc<str>>,
+    lacks: Option<Arc<str>>,
 }
 
 /// Work that a record leaves, and that no report waits for.
@@ -67,29 +61,29 @@ impl<'a> Batch<'a> {
     /// Enters a record's report, and ends the records that wait for it. Returns `None` if its message group goes on.
     pub(super) fn end(&self, mut record: Record, mut report: Report) -> Option<Stopped> {
         let at = record.at;
-        report.key.clone_from(&record.item);
-        report.route = self.route(&record).and_then(|route| route.name.clone());
-        report.duration = record.taken_up.map(|taken_up| taken_up.elapsed());
-        let warnings = std::mem::take(&mut record.warnings);
-        if !warnings.is_empty() {
-            let reason: Vec<_> = report.reason.take().into_iter().chain(warnings).collect();
-            report = report.because(reason.join("; "));
-        }
-        if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
-            report.wait = self.backoff(&record);
-        }
-        if report.untried && matches!(report.reason.as_deref(), Some(OVERRUN | NO_MEMORY)) {
-            self.ledger.tally().no_room += 1;
+        report = report.warned(std::mem::take(&mut record.warnings));
+        match &mut report {
+            Report::Failed(returned) => {
+                returned.wait = returned.wait.or_else(|| self.backoff(&record));
+            }
+            Report::Untried(why, _) if why.has_no_room() => self.ledger.tally().no_room += 1,
+            _ => {}
         }
         let stopped = (!self.group_goes_on(&record, &report)).then(|| Stopped {
-            wait: report.wait,
-            unavailable: report.unavailable.clone(),
+            wait: report.wait(),
+            lacks: report.lacks().cloned(),
         });
-        let hook = self.hook(&record, report.outcome);
+        let hook = self.hook(&record, report.outcome());
         let hook = hook.filter(|_| report.has_failed());
         let call = hook.map(|hook| self.hook_call(&record, hook, report.clone()));
         drop(record.span.take());
-        self.ledger.enter(at, report);
+        let entry = Entry {
+            key: record.item.clone(),
+            route: self.route(&record).and_then(|route| route.name.clone()),
+            duration: record.taken_up.map(|taken_up| taken_up.elapsed()),
+            ..Entry::new(report)
+        };
+        self.ledger.enter(at, entry);
         if let Some(call) = call {
             self.leave(Tail::Hook(call));
         }
@@ -118,34 +112,31 @@ impl<'a> Batch<'a> {
 
     /// Ends a record behind one that has stopped its message group.
     pub(super) async fn behind(&self, record: &mut Record, stopped: &Stopped) -> Report {
-        match &stopped.unavailable {
-            Some(dependency) => {
-                let (dependency, reason) = (Arc::clone(dependency), AFTER_FAILED.to_owned());
-                self.unavailable(record, dependency, reason, false).await
-            }
+        let report = Report::untried(Untried::GroupStopped);
+        match &stopped.lacks {
+            Some(dependency) => self.unavailable(record, dependency, report).await,
             // It gets the same delay, because SQS delivers none of the group while one message is hidden.
-            None => Report::untried(AFTER_FAILED).wait(stopped.wait),
+            None => report.hidden(stopped.wait),
         }
     }
 
     /// Stops a FIFO queue's batch after a failure, if a failure stops more than its message group.
     pub(super) fn stop_strictly(&self) {
         if self.ledger.is_fifo && self.engine.fifo_failure == FifoFailure::ReturnBatch {
-            self.stop
-                .return_rest("an earlier record of the batch failed");
+            self.stop.return_rest(Untried::BatchStopped);
         }
     }
 
     /// Returns whether a FIFO message group continues after a record with this report.
     fn group_goes_on(&self, record: &Record, report: &Report) -> bool {
-        match report.outcome {
-            Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
+        match report {
+            Report::Processed { .. } | Report::Duplicate { .. } | Report::Ignored { .. } => true,
             // No later delivery has an effect that the group could wait for.
-            Outcome::Terminal if record.is_mismatched => true,
-            Outcome::Terminal => {
-                report.acknowledged && self.engine.failed.after_dead_letter == AfterDeadLetter::GoOn
+            Report::Terminal { .. } if record.is_mismatched => true,
+            Report::Terminal { is_moved, .. } => {
+                *is_moved && self.engine.failed.after_dead_letter == AfterDeadLetter::GoOn
             }
-            Outcome::InProgress | Outcome::Failed => false,
+            Report::InProgress { .. } | Report::Failed(_) | Report::Untried(..) => false,
         }
     }
 
@@ -169,45 +160,42 @@ impl<'a> Batch<'a> {
             let own = record.fingerprint.as_ref();
             let payloads = Fingerprint::compare(own, leader.fingerprint.as_ref());
             let Some(report) = self.ledger.report(leader.record) else {
-                return Some(Report::new(Outcome::Failed).because("its batch ended early"));
+                return Some(Report::failed("its batch ended early"));
             };
             // The key may have been completed for this record's payload.
             let is_other = leader.is_mismatched && payloads != Payloads::Same;
             // The cache may have answered the leader, with a completion that is older than this message.
             let is_newer = record.sent_at > leader.sent_at;
-            let is_answered = leader.is_mismatched || report.outcome == Outcome::Duplicate;
+            let is_answered = leader.is_mismatched || matches!(report, Report::Duplicate { .. });
             if is_other || (is_newer && is_answered) {
                 let together = self.together.as_ref();
                 let begun = together.is_some_and(|together| !together.leads_again(record.at));
-                let begun = begun.then_some(BEGUN);
+                let begun = begun.then_some(Untried::CallMade);
                 return self.stop.claims().or(begun).map(Report::untried);
             }
             // Each of them has its own deliveries.
-            if let Some(dependency) = report.unavailable {
-                let reason = COPY_FAILED.to_owned();
-                return Some(self.unavailable(record, dependency, reason, false).await);
+            if let Some(dependency) = report.lacks() {
+                let report = Report::untried(Untried::CopyFailed);
+                return Some(self.unavailable(record, dependency, report).await);
             }
-            Some(match report.outcome {
+            Some(match report {
                 _ if leader.is_mismatched => self.mismatched(record).await,
-                Outcome::Processed | Outcome::Duplicate if payloads != Payloads::Different => {
+                Report::Processed { .. } | Report::Duplicate { .. }
+                    if payloads != Payloads::Different =>
+                {
                     let duplicate = Refusal::Duplicate {
                         data: leader.data.clone(),
                         is_compared: payloads == Payloads::Same,
                     };
                     self.refused(record, duplicate).await
                 }
-                Outcome::Processed | Outcome::Duplicate => self.mismatched(record).await,
-                Outcome::InProgress => Report {
-                    reason: report.reason,
-                    wait: report.wait,
-                    ..Report::new(Outcome::InProgress)
-                },
-                Outcome::Failed if report.untried => report,
+                Report::Processed { .. } | Report::Duplicate { .. } => {
+                    self.mismatched(record).await
+                }
+                Report::InProgress { .. } | Report::Untried(..) => report,
                 // An ignored record has no key, so no other record waits for it.
-                Outcome::Failed | Outcome::Terminal | Outcome::Ignored => {
-                    Report::new(Outcome::Failed)
-                        .because(COPY_FAILED)
-                        .wait(report.wait)
+                Report::Failed(_) | Report::Terminal { .. } | Report::Ignored { .. } => {
+                    Report::failed(Untried::CopyFailed.as_str()).hidden(report.wait())
                 }
             })
         })
@@ -220,11 +208,11 @@ impl<'a> Batch<'a> {
                 if !is_compared {
                     record.warnings.push(UNCOMPARED.to_owned());
                 }
-                self.done(record, Report::new(Outcome::Duplicate)).await
+                self.done(record, Report::DUPLICATE).await
             }
             Refusal::PayloadMismatch => self.mismatched(record).await,
             Refusal::InProgress { lease_until } => self.in_progress(record, lease_until),
-            Refusal::UnknownStatus(status) => Report::new(Outcome::Failed).because(format!(
+            Refusal::UnknownStatus(status) => Report::failed(format!(
                 "its key's item has the status {status:?}, which this version does not know"
             )),
         }
@@ -235,15 +223,16 @@ impl<'a> Batch<'a> {
         self.count(record, |tally| tally.payload_mismatches += 1);
         record.is_mismatched = true;
         let mismatch = self.route(record).map(|route| route.mismatch);
-        let outcome = match mismatch.unwrap_or_default() {
+        match mismatch.unwrap_or_default() {
             PayloadMismatch::Terminal => {
                 let cause = Cause::from(format!("{MISMATCHED}; {WAY_OUT}"));
-                return self.terminal(record, cause).await;
+                self.terminal(record, cause).await
             }
-            PayloadMismatch::Reject => Outcome::Failed,
-            PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
-        };
-        Report::new(outcome).because(MISMATCHED)
+            PayloadMismatch::Reject => Report::failed(MISMATCHED),
+            PayloadMismatch::Warn | PayloadMismatch::Ignore => Report::Duplicate {
+                warning: Some(MISMATCHED.to_owned()),
+            },
+        }
     }
 
     fn in_progress(&self, record: &Record, lease_until: Option<Timestamp>) -> Report {
@@ -256,41 +245,37 @@ impl<'a> Batch<'a> {
             None => "another worker has its key".to_owned(),
         };
         // A delivery before the lease lapses would be refused again.
-        Report::new(Outcome::InProgress)
-            .because(reason)
-            .wait(left.or_else(|| self.backoff(record)))
+        let wait = left.or_else(|| self.backoff(record));
+        Report::InProgress { reason, wait }
     }
 
     /// Ends a record whose handler has failed.
     pub(super) async fn failed(&self, record: &mut Record, failure: Failure) -> Report {
-        let report = Report::new(Outcome::Failed).because(failure.to_string());
         match failure {
             Failure::Terminal(cause) => self.terminal(record, cause).await,
             Failure::Unavailable { dependency, reason } => {
-                self.unavailable(record, dependency, reason, true).await
+                let report = Report::failed(reason);
+                self.unavailable(record, &dependency, report).await
             }
-            Failure::Retry { delay, .. } => report.wait(delay),
-            Failure::Panic(_) => report,
-            Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
-            Failure::Timeout(_) => match self.open_dependency(record) {
-                Some(dependency) => {
-                    let reason = failure.to_string();
-                    self.unavailable(record, dependency, reason, true).await
+            Failure::Retry { reason, delay } => Report::failed(reason).hidden(delay),
+            Failure::Panic(reason) => Report::failed(reason),
+            Failure::Unstarted => Report::untried(Untried::NotStarted),
+            Failure::Timeout(_) => {
+                let report = Report::failed(failure.to_string());
+                match self.open_dependency(record) {
+                    Some(dependency) => self.unavailable(record, &dependency, report).await,
+                    None => report,
                 }
-                None => report,
-            },
-            Failure::Deadline | Failure::Dropped => report,
+            }
+            Failure::Deadline | Failure::Dropped => Report::failed(failure.to_string()),
         }
     }
 
     /// Hides a record that returns to the queue until its own claim has lapsed.
     pub(super) fn after_lease(&self, record: &Record, report: Report) -> Report {
-        if report.outcome != Outcome::Failed {
-            return report;
-        }
         let lease = self.time_until(self.deadline.lease_until);
-        let wait = report.wait.or_else(|| self.backoff(record));
-        report.wait(wait.map(|wait| wait.max(lease)))
+        let wait = report.wait().or_else(|| self.backoff(record));
+        report.hidden(wait.map(|wait| wait.max(lease)))
     }
 
     /// Returns the first of a record's dependencies whose breaker is open.
@@ -313,51 +298,48 @@ impl<'a> Batch<'a> {
             (true, StoreErrorKind::Other) => format!("its effect did not commit: {error}"),
             (true, kind) => format!("its effect did not commit: {kind}"),
         };
-        Report::new(Outcome::Failed).because(reason)
+        Report::failed(reason)
     }
 
     /// Ends a record whose handler was not called, because a breaker is open.
     pub(super) fn shut<'b>(&'b self, record: &'b mut Record) -> BoxFuture<'b, Report> {
         Box::pin(async move {
+            let report = Report::untried(Untried::BreakerOpen);
             match self.open_dependency(record) {
-                Some(dependency) => {
-                    self.unavailable(record, dependency, IS_OPEN.to_owned(), false)
-                        .await
-                }
-                None => Report::untried(IS_OPEN),
+                Some(dependency) => self.unavailable(record, &dependency, report).await,
+                None => report,
             }
         })
     }
 
-    /// Ends a record because a dependency is unavailable. Its remaining deliveries are spread over the outage. On its
-    /// last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would move it without,
-    /// or delete it.
+    /// Ends a record that returns because a dependency is unavailable. Its remaining deliveries are spread over the outage.
+    /// On its last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would move it
+    /// without, or delete it.
     pub(super) fn unavailable<'b>(
         &'b self,
         record: &'b mut Record,
-        dependency: Arc<str>,
-        reason: String,
-        is_tried: bool,
+        dependency: &'b Arc<str>,
+        report: Report,
     ) -> BoxFuture<'b, Report> {
         Box::pin(async move {
             let message = &self.ledger.messages[record.at];
             self.waits_for_no_claim(record);
-            let hiding = self.gate.hiding(&dependency, message, &self.stop).await;
-            self.count(record, |tally| tally.deferred += u64::from(!is_tried));
-            let reason = format!("unavailable: {dependency}: {reason}");
-            let wait = match hiding {
-                Hiding::For(wait) => Some(wait),
-                Hiding::AsUsual => self.backoff(record),
+            let hiding = self.gate.hiding(dependency, message, &self.stop).await;
+            let deferred = u64::from(!report.has_failed());
+            self.count(record, |tally| tally.deferred += deferred);
+            let report = report.lacking(dependency);
+            match hiding {
+                Hiding::For(wait) => report.hidden(Some(wait)),
+                Hiding::AsUsual => report.hidden(self.backoff(record)),
                 Hiding::LastChance => {
-                    let report = self.terminal(record, Cause::from(reason)).await;
-                    return report.unavailable(dependency);
+                    let cause = Cause::from(report.reason().unwrap_or_default().to_owned());
+                    let mut report = self.terminal(record, cause).await;
+                    if let Report::Terminal { lacks, .. } = &mut report {
+                        *lacks = Some(Arc::clone(dependency));
+                    }
+                    report
                 }
-            };
-            let report = match is_tried {
-                true => Report::new(Outcome::Failed).because(reason),
-                false => Report::untried(reason),
-            };
-            report.unavailable(dependency).wait(wait)
+            }
         })
     }
 
@@ -365,13 +347,14 @@ impl<'a> Batch<'a> {
     pub(super) async fn terminal(&self, record: &Record, mut cause: Cause) -> Report {
         self.waits_for_no_claim(record);
         cause.key.clone_from(&record.item);
-        let acknowledged = match self.engine.failed.dead_letters.as_deref() {
+        let is_moved = match self.engine.failed.dead_letters.as_deref() {
             Some(dead_letters) => self.moved(record, dead_letters, &cause).await,
             None => false,
         };
-        Report {
-            acknowledged,
-            ..Report::new(Outcome::Terminal).because(cause.chain)
+        Report::Terminal {
+            reason: cause.chain,
+            is_moved,
+            lacks: None,
         }
     }
 
@@ -399,11 +382,11 @@ impl<'a> Batch<'a> {
     /// Ends a record whose effect is done, after its hook if there is one. If the hook fails it, its next delivery is a
     /// duplicate.
     pub(super) async fn done(&self, record: &mut Record, report: Report) -> Report {
-        let Some(hook) = self.hook(record, report.outcome) else {
+        let Some(hook) = self.hook(record, report.outcome()) else {
             return report;
         };
-        let done = match report.outcome {
-            Outcome::Duplicate => "a duplicate",
+        let done = match report {
+            Report::Duplicate { .. } => "a duplicate",
             _ => "processed",
         };
         let call = self.hook_call(record, hook, report.clone());
@@ -421,7 +404,7 @@ impl<'a> Batch<'a> {
             }
         };
         let reason = format!("{done}, but its hook failed: {why}");
-        Report::new(Outcome::Failed).because(reason).wait(delay)
+        Report::failed(reason).hidden(delay)
     }
 
     async fn hooked(&self, call: HookCall<'a>) -> Result<(), Failure> {
@@ -451,7 +434,7 @@ impl<'a> Batch<'a> {
         let token =
             token.map(|(route, key)| IdempotencyToken::of(&route.idempotency.namespace, key));
         // The store may not have recorded the value that the handler returned.
-        let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
+        let is_recorded = matches!(report, Report::Processed { .. } | Report::Duplicate { .. });
         HookCall {
             hook,
             end: RecordEnd {

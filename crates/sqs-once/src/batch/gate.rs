@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::breaker::{Breakers, Hiding, Next, Pass, Permit};
 use crate::handler;
 use crate::record::Message;
+use crate::report::Untried;
 use crate::store::{OpenTransaction, Owner};
 use crate::time::Timestamp;
 
@@ -21,10 +22,6 @@ use super::ledger::Ledger;
 use super::line::{Limit, Line, Turn};
 use super::room::{Room, Slot};
 use super::stop::Stop;
-
-/// Why records return while nothing else of the batch can free a place for them.
-pub(super) const OVERRUN: &str =
-    "blocking code of cancelled handlers goes on, and holds every place";
 
 pub(super) struct Gate<'a> {
     engine: &'a Engine,
@@ -73,7 +70,7 @@ pub(super) enum Way<T> {
     /// The breaker is open.
     Shut,
     /// No further record of the batch may start.
-    Returned(&'static str),
+    Returned(Untried),
 }
 
 impl<'a> Gate<'a> {
@@ -147,7 +144,7 @@ impl<'a> Gate<'a> {
             Pass::Limited(most) => Some(most),
             Pass::Wait => return None,
             Pass::Shut => return Some(Way::Shut),
-            Pass::Overrun => return Some(Way::Returned(OVERRUN)),
+            Pass::Overrun => return Some(Way::Returned(Untried::Overrun)),
         };
         let is_together = self.engine.batch_call().is_some();
         match self.room(route).enter(route, most) {
@@ -217,7 +214,7 @@ impl<'a> Gate<'a> {
             false => match self.begin(route) {
                 Ok(permit) => Some(permit),
                 Err(Pass::Shut) => return Some(Way::Shut),
-                Err(Pass::Overrun) => return Some(Way::Returned(OVERRUN)),
+                Err(Pass::Overrun) => return Some(Way::Returned(Untried::Overrun)),
                 Err(Pass::Free | Pass::Limited(_) | Pass::Wait) => return None,
             },
         };

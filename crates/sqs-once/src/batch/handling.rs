@@ -12,6 +12,7 @@ use crate::breaker::{Dependency, Tried};
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{CallFuture, HandlerError, Running};
+use crate::report::Untried;
 
 #[derive(Clone)]
 pub(super) enum Failure {
@@ -38,8 +39,6 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) const NOT_STARTED: &str = "the deadline came before it was started";
-
     /// Returns what the end of a call tells about the dependencies of its handler, if it tells something.
     pub(super) fn tried<T>(result: &Result<T, Self>) -> Option<Tried<'_>> {
         match result {
@@ -93,7 +92,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unstarted => f.write_str(Self::NOT_STARTED),
+            Self::Unstarted => f.write_str(Untried::NotStarted.as_str()),
             Self::Deadline => f.write_str("cancelled at the deadline while its handler ran"),
             Self::Timeout(limit) => {
                 write!(f, "cancelled: its handler took longer than {limit:?}")

@@ -106,17 +106,17 @@ impl RecordEnd {
 
     /// The outcome of the record.
     pub fn outcome(&self) -> Outcome {
-        self.report.outcome
+        self.report.outcome()
     }
 
     /// Returns whether the message leaves its queue, because its effect is done or it was moved to the dead-letter queue.
     pub fn is_acknowledged(&self) -> bool {
-        self.report.acknowledged
+        self.report.is_acknowledged()
     }
 
     /// The reason of the outcome, as in the log; `None` without a reason.
     pub fn reason(&self) -> Option<&str> {
-        self.report.reason.as_deref()
+        self.report.reason()
     }
 
     /// The token that the handler of this event receives; `None` for a record without a usable key.

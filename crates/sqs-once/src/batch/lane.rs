@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::failed::Cause;
 use crate::guarded::caught;
-use crate::report::{Outcome, Report};
+use crate::report::Report;
 use crate::router::{NoRoute, RouteError};
 
 use super::ending::Stopped;
@@ -84,18 +84,14 @@ impl Batch<'_> {
             (Ok(Way::In(slot)), Some(route)) => Ok((route, slot)),
             (Ok(Way::Returned(reason)), _) => Err(Report::untried(reason)),
             (Ok(Way::Shut | Way::In(_)), _) => Err(self.shut(record).await),
-            (Err(NoRoute::Ignored(reason)), _) => {
-                Err(Report::new(Outcome::Ignored).because(reason))
-            }
+            (Err(NoRoute::Ignored(reason)), _) => Err(Report::Ignored { reason }),
             (Err(NoRoute::Terminal(error)), _) => {
                 // The counts of the records that no route takes come last.
                 let last = self.engine.routes.len();
                 self.ledger.count(last, |tally| tally.undecodable += 1);
                 Err(self.terminal(record, Cause::from(error.to_string())).await)
             }
-            (Err(NoRoute::Retry(error)), _) => {
-                Err(Report::new(Outcome::Failed).because(error.to_string()))
-            }
+            (Err(NoRoute::Retry(error)), _) => Err(Report::failed(error.to_string())),
         }
     }
 

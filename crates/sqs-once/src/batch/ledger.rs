@@ -9,7 +9,7 @@ use tracing::{Level, Span, debug, error, error_span, info, trace, warn};
 
 use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
-use crate::report::{Outcome, RecordLevels, Report, RouteTally, Tally};
+use crate::report::{Entry, Outcome, RecordLevels, Report, RouteTally, Tally};
 use crate::store::{StoreError, StoreErrorKind};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -28,7 +28,7 @@ pub(crate) struct Ledger {
 }
 
 struct Entries {
-    reports: Vec<Option<Report>>,
+    ended: Vec<Option<Entry>>,
     /// The spans of records that have started and not ended.
     spans: Vec<Option<Span>>,
     /// The number of records without a report.
@@ -42,7 +42,7 @@ impl Ledger {
         levels: RecordLevels,
         routes: Vec<RouteTally>,
     ) -> Self {
-        let reports = vec![None; messages.len()];
+        let ended = vec![None; messages.len()];
         Self {
             is_fifo: messages.iter().any(|message| message.is_fifo()),
             messages,
@@ -53,9 +53,9 @@ impl Ledger {
             })),
             logged: Arc::default(),
             entries: Arc::new(Mutex::new(Entries {
-                open: reports.len(),
-                spans: vec![None; reports.len()],
-                reports,
+                open: ended.len(),
+                spans: vec![None; ended.len()],
+                ended,
                 closed: false,
             })),
         }
@@ -64,21 +64,21 @@ impl Ledger {
     /// Returns the span of a record, which contains its handler's log lines; an empty span once the record has ended.
     pub(crate) fn span(&self, index: usize) -> Span {
         let mut entries = self.entries();
-        if entries.closed || entries.reports[index].is_some() {
+        if entries.closed || entries.ended[index].is_some() {
             return Span::none();
         }
         let span = entries.spans[index].get_or_insert_with(|| begin(&self.messages[index]));
         span.clone()
     }
 
-    /// Enters a record's report, logs it, and ends its span. Ignores further entries, and entries after the answer.
-    pub(crate) fn enter(&self, index: usize, mut report: Report) {
+    /// Enters a record, logs it, and ends its span. Ignores further entries, and entries after the answer.
+    pub(crate) fn enter(&self, index: usize, mut entry: Entry) {
         let mut entries = self.entries();
-        if !entries.closed && entries.reports[index].is_none() {
+        if !entries.closed && entries.ended[index].is_none() {
             let span = entries.spans[index].take();
-            log_end(&self.messages[index], &report, &self.levels, span);
-            report.entered = Some(Instant::now());
-            entries.reports[index] = Some(report);
+            log_end(&self.messages[index], &entry, &self.levels, span);
+            entry.entered = Some(Instant::now());
+            entries.ended[index] = Some(entry);
             entries.open -= 1;
         }
     }
@@ -102,7 +102,8 @@ impl Ledger {
     }
 
     pub(crate) fn report(&self, index: usize) -> Option<Report> {
-        self.entries().reports[index].clone()
+        let entries = self.entries();
+        entries.ended[index].as_ref().map(|one| one.report.clone())
     }
 
     pub(crate) fn open(&self) -> usize {
@@ -110,19 +111,19 @@ impl Ledger {
     }
 
     /// Ends the batch. Records without a report fail with `reason`.
-    pub(crate) fn close(&self, reason: &str) -> Vec<Report> {
+    pub(crate) fn close(&self, reason: &str) -> Vec<Entry> {
         let mut entries = self.entries();
         entries.closed = true;
-        let Entries { reports, spans, .. } = &mut *entries;
+        let Entries { ended, spans, .. } = &mut *entries;
         let messages = self.messages.iter().zip(spans);
-        reports
+        ended
             .iter()
             .zip(messages)
-            .map(|(report, (message, span))| {
-                report.clone().unwrap_or_else(|| {
-                    let report = Report::new(Outcome::Failed).because(reason);
-                    log_end(message, &report, &self.levels, span.take());
-                    report
+            .map(|(entry, (message, span))| {
+                entry.clone().unwrap_or_else(|| {
+                    let entry = Entry::new(Report::failed(reason));
+                    log_end(message, &entry, &self.levels, span.take());
+                    entry
                 })
             })
             .collect()
@@ -148,16 +149,17 @@ fn begin(message: &Message) -> Span {
     span
 }
 
-fn log_end(message: &Message, report: &Report, levels: &RecordLevels, span: Option<Span>) {
-    log(message, report, levels);
+fn log_end(message: &Message, entry: &Entry, levels: &RecordLevels, span: Option<Span>) {
+    log(message, entry, levels);
     #[cfg(feature = "opentelemetry")]
-    spans::record_ended(&span.unwrap_or_else(|| begin(message)), message, report);
+    spans::record_ended(&span.unwrap_or_else(|| begin(message)), message, entry);
     #[cfg(not(feature = "opentelemetry"))]
     drop(span);
 }
 
-fn log(record: &Message, report: &Report, levels: &RecordLevels) {
-    let message = match report.outcome {
+fn log(record: &Message, entry: &Entry, levels: &RecordLevels) {
+    let report = &entry.report;
+    let message = match report.outcome() {
         Outcome::Processed => "record processed",
         Outcome::Duplicate => "record duplicate",
         Outcome::Ignored => "record ignored",
@@ -169,12 +171,12 @@ fn log(record: &Message, report: &Report, levels: &RecordLevels) {
         ($level:ident) => {
             $level!(
                 target: RECORD,
-                outcome = report.outcome.as_str(),
+                outcome = report.outcome().as_str(),
                 message_id = record.id(),
-                duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),
-                reason = report.reason,
-                key = report.key.as_ref().map(ItemId::short),
-                route = report.route.as_deref(),
+                duration_ms = entry.duration.map(|duration| duration.as_secs_f64() * 1000.0),
+                reason = report.reason(),
+                key = entry.key.as_ref().map(ItemId::short),
+                route = entry.route.as_deref(),
                 correlation_id = record.correlation_id().map(CorrelationId::as_str),
                 receive_count = record.receive_count(),
                 message,

@@ -15,22 +15,19 @@ use crate::handler::{PrepareError, PrepareResult, Prepared, Preparing, Waits, Wo
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::{BodyMemory, HeldMemory, Message, Reserved};
-use crate::report::{Outcome, Report};
+use crate::report::{Report, Untried};
 use crate::store::Fence;
 use crate::time::Timestamp;
 
 use super::call::{Admitted, Owned};
 use super::claims::Candidate;
 use super::engine::{MissingKey, PayloadMismatch, Route};
-use super::gate::{OVERRUN, Way};
+use super::gate::Way;
 use super::handling::{Failure, Handling};
 use super::leaders::{Leader, Place};
 use super::room::Slot;
 use super::run::Batch;
-use super::together::BEGUN;
 
-pub(super) const NO_MEMORY: &str = "the bodies of its batch leave no memory for its own body";
-const UNREAD: &str = "the deadline came before its payload was there";
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
 /// A record's state, for its report and for the records with the same key.
@@ -184,10 +181,7 @@ impl<'a> Batch<'a> {
         };
         match prepared {
             Ok(prepared) => Ok(prepared),
-            Err(PrepareError::Ignored(reason)) => {
-                let report = Report::new(Outcome::Ignored).because(reason);
-                Err(Unready::Ended(report))
-            }
+            Err(PrepareError::Ignored(reason)) => Err(Unready::Ended(Report::Ignored { reason })),
             Err(error) => {
                 self.ledger.count(route, |tally| tally.undecodable += 1);
                 Err(Unready::Terminal(Cause::from(error.to_string())))
@@ -205,7 +199,7 @@ impl<'a> Batch<'a> {
         Box::pin(async move {
             let Waits { future, memory } = waits;
             let fetches = &self.turns.fetches;
-            let overrun = || fetches.is_overrun().then_some(OVERRUN);
+            let overrun = || fetches.is_overrun().then_some(Untried::Overrun);
             let turn = fetches.take(|| self.stop.claims().or_else(overrun)).await;
             let untried = |reason| Unready::Ended(Report::untried(reason));
             let turn = turn.map_err(untried)?;
@@ -240,9 +234,9 @@ impl<'a> Batch<'a> {
             };
             match failure {
                 Failure::Panic(_) => return Ok(Err(PrepareError::Panic)),
-                Failure::Deadline => return Err(Unready::Ended(Report::untried(UNREAD))),
+                Failure::Deadline => return Err(Unready::Ended(Report::untried(Untried::Unread))),
                 Failure::Unstarted => {
-                    return Err(Unready::Ended(Report::untried(Failure::NOT_STARTED)));
+                    return Err(Unready::Ended(Report::untried(Untried::NotStarted)));
                 }
                 Failure::Unavailable { .. } => {
                     self.gate.ended(route, &Err::<(), _>(failure.clone()));
@@ -256,14 +250,14 @@ impl<'a> Batch<'a> {
 
     /// Waits for memory for a body. The records that hold bodies go on without more, except those of a batch handler, which wait
     /// for each other: there a record returns if only they could make room.
-    async fn memory(&self, memory: &Arc<BodyMemory>) -> Result<HeldMemory, &'static str> {
+    async fn memory(&self, memory: &Arc<BodyMemory>) -> Result<HeldMemory, Untried> {
         poll_fn(|context| {
             if let Some(reason) = self.stop.claims() {
                 return Poll::Ready(Err(reason));
             }
             match memory.reserve(context.waker()) {
                 Reserved::Now(held) => Poll::Ready(Ok(held)),
-                Reserved::Full if self.together.is_some() => Poll::Ready(Err(NO_MEMORY)),
+                Reserved::Full if self.together.is_some() => Poll::Ready(Err(Untried::NoMemory)),
                 Reserved::Full | Reserved::MayCome => Poll::Pending,
             }
         })
@@ -285,7 +279,8 @@ impl<'a> Batch<'a> {
         if !span.is_disabled() {
             span.record("key", item.short());
         }
-        record.key = Some(Arc::new(key));
+        let key = Arc::new(key);
+        record.key = Some(Arc::clone(&key));
         record.item = Some(item.clone());
         record.fingerprint.clone_from(&fingerprint);
         if let Some(completed) = &idempotency.completed {
@@ -294,6 +289,7 @@ impl<'a> Batch<'a> {
         let lease_until = self.deadline.lease_until;
         Ok(Candidate {
             route,
+            key,
             other_id,
             claim: idempotency.new_claim(self.next_owner(), item, fingerprint, lease_until),
             sent_at: record.sent_at,
@@ -316,7 +312,7 @@ impl<'a> Batch<'a> {
                     let _slot = self.gate.kept(route, slot);
                     return self.terminal(record, Cause::from(reason)).await;
                 }
-                MissingKey::Retry => return Report::new(Outcome::Failed).because(reason),
+                MissingKey::Retry => return Report::failed(reason),
                 MissingKey::ProcessUnprotected => {}
             }
             let message_id = self.ledger.messages[record.at].id();
@@ -353,7 +349,9 @@ impl<'a> Batch<'a> {
     ) -> Report {
         // Its payload may have been waited for.
         let begun = match &self.together {
-            Some(together) if together.begins_once && together.has_asked() => Some(BEGUN),
+            Some(together) if together.begins_once && together.has_asked() => {
+                Some(Untried::CallMade)
+            }
             _ => None,
         };
         if let Some(reason) = self.stop.claims().or(begun) {
@@ -381,14 +379,11 @@ impl<'a> Batch<'a> {
             Err(error) => {
                 self.ledger.log_once(&error);
                 let reason = format!("its key could not be claimed: {}", error.kind());
-                return Report::new(Outcome::Failed).because(reason);
+                return Report::failed(reason);
             }
         };
-        let Some(key) = record.key.clone() else {
-            return Report::new(Outcome::Failed);
-        };
         let admitted = Admitted {
-            key,
+            key: candidate.key,
             item: candidate.claim.id.clone(),
             owned: Some(Owned {
                 claim: candidate.claim,

@@ -21,7 +21,6 @@ use super::claims::{ClaimRequests, Claims};
 use super::ending::Tail;
 use super::engine::Engine;
 use super::gate::{self, Gate, Way};
-use super::handling::Failure;
 use super::lane::{Lane, Start};
 use super::leaders::Leaders;
 use super::ledger::Ledger;
@@ -180,7 +179,7 @@ impl<'a> Batch<'a> {
                 // Checks the clock, because the timer is late if a handler held the thread.
                 if !self.stop.is_late() && Instant::now() >= self.deadline.cancel_at {
                     self.ledger.tally().deadline_hits = self.ledger.open() as u64;
-                    self.stop.end_handlers(Failure::NOT_STARTED);
+                    self.stop.end_handlers();
                 }
                 if self.stop.take_new() {
                     // Every record looks again: a future that is added is polled. A cancelled record ends before the rest of

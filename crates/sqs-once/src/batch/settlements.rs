@@ -3,6 +3,7 @@
 use tracing::{Instrument, debug_span};
 
 use crate::idempotency::{Conclusion, PendingSettlement, Retries, Sent};
+use crate::report::Untried;
 use crate::store::{Claim, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -47,8 +48,7 @@ impl Batch<'_> {
         if let Err(error) = &answer {
             self.ledger.log_once(error);
             if error.is_permanent() && !commits_effect {
-                self.stop
-                    .return_rest("completions can't be recorded: it was not started");
+                self.stop.return_rest(Untried::Unrecordable);
             }
         }
         answer

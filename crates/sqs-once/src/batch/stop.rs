@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::report::Untried;
+
 /// Set once the rest of a batch returns to the queue. It never starts again.
 #[derive(Default)]
 pub(super) struct Stop {
@@ -13,27 +15,27 @@ pub(super) struct Stop {
 
 #[derive(Default)]
 struct State {
-    reason: Option<&'static str>,
+    reason: Option<Untried>,
     /// Why no further key is claimed, although handlers may start.
-    claims_over: Option<&'static str>,
+    claims_over: Option<Untried>,
     is_late: bool,
     is_new: bool,
 }
 
 impl Stop {
     /// Returns why no further record may start, or `None` while records may start.
-    pub(super) fn reason(&self) -> Option<&'static str> {
+    pub(super) fn reason(&self) -> Option<Untried> {
         self.seen()?.reason
     }
 
     /// Returns why no further key may be claimed, or `None` while keys may.
-    pub(super) fn claims(&self) -> Option<&'static str> {
+    pub(super) fn claims(&self) -> Option<Untried> {
         let state = self.seen()?;
         state.reason.or(state.claims_over)
     }
 
     /// Lets no further key be claimed.
-    pub(super) fn end_claims(&self, reason: &'static str) {
+    pub(super) fn end_claims(&self, reason: Untried) {
         let mut state = self.set();
         state.claims_over = Some(reason);
         state.is_new = true;
@@ -45,7 +47,7 @@ impl Stop {
     }
 
     /// Lets no further record start. Those that run go on. A later reason changes nothing.
-    pub(super) fn return_rest(&self, reason: &'static str) {
+    pub(super) fn return_rest(&self, reason: Untried) {
         let mut state = self.set();
         if state.reason.is_none() {
             state.reason = Some(reason);
@@ -54,9 +56,9 @@ impl Stop {
     }
 
     /// Ends the time for handlers.
-    pub(super) fn end_handlers(&self, reason: &'static str) {
+    pub(super) fn end_handlers(&self) {
         let mut state = self.set();
-        state.reason = Some(reason);
+        state.reason = Some(Untried::NotStarted);
         state.is_late = true;
         state.is_new = true;
     }

@@ -11,7 +11,7 @@ use tracing::{Instrument, error_span};
 use crate::handler::{self, BatchCall, BatchParts, Done, Payload, RecordParts};
 use crate::idempotency::Deadline;
 use crate::key::{Fingerprint, ItemId, Payloads};
-use crate::report::Report;
+use crate::report::{Report, Untried};
 use crate::store::OpenTransaction;
 
 use super::ending::Stopped;
@@ -23,12 +23,6 @@ use super::run::Batch;
 
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
-const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
-pub(super) const BEGUN: &str = "its batch had begun before its key could be claimed";
-const AFTER_UNDECIDED: &str =
-    "an earlier record of its message group was not decided in half of the batch's time";
-const AFTER_COPY: &str =
-    "an earlier record of its message group has the key of another record, which was not done yet";
 pub(super) const OUT_OF_ORDER: &str =
     "it succeeded after an earlier record of its message group failed";
 
@@ -238,7 +232,7 @@ impl<'a> Batch<'a> {
         let is_over = || together.undecided() == 0 || self.stop.reason().is_some();
         let decided = || together.line.wait(0, |_| is_over().then_some(()));
         if timeout_at(together.claims_until, decided()).await.is_err() {
-            self.stop.end_claims(TOO_LATE);
+            self.stop.end_claims(Untried::ClaimedTooLate);
             together.claims_over();
             // The transaction was begun in time, and the call needs all its claims.
             if together.begins_once {
@@ -248,7 +242,7 @@ impl<'a> Batch<'a> {
         let has_joined = !together.state().joined.is_empty();
         let handler = match has_joined {
             true => self.start_handler(ONLY).await,
-            false => Way::Returned(TOO_LATE),
+            false => Way::Returned(Untried::ClaimedTooLate),
         };
         let (joined, transaction) = self.take_joined(together);
         let handler = match (handler, self.stop.reason()) {
@@ -443,7 +437,7 @@ impl<'a> Batch<'a> {
                 if let Some(behind) = joined.remove(&at) {
                     let called = match why.clone() {
                         Ok(by) => Called::Stopped(by),
-                        Err(reason) => Called::Untried(Report::untried(reason)),
+                        Err(why) => Called::Untried(Report::untried(why)),
                     };
                     let _ = behind.called.send(called);
                     self.stop_strictly();
@@ -454,11 +448,11 @@ impl<'a> Batch<'a> {
                 let joined_leader = places.get(&leader).and_then(|place| joined.get(place));
                 match (joined_leader, copy) {
                     (None, _) => {
-                        stopped.insert(group, Err(AFTER_UNDECIDED));
+                        stopped.insert(group, Err(Untried::BehindUndecided));
                     }
                     // It may fail although its leader succeeds, and the handler sees no record of this group that fails.
                     (Some(leader), Some(copy)) if !is_copy(at, copy, leader) => {
-                        stopped.insert(group, Err(AFTER_COPY));
+                        stopped.insert(group, Err(Untried::BehindCopy));
                     }
                     (Some(_), _) => {}
                 }

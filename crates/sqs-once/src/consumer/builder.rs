@@ -13,7 +13,7 @@ use crate::handler::{BatchHandler, Bind, Handler, Reader, erase, erase_batch};
 use crate::idempotency::DriverSettings;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 use crate::record::{Json, Message};
-use crate::report::Report;
+use crate::report::Entry;
 use crate::telemetry::{BatchMetrics, Identity, Seen};
 use crate::time::Timestamp;
 
@@ -277,7 +277,7 @@ impl Consumer {
         messages: Vec<Message>,
         ends_at: Timestamp,
         cold_start: bool,
-    ) -> Result<Vec<Report>, ConfigError> {
+    ) -> Result<Vec<Entry>, ConfigError> {
         let engine = self.engine().await?;
         let opens_envelopes = match &self.phase.handles {
             Handles::One(_) => false,
@@ -297,14 +297,14 @@ impl Consumer {
                 .collect(),
             false => Vec::new(),
         };
-        let (reports, tally) = batch::answer(Arc::clone(engine), messages, deadline).await;
+        let (entries, tally) = batch::answer(Arc::clone(engine), messages, deadline).await;
         if engine.meter.is_on() {
             let ended = clock.now();
             let duration = ended.since(began);
-            let metrics = BatchMetrics::of(&seen, &reports, tally, duration, cold_start);
+            let metrics = BatchMetrics::of(&seen, &entries, tally, duration, cold_start);
             engine.meter.flush(&metrics, ended);
         }
-        Ok(reports)
+        Ok(entries)
     }
 
     #[cfg(feature = "opentelemetry")]

@@ -45,14 +45,15 @@ impl Consumer {
         #[cfg(feature = "opentelemetry")]
         spans::batch_began(&span, &messages, invocation, cold_start);
         let processed = self.process(messages, ends_at, cold_start);
-        let reports = processed.instrument(span.clone()).await?;
+        let entries = processed.instrument(span.clone()).await?;
         #[cfg(feature = "opentelemetry")]
-        spans::batch_ended(&span, &reports);
+        spans::batch_ended(&span, &entries);
+        let reports = entries.into_iter().map(|entry| entry.report);
         Ok(ids.into_iter().zip(reports).collect())
     }
 
     pub(crate) fn answer(&self, reports: &Reports) -> Result<SqsBatchResponse, EventError> {
-        let nothing_done = reports.iter().all(|(_, report)| !report.acknowledged);
+        let nothing_done = reports.iter().all(|(_, report)| !report.is_acknowledged());
         let tried = reports.iter().any(|(_, report)| report.has_failed());
         if self.raises_on_total_failure() && nothing_done && tried {
             let records = reports.len();
@@ -62,7 +63,7 @@ impl Consumer {
         let mut reported = HashSet::new();
         let mut response = SqsBatchResponse::default();
         for (id, report) in reports {
-            if !report.acknowledged && reported.insert(id) {
+            if !report.is_acknowledged() && reported.insert(id) {
                 response.add_failure(&**id);
             }
         }

@@ -15,7 +15,7 @@ use crate::error::{ConfigError, chain};
 use crate::handler::{Done, HandlerError, IdempotencyToken, Running};
 use crate::idempotency::{Admission, CommitsWith, Effect, Refusal, UNCOMPARED};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
-use crate::report::{Outcome, Report};
+use crate::report::{Outcome, shortened};
 use crate::store::FromTransaction;
 use crate::time::Timestamp;
 
@@ -371,8 +371,8 @@ fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
         Err(_) => Outcome::Failed,
     };
     // Shortened like a record's reason, because an error's text can have any length.
-    let reason = |error| Report::new(outcome).because(chain(error)).reason;
-    let reason = result.as_ref().err().and_then(|error| reason(error));
+    let reason = result.as_ref().err();
+    let reason = reason.map(|error| shortened(chain(error)));
     macro_rules! line {
         ($level:ident) => {
             $level!(

@@ -98,13 +98,13 @@ impl Answer {
     /// Returns the record's outcome.
     #[track_caller]
     pub fn outcome(&self, message_id: &str) -> Outcome {
-        self.report(message_id).outcome
+        self.report(message_id).outcome()
     }
 
     /// Returns the reason of the record's outcome, as in the log.
     #[track_caller]
     pub fn reason(&self, message_id: &str) -> Option<&str> {
-        self.report(message_id).reason.as_deref()
+        self.report(message_id).reason()
     }
 
     /// Returns how long a message that returns to the queue stays hidden: for the handler's
@@ -112,7 +112,7 @@ impl Answer {
     /// its key lapses. Without the feature `sqs`, the consumer does not change the visibility timeout.
     #[track_caller]
     pub fn delay(&self, message_id: &str) -> Option<Duration> {
-        self.report(message_id).wait
+        self.report(message_id).wait()
     }
 
     /// Returns the message ids in the response to Lambda, in the batch's order.
@@ -123,13 +123,11 @@ impl Answer {
     #[track_caller]
     fn assert_outcome(&self, message_id: &str, expected: Outcome) -> &Self {
         for report in self.reports_of(message_id) {
-            if report.outcome != expected {
-                let because = report.reason.as_ref();
+            let outcome = report.outcome();
+            if outcome != expected {
+                let because = report.reason();
                 let because = because.map_or(String::new(), |reason| format!(": {reason}"));
-                panic!(
-                    "{message_id} should be {expected}, but is {}{because}\n\n{self:?}",
-                    report.outcome
-                );
+                panic!("{message_id} should be {expected}, but is {outcome}{because}\n\n{self:?}");
             }
         }
         self
@@ -161,12 +159,12 @@ impl fmt::Debug for Answer {
         }
         let mut table = "the batch:".to_owned();
         for (id, report) in &self.reports {
-            let fate = match report.acknowledged {
+            let fate = match report.is_acknowledged() {
                 true => "acknowledged",
                 false => "retried",
             };
-            write!(table, "\n  {id}  {}, {fate}", report.outcome)?;
-            if let Some(reason) = &report.reason {
+            write!(table, "\n  {id}  {}, {fate}", report.outcome())?;
+            if let Some(reason) = report.reason() {
                 write!(table, ": {reason}")?;
             }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::env::process_env;
 use crate::record::Message;
-use crate::report::{Outcome, Report, RouteTally, Tally};
+use crate::report::{Entry, Outcome, RouteTally, Tally};
 use crate::time::Timestamp;
 
 #[cfg(feature = "opentelemetry")]
@@ -74,7 +74,7 @@ impl Seen {
 impl BatchMetrics {
     pub(crate) fn of(
         messages: &[Seen],
-        reports: &[Report],
+        entries: &[Entry],
         tally: Tally,
         duration: Duration,
         cold_start: bool,
@@ -94,8 +94,8 @@ impl BatchMetrics {
         }
         let mut groups = Vec::new();
         for counts in tally.routes {
-            let records = messages.iter().zip(reports);
-            let records = records.filter(|(_, report)| report.route == counts.name);
+            let records = messages.iter().zip(entries);
+            let records = records.filter(|(_, entry)| entry.route == counts.name);
             let records: Vec<_> = records.collect();
             if counts.name.is_some() && records.is_empty() {
                 continue;
@@ -116,11 +116,11 @@ impl BatchMetrics {
 }
 
 /// Returns the metrics of the records of one route.
-fn of_route(records: &[(&Seen, &Report)], tally: RouteTally) -> Vec<(&'static str, Value)> {
+fn of_route(records: &[(&Seen, &Entry)], tally: RouteTally) -> Vec<(&'static str, Value)> {
     let outcomes = Outcome::ALL.map(|outcome| {
         let count = records
             .iter()
-            .filter(|(_, report)| report.outcome == outcome);
+            .filter(|(_, entry)| entry.report.outcome() == outcome);
         (of_outcome(outcome), count.count() as u64)
     });
     let others = [

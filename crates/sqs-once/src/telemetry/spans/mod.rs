@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::env::process_env;
 use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
-use crate::report::Report;
+use crate::report::Entry;
 
 use super::invocation::SAMPLED;
 
@@ -87,8 +87,9 @@ pub(crate) fn batch_began(
 }
 
 /// Ends the span of a batch now, even if other code holds a handle to it.
-pub(crate) fn batch_ended(span: &Span, reports: &[Report]) {
-    let failures = reports.iter().filter(|report| !report.acknowledged).count();
+pub(crate) fn batch_ended(span: &Span, entries: &[Entry]) {
+    let returned = |entry: &&Entry| !entry.report.is_acknowledged();
+    let failures = entries.iter().filter(returned).count();
     span.set_attribute("sqs_once.batch_item_failures", count(failures));
     span.context().span().end();
 }
@@ -111,29 +112,32 @@ pub(crate) fn record_began(span: &Span, message: &Message) {
 }
 
 /// Ends the span of a record when the record ends, even if other code holds a handle to it.
-pub(crate) fn record_ended(span: &Span, message: &Message, report: &Report) {
+pub(crate) fn record_ended(span: &Span, message: &Message, entry: &Entry) {
     if span.is_disabled() {
         return;
     }
-    let outcome = report.outcome.as_str();
+    let report = &entry.report;
+    let outcome = report.outcome().as_str();
     span.set_attribute("sqs_once.outcome", outcome);
-    span.set_attribute("sqs_once.acknowledged", report.acknowledged);
-    if let Some(route) = &report.route {
+    span.set_attribute("sqs_once.acknowledged", report.is_acknowledged());
+    if let Some(route) = &entry.route {
         span.set_attribute("sqs_once.route", route.to_string());
     }
-    if let Some(key) = &report.key {
+    if let Some(key) = &entry.key {
         span.set_attribute("sqs_once.key", ItemId::short(key));
     }
     if let Some(correlation_id) = message.correlation_id().map(CorrelationId::as_str) {
         let conversation = correlation_id.to_owned();
         span.set_attribute("messaging.message.conversation_id", conversation);
     }
-    if let Some(reason) = &report.reason {
-        span.set_attribute("sqs_once.reason", reason.clone());
+    if let Some(reason) = report.reason() {
+        span.set_attribute("sqs_once.reason", reason.to_owned());
     }
     if report.has_failed() {
         span.set_attribute("error.type", outcome);
-        span.set_status(Status::error(report.reason.clone().unwrap_or_default()));
+        span.set_status(Status::error(
+            report.reason().unwrap_or_default().to_owned(),
+        ));
     }
     span.context().span().end();
 }
