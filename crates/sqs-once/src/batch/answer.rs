@@ -80,21 +80,25 @@ pub(crate) async fn answer(
     let entries = ledger.close(open);
     let still_running = running.count();
     if still_running > 0 {
-        let routes = engine.routes.iter();
-        let handlers: Vec<_> = routes
-            .map(|route| route.handler.inner.handler_type.name)
-            .collect();
-        warn!(
-            handler = handlers.join(", "),
-            still_running,
-            "code of the handler still runs after the deadline: this environment takes no other event until the code \
-             has ended, and Lambda ends the environment at the function's timeout"
-        );
+        warn_of_running(&engine, still_running);
     }
     ledger.tally().still_running = still_running as u64;
     hide_returned(&engine, &ledger.messages, &entries, began, deadline).await;
     let tally = std::mem::take(&mut *ledger.tally());
     (entries, tally)
+}
+
+fn warn_of_running(engine: &Engine, still_running: usize) {
+    let routes = engine.routes.iter();
+    let handlers: Vec<_> = routes
+        .map(|route| route.handler.inner.handler_type.name)
+        .collect();
+    warn!(
+        handler = handlers.join(", "),
+        still_running,
+        "code of the handler still runs after the deadline: this environment takes no other event until the code has ended, \
+         and Lambda ends the environment at the function's timeout"
+    );
 }
 
 /// Sets the visibility timeouts that the reports ask for. A failure does not change the answer to Lambda.

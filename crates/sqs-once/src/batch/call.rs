@@ -15,6 +15,7 @@ use crate::report::{Report, Untried};
 use crate::store::{Claim, Fence, OpenTransaction, Seen, Writes};
 use crate::time::Timestamp;
 
+use super::ending::Returns;
 use super::gate::Way;
 use super::handling::{Failure, Handling};
 use super::record::Record;
@@ -219,53 +220,47 @@ impl Batch<'_> {
                 transaction,
                 called,
             };
-            let untried = |reason| Ok(Called::Untried(Report::untried(reason)));
             let called = match stopped {
-                Some(reason) => untried(reason),
+                Some(why) => Ok(Called::Left(Returns::untried(why))),
                 None if together.join(joined) => calls.await,
-                None => untried(Untried::CallMade),
+                None => Ok(Called::Left(Returns::untried(Untried::CallMade))),
             };
-            let claim = owned.as_ref().map(|owned| &owned.claim);
             match called {
-                Ok(Called::Ended {
-                    result,
-                    transaction,
-                    is_out_of_order,
-                }) => {
-                    if is_out_of_order {
-                        record.warnings.push(OUT_OF_ORDER.to_owned());
-                    }
-                    if let Some(owned) = &mut owned {
-                        owned.transaction = transaction;
-                    }
-                    self.gate.ended(route, &result);
-                    let is_in_flight = Failure::is_cancellation(&result);
-                    self.after_call(record, route, owned, result, is_in_flight)
-                        .await
-                }
-                Ok(Called::Behind(lacked)) => {
-                    self.release(route, claim);
-                    let report = Report::failed(Untried::GroupStopped.as_str());
-                    match lacked {
-                        Some(dependency) => self.unavailable(record, &dependency, report).await,
-                        None => report,
-                    }
-                }
-                Ok(Called::Stopped(by)) => {
-                    self.release(route, claim);
-                    self.behind(record, &by).await
-                }
-                Ok(Called::Shut) => {
-                    self.release(route, claim);
-                    self.shut(record).await
-                }
-                Ok(Called::Untried(report)) => {
-                    self.release(route, claim);
-                    report
-                }
+                Ok(called) => self.after_joined(record, route, owned, called).await,
                 Err(_) => self.failed(record, Failure::Unstarted).await,
             }
         })
+    }
+
+    async fn after_joined(
+        &self,
+        record: &mut Record,
+        route: usize,
+        mut owned: Option<Owned>,
+        called: Called,
+    ) -> Report {
+        match called {
+            Called::Ended {
+                result,
+                transaction,
+                is_out_of_order,
+            } => {
+                if is_out_of_order {
+                    record.warnings.push(OUT_OF_ORDER.to_owned());
+                }
+                if let Some(owned) = &mut owned {
+                    owned.transaction = transaction;
+                }
+                self.gate.ended(route, &result);
+                let is_in_flight = Failure::is_cancellation(&result);
+                self.after_call(record, route, owned, result, is_in_flight)
+                    .await
+            }
+            Called::Left(returns) => {
+                self.release(route, owned.as_ref().map(|owned| &owned.claim));
+                self.returned(record, returns).await
+            }
+        }
     }
 
     /// Ends a record whose handler has ended, or is not polled any more although its effect may be in flight.

@@ -42,12 +42,21 @@ pub(super) struct Ended {
     data: Option<Arc<str>>,
 }
 
-/// How a record stopped its message group, whose rest returns to the queue.
+/// How a record returns to the queue.
 #[derive(Clone)]
-pub(super) struct Stopped {
-    wait: Option<Duration>,
-    /// The dependency that the record lacked.
-    lacks: Option<Arc<str>>,
+pub(super) struct Returns {
+    pub(super) report: Report,
+    /// The dependency that it, or a record before it, lacked.
+    pub(super) lacks: Option<Arc<str>>,
+}
+
+impl Returns {
+    pub(super) fn untried(why: Untried) -> Self {
+        Self {
+            report: Report::untried(why),
+            lacks: None,
+        }
+    }
 }
 
 /// Work that a record leaves, and that no report waits for.
@@ -58,8 +67,9 @@ pub(super) enum Tail<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Enters a record's report, and ends the records that wait for it. Returns `None` if its message group goes on.
-    pub(super) fn end(&self, mut record: Record, mut report: Report) -> Option<Stopped> {
+    /// Enters a record's report, and ends the records that wait for it. Returns how the rest of its message group returns, if
+    /// the group stops.
+    pub(super) fn end(&self, mut record: Record, mut report: Report) -> Option<Returns> {
         let at = record.at;
         report = report.warned(std::mem::take(&mut record.warnings));
         match &mut report {
@@ -69,8 +79,9 @@ impl<'a> Batch<'a> {
             Report::Untried(why, _) if why.has_no_room() => self.ledger.tally().no_room += 1,
             _ => {}
         }
-        let stopped = (!self.group_goes_on(&record, &report)).then(|| Stopped {
-            wait: report.wait(),
+        let stopped = (!self.group_goes_on(&record, &report)).then(|| Returns {
+            // They get the same delay, because SQS delivers none of the group while one message is hidden.
+            report: Report::untried(Untried::GroupStopped).hidden(report.wait()),
             lacks: report.lacks().cloned(),
         });
         let hook = self.hook(&record, report.outcome());
@@ -108,16 +119,6 @@ impl<'a> Batch<'a> {
             self.stop_strictly();
         }
         stopped
-    }
-
-    /// Ends a record behind one that has stopped its message group.
-    pub(super) async fn behind(&self, record: &mut Record, stopped: &Stopped) -> Report {
-        let report = Report::untried(Untried::GroupStopped);
-        match &stopped.lacks {
-            Some(dependency) => self.unavailable(record, dependency, report).await,
-            // It gets the same delay, because SQS delivers none of the group while one message is hidden.
-            None => report.hidden(stopped.wait),
-        }
     }
 
     /// Stops a FIFO queue's batch after a failure, if a failure stops more than its message group.
@@ -175,8 +176,11 @@ impl<'a> Batch<'a> {
             }
             // Each of them has its own deliveries.
             if let Some(dependency) = report.lacks() {
-                let report = Report::untried(Untried::CopyFailed);
-                return Some(self.unavailable(record, dependency, report).await);
+                let returns = Returns {
+                    report: Report::untried(Untried::CopyFailed),
+                    lacks: Some(Arc::clone(dependency)),
+                };
+                return Some(self.returned(record, returns).await);
             }
             Some(match report {
                 _ if leader.is_mismatched => self.mismatched(record).await,
@@ -254,18 +258,21 @@ impl<'a> Batch<'a> {
         match failure {
             Failure::Terminal(cause) => self.terminal(record, cause).await,
             Failure::Unavailable { dependency, reason } => {
-                let report = Report::failed(reason);
-                self.unavailable(record, &dependency, report).await
+                let returns = Returns {
+                    report: Report::failed(reason),
+                    lacks: Some(dependency),
+                };
+                self.returned(record, returns).await
             }
             Failure::Retry { reason, delay } => Report::failed(reason).hidden(delay),
             Failure::Panic(reason) => Report::failed(reason),
             Failure::Unstarted => Report::untried(Untried::NotStarted),
             Failure::Timeout(_) => {
-                let report = Report::failed(failure.to_string());
-                match self.open_dependency(record) {
-                    Some(dependency) => self.unavailable(record, &dependency, report).await,
-                    None => report,
-                }
+                let returns = Returns {
+                    report: Report::failed(failure.to_string()),
+                    lacks: record.route.and_then(|route| self.open_dependency(route)),
+                };
+                self.returned(record, returns).await
             }
             Failure::Deadline | Failure::Dropped => Report::failed(failure.to_string()),
         }
@@ -278,10 +285,11 @@ impl<'a> Batch<'a> {
         report.hidden(wait.map(|wait| wait.max(lease)))
     }
 
-    /// Returns the first of a record's dependencies whose breaker is open.
-    fn open_dependency(&self, record: &Record) -> Option<Arc<str>> {
-        let on = self.route(record).map(|route| &route.breakers[..]);
-        self.engine.breakers.open(on.unwrap_or_default())
+    /// Returns the first of a route's dependencies whose breaker is open.
+    pub(super) fn open_dependency(&self, route: usize) -> Option<Arc<str>> {
+        self.engine
+            .breakers
+            .open(&self.engine.routes[route].breakers)
     }
 
     /// Ends a record whose handler has succeeded, although that could not be recorded.
@@ -303,31 +311,32 @@ impl<'a> Batch<'a> {
 
     /// Ends a record whose handler was not called, because a breaker is open.
     pub(super) fn shut<'b>(&'b self, record: &'b mut Record) -> BoxFuture<'b, Report> {
-        Box::pin(async move {
-            let report = Report::untried(Untried::BreakerOpen);
-            match self.open_dependency(record) {
-                Some(dependency) => self.unavailable(record, &dependency, report).await,
-                None => report,
-            }
-        })
+        let returns = Returns {
+            lacks: record.route.and_then(|route| self.open_dependency(route)),
+            ..Returns::untried(Untried::BreakerOpen)
+        };
+        self.returned(record, returns)
     }
 
-    /// Ends a record that returns because a dependency is unavailable. Its remaining deliveries are spread over the outage.
-    /// On its last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would move it
-    /// without, or delete it.
-    pub(super) fn unavailable<'b>(
+    /// Ends a record that returns, perhaps because a dependency is unavailable. Then its remaining deliveries are spread over
+    /// the outage. On its last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would
+    /// move it without, or delete it.
+    pub(super) fn returned<'b>(
         &'b self,
         record: &'b mut Record,
-        dependency: &'b Arc<str>,
-        report: Report,
+        returns: Returns,
     ) -> BoxFuture<'b, Report> {
         Box::pin(async move {
+            let Returns { report, lacks } = returns;
+            let Some(dependency) = lacks else {
+                return report;
+            };
             let message = &self.ledger.messages[record.at];
             self.waits_for_no_claim(record);
-            let hiding = self.gate.hiding(dependency, message, &self.stop).await;
+            let hiding = self.gate.hiding(&dependency, message, &self.stop).await;
             let deferred = u64::from(!report.has_failed());
             self.count(record, |tally| tally.deferred += deferred);
-            let report = report.lacking(dependency);
+            let report = report.lacking(&dependency);
             match hiding {
                 Hiding::For(wait) => report.hidden(Some(wait)),
                 Hiding::AsUsual => report.hidden(self.backoff(record)),
@@ -335,7 +344,7 @@ impl<'a> Batch<'a> {
                     let cause = Cause::from(report.reason().unwrap_or_default().to_owned());
                     let mut report = self.terminal(record, cause).await;
                     if let Report::Terminal { lacks, .. } = &mut report {
-                        *lacks = Some(Arc::clone(dependency));
+                        *lacks = Some(dependency);
                     }
                     report
                 }

@@ -1,30 +1,31 @@
 //! The path of a record, from its event to its report.
 
-use std::future::poll_fn;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
-use tracing::{Instrument, Span, debug_span};
+use tracing::Span;
 
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
-use crate::handler::{PrepareError, PrepareResult, Prepared, Preparing, Waits, Work};
+use crate::handler::Work;
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
-use crate::record::{BodyMemory, HeldMemory, Message, Reserved};
+use crate::record::Message;
 use crate::report::{Report, Untried};
+use crate::router::{NoRoute, RouteError};
 use crate::store::Fence;
 use crate::time::Timestamp;
 
 use super::call::{Admitted, Owned};
 use super::claims::Candidate;
-use super::engine::{MissingKey, PayloadMismatch, Route};
+use super::ending::Returns;
+use super::engine::{MissingKey, Route};
 use super::gate::Way;
-use super::handling::{Failure, Handling};
 use super::leaders::{Leader, Place};
+use super::prepare::{Unready, log_correlation};
 use super::room::Slot;
 use super::run::Batch;
 
@@ -91,209 +92,189 @@ impl Record {
     }
 }
 
-/// Why a record's handler is not called. Its end may take long, and is not waited for in its room.
-enum Unready {
-    Ended(Report),
-    Terminal(Cause),
-    Failed(Failure),
+/// The records of a message group in their order, or one record of a queue without order.
+pub(super) struct Lane {
+    pub(super) first: Record,
+    pub(super) rest: VecDeque<usize>,
+}
+
+/// A record's route, and whether it may be claimed.
+pub(super) type Start<'b> = Result<(usize, Way<Slot<'b>>), NoRoute>;
+
+/// A record that has a key, and everything for its claim and its handler.
+struct Keyed<'b> {
+    slot: Slot<'b>,
+    candidate: Candidate,
+    work: Guarded<Work>,
 }
 
 impl<'a> Batch<'a> {
-    /// Runs a record until it has ended like its handler, or like an earlier record with its key.
-    pub(super) async fn attempt<'b>(
+    pub(super) fn record(&self, at: usize) -> Record {
+        // A consumer without a router has one route.
+        Record::new(at, self.engine.router.is_none().then_some(0))
+    }
+
+    /// Runs the records of a message group one after the other. The first failure ends it.
+    pub(super) async fn lane(&self, lane: Lane, start: Start<'_>) {
+        let (mut record, mut rest) = (lane.first, lane.rest);
+        let mut start = Some(start);
+        // The batch may have stopped while the record before it ran. Then all of its rest was returned.
+        while self.begins(record.at) {
+            record.taken_up = Some(Instant::now());
+            let report = self.attempt(&mut record, start.take()).await;
+            let report = report.unwrap_or_else(|early| early);
+            if let Some(stopped) = self.end(record, report) {
+                return self.return_group(rest, &stopped).await;
+            }
+            match rest.pop_front() {
+                Some(at) => record = self.record(at),
+                None => return,
+            }
+        }
+    }
+
+    /// Returns the rest of a message group to the queue.
+    async fn return_group(&self, rest: VecDeque<usize>, stopped: &Returns) {
+        for at in rest {
+            if self.begins(at) {
+                let mut record = self.record(at);
+                let report = self.returned(&mut record, stopped.clone()).await;
+                self.end(record, report);
+            }
+        }
+    }
+
+    /// Returns the place of a record's route.
+    pub(super) fn choose_route(&self, record: &mut Record) -> Result<usize, NoRoute> {
+        if let Some(route) = record.route {
+            return Ok(route);
+        }
+        let Some(router) = &self.engine.router else {
+            return Ok(0);
+        };
+        let message = &self.ledger.messages[record.at];
+        let span = self.span(record);
+        let chosen = span
+            .in_scope(|| caught(|| router.choose(message)))
+            .unwrap_or_else(|_| Err(NoRoute::Terminal(RouteError::Panic)));
+        log_correlation(message, span);
+        let route = chosen?;
+        span.record("route", self.engine.routes[route].name.as_deref());
+        record.route = Some(route);
+        Ok(route)
+    }
+
+    /// Runs a record until it has ended like its handler, or like an earlier record with its key. `Err` is the report of a
+    /// record that ends before its claim.
+    async fn attempt<'b>(
+        &'b self,
+        record: &mut Record,
+        start: Option<Start<'b>>,
+    ) -> Result<Report, Report> {
+        let (route, mut slot) = self.start(record, start).await?;
+        loop {
+            let keyed = self.keyed(record, route, slot).await?;
+            let id = keyed.candidate.claim.id.clone();
+            let leader = match self.leaders.join(&id, record.at) {
+                Place::Leads(leads) => {
+                    record.leads = Some(leads);
+                    return Ok(self.lead(record, keyed).await);
+                }
+                Place::Follows(leader) => leader,
+            };
+            if let Some(together) = &self.together {
+                together.follows(record.at, leader.record(), record.fingerprint.clone());
+            }
+            // It needs neither its payload nor a place while it waits.
+            drop(keyed);
+            self.drop_unread_body(record, route);
+            let ended = leader.ended().await;
+            if let Some(report) = self.like(record, &ended).await {
+                return Ok(report);
+            }
+            self.leaders.replace(&id, &leader);
+            // It fetches its body again, and must not wait for memory that it holds itself.
+            record.message = None;
+            let way = self.gate.enter(route, &self.stop).await;
+            slot = self.entered(record, way).await?;
+        }
+    }
+
+    /// Chooses a record's route, and waits until it may be claimed.
+    async fn start<'b>(
+        &'b self,
+        record: &mut Record,
+        start: Option<Start<'b>>,
+    ) -> Result<(usize, Slot<'b>), Report> {
+        let start = match start {
+            Some(start) => start,
+            None => match self.choose_route(record) {
+                Ok(route) => Ok((route, self.gate.enter(route, &self.stop).await)),
+                Err(why) => Err(why),
+            },
+        };
+        match start {
+            Ok((route, way)) => Ok((route, self.entered(record, way).await?)),
+            Err(NoRoute::Ignored(reason)) => Err(Report::Ignored { reason }),
+            Err(NoRoute::Terminal(error)) => {
+                // The counts of the records that no route takes come last.
+                let last = self.engine.routes.len();
+                self.ledger.count(last, |tally| tally.undecodable += 1);
+                Err(self.terminal(record, Cause::from(error.to_string())).await)
+            }
+            Err(NoRoute::Retry(error)) => Err(Report::failed(error.to_string())),
+        }
+    }
+
+    async fn entered<'b>(
+        &'b self,
+        record: &mut Record,
+        way: Way<Slot<'b>>,
+    ) -> Result<Slot<'b>, Report> {
+        match way {
+            Way::In(slot) => Ok(slot),
+            Way::Shut => Err(self.shut(record).await),
+            Way::Returned(why) => Err(Report::untried(why)),
+        }
+    }
+
+    /// Prepares a record up to its claim. A record that has no claim ends here.
+    async fn keyed<'b>(
         &'b self,
         record: &mut Record,
         route: usize,
         slot: Slot<'b>,
-    ) -> Report {
-        let mut slot = slot;
-        loop {
-            let prepared = match self.prepare(record, route).await {
-                Ok(prepared) => prepared,
-                Err(unready) => {
-                    let _slot = self.gate.kept(route, slot);
-                    return match unready {
-                        Unready::Ended(report) => report,
-                        Unready::Terminal(cause) => self.terminal(record, cause).await,
-                        Unready::Failed(failure) => self.failed(record, failure).await,
-                    };
-                }
-            };
-            let work = Guarded::new(prepared.work);
-            record.message = prepared.message;
-            let key = match prepared.key {
-                Ok(key) => key,
-                Err(missing) => {
-                    return self.without_key(record, route, slot, work, &missing).await;
-                }
-            };
-            let candidate = match self.candidate(record, route, key, prepared.fingerprint) {
-                Ok(candidate) => candidate,
-                Err(error) => {
-                    let _slot = self.gate.kept(route, slot);
-                    return self.terminal(record, Cause::from(error.to_string())).await;
-                }
-            };
-            let leader = match self.leaders.join(&candidate.claim.id, record.at) {
-                Place::Leads(leads) => {
-                    record.leads = Some(leads);
-                    return self.lead(record, route, slot, candidate, work).await;
-                }
-                Place::Follows(leader) => {
-                    if let Some(together) = &self.together {
-                        together.follows(record.at, leader.record(), record.fingerprint.clone());
-                    }
-                    leader
-                }
-            };
-            // It needs neither its payload nor a place while it waits.
-            drop((slot, work));
-            self.drop_unread_body(record, route);
-            let ended = leader.ended().await;
-            if let Some(report) = self.like(record, &ended).await {
-                return report;
+    ) -> Result<Keyed<'b>, Report> {
+        let prepared = match self.prepare(record, route).await {
+            Ok(prepared) => prepared,
+            Err(unready) => {
+                let _slot = self.gate.kept(route, slot);
+                return Err(match unready {
+                    Unready::Ended(report) => report,
+                    Unready::Terminal(cause) => self.terminal(record, cause).await,
+                    Unready::Failed(failure) => self.failed(record, failure).await,
+                });
             }
-            self.leaders.replace(&candidate.claim.id, &leader);
-            // It fetches its body again, and must not wait for memory that it holds itself.
-            record.message = None;
-            slot = match self.gate.enter(route, &self.stop).await {
-                Way::In(slot) => slot,
-                Way::Shut => return self.shut(record).await,
-                Way::Returned(reason) => return Report::untried(reason),
-            };
-        }
-    }
-
-    /// Decodes a record and extracts its key.
-    async fn prepare(&self, record: &mut Record, route: usize) -> Result<Prepared<Work>, Unready> {
-        let settings = &self.engine.routes[route];
-        let message = &self.ledger.messages[record.at];
-        let with_fingerprint = settings.mismatch != PayloadMismatch::Ignore;
-        let prepare = || settings.handler.prepare(message, with_fingerprint);
-        let span = self.span(record);
-        let preparing = span
-            .in_scope(|| caught(prepare))
-            .unwrap_or_else(|_| Preparing::Ended(Err(PrepareError::Panic)));
-        log_correlation(message, span);
-        let prepared = match preparing {
-            Preparing::Ended(prepared) => prepared,
-            Preparing::Waits(waits) => self.fetch(record, route, waits).await?,
         };
-        match prepared {
-            Ok(prepared) => Ok(prepared),
-            Err(PrepareError::Ignored(reason)) => Err(Unready::Ended(Report::Ignored { reason })),
+        let work = Guarded::new(prepared.work);
+        record.message = prepared.message;
+        let key = match prepared.key {
+            Ok(key) => key,
+            Err(missing) => {
+                return Err(self.without_key(record, route, slot, work, &missing).await);
+            }
+        };
+        match self.candidate(record, route, key, prepared.fingerprint) {
+            Ok(candidate) => Ok(Keyed {
+                slot,
+                candidate,
+                work,
+            }),
             Err(error) => {
-                self.ledger.count(route, |tally| tally.undecodable += 1);
-                Err(Unready::Terminal(Cause::from(error.to_string())))
+                let _slot = self.gate.kept(route, slot);
+                Err(self.terminal(record, Cause::from(error.to_string())).await)
             }
         }
-    }
-
-    /// Waits for a record's payload.
-    fn fetch<'b>(
-        &'b self,
-        record: &'b Record,
-        route: usize,
-        waits: Waits<Work>,
-    ) -> BoxFuture<'b, Result<PrepareResult, Unready>> {
-        Box::pin(async move {
-            let Waits { future, memory } = waits;
-            let fetches = &self.turns.fetches;
-            let overrun = || fetches.is_overrun().then_some(Untried::Overrun);
-            let turn = fetches.take(|| self.stop.claims().or_else(overrun)).await;
-            let untried = |reason| Unready::Ended(Report::untried(reason));
-            let turn = turn.map_err(untried)?;
-            let memory = match memory {
-                Some(memory) => Some(self.memory(&memory).await.map_err(untried)?),
-                None => None,
-            };
-            let _preparing = Counted::new(&self.counts.preparing);
-            let settings = &self.engine.routes[route];
-            let running = self.running.part();
-            let handling = Handling::new(
-                move |_: Instant| future,
-                running.clone(),
-                self.deadline.cancel_at,
-                settings.record_timeout,
-                &settings.dependencies,
-            );
-            let span = debug_span!(parent: &self.ledger.span(record.at), "prepare");
-            let prepared = running.clone().scope(handling).instrument(span).await;
-            if running.count() > 0 {
-                turn.keep(running, ());
-            }
-            let failure = match prepared {
-                Ok(prepared) => {
-                    let message = prepared.as_ref().ok().and_then(|it| it.message.as_ref());
-                    if let (Some(message), Some(memory)) = (message, memory) {
-                        message.hold(memory);
-                    }
-                    return Ok(prepared);
-                }
-                Err(failure) => failure,
-            };
-            match failure {
-                Failure::Panic(_) => return Ok(Err(PrepareError::Panic)),
-                Failure::Deadline => return Err(Unready::Ended(Report::untried(Untried::Unread))),
-                Failure::Unstarted => {
-                    return Err(Unready::Ended(Report::untried(Untried::NotStarted)));
-                }
-                Failure::Unavailable { .. } => {
-                    self.gate.ended(route, &Err::<(), _>(failure.clone()));
-                }
-                Failure::Terminal(_) => self.ledger.count(route, |tally| tally.undecodable += 1),
-                Failure::Timeout(_) | Failure::Dropped | Failure::Retry { .. } => {}
-            }
-            Err(Unready::Failed(failure))
-        })
-    }
-
-    /// Waits for memory for a body. The records that hold bodies go on without more, except those of a batch handler, which wait
-    /// for each other: there a record returns if only they could make room.
-    async fn memory(&self, memory: &Arc<BodyMemory>) -> Result<HeldMemory, Untried> {
-        poll_fn(|context| {
-            if let Some(reason) = self.stop.claims() {
-                return Poll::Ready(Err(reason));
-            }
-            match memory.reserve(context.waker()) {
-                Reserved::Now(held) => Poll::Ready(Ok(held)),
-                Reserved::Full if self.together.is_some() => Poll::Ready(Err(Untried::NoMemory)),
-                Reserved::Full | Reserved::MayCome => Poll::Pending,
-            }
-        })
-        .await
-    }
-
-    /// Creates the claim of a record's key.
-    fn candidate(
-        &self,
-        record: &mut Record,
-        route: usize,
-        key: BusinessKey,
-        fingerprint: Option<Fingerprint>,
-    ) -> Result<Candidate, KeyError> {
-        let idempotency = &self.engine.routes[route].idempotency;
-        let item = idempotency.codec.item_id(&key)?;
-        let other_id = idempotency.other_id(&key, &item, fingerprint.as_ref())?;
-        let span = self.span(record);
-        if !span.is_disabled() {
-            span.record("key", item.short());
-        }
-        let key = Arc::new(key);
-        record.key = Some(Arc::clone(&key));
-        record.item = Some(item.clone());
-        record.fingerprint.clone_from(&fingerprint);
-        if let Some(completed) = &idempotency.completed {
-            record.sent_at = completed.note(&self.ledger.messages[record.at]);
-        }
-        let lease_until = self.deadline.lease_until;
-        Ok(Candidate {
-            route,
-            key,
-            other_id,
-            claim: idempotency.new_claim(self.next_owner(), item, fingerprint, lease_until),
-            sent_at: record.sent_at,
-        })
     }
 
     fn without_key<'b>(
@@ -339,14 +320,13 @@ impl<'a> Batch<'a> {
     }
 
     /// Claims a record's key and handles the record.
-    async fn lead<'b>(
-        &'b self,
-        record: &mut Record,
-        route: usize,
-        slot: Slot<'b>,
-        candidate: Candidate,
-        work: Guarded<Work>,
-    ) -> Report {
+    async fn lead<'b>(&'b self, record: &mut Record, keyed: Keyed<'b>) -> Report {
+        let Keyed {
+            slot,
+            candidate,
+            work,
+        } = keyed;
+        let route = candidate.route;
         // Its payload may have been waited for.
         let begun = match &self.together {
             Some(together) if together.begins_once && together.has_asked() => {
@@ -417,11 +397,5 @@ impl<'a> Batch<'a> {
 
     pub(super) fn route(&self, record: &Record) -> Option<&'a Route> {
         Some(&self.engine.routes[record.route?])
-    }
-}
-
-pub(super) fn log_correlation(message: &Message, span: &Span) {
-    if let Some(correlation_id) = message.correlation_id() {
-        span.record("correlation_id", correlation_id.as_str());
     }
 }

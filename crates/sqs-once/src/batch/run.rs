@@ -21,10 +21,10 @@ use super::claims::{ClaimRequests, Claims};
 use super::ending::Tail;
 use super::engine::Engine;
 use super::gate::{self, Gate, Way};
-use super::lane::{Lane, Start};
 use super::leaders::Leaders;
 use super::ledger::Ledger;
 use super::line::Limit;
+use super::record::{Lane, Start};
 use super::settlements::{SettlementRequests, Settlements};
 use super::stop::Stop;
 use super::together::Together;
@@ -318,9 +318,9 @@ impl<'b, 'a> Starting<'b, 'a> {
         let batch = self.batch;
         for (route, held) in self.held.iter_mut().enumerate() {
             if !held.is_empty()
-                && let Some(start) = start(batch.gate.try_enter(route))
+                && let Some(way) = batch.gate.try_enter(route)
             {
-                return held.pop_front().map(|lane| (lane, start));
+                return held.pop_front().map(|lane| (lane, Ok((route, way))));
             }
         }
         // Without a router, no record has a place if another of its route waits for one.
@@ -328,8 +328,8 @@ impl<'b, 'a> Starting<'b, 'a> {
             if self.lanes.is_empty() {
                 return None;
             }
-            let start = start(batch.gate.try_enter(0))?;
-            return self.next_lane().map(|lane| (lane, start));
+            let way = batch.gate.try_enter(0)?;
+            return self.next_lane().map(|lane| (lane, Ok((0, way))));
         }
         for _ in 0..ROUTED {
             if Instant::now() >= batch.deadline.cancel_at {
@@ -338,10 +338,10 @@ impl<'b, 'a> Starting<'b, 'a> {
             let mut lane = self.next_lane()?;
             let route = match batch.choose_route(&mut lane.first) {
                 Ok(route) => route,
-                Err(why) => return Some((lane, Start::Unrouted(why))),
+                Err(why) => return Some((lane, Err(why))),
             };
-            match start(batch.gate.try_enter(route)) {
-                Some(start) => return Some((lane, start)),
+            match batch.gate.try_enter(route) {
+                Some(way) => return Some((lane, Ok((route, way)))),
                 None => self.held[route].push_back(lane),
             }
         }
@@ -373,8 +373,4 @@ impl<'b, 'a> Starting<'b, 'a> {
             }
         }
     }
-}
-
-fn start(way: Option<Way<super::room::Slot<'_>>>) -> Option<Start<'_>> {
-    way.map(Start::At)
 }

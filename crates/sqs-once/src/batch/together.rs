@@ -14,7 +14,7 @@ use crate::key::{Fingerprint, ItemId, Payloads};
 use crate::report::{Report, Untried};
 use crate::store::OpenTransaction;
 
-use super::ending::Stopped;
+use super::ending::Returns;
 use super::engine::Engine;
 use super::gate::Way;
 use super::handling::{Failure, Handling};
@@ -47,7 +47,7 @@ struct State {
     /// The records that wait for another one with their key.
     copies: HashMap<usize, Copy>,
     /// The records that stop their message group.
-    stopped: HashMap<usize, Stopped>,
+    stopped: HashMap<usize, Returns>,
     /// Whether the call is made, so that no further record can join it.
     has_begun: bool,
     /// Whether the one transaction of all records was asked for, and whether it is open.
@@ -81,14 +81,8 @@ pub(super) enum Called {
         /// Whether it succeeded after an earlier record of its message group failed.
         is_out_of_order: bool,
     },
-    /// Its writes would commit out of order, because an earlier record of its message group failed. The dependency that this
-    /// record lacked.
-    Behind(Option<Arc<str>>),
-    /// An earlier record has stopped its message group.
-    Stopped(Stopped),
-    /// The breaker is open.
-    Shut,
-    Untried(Report),
+    /// The record is no part of the call, or its writes would commit out of order.
+    Left(Returns),
 }
 
 impl Together {
@@ -132,7 +126,7 @@ impl Together {
     }
 
     /// Notes that a record has stopped its message group.
-    pub(super) fn stops(&self, record: usize, stopped: Stopped) {
+    pub(super) fn stops(&self, record: usize, stopped: Returns) {
         self.state().stopped.insert(record, stopped);
     }
 
@@ -249,16 +243,20 @@ impl<'a> Batch<'a> {
             // A record that was left out may have stopped the batch.
             (_, Some(reason)) | (Way::Returned(reason), None) => {
                 for one in joined {
-                    let _ = one.called.send(Called::Untried(Report::untried(reason)));
+                    let _ = one.called.send(Called::Left(Returns::untried(reason)));
                 }
                 return;
             }
             (Way::In(handler), None) => handler,
             (Way::Shut, None) => {
-                let shut = joined
-                    .into_iter()
-                    .map(|one| one.called.send(Called::Shut).ok());
-                return shut.for_each(drop);
+                for one in joined {
+                    let returns = Returns {
+                        lacks: self.open_dependency(ONLY),
+                        ..Returns::untried(Untried::BreakerOpen)
+                    };
+                    let _ = one.called.send(Called::Left(returns));
+                }
+                return;
             }
         };
         if joined.is_empty() {
@@ -337,8 +335,8 @@ impl<'a> Batch<'a> {
             let called = match one.result {
                 // Nothing has to commit before it ends.
                 Ok(_) if together.commits_in_order && behind.is_some() => {
-                    let lacked = behind.cloned().flatten();
-                    let _ = one.called.send(Called::Behind(lacked));
+                    let lacks = behind.cloned().flatten();
+                    let _ = one.called.send(Called::Left(behind_failed(lacks)));
                     continue;
                 }
                 Err(failure) => {
@@ -379,7 +377,7 @@ impl<'a> Batch<'a> {
         for (item, record, called) in lane {
             let called = match goes_on {
                 true => called,
-                false => Called::Behind(None),
+                false => Called::Left(behind_failed(None)),
             };
             if goes_on {
                 together.state().unsettled += 1;
@@ -405,61 +403,72 @@ impl<'a> Batch<'a> {
         let copies = std::mem::take(&mut state.copies);
         let stops = std::mem::take(&mut state.stopped);
         drop(state);
-        let group = |at: usize| self.ledger.messages[at].group_id();
-        // Whether two records ask for the same effect in one message group.
-        let is_copy = |at: usize, copy: &Copy, leader: &Joined| {
-            let (own, other) = (copy.fingerprint.as_ref(), leader.fingerprint.as_ref());
-            group(at) == group(leader.at) && Fingerprint::compare(own, other) == Payloads::Same
-        };
         // The place of a record in the batch's order: its own, or that of an earlier copy whose payload came later.
         let place = |leader: &Joined| {
             let of_leader = copies
                 .iter()
-                .filter(|(at, copy)| copy.leader == leader.at && is_copy(**at, copy, leader));
+                .filter(|(at, copy)| copy.leader == leader.at && self.is_copy(**at, copy, leader));
             let earlier = of_leader.map(|(&at, _)| at).min();
             earlier.map_or(leader.at, |copy| copy.min(leader.at))
         };
         let places: HashMap<_, _> = joined.iter().map(|one| (one.at, place(one))).collect();
         let joined = joined.into_iter().map(|one| (places[&one.at], one));
         let mut joined: BTreeMap<_, _> = joined.collect();
-        if !self.ledger.is_fifo {
-            return (joined.into_values().collect(), transaction);
+        if self.ledger.is_fifo {
+            self.leave_out(&mut joined, &places, &copies, stops);
         }
-        // Ends the rest of each stopped group.
+        (joined.into_values().collect(), transaction)
+    }
+
+    /// Leaves out the rest of each FIFO message group that a record stops, or may stop.
+    fn leave_out(
+        &self,
+        joined: &mut BTreeMap<usize, Joined>,
+        places: &HashMap<usize, usize>,
+        copies: &HashMap<usize, Copy>,
+        mut stops: HashMap<usize, Returns>,
+    ) {
         let mut stopped = HashMap::new();
         for at in 0..self.ledger.messages.len() {
-            let group = group(at);
+            let group = self.ledger.messages[at].group_id();
             if self.ledger.report(at).is_some() {
-                if let Some(by) = stops.get(&at) {
-                    stopped.entry(group).or_insert(Ok(by.clone()));
+                if let Some(returns) = stops.remove(&at) {
+                    stopped.entry(group).or_insert(returns);
                 }
-            } else if let Some(why) = stopped.get(&group) {
+            } else if let Some(returns) = stopped.get(&group) {
                 if let Some(behind) = joined.remove(&at) {
-                    let called = match why.clone() {
-                        Ok(by) => Called::Stopped(by),
-                        Err(why) => Called::Untried(Report::untried(why)),
-                    };
-                    let _ = behind.called.send(called);
+                    let _ = behind.called.send(Called::Left(returns.clone()));
                     self.stop_strictly();
                 }
             } else {
                 let copy = copies.get(&at);
                 let leader = copy.map_or(at, |copy| copy.leader);
                 let joined_leader = places.get(&leader).and_then(|place| joined.get(place));
-                match (joined_leader, copy) {
-                    (None, _) => {
-                        stopped.insert(group, Err(Untried::BehindUndecided));
-                    }
+                let may_stop = match (joined_leader, copy) {
+                    (None, _) => Untried::BehindUndecided,
                     // It may fail although its leader succeeds, and the handler sees no record of this group that fails.
-                    (Some(leader), Some(copy)) if !is_copy(at, copy, leader) => {
-                        stopped.insert(group, Err(Untried::BehindCopy));
+                    (Some(leader), Some(copy)) if !self.is_copy(at, copy, leader) => {
+                        Untried::BehindCopy
                     }
-                    (Some(_), _) => {}
-                }
+                    (Some(_), _) => continue,
+                };
+                stopped.insert(group, Returns::untried(may_stop));
             }
         }
-        (joined.into_values().collect(), transaction)
     }
+
+    /// Returns whether a record asks for the same effect as its leader, in one message group.
+    fn is_copy(&self, at: usize, copy: &Copy, leader: &Joined) -> bool {
+        let group = |at: usize| self.ledger.messages[at].group_id();
+        let (own, other) = (copy.fingerprint.as_ref(), leader.fingerprint.as_ref());
+        group(at) == group(leader.at) && Fingerprint::compare(own, other) == Payloads::Same
+    }
+}
+
+/// A record cannot commit, because an earlier record of its message group has failed, which lacked this dependency.
+fn behind_failed(lacks: Option<Arc<str>>) -> Returns {
+    let report = Report::failed(Untried::GroupStopped.as_str());
+    Returns { report, lacks }
 }
 
 /// A record whose call has ended.

@@ -100,8 +100,7 @@ pub(super) async fn check_other_ids(
         return refused;
     }
     take_over(&*store, asked, answers, &mut found).await;
-    let mut settlements = Vec::new();
-    // For each settlement, the record whose handler waits for it.
+    // The settlements that handlers wait for, each with the place of its record.
     let mut carried = Vec::new();
     for (at, (one, answer)) in asked.iter_mut().zip(&mut *answers).enumerate() {
         let (Some(run), Some(other)) = (admitted(answer), one.other_id.as_ref()) else {
@@ -123,13 +122,12 @@ pub(super) async fn check_other_ids(
                 first_attempt,
             } if rules.claims_before() => {
                 if let Some(follows) = carried_over(run, (*fence, *first_attempt)) {
-                    let lease_until = one.claim.lease_until;
-                    carried.push(at);
-                    settlements.push(Settlement {
+                    let settlement = Settlement {
                         id: one.claim.id.clone(),
                         owner: one.claim.owner,
-                        settling: Settling::carry_over(lease_until, run.0, follows),
-                    });
+                        settling: Settling::carry_over(one.claim.lease_until, run.0, follows),
+                    };
+                    carried.push((at, settlement));
                 }
             }
             Admission::Refused(refusal) if rules.claims_before() => {
@@ -141,19 +139,28 @@ pub(super) async fn check_other_ids(
         }
         *answer = Ok(Some(admission));
     }
-    if settlements.is_empty() {
-        return refused;
+    carry_over(&*store, carried, answers).await;
+    refused
+}
+
+/// Writes the fences that follow on those of the other ids. No handler may receive one that is not written.
+async fn carry_over(
+    store: &dyn Store,
+    carried: Vec<(usize, Settlement)>,
+    answers: &mut [Result<Option<Admission>, StoreError>],
+) {
+    if carried.is_empty() {
+        return;
     }
+    let (records, settlements): (Vec<_>, Vec<_>) = carried.into_iter().unzip();
     let settled = all_of(settlements.len(), store.settle(&settlements).await);
-    // No handler may receive a fence that is not written.
-    for (at, settled) in carried.into_iter().zip(settled) {
+    for (at, settled) in records.into_iter().zip(settled) {
         match settled {
             Ok(Settled::Written) => {}
             Err(error) => answers[at] = Err(error),
             Ok(Settled::Refused(_)) => answers[at] = Err(contended()),
         }
     }
-    refused
 }
 
 /// The fence of an admitted record, and its first attempt.

@@ -294,27 +294,15 @@ impl<'a> Invocation<'a> {
             };
             let token = IdempotencyToken::of(&rules.namespace, &key);
             let work = work(token, transaction.as_ref().map(|open| open.handle()))?;
-            let cancel_at = attempt.deadline.cancel_at;
-            let ended = {
-                let work = running.clone().scope(work);
-                let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
-                // Checks the clock, because the timer is late if other tasks held the thread. After the deadline the
-                // work must not be polled again.
-                let in_time = poll_fn(|context| match Instant::now() < cancel_at {
-                    true => work.as_mut().poll(context).map(Some),
-                    false => Poll::Ready(None),
-                });
-                timeout_at(cancel_at, in_time).await
-            };
+            let work = running.clone().scope(work);
+            let ended = in_time(work, attempt.deadline.cancel_at).await;
             // If `run` returned earlier, the caller would ask for the next event, and the lease could lapse while the
             // code runs.
             running.ended().await;
-            // Rolls a transaction back.
-            let Ok(Some(ended)) = ended else {
-                return Err(RunError::Cancelled);
-            };
             match ended {
-                Ok(Ok((done, value))) => {
+                // Rolls a transaction back.
+                None => Err(RunError::Cancelled),
+                Some(Ok(Ok((done, value)))) => {
                     let work = CommitsWith::new(done.writes, transaction);
                     if let Some(refusal) = attempt.complete(done.data, work).await? {
                         return refused(refusal, recorded);
@@ -324,11 +312,11 @@ impl<'a> Invocation<'a> {
                     }
                     Ok(Once::Processed(value))
                 }
-                Ok(Err(error)) => {
+                Some(Ok(Err(error))) => {
                     attempt.release().await;
                     Err(RunError::Work(error.into_source()))
                 }
-                Err(panic) => {
+                Some(Err(panic)) => {
                     attempt.release().await;
                     resume_unwind(panic)
                 }
@@ -338,6 +326,20 @@ impl<'a> Invocation<'a> {
         log(&attempt.claim.id, begun, &result);
         result
     }
+}
+
+/// Runs work until its deadline. Checks the clock, because the timer is late if other tasks held the thread: after the deadline
+/// the work must not be polled again.
+async fn in_time<T>(
+    work: impl Future<Output = T>,
+    cancel_at: Instant,
+) -> Option<Result<T, Box<dyn Any + Send>>> {
+    let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
+    let in_time = poll_fn(|context| match Instant::now() < cancel_at {
+        true => work.as_mut().poll(context).map(Some),
+        false => Poll::Ready(None),
+    });
+    timeout_at(cancel_at, in_time).await.ok().flatten()
 }
 
 fn refused<T>(

@@ -1,0 +1,173 @@
+//! The preparation of a record: its payload, its key and its claim.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+use tracing::{Instrument, Span, debug_span};
+
+use crate::failed::Cause;
+use crate::guarded::caught;
+use crate::handler::{PrepareError, PrepareResult, Prepared, Preparing, Waits, Work};
+use crate::key::{BusinessKey, Fingerprint, KeyError};
+use crate::record::{BodyMemory, HeldMemory, Message, Reserved};
+use crate::report::{Report, Untried};
+
+use super::claims::Candidate;
+use super::engine::PayloadMismatch;
+use super::handling::{Failure, Handling};
+use super::record::{Counted, Record};
+use super::run::Batch;
+
+/// Why a record's handler is not called. Its end may take long, and is not waited for in its room.
+pub(super) enum Unready {
+    Ended(Report),
+    Terminal(Cause),
+    Failed(Failure),
+}
+
+impl Batch<'_> {
+    /// Decodes a record and extracts its key.
+    pub(super) async fn prepare(
+        &self,
+        record: &mut Record,
+        route: usize,
+    ) -> Result<Prepared<Work>, Unready> {
+        let settings = &self.engine.routes[route];
+        let message = &self.ledger.messages[record.at];
+        let with_fingerprint = settings.mismatch != PayloadMismatch::Ignore;
+        let prepare = || settings.handler.prepare(message, with_fingerprint);
+        let span = self.span(record);
+        let preparing = span
+            .in_scope(|| caught(prepare))
+            .unwrap_or_else(|_| Preparing::Ended(Err(PrepareError::Panic)));
+        log_correlation(message, span);
+        let prepared = match preparing {
+            Preparing::Ended(prepared) => prepared,
+            Preparing::Waits(waits) => self.fetch(record, route, waits).await?,
+        };
+        match prepared {
+            Ok(prepared) => Ok(prepared),
+            Err(PrepareError::Ignored(reason)) => Err(Unready::Ended(Report::Ignored { reason })),
+            Err(error) => {
+                self.ledger.count(route, |tally| tally.undecodable += 1);
+                Err(Unready::Terminal(Cause::from(error.to_string())))
+            }
+        }
+    }
+
+    /// Waits for a record's payload.
+    fn fetch<'b>(
+        &'b self,
+        record: &'b Record,
+        route: usize,
+        waits: Waits<Work>,
+    ) -> BoxFuture<'b, Result<PrepareResult, Unready>> {
+        Box::pin(async move {
+            let Waits { future, memory } = waits;
+            let fetches = &self.turns.fetches;
+            let overrun = || fetches.is_overrun().then_some(Untried::Overrun);
+            let turn = fetches.take(|| self.stop.claims().or_else(overrun)).await;
+            let untried = |reason| Unready::Ended(Report::untried(reason));
+            let turn = turn.map_err(untried)?;
+            let memory = match memory {
+                Some(memory) => Some(self.memory(&memory).await.map_err(untried)?),
+                None => None,
+            };
+            let _preparing = Counted::new(&self.counts.preparing);
+            let settings = &self.engine.routes[route];
+            let running = self.running.part();
+            let handling = Handling::new(
+                move |_: Instant| future,
+                running.clone(),
+                self.deadline.cancel_at,
+                settings.record_timeout,
+                &settings.dependencies,
+            );
+            let span = debug_span!(parent: &self.ledger.span(record.at), "prepare");
+            let prepared = running.clone().scope(handling).instrument(span).await;
+            if running.count() > 0 {
+                turn.keep(running, ());
+            }
+            let failure = match prepared {
+                Ok(prepared) => {
+                    let message = prepared.as_ref().ok().and_then(|it| it.message.as_ref());
+                    if let (Some(message), Some(memory)) = (message, memory) {
+                        message.hold(memory);
+                    }
+                    return Ok(prepared);
+                }
+                Err(failure) => failure,
+            };
+            match failure {
+                Failure::Panic(_) => return Ok(Err(PrepareError::Panic)),
+                Failure::Deadline => return Err(Unready::Ended(Report::untried(Untried::Unread))),
+                Failure::Unstarted => {
+                    return Err(Unready::Ended(Report::untried(Untried::NotStarted)));
+                }
+                Failure::Unavailable { .. } => {
+                    self.gate.ended(route, &Err::<(), _>(failure.clone()));
+                }
+                Failure::Terminal(_) => self.ledger.count(route, |tally| tally.undecodable += 1),
+                Failure::Timeout(_) | Failure::Dropped | Failure::Retry { .. } => {}
+            }
+            Err(Unready::Failed(failure))
+        })
+    }
+
+    /// Waits for memory for a body. The records that hold bodies go on without more, except those of a batch handler, which wait
+    /// for each other: there a record returns if only they could make room.
+    async fn memory(&self, memory: &Arc<BodyMemory>) -> Result<HeldMemory, Untried> {
+        poll_fn(|context| {
+            if let Some(reason) = self.stop.claims() {
+                return Poll::Ready(Err(reason));
+            }
+            match memory.reserve(context.waker()) {
+                Reserved::Now(held) => Poll::Ready(Ok(held)),
+                Reserved::Full if self.together.is_some() => Poll::Ready(Err(Untried::NoMemory)),
+                Reserved::Full | Reserved::MayCome => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Creates the claim of a record's key.
+    pub(super) fn candidate(
+        &self,
+        record: &mut Record,
+        route: usize,
+        key: BusinessKey,
+        fingerprint: Option<Fingerprint>,
+    ) -> Result<Candidate, KeyError> {
+        let idempotency = &self.engine.routes[route].idempotency;
+        let item = idempotency.codec.item_id(&key)?;
+        let other_id = idempotency.other_id(&key, &item, fingerprint.as_ref())?;
+        let span = self.span(record);
+        if !span.is_disabled() {
+            span.record("key", item.short());
+        }
+        let key = Arc::new(key);
+        record.key = Some(Arc::clone(&key));
+        record.item = Some(item.clone());
+        record.fingerprint.clone_from(&fingerprint);
+        if let Some(completed) = &idempotency.completed {
+            record.sent_at = completed.note(&self.ledger.messages[record.at]);
+        }
+        let lease_until = self.deadline.lease_until;
+        Ok(Candidate {
+            route,
+            key,
+            other_id,
+            claim: idempotency.new_claim(self.next_owner(), item, fingerprint, lease_until),
+            sent_at: record.sent_at,
+        })
+    }
+}
+
+pub(super) fn log_correlation(message: &Message, span: &Span) {
+    if let Some(correlation_id) = message.correlation_id() {
+        span.record("correlation_id", correlation_id.as_str());
+    }
+}
