@@ -91,7 +91,7 @@ impl Batch<'_> {
             code,
         } = self.call(record, route, admitted).await;
         // Without the handler, the end of a call tells nothing about its dependencies, unless it names one.
-        if was_called || matches!(result, Err(Failure::Unavailable { .. })) {
+        if was_called || Failure::names_dependency(&result) {
             self.gate.ended(route, &result);
         }
         let transaction = owned.as_mut().and_then(|owned| owned.transaction.take());

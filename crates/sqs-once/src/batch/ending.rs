@@ -256,7 +256,7 @@ impl<'a> Batch<'a> {
     /// Ends a record whose handler has failed.
     pub(super) async fn failed(&self, record: &mut Record, failure: Failure) -> Report {
         match failure {
-            Failure::Terminal(cause) => self.terminal(record, cause).await,
+            Failure::Terminal { cause, .. } => self.terminal(record, cause).await,
             Failure::Unavailable { dependency, reason } => {
                 let returns = Returns {
                     report: Report::failed(reason),
@@ -264,7 +264,7 @@ impl<'a> Batch<'a> {
                 };
                 self.returned(record, returns).await
             }
-            Failure::Retry { reason, delay } => Report::failed(reason).hidden(delay),
+            Failure::Retry { reason, delay, .. } => Report::failed(reason).hidden(delay),
             Failure::Panic(reason) => Report::failed(reason),
             Failure::Unstarted => Report::untried(Untried::NotStarted),
             Failure::Timeout(_) => {
@@ -404,9 +404,9 @@ impl<'a> Batch<'a> {
             Err(failure) => failure,
         };
         let (why, delay) = match failure {
-            Failure::Terminal(cause) => return self.terminal(record, cause).await,
+            Failure::Terminal { cause, .. } => return self.terminal(record, cause).await,
             Failure::Unavailable { .. } => (failure.to_string(), None),
-            Failure::Retry { reason, delay } => (reason, delay),
+            Failure::Retry { reason, delay, .. } => (reason, delay),
             Failure::Panic(reason) => (reason, None),
             Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) | Failure::Dropped => {
                 ("the deadline came before it had ended".to_owned(), None)

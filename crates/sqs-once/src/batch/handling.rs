@@ -28,13 +28,18 @@ pub(super) enum Failure {
         reason: String,
         /// The delay that the handler asked for, if any.
         delay: Option<Duration>,
+        answered: Option<Arc<str>>,
     },
     /// A dependency of the consumer is unavailable.
     Unavailable {
         dependency: Arc<str>,
         reason: String,
     },
-    Terminal(Cause),
+    Terminal {
+        cause: Cause,
+        /// The dependency whose answer the error is.
+        answered: Option<Arc<str>>,
+    },
     Panic(String),
 }
 
@@ -44,9 +49,23 @@ impl Failure {
         match result {
             Ok(_) => Some(Tried::Succeeded),
             Err(Self::Unavailable { dependency, .. }) => Some(Tried::Unavailable(dependency)),
+            Err(
+                Self::Retry {
+                    answered: Some(by), ..
+                }
+                | Self::Terminal {
+                    answered: Some(by), ..
+                },
+            ) => Some(Tried::Answered(by)),
             Err(Self::Timeout(_)) => Some(Tried::Cancelled),
             Err(_) => None,
         }
+    }
+
+    /// Returns whether the end of a call tells something about a dependency even if the handler was not called.
+    pub(super) fn names_dependency<T>(result: &Result<T, Self>) -> bool {
+        let tried = Self::tried(result);
+        matches!(tried, Some(Tried::Unavailable(_) | Tried::Answered(_)))
     }
 
     /// Returns whether a handler is not polled any more, although its effect may be in flight.
@@ -65,8 +84,12 @@ impl Failure {
 
     /// Converts a handler's error. Formatting it runs user code, which may panic.
     pub(super) fn of(error: &HandlerError, dependencies: &[Dependency]) -> Self {
+        let answered = error.answered_by().cloned();
         if error.is_terminal() {
-            return Self::Terminal(Cause::from(error));
+            return Self::Terminal {
+                cause: Cause::from(error),
+                answered,
+            };
         }
         if let Some(dependency) = dependencies.iter().find(|it| it.is_meant_by(error)) {
             return Self::Unavailable {
@@ -85,7 +108,11 @@ impl Failure {
         if delay.is_some() {
             crate::config::warn_of_retry_after();
         }
-        Self::Retry { reason, delay }
+        Self::Retry {
+            reason,
+            delay,
+            answered,
+        }
     }
 }
 
@@ -102,7 +129,7 @@ impl fmt::Display for Failure {
             Self::Unavailable { dependency, reason } => {
                 write!(f, "unavailable: {dependency}: {reason}")
             }
-            Self::Terminal(cause) => f.write_str(&cause.chain),
+            Self::Terminal { cause, .. } => f.write_str(&cause.chain),
         }
     }
 }

@@ -107,11 +107,17 @@ impl Batch<'_> {
                 Failure::Unstarted => {
                     return Err(Unready::Ended(Report::untried(Untried::NotStarted)));
                 }
-                Failure::Unavailable { .. } => {
-                    self.gate.ended(route, &Err::<(), _>(failure.clone()));
+                Failure::Terminal { .. } => {
+                    self.ledger.count(route, |tally| tally.undecodable += 1)
                 }
-                Failure::Terminal(_) => self.ledger.count(route, |tally| tally.undecodable += 1),
-                Failure::Timeout(_) | Failure::Dropped | Failure::Retry { .. } => {}
+                Failure::Timeout(_)
+                | Failure::Dropped
+                | Failure::Retry { .. }
+                | Failure::Unavailable { .. } => {}
+            }
+            let result = Err::<(), _>(failure.clone());
+            if Failure::names_dependency(&result) {
+                self.gate.ended(route, &result);
             }
             Err(Unready::Failed(failure))
         })

@@ -312,7 +312,9 @@ impl Breakers {
             let circuit = &mut states.circuits[at];
             let dependency = &self.dependencies[at];
             // The call may not have come to the other dependencies.
-            if matches!(tried, Tried::Unavailable(name) if *name != **dependency.name()) {
+            if let Tried::Unavailable(name) | Tried::Answered(name) = tried
+                && *name != **dependency.name()
+            {
                 continue;
             }
             let (after, next) = circuit.ended(tried, dependency.failures, self.most);

@@ -10,6 +10,8 @@ pub(crate) enum Tried<'a> {
     Succeeded,
     /// The dependency with this name is unavailable.
     Unavailable(&'a str),
+    /// The dependency with this name works: the call failed with its answer.
+    Answered(&'a str),
     /// The call was cancelled because it took too long.
     Cancelled,
 }
@@ -129,11 +131,11 @@ impl Circuit {
                 let failures = failures + 1;
                 (Self::Closed { failures }, None)
             }
-            (Self::Closed { .. }, Tried::Succeeded) => (Self::CLOSED, None),
+            (Self::Closed { .. }, Tried::Succeeded | Tried::Answered(_)) => (Self::CLOSED, None),
             (Self::Probing { since, until, .. }, Tried::Unavailable(_)) => {
                 (Self::Open { since, until }, Some(Next::StaysOpen))
             }
-            (Self::Probing { owner, .. }, Tried::Succeeded) => {
+            (Self::Probing { owner, .. }, Tried::Succeeded | Tried::Answered(_)) => {
                 // The probe was the first record.
                 (Self::ramping(2, most), Some(Next::Close(owner)))
             }
@@ -141,7 +143,9 @@ impl Circuit {
                 (Self::Opening, Some(Next::Open))
             }
             // One more for each success doubles the number with each round.
-            (Self::Ramping { limit }, Tried::Succeeded) => (Self::ramping(limit + 1, most), None),
+            (Self::Ramping { limit }, Tried::Succeeded | Tried::Answered(_)) => {
+                (Self::ramping(limit + 1, most), None)
+            }
             // A cancelled probe may have been slow for another reason, so the next record probes.
             (same, _) => (same, None),
         }

@@ -160,7 +160,8 @@ impl Dependency {
         if let Some(named) = error.unavailable_dependency() {
             return *named == *self.name;
         }
-        if error.is_terminal() || error.retry_delay().is_some() {
+        let is_answered = error.answered_by().is_some_and(|by| **by == *self.name);
+        if is_answered || error.is_terminal() || error.retry_delay().is_some() {
             return false;
         }
         let mut is_caused_by_it = false;

@@ -26,9 +26,15 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 /// ```
 pub struct HandlerError {
     disposition: Disposition,
-    /// The dependency that the handler called unavailable.
-    dependency: Option<Arc<str>>,
+    said: Option<Said>,
     source: BoxError,
+}
+
+/// What a handler's error reports about the dependency with this name.
+#[derive(Clone)]
+enum Said {
+    Unavailable(Arc<str>),
+    Answered(Arc<str>),
 }
 
 impl HandlerError {
@@ -36,7 +42,7 @@ impl HandlerError {
     pub fn new(disposition: Disposition, error: impl Into<BoxError>) -> Self {
         Self {
             disposition,
-            dependency: None,
+            said: None,
             source: error.into(),
         }
     }
@@ -56,7 +62,7 @@ impl HandlerError {
     #[must_use]
     pub fn into_terminal(mut self) -> Self {
         self.disposition = Disposition::Terminal;
-        self.dependency = None;
+        self.is_no_outage();
         self
     }
 
@@ -67,7 +73,7 @@ impl HandlerError {
     #[must_use]
     pub fn into_retry_after(mut self, delay: Duration) -> Self {
         self.disposition = Disposition::RetryAfter(delay);
-        self.dependency = None;
+        self.is_no_outage();
         self
     }
 
@@ -80,13 +86,40 @@ impl HandlerError {
     #[must_use]
     pub fn into_unavailable(mut self, dependency: &str) -> Self {
         self.disposition = Disposition::Retry;
-        self.dependency = Some(dependency.into());
+        self.said = Some(Said::Unavailable(dependency.into()));
         self
+    }
+
+    /// Reports that a dependency works: the error is its own answer, such as a declined card. For its breaker this counts as a
+    /// success, and closes it if it probes. The error itself stays as it is. The name is as for
+    /// [`into_unavailable`](Self::into_unavailable).
+    #[must_use]
+    pub fn into_answered(mut self, dependency: &str) -> Self {
+        self.said = Some(Said::Answered(dependency.into()));
+        self
+    }
+
+    fn is_no_outage(&mut self) {
+        self.said = self
+            .said
+            .take()
+            .filter(|said| matches!(said, Said::Answered(_)));
     }
 
     /// Returns the dependency that the handler called unavailable, if any.
     pub fn unavailable_dependency(&self) -> Option<&str> {
-        self.dependency.as_deref()
+        match &self.said {
+            Some(Said::Unavailable(dependency)) => Some(dependency),
+            Some(Said::Answered(_)) | None => None,
+        }
+    }
+
+    /// Returns the dependency of which the error is an answer, if any.
+    pub(crate) fn answered_by(&self) -> Option<&Arc<str>> {
+        match &self.said {
+            Some(Said::Answered(dependency)) => Some(dependency),
+            Some(Said::Unavailable(_)) | None => None,
+        }
     }
 
     /// Returns the error and its causes.
@@ -170,6 +203,12 @@ pub trait ResultExt<T> {
     /// # Errors
     /// The same error, with the dependency.
     fn unavailable(self, dependency: &str) -> Result<T, HandlerError>;
+
+    /// Reports that a dependency works, and that the error is its answer: see [`HandlerError::into_answered`].
+    ///
+    /// # Errors
+    /// The same error, with the dependency.
+    fn answered(self, dependency: &str) -> Result<T, HandlerError>;
 }
 
 impl<T, E: Into<HandlerError>> ResultExt<T> for Result<T, E> {
@@ -183,5 +222,9 @@ impl<T, E: Into<HandlerError>> ResultExt<T> for Result<T, E> {
 
     fn unavailable(self, dependency: &str) -> Result<T, HandlerError> {
         self.map_err(|error| error.into().into_unavailable(dependency))
+    }
+
+    fn answered(self, dependency: &str) -> Result<T, HandlerError> {
+        self.map_err(|error| error.into().into_answered(dependency))
     }
 }

@@ -108,6 +108,10 @@ impl Service {
         let handler = async move |order: Value| -> Result<(), HandlerError> {
             match order["id"].as_str().and_then(|id| id.split('-').next()) {
                 Some("bad") => Err("no luck")?,
+                Some("declined") => Err("no luck").answered("payments").terminal()?,
+                Some("expired") => Err("no luck").answered("payments")?,
+                Some("busy") => Err("no luck").retry_after(SECOND).answered("payments")?,
+                Some("other") => Err("no luck").answered("stock")?,
                 Some("panics") => panic!("no luck"),
                 _ => {}
             }
@@ -436,6 +440,32 @@ async fn after_a_probe_that_does_not_come_to_the_service_the_next_record_probes(
         }
         assert_eq!(service.calls(), 2, "{first}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_fails_with_the_services_own_answer_closes_the_breaker() {
+    for first in ["declined-1", "expired-1", "busy-1"] {
+        let service = Service::down();
+        let bench = before_the_probe(&service).await;
+        service.set_down(false);
+        let probe = Record::json(&json!({ "id": first })).message_id(first);
+        let answer = bench.run(Event::new([probe])).await;
+        answer.assert_reason(first, "no luck");
+        let item = bench.store().memory().get(&breaker::item_id("payments"));
+        assert_eq!(item.unwrap().status, Status::Completed, "{first}");
+        assert_eq!(bench.run(event("b", 5, 1)).await.retried(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_of_another_service_closes_no_breaker() {
+    let service = Service::down();
+    let bench = before_the_probe(&service).await;
+    let probe = Record::json(&json!({ "id": "other-1" })).message_id("other-1");
+    bench.run(Event::new([probe])).await;
+    let answer = bench.run(event("b", 1, 1)).await;
+    answer.assert_reason("b-0", "unavailable: payments: connection refused");
+    assert_eq!(service.calls(), 1);
 }
 
 #[tokio::test(start_paused = true)]
