@@ -12,7 +12,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use slab::Slab;
 use tokio::time::Instant;
 
-/// The longest time that an entry waits while handlers end one after another.
+/// How long an entry may wait before no further handler starts, so that those that run end and its request is sent.
 const OVERDUE: Duration = Duration::from_millis(20);
 
 /// What a batcher sends, and how.
@@ -63,10 +63,11 @@ pub(super) struct Answered<A> {
 /// Entries that wait for a request.
 ///
 /// The batch polls the driver after its records. So all records that are ready have added their entry when a request is
-/// built. The rules of when to send a request are here and nowhere else:
+/// built. `next_group` decides when one is sent:
 ///
-/// - A full request is sent at once.
-/// - Any other is sent when no record is ready, unless more entries may come: see [`Requests::waits`].
+/// - A full request is sent at once. So is any other if so many entries wait that no further record starts.
+/// - Any other is sent when no record is ready, unless more entries may come: see [`Requests::waits`]. Directly after an answer
+///   records may be about to be ready.
 pub(super) struct Batcher<E, A> {
     /// The most requests in flight.
     most: usize,
@@ -259,7 +260,6 @@ impl<E, A> Batcher<E, A> {
             let alike = state.waiting.range(at..).filter(|one| is_alike(one));
             let count = alike.take(full).count();
             let waits = only_full || requests.waits(first, load);
-            // So many wait that no further record starts.
             if count == full || !waits || state.waiting.len() >= full {
                 let mut group = Vec::with_capacity(count);
                 let mut at = at;

@@ -154,6 +154,7 @@ impl Batch<'_> {
         let duration = began.elapsed();
         self.ledger
             .count(at, |tally| tally.handler_durations.push(duration));
+        let was_called = noted.as_ref().is_none_or(Call::close);
         let is_dropped = noted.as_ref().is_some_and(Call::is_running);
         let result = match result {
             Ok(_) if is_dropped => Err(Failure::Dropped),
@@ -163,7 +164,7 @@ impl Batch<'_> {
             owned,
             is_in_flight: is_dropped || Failure::is_cancellation(&result),
             result,
-            was_called: noted.is_none_or(|noted| noted.was_made()),
+            was_called,
             code: running,
         }
     }
@@ -199,7 +200,7 @@ impl Batch<'_> {
             let needs_no_claim = together.begins_once || admitted.owned.is_none();
             let stopped = match needs_no_claim {
                 true => self.stop.reason(),
-                false => self.stop.claims(),
+                false => self.stop.claims_over(),
             };
             let parts = self.parts(record, route, &admitted);
             let Admitted {
@@ -251,7 +252,6 @@ impl Batch<'_> {
                 if let Some(owned) = &mut owned {
                     owned.transaction = transaction;
                 }
-                self.gate.ended(route, &result);
                 let is_in_flight = Failure::is_cancellation(&result);
                 self.after_call(record, route, owned, result, is_in_flight)
                     .await
@@ -282,9 +282,8 @@ impl Batch<'_> {
         // A transaction rolls back.
         drop(owned);
         let report = self.failed(record, failure).await;
-        let idempotency = &self.engine.routes[route].idempotency;
-        match is_in_flight && idempotency.claims_before() {
-            true => self.after_lease(record, report),
+        match is_in_flight {
+            true => self.after_own_claim(record, route, report),
             false => report,
         }
     }
@@ -337,7 +336,10 @@ impl Batch<'_> {
                 let error = HandlerError::new(disposition, reason);
                 self.failed(record, Failure::of(&error, &[])).await
             }
-            Err(error) => self.unrecorded(&error, commits_effect),
+            Err(error) => {
+                let report = self.unrecorded(&error, commits_effect);
+                self.after_own_claim(record, route, report)
+            }
         }
     }
 

@@ -100,6 +100,10 @@ impl Batch<'_> {
                 slot = slot.and_then(|slot| self.gate.kept(candidate.route, slot));
             }
             pause.ends(bits).await;
+            // A claim that is written now could only be released.
+            if self.stop.claims_over().is_some() {
+                return (candidate, answer, slot);
+            }
             candidate.claim.now = route.idempotency.driver.clock.now();
         }
     }
@@ -117,6 +121,16 @@ impl Batch<'_> {
 
 /// The claims of all routes share requests, unless some need a further request that the others would wait for.
 pub(super) struct ClaimRequests<'b, 'a>(pub(super) &'b Batch<'a>);
+
+impl ClaimRequests<'_, '_> {
+    /// Returns whether the store is asked for a claim.
+    fn asks(&self, candidate: &Candidate) -> bool {
+        let rules = self.0.rules_of(candidate);
+        rules.opens_transactions()
+            || rules.asks(&candidate.claim, candidate.sent_at)
+            || candidate.other_id.is_some()
+    }
+}
 
 impl Requests for ClaimRequests<'_, '_> {
     type Entry = Candidate;
@@ -149,14 +163,16 @@ impl Requests for ClaimRequests<'_, '_> {
         match &self.0.together {
             // One transaction contains all claims.
             Some(together) if together.begins_once => {
-                together.undecided() > load.unanswered && self.0.stop.claims().is_none()
+                together.undecided() > load.unanswered && self.0.stop.claims_over().is_none()
             }
             _ => load.in_flight > 0 && self.0.is_preparing(),
         }
     }
 
     async fn send(&self, mut candidates: Vec<Candidate>) -> Vec<(Candidate, Decision)> {
-        self.0.ledger.tally().store_requests += 1;
+        if candidates.iter().any(|one| self.asks(one)) {
+            self.0.ledger.tally().store_requests += 1;
+        }
         let (count, span) = (candidates.len(), debug_span!("claim"));
         #[cfg(feature = "opentelemetry")]
         spans::store_request(&span, count);

@@ -61,6 +61,7 @@ impl Returns {
 
 /// Work that a record leaves, and that no report waits for.
 pub(super) enum Tail<'a> {
+    /// The end of a claim whose record has ended: a release, or what its key's other id requires.
     Release(PendingSettlement),
     /// The hook of a record that has failed.
     Hook(HookCall<'a>),
@@ -144,7 +145,7 @@ impl<'a> Batch<'a> {
     /// Finishes what a record has left.
     pub(super) fn tail(&self, tail: Tail<'a>) -> BoxFuture<'_, ()> {
         match tail {
-            // It is sent at most twice, because its lease lapses anyway.
+            // It is sent at most twice: without it the lease lapses, and the next delivery decides again.
             Tail::Release(release) => Box::pin(self.settle(release, 2).map(drop)),
             Tail::Hook(call) => Box::pin(self.hooked(call).map(drop)),
         }
@@ -172,7 +173,7 @@ impl<'a> Batch<'a> {
                 let together = self.together.as_ref();
                 let begun = together.is_some_and(|together| !together.leads_again(record.at));
                 let begun = begun.then_some(Untried::CallMade);
-                return self.stop.claims().or(begun).map(Report::untried);
+                return self.stop.claims_over().or(begun).map(Report::untried);
             }
             // Each of them has its own deliveries.
             if let Some(dependency) = report.lacks() {
@@ -278,8 +279,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Hides a record that returns to the queue until its own claim has lapsed.
-    pub(super) fn after_lease(&self, record: &Record, report: Report) -> Report {
+    /// Hides a record whose claim is left to lapse until then, if it has a delay. A delivery before that would find the claim.
+    pub(super) fn after_own_claim(&self, record: &Record, route: usize, report: Report) -> Report {
+        if !self.engine.routes[route].idempotency.claims_before() {
+            return report;
+        }
         let lease = self.time_until(self.deadline.lease_until);
         let wait = report.wait().or_else(|| self.backoff(record));
         report.hidden(wait.map(|wait| wait.max(lease)))

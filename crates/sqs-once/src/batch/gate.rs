@@ -130,7 +130,7 @@ impl<'a> Gate<'a> {
     pub(super) async fn enter(&self, route: usize, stop: &Stop) -> Way<Slot<'_>> {
         self.room(route)
             .line
-            .wait(route, |is_first| match stop.claims() {
+            .wait(route, |is_first| match stop.claims_over() {
                 Some(reason) => Some(Way::Returned(reason)),
                 None if is_first => self.way_in(route),
                 None => None,

@@ -16,7 +16,7 @@ use crate::report::Untried;
 
 #[derive(Clone)]
 pub(super) enum Failure {
-    /// The deadline came before the handler's first poll, so it had no effect.
+    /// The handler was never polled, so it had no effect: the deadline came first, or its batch was dropped.
     Unstarted,
     /// The deadline came while the handler ran: its effect may be in flight.
     Deadline,
@@ -136,7 +136,7 @@ impl fmt::Display for Failure {
 
 /// A running handler or hook. It ends when its future and all blocking work that it started have ended.
 ///
-/// It also ends after a panic, and at the deadline. After the deadline the handler is not polled again, even if other tasks
+/// It also ends after a panic, at the record timeout, and at the deadline. After the deadline the handler is not polled again, even if other tasks
 /// delayed this poll.
 pub(super) struct Handling<'a, C, T> {
     /// Decide what an error means.
@@ -197,9 +197,10 @@ impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T: Unpin> Future for Handling<
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if Instant::now() >= this.cancel_at {
-            return Poll::Ready(Err(match this.future.get() {
-                Some(_) => Failure::Deadline,
-                None => Failure::Unstarted,
+            // A call may end before it has a future, while code that it started goes on.
+            return Poll::Ready(Err(match (this.future.get(), &this.result) {
+                (None, None) => Failure::Unstarted,
+                _ => Failure::Deadline,
             }));
         }
         let result = this

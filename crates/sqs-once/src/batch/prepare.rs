@@ -69,7 +69,9 @@ impl Batch<'_> {
             let Waits { future, memory } = waits;
             let fetches = &self.turns.fetches;
             let overrun = || fetches.is_overrun().then_some(Untried::Overrun);
-            let turn = fetches.take(|| self.stop.claims().or_else(overrun)).await;
+            let turn = fetches
+                .take(|| self.stop.claims_over().or_else(overrun))
+                .await;
             let untried = |reason| Unready::Ended(Report::untried(reason));
             let turn = turn.map_err(untried)?;
             let memory = match memory {
@@ -127,7 +129,7 @@ impl Batch<'_> {
     /// for each other: there a record returns if only they could make room.
     async fn memory(&self, memory: &Arc<BodyMemory>) -> Result<HeldMemory, Untried> {
         poll_fn(|context| {
-            if let Some(reason) = self.stop.claims() {
+            if let Some(reason) = self.stop.claims_over() {
                 return Poll::Ready(Err(reason));
             }
             match memory.reserve(context.waker()) {

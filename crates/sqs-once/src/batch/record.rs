@@ -16,7 +16,7 @@ use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::Message;
 use crate::report::{Report, Untried};
 use crate::router::{NoRoute, RouteError};
-use crate::store::Fence;
+use crate::store::{Fence, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::call::{Admitted, Owned};
@@ -99,7 +99,7 @@ pub(super) struct Lane {
 }
 
 /// A record's route, and whether it may be claimed.
-pub(super) type Start<'b> = Result<(usize, Way<Slot<'b>>), NoRoute>;
+pub(super) type Routed<'b> = Result<(usize, Way<Slot<'b>>), NoRoute>;
 
 /// A record that has a key, and everything for its claim and its handler.
 struct Keyed<'b> {
@@ -115,11 +115,11 @@ impl<'a> Batch<'a> {
     }
 
     /// Runs the records of a message group one after the other. The first failure ends it.
-    pub(super) async fn lane(&self, lane: Lane, start: Start<'_>) {
+    pub(super) async fn lane(&self, lane: Lane, start: Routed<'_>) {
         let (mut record, mut rest) = (lane.first, lane.rest);
         let mut start = Some(start);
         // The batch may have stopped while the record before it ran. Then all of its rest was returned.
-        while self.begins(record.at) {
+        while self.take(record.at) {
             record.taken_up = Some(Instant::now());
             let report = self.attempt(&mut record, start.take()).await;
             let report = report.unwrap_or_else(|early| early);
@@ -136,7 +136,7 @@ impl<'a> Batch<'a> {
     /// Returns the rest of a message group to the queue.
     async fn return_group(&self, rest: VecDeque<usize>, stopped: &Returns) {
         for at in rest {
-            if self.begins(at) {
+            if self.take(at) {
                 let mut record = self.record(at);
                 let report = self.returned(&mut record, stopped.clone()).await;
                 self.end(record, report);
@@ -165,11 +165,11 @@ impl<'a> Batch<'a> {
     }
 
     /// Runs a record until it has ended like its handler, or like an earlier record with its key. `Err` is the report of a
-    /// record that ends before its claim.
+    /// record that needs no claim, or has none.
     async fn attempt<'b>(
         &'b self,
         record: &mut Record,
-        start: Option<Start<'b>>,
+        start: Option<Routed<'b>>,
     ) -> Result<Report, Report> {
         let (route, mut slot) = self.start(record, start).await?;
         loop {
@@ -204,7 +204,7 @@ impl<'a> Batch<'a> {
     async fn start<'b>(
         &'b self,
         record: &mut Record,
-        start: Option<Start<'b>>,
+        start: Option<Routed<'b>>,
     ) -> Result<(usize, Slot<'b>), Report> {
         let start = match start {
             Some(start) => start,
@@ -334,7 +334,7 @@ impl<'a> Batch<'a> {
             }
             _ => None,
         };
-        if let Some(reason) = self.stop.claims().or(begun) {
+        if let Some(reason) = self.stop.claims_over().or(begun) {
             return Report::untried(reason);
         }
         if let Some(together) = &self.together {
@@ -359,7 +359,12 @@ impl<'a> Batch<'a> {
             Err(error) => {
                 self.ledger.log_once(&error);
                 let reason = format!("its key could not be claimed: {}", error.kind());
-                return Report::failed(reason);
+                let report = Report::failed(reason);
+                // The store may have written the claim.
+                return match error.kind() {
+                    StoreErrorKind::Unanswered => self.after_own_claim(record, route, report),
+                    _ => report,
+                };
             }
         };
         let admitted = Admitted {

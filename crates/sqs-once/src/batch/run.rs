@@ -24,7 +24,7 @@ use super::gate::{self, Gate, Way};
 use super::leaders::Leaders;
 use super::ledger::Ledger;
 use super::line::Limit;
-use super::record::{Lane, Start};
+use super::record::{Lane, Routed};
 use super::settlements::{SettlementRequests, Settlements};
 use super::stop::Stop;
 use super::together::Together;
@@ -48,8 +48,8 @@ pub(super) struct Batch<'a> {
     pub(super) together: Option<Together>,
     pub(super) turns: Turns,
     pub(super) counts: Counts,
-    /// The records that have begun, or were returned before.
-    begun: Mutex<Vec<bool>>,
+    /// The records that run, or were returned before.
+    taken: Mutex<Vec<bool>>,
     tails: Mutex<Vec<Tail<'a>>>,
     owners: Mutex<Owners>,
 }
@@ -119,7 +119,7 @@ impl<'a> Batch<'a> {
                 moves: Limit::new(engine.concurrency, 1),
             },
             counts: Counts::default(),
-            begun: Mutex::new(vec![false; ledger.messages.len()]),
+            taken: Mutex::new(vec![false; ledger.messages.len()]),
             tails: Mutex::default(),
             owners: Mutex::new(engine.driver().owners()),
         }
@@ -141,10 +141,10 @@ impl<'a> Batch<'a> {
         owners.next()
     }
 
-    /// Marks a record as begun. Returns `false` if it was returned before.
-    pub(super) fn begins(&self, record: usize) -> bool {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        !std::mem::replace(&mut begun[record], true)
+    /// Takes a record, to run it or to return it. Returns `false` if it was taken before.
+    pub(super) fn take(&self, record: usize) -> bool {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        !std::mem::replace(&mut taken[record], true)
     }
 
     /// Leaves work that no report waits for.
@@ -293,7 +293,7 @@ impl<'b, 'a> Starting<'b, 'a> {
         }
         let mut started = 0;
         // Decoding runs user code, which may be slow.
-        while batch.stop.claims().is_none()
+        while batch.stop.claims_over().is_none()
             && Instant::now() < batch.deadline.cancel_at
             && batch.claims.room(keys) > 0
         {
@@ -314,7 +314,7 @@ impl<'b, 'a> Starting<'b, 'a> {
     }
 
     /// Returns the next lane whose first record has a place, or may not start.
-    fn next(&mut self, context: &mut Context<'_>) -> Option<(Lane, Start<'b>)> {
+    fn next(&mut self, context: &mut Context<'_>) -> Option<(Lane, Routed<'b>)> {
         let batch = self.batch;
         for (route, held) in self.held.iter_mut().enumerate() {
             if !held.is_empty()
@@ -357,17 +357,17 @@ impl<'b, 'a> Starting<'b, 'a> {
 
     /// Returns all records that have not begun.
     fn return_all(&mut self) {
-        let Some(reason) = self.batch.stop.claims() else {
+        let Some(reason) = self.batch.stop.claims_over() else {
             return;
         };
         for lane in self.held.iter_mut().flat_map(std::mem::take) {
-            if self.batch.begins(lane.first.at) {
+            if self.batch.take(lane.first.at) {
                 self.batch.end(lane.first, Report::untried(reason));
             }
         }
         while self.lanes.next().is_some() {}
         for at in 0..self.batch.ledger.messages.len() {
-            if self.batch.begins(at) {
+            if self.batch.take(at) {
                 self.batch
                     .end(self.batch.record(at), Report::untried(reason));
             }

@@ -29,7 +29,7 @@ impl Stop {
     }
 
     /// Returns why no further key may be claimed, or `None` while keys may.
-    pub(super) fn claims(&self) -> Option<Untried> {
+    pub(super) fn claims_over(&self) -> Option<Untried> {
         let state = self.seen()?;
         state.reason.or(state.claims_over)
     }

@@ -81,7 +81,7 @@ pub(super) enum Called {
         /// Whether it succeeded after an earlier record of its message group failed.
         is_out_of_order: bool,
     },
-    /// The record is no part of the call, or its writes would commit out of order.
+    /// The record is not part of the call, or its writes would commit out of order.
     Left(Returns),
 }
 
@@ -303,11 +303,18 @@ impl<'a> Batch<'a> {
         self.ledger
             .count(ONLY, |tally| tally.handler_durations.push(duration));
         let results: Vec<_> = match results {
-            Ok(results) => results
-                .into_iter()
-                .map(|result| result.map_err(|error| Failure::of_record(error, dependencies)))
-                .collect(),
-            Err(failure) => waiting.iter().map(|_| Err(failure.clone())).collect(),
+            Ok(results) => {
+                let results = results.into_iter();
+                let of_record = |error| Failure::of_record(error, dependencies);
+                let results: Vec<_> = results.map(|it| it.map_err(of_record)).collect();
+                results.iter().for_each(|it| self.gate.ended(ONLY, it));
+                results
+            }
+            // It failed once, whatever the number of its records.
+            Err(failure) => {
+                self.gate.ended(ONLY, &Err::<(), _>(failure.clone()));
+                waiting.iter().map(|_| Err(failure.clone())).collect()
+            }
         };
         let handled = waiting.into_iter().zip(results);
         let handled = handled.map(|((at, item, called), result)| Handled {

@@ -170,8 +170,8 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.idempotency.mode = Some(mode))
     }
 
-    /// Sets how many keys a request to the store carries. Default: [`Requests::Batched`]. It has no effect if the
-    /// handler's effect commits with the record of its key, because each commit is a separate request.
+    /// Sets how many keys a request to the store carries. Default: [`Requests::Batched`]. Each commit of a
+    /// handler of single records whose effect commits with its record is a separate request.
     #[must_use]
     pub fn requests(self, requests: Requests) -> Self {
         self.set_of_batch("requests", |settings| settings.requests = Some(requests))
@@ -401,7 +401,7 @@ impl<Phase> Consumer<Phase> {
     /// Calls `hook` for a record that has ended as [`Failed`](crate::telemetry::Outcome::Failed) or
     /// [`Terminal`](crate::telemetry::Outcome::Terminal). Default: none.
     ///
-    /// It is not called for records that return to the queue without an attempt: their key is in progress, an earlier
+    /// It is not called for records that return to the queue untried, although they count as failed: their key is in progress, an earlier
     /// record of their group failed, or the deadline came before they started. A hook that fails only adds a line to the
     /// log. The consumer cancels it after half the deadline margin. A process that is killed calls no hook.
     #[must_use]

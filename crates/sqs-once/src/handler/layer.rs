@@ -1,6 +1,7 @@
 //! Layers: functions around the handler of one record.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -65,6 +66,8 @@ const LOST_WRITES: &str =
 const OF_ANOTHER: &str = "a layer returned the success of another call: it must return what this message's `next.run()` \
     returned";
 
+const TOO_LATE: &str = "a layer called `next.run()` after its record had ended";
+
 /// The identity and the state of one call of a handler that layers, or a token that has expired, may end.
 #[derive(Clone, Default)]
 pub(crate) struct Call(Arc<AtomicU8>);
@@ -74,10 +77,13 @@ const RUNNING: u8 = 1;
 const ENDED: u8 = 2;
 /// It has returned writes.
 const WROTE: u8 = 3;
+/// Its record has ended without it.
+const CLOSED: u8 = 4;
 
 impl Call {
-    pub(crate) fn was_made(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != UNCALLED
+    /// Ends the time for the call. Returns whether it was made. Code that a layer has started elsewhere can't make it any more.
+    pub(crate) fn close(&self) -> bool {
+        self.follows(UNCALLED, CLOSED).is_err()
     }
 
     /// Returns whether the handler has neither ended nor panicked. If its future is gone, its effect may be in flight.
@@ -88,12 +94,19 @@ impl Call {
     /// Marks the success of `handler` as this call's.
     fn of(self, handler: Start) -> Start {
         Box::new(move |parts| {
-            self.set(RUNNING);
-            let panic = Panic(self.clone());
-            let running = handler(parts);
+            if self.follows(UNCALLED, RUNNING).is_err() {
+                return Box::pin(async { Err(HandlerError::retry(TOO_LATE)) });
+            }
+            let mut running = {
+                let _panic = Panic(&self);
+                handler(parts)
+            };
             Box::pin(async move {
-                let _panic = panic;
-                let result = running.await.and_then(|done| self.check(done));
+                let result = poll_fn(|context| {
+                    let _panic = Panic(&self);
+                    running.as_mut().poll(context)
+                });
+                let result = result.await.and_then(|done| self.check(done));
                 let writes = result.as_ref().is_ok_and(|done| done.writes.is_some());
                 self.set(if writes { WROTE } else { ENDED });
                 let mut done = result?;
@@ -105,6 +118,11 @@ impl Call {
 
     fn set(&self, state: u8) {
         self.0.store(state, Ordering::Relaxed);
+    }
+
+    fn follows(&self, on: u8, state: u8) -> Result<u8, u8> {
+        self.0
+            .compare_exchange(on, state, Ordering::Relaxed, Ordering::Relaxed)
     }
 
     /// Refuses a success with which the record would complete without its effect, or with another message's.
@@ -119,10 +137,10 @@ impl Call {
     }
 }
 
-/// Ends a call that panics, because a layer may catch the panic.
-struct Panic(Call);
+/// Ends a call whose handler panics, because a layer may catch the panic. If a layer panics, the handler may be in flight.
+struct Panic<'a>(&'a Call);
 
-impl Drop for Panic {
+impl Drop for Panic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.set(ENDED);

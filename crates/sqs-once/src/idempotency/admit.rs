@@ -69,6 +69,11 @@ pub(crate) async fn admit(
 }
 
 impl KeyRules {
+    /// Returns whether the store is asked for a claim.
+    pub(crate) fn asks(&self, claim: &Claim, sent_at: Timestamp) -> bool {
+        self.admit_unasked(claim, sent_at).is_none()
+    }
+
     /// Decides without a request, if the cache knows the key or its handler runs without a claim.
     fn admit_unasked(&self, claim: &Claim, sent_at: Timestamp) -> Option<Admission> {
         match (self.known(claim, sent_at), self.mode) {

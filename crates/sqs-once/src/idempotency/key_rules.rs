@@ -61,7 +61,7 @@ impl KeyRules {
         self.names().into_iter().find(|name| others.contains(name))
     }
 
-    /// Returns whether a key is claimed before its handler runs.
+    /// Returns whether a key is claimed before its handler runs, in a request of its own. A transaction contains its claim.
     pub(crate) fn claims_before(&self) -> bool {
         self.mode == Mode::ClaimFirst
     }

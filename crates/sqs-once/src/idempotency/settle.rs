@@ -50,7 +50,7 @@ pub(super) struct Ending {
     pub(super) settlement: Settlement,
     /// The fingerprint that the claim wrote.
     pub(super) fingerprint: Option<Fingerprint>,
-    /// Whether the key was claimed before.
+    /// Whether the key was claimed before, in a request of its own.
     pub(super) is_claimed: bool,
     /// The cache of the key's consumer.
     pub(super) completed: Option<Arc<CompletedKeys>>,

@@ -292,6 +292,24 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
     assert_eq!(seen.take(), [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_record_that_waits_for_a_key_asks_for_no_claim_after_the_deadline() {
+    let waiting = orders()
+        .handler(async |_: Order| {})
+        .in_progress(InProgress::Wait(Duration::MAX));
+    let bench = testing::Bench::new(waiting);
+    bench.another_worker_claims("a").await;
+    let event = Event::new([Record::json(&json!({ "id": "a" }))]);
+    let just_before = async {
+        sleep(29 * SECOND - Duration::from_millis(1)).await;
+        bench.store().requests()
+    };
+    let (answer, requests) = tokio::join!(bench.run(event), just_before);
+    answer.assert_in_progress("m-1");
+    assert!(requests > 10);
+    assert_eq!(bench.store().requests(), requests);
+}
+
 /// The decoded payloads in memory.
 static ALIVE: LazyLock<AtOnce> = LazyLock::new(AtOnce::default);
 

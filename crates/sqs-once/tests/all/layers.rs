@@ -1,6 +1,7 @@
 //! Layers: functions around the handler of a record.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -233,6 +234,35 @@ async fn a_handler_that_a_layer_drops_keeps_its_claim_because_its_effect_may_be_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handler_that_is_dropped_by_a_layers_panic_keeps_its_claim_too() {
+    let panicking = async |_: RecordParts, next: Next| -> Outcome {
+        let mut running = pin!(next.run());
+        let timed_out = timeout(SECOND, &mut running).await;
+        timed_out.unwrap_or_else(|_| panic!("a layer's own"))
+    };
+    let slow = orders().handler(async |_: Order| sleep(10 * SECOND).await);
+    let bench = Bench::new(slow.layer(panicking));
+    let answer = bench.run(event(&["slow"])).await;
+    answer.assert_retried(["slow"]);
+    let item = bench.item("slow").await.unwrap();
+    assert_eq!(item.status, Status::InProgress);
+    assert!(item.lease_until.unwrap() > bench.clock().now());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_does_not_start_after_its_record_has_ended() {
+    let done = Notes::default();
+    let elsewhere = async |_: RecordParts, next: Next| -> Outcome {
+        tokio::spawn(next.run());
+        Ok(Done::default())
+    };
+    let bench = Bench::new(consumer(&done).layer(elsewhere));
+    bench.run(event(&["o-1"])).await.assert_processed("o-1");
+    sleep(SECOND).await;
+    assert_eq!(done.take(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_layer_that_catches_a_panic_decides_how_its_record_ends() {
     let catching = async |_: RecordParts, next: Next| -> Outcome {
         let caught = AssertUnwindSafe(next.run()).catch_unwind().await;
@@ -312,7 +342,11 @@ async fn a_success_completes_no_other_message() {
             let answer = bench.run(event(&["o-2"])).await;
             answer.assert_failed("o-2");
             let why = answer.reason("o-2").unwrap();
-            assert_contains!(why, "the success of another call");
+            let told = match carry {
+                Carry::Next => "after its record had ended",
+                Carry::Success | Carry::SuccessOverOwn => "the success of another call",
+            };
+            assert_contains!(why, told);
             assert_eq!(bench.store().writes().len(), written, "{carry:?}");
             let item = bench.item("o-2").await;
             assert!(item.is_none_or(|item| item.status != Status::Completed));

@@ -15,8 +15,8 @@ use sqs_once::extract::Key;
 use sqs_once::policy::RouteBy;
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
-use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, MemoryStore, ResultExt, router, spawn_blocking};
+use sqs_once::testing::{Event, Record, TestStore};
+use sqs_once::{Consumer, MemoryStore, ResultExt, Writes, router, spawn_blocking};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
@@ -55,6 +55,12 @@ async fn in_a_process_that_handles_batches() {
             });
         let orders = (0..3).map(|number| order(&format!("over-{number}"), "pay"));
         handle(&overrunning, orders.collect()).await;
+        std::process::exit(0);
+    }
+    if std::env::var_os("WRITES").is_some() {
+        let writing = values().handler(async |_: Value| Writes::new());
+        let writing = writing.namespace("payments").store(TestStore::default());
+        handle(&writing, vec![order("o-1", "pay")]).await;
         std::process::exit(0);
     }
     let first = vec![
@@ -172,6 +178,12 @@ fn a_route_is_a_dimension_of_the_metrics_of_its_records() {
         (&json!(1), &json!(1))
     );
     assert_eq!(batch["StoreRequests"], 2);
+}
+
+#[test]
+fn a_handler_that_is_not_claimed_first_costs_one_request_to_the_store() {
+    let documents = documents(&[EMF, ("WRITES", "1")]);
+    assert_eq!(documents[0]["StoreRequests"], 1);
 }
 
 #[test]

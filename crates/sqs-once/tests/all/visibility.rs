@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Fixed, SECOND, Tested, grouped, noting, order, set, with};
+use crate::support::{Fixed, SECOND, Tested, grouped, noting, order, set, values, with};
 use serde_json::{Value, json};
 use sqs_once::policy::{Backoff, Mode};
-use sqs_once::testing::TestSettings;
+use sqs_once::store::StoreErrorKind;
+use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use tokio::time::sleep;
 
 const HOUR: u64 = 60 * 60;
@@ -175,6 +176,23 @@ async fn a_record_whose_handler_was_cancelled_stays_away_until_its_own_lease_has
         let slow = delivered(order("slow"), "h", 1);
         assert_eq!(bench.run([slow]).await, ["m-0"]);
         assert_eq!(asked(&sqs), expected([("h", wait)]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_leaves_a_claim_behind_stays_away_until_its_own_lease_has_lapsed() {
+    for (operation, kind) in [
+        (Operation::Claim, StoreErrorKind::Unanswered),
+        (Operation::Complete, StoreErrorKind::Unanswered),
+        (Operation::Complete, StoreErrorKind::Throttled),
+    ] {
+        let backoff = Backoff::exponential(SECOND, SECOND);
+        let bench = Bench::new(values().handler(async |_: Value| {}).backoff(backoff));
+        bench.store().fail(operation, kind, usize::MAX);
+        let event = Event::new([Record::json(&json!({ "id": "a" }))]);
+        let answer = bench.run(event).await.assert_failed("m-1").delay("m-1");
+        // The batch took nearly all of its time. A lease ends 3 s later.
+        assert!(answer.unwrap() >= 3 * SECOND, "{operation:?} {answer:?}");
     }
 }
 

@@ -569,6 +569,26 @@ async fn a_copy_on_its_last_delivery_moves_to_the_dead_letter_queue_with_the_rea
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_handlers_call_that_fails_as_a_whole_counts_once() {
+    let service = Service::default();
+    service.set_stuck(true);
+    let calls = service.clone();
+    let consumer = values().batch_handler(move |orders: sqs_once::Batch<Value>| {
+        let calls = calls.clone();
+        async move {
+            let _ = calls.call().await;
+            orders.all_succeeded()
+        }
+    });
+    let consumer = consumer.depends_on("payments").max_receive_count(9);
+    let bench = Bench::new(consumer.record_timeout(SECOND));
+    for batch in ["a", "b", "c", "d"] {
+        bench.run(event(batch, 5, 1)).await;
+    }
+    assert_eq!(service.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_handler_probes_with_one_record() {
     let service = Service::down();
     let calls = service.clone();
