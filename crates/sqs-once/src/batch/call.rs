@@ -132,7 +132,7 @@ impl Batch<'_> {
             None => start,
         };
         let (validity, clock) = (&route.token_validity, &route.idempotency.driver.clock);
-        let cancel_at = self.deadline.cancel_at;
+        let until = self.until(self.deadline.cancel_at);
         let call = move |cancel_at| {
             parts.cancel_at = cancel_at;
             let expires = earlier.and_then(|first| validity.expires(first, &**clock, cancel_at));
@@ -145,7 +145,7 @@ impl Batch<'_> {
         };
         let running = self.running.part();
         let (limit, dependencies) = (route.record_timeout, &route.dependencies);
-        let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
+        let handling = Handling::new(call, running.clone(), until, limit, dependencies);
         let span = self.span(record).clone();
         let call_span = debug_span!(parent: &span, "handler");
         let began = Instant::now();

@@ -422,7 +422,8 @@ impl<'a> Batch<'a> {
 
     async fn hooked(&self, call: HookCall<'a>) -> Result<(), Failure> {
         let _turn = self.turns.hooks.take(|| None::<Failure>).await?;
-        call.run(self.running.part(), self.deadline.hooks_by).await
+        let until = self.until(self.deadline.hooks_by);
+        call.run(self.running.part(), until).await
     }
 
     /// Lets a batch handler's call no longer wait for a record, unless the record may stop its message group.

@@ -12,6 +12,7 @@ use crate::breaker::{Dependency, Tried};
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{CallFuture, HandlerError, Running};
+use crate::idempotency::Until;
 use crate::report::Untried;
 
 #[derive(Clone)]
@@ -146,7 +147,7 @@ pub(super) struct Handling<'a, C, T> {
     /// The result of the future, while blocking work still runs.
     result: Option<Result<T, Failure>>,
     running: Running,
-    cancel_at: Instant,
+    until: Until<'a>,
     limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -156,7 +157,7 @@ impl<'a, C: FnOnce(Instant) -> CallFuture<T>, T> Handling<'a, C, T> {
     pub(super) fn new(
         call: C,
         running: Running,
-        cancel_at: Instant,
+        until: Until<'a>,
         limit: Option<Duration>,
         dependencies: &'a [Dependency],
     ) -> Self {
@@ -166,7 +167,7 @@ impl<'a, C: FnOnce(Instant) -> CallFuture<T>, T> Handling<'a, C, T> {
             future: Guarded::empty(),
             result: None,
             running,
-            cancel_at,
+            until,
             limit,
             timer: None,
         }
@@ -175,7 +176,7 @@ impl<'a, C: FnOnce(Instant) -> CallFuture<T>, T> Handling<'a, C, T> {
     /// Polls the handler. The first poll calls it.
     fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Failure>> {
         if let Some(call) = self.call.take() {
-            let mut cancel_at = self.cancel_at;
+            let mut cancel_at = self.until.at;
             if let Some(limit) = self.limit {
                 self.timer = Some(Box::pin(sleep(limit)));
                 let ends_at = Instant::now().checked_add(limit);
@@ -196,7 +197,7 @@ impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T: Unpin> Future for Handling<
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if Instant::now() >= this.cancel_at {
+        if this.until.has_come() {
             // A call may end before it has a future, while code that it started goes on.
             return Poll::Ready(Err(match (this.future.get(), &this.result) {
                 (None, None) => Failure::Unstarted,

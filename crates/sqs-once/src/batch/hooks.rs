@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, Span, warn};
 
 use crate::handler::{CallFuture, HandlerError, IdempotencyToken, Running};
+use crate::idempotency::Until;
 use crate::record::Message;
 use crate::report::{Outcome, Report};
 
@@ -55,7 +56,7 @@ pub(super) struct HookCall<'a> {
 
 impl HookCall<'_> {
     /// A hook after a success or a duplicate can fail its record; a hook after a failure changes nothing.
-    pub(super) async fn run(self, running: Running, until: Instant) -> Result<(), Failure> {
+    pub(super) async fn run(self, running: Running, until: Until<'_>) -> Result<(), Failure> {
         let (hook, end) = (self.hook, self.end);
         let has_failed = end.report.has_failed();
         let handling = Handling::new(
@@ -66,7 +67,7 @@ impl HookCall<'_> {
             &[],
         );
         let hooked = async move {
-            let ended = timeout_at(until, running.scope(handling)).await;
+            let ended = timeout_at(until.at, running.scope(handling)).await;
             let result = ended.unwrap_or(Err(Failure::Deadline));
             if let (true, Err(failure)) = (has_failed, &result) {
                 warn!(

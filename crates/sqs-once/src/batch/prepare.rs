@@ -84,7 +84,7 @@ impl Batch<'_> {
             let handling = Handling::new(
                 move |_: Instant| future,
                 running.clone(),
-                self.deadline.cancel_at,
+                self.until(self.deadline.cancel_at),
                 settings.record_timeout,
                 &settings.dependencies,
             );

@@ -13,7 +13,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
 use crate::handler::Running;
-use crate::idempotency::{Deadline, Owners};
+use crate::idempotency::{Deadline, Owners, Until};
 use crate::report::Report;
 use crate::store::Owner;
 
@@ -136,6 +136,11 @@ impl<'a> Batch<'a> {
         !self.stop.is_late() && (self.gate.handlers.running() > 0 || is_asking())
     }
 
+    /// Returns the end of the time for code that may run until `at`.
+    pub(super) fn until(&self, at: Instant) -> Until<'a> {
+        Until::new(at, &self.deadline, &*self.engine.driver().clock)
+    }
+
     pub(super) fn next_owner(&self) -> Owner {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         owners.next()
@@ -176,8 +181,8 @@ impl<'a> Batch<'a> {
                 let _ = cancel.as_mut().poll(context);
             }
             loop {
-                // Checks the clock, because the timer is late if a handler held the thread.
-                if !self.stop.is_late() && Instant::now() >= self.deadline.cancel_at {
+                // Checks the clocks, because the timer is late if a handler held the thread or the process was frozen.
+                if !self.stop.is_late() && self.until(self.deadline.cancel_at).has_come() {
                     self.ledger.tally().deadline_hits = self.ledger.open() as u64;
                     self.stop.end_handlers();
                 }

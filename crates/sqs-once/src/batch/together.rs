@@ -294,9 +294,10 @@ impl<'a> Batch<'a> {
         let call = move |cancel_at| call(records, parts(cancel_at));
         let route = &self.engine.routes[ONLY];
         let running = self.running.part();
-        let (cancel_at, dependencies) = (self.deadline.cancel_at, &route.dependencies[..]);
+        let until = self.until(self.deadline.cancel_at);
+        let dependencies = &route.dependencies[..];
         let limit = route.record_timeout;
-        let handling = Handling::new(call, running.clone(), cancel_at, limit, dependencies);
+        let handling = Handling::new(call, running.clone(), until, limit, dependencies);
         let began = Instant::now();
         let results = running.clone().scope(handling).await;
         let duration = began.elapsed();

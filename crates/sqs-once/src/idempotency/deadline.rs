@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use crate::store::{Answers, StoreError, StoreErrorKind};
-use crate::time::Timestamp;
+use crate::time::{Clock, Timestamp};
 
 /// The default margin, and the largest share of the remaining time that a margin may take.
 const DEFAULT_MARGIN: Duration = Duration::from_secs(1);
@@ -26,6 +26,8 @@ pub(crate) struct Margins {
 pub(crate) struct Deadline {
     /// When running handlers are cancelled. No handler starts later.
     pub(crate) cancel_at: Instant,
+    /// When the invocation ends by the wall clock. The other clock may stand still while the process is frozen.
+    ends_at: Timestamp,
     /// When hooks are cancelled, early enough to act on their results.
     pub(crate) hooks_by: Instant,
     /// When requests without an answer end, early enough to report that and to hide what returns. None is sent later.
@@ -60,11 +62,35 @@ impl Deadline {
         let start = Instant::now();
         Self {
             cancel_at: start + left.saturating_sub(margin),
+            ends_at: now + left,
             hooks_by: start + left.saturating_sub(margin / 2),
             requests_by: start + left.saturating_sub(margin * 3 / 8),
             answer_by: start + left.saturating_sub(margin / 4),
             lease_until: now + left + margins.lease.unwrap_or(DEFAULT_LEASE_MARGIN),
         }
+    }
+}
+
+/// The end of the time for code that runs on a claim.
+#[derive(Clone, Copy)]
+pub(crate) struct Until<'a> {
+    pub(crate) at: Instant,
+    ends_at: Timestamp,
+    clock: &'a dyn Clock,
+}
+
+impl<'a> Until<'a> {
+    /// Ends at `at`, or with the invocation of this deadline if a process that was frozen thaws later.
+    pub(crate) fn new(at: Instant, deadline: &Deadline, clock: &'a dyn Clock) -> Self {
+        Self {
+            at,
+            ends_at: deadline.ends_at,
+            clock,
+        }
+    }
+
+    pub(crate) fn has_come(&self) -> bool {
+        Instant::now() >= self.at || self.clock.now() >= self.ends_at
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) use also_read::OtherId;
 pub use cache::Cache;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
-pub(crate) use deadline::{Deadline, answer_until, answers_until};
+pub(crate) use deadline::{Deadline, Until, answer_until, answers_until};
 pub(crate) use driver::{Driver, Owners, first_of};
 pub(crate) use key_rules::KeyRules;
 pub(crate) use namesakes::{HandlerType, shared_name_error};

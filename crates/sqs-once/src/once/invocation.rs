@@ -13,7 +13,7 @@ use tracing::{Instrument, error_span, info, warn};
 
 use crate::error::{ConfigError, chain};
 use crate::handler::{Done, HandlerError, IdempotencyToken, Running};
-use crate::idempotency::{Admission, CommitsWith, Effect, Refusal, UNCOMPARED};
+use crate::idempotency::{Admission, CommitsWith, Effect, Refusal, UNCOMPARED, Until};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
 use crate::report::{Outcome, shortened};
 use crate::store::FromTransaction;
@@ -295,7 +295,7 @@ impl<'a> Invocation<'a> {
             let token = IdempotencyToken::of(&rules.namespace, &key);
             let work = work(token, transaction.as_ref().map(|open| open.handle()))?;
             let work = running.clone().scope(work);
-            let ended = in_time(work, attempt.deadline.cancel_at).await;
+            let ended = in_time(work, attempt.until()).await;
             // If `run` returned earlier, the caller would ask for the next event, and the lease could lapse while the
             // code runs.
             running.ended().await;
@@ -328,18 +328,18 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// Runs work until its deadline. Checks the clock, because the timer is late if other tasks held the thread: after the deadline
-/// the work must not be polled again.
+/// Runs work until its deadline. Checks the clocks, because the timer is late if other tasks held the thread or the process was
+/// frozen: after the deadline the work must not be polled again.
 async fn in_time<T>(
     work: impl Future<Output = T>,
-    cancel_at: Instant,
+    until: Until<'_>,
 ) -> Option<Result<T, Box<dyn Any + Send>>> {
     let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
-    let in_time = poll_fn(|context| match Instant::now() < cancel_at {
-        true => work.as_mut().poll(context).map(Some),
-        false => Poll::Ready(None),
+    let in_time = poll_fn(|context| match until.has_come() {
+        true => Poll::Ready(None),
+        false => work.as_mut().poll(context).map(Some),
     });
-    timeout_at(cancel_at, in_time).await.ok().flatten()
+    timeout_at(until.at, in_time).await.ok().flatten()
 }
 
 fn refused<T>(

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::idempotency::{
     Admission, Admitted, Asked, CommitsWith, Completion, Conclusion, Deadline, KeyRules, OtherId,
-    PendingSettlement, Refusal, Retries, admit, answer_until, first_of,
+    PendingSettlement, Refusal, Retries, Until, admit, answer_until, first_of,
 };
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::store::{Claim, StoreError};
@@ -130,7 +130,13 @@ impl<'a> KeyedWork<'a> {
     }
 
     fn is_late(&self) -> bool {
-        Instant::now() >= self.deadline.cancel_at
+        self.until().has_come()
+    }
+
+    /// Returns the end of the time for the work.
+    pub(super) fn until(&self) -> Until<'a> {
+        let clock = &*self.rules.driver.clock;
+        Until::new(self.deadline.cancel_at, &self.deadline, clock)
     }
 
     async fn settle(

@@ -34,8 +34,9 @@ impl TestClock {
         }
     }
 
-    /// Moves the time of leases and retention forward. Tokio's time does not move: no running handler is cancelled, and
-    /// no sleep ends.
+    /// Moves the time of leases and retention forward. Tokio's time does not move, so no sleep ends. If the clock passes the
+    /// deadline of an invocation, its process counts as one that was frozen: no handler starts, and none that runs is polled
+    /// again.
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         let add = |added: u64| Some(added.saturating_add(millis));

@@ -1,6 +1,6 @@
 //! The deadline guard: one slow record never fails its batch.
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use crate::support::{
@@ -8,9 +8,12 @@ use crate::support::{
     orders, set,
 };
 
+use serde_json::json;
 use sqs_once::store::Status;
+use sqs_once::testing::{Event, Record, TestClock};
 use sqs_once::time::Clock;
 use sqs_once::{Consumer, EventError, Remaining, testing};
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
@@ -50,6 +53,36 @@ async fn a_cancelled_records_claim_is_left_to_lapse_and_then_runs_again() {
         bench.run(["slow-1"]).await;
         assert_eq!(started.take(), ["slow-1"]);
     }
+}
+
+/// The monotonic clock may stand still while the process is frozen.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_thaws_after_its_deadline_starts_no_handler_and_goes_on_with_none() {
+    let (clock, done) = (Arc::new(OnceLock::<TestClock>::new()), Notes::default());
+    let frozen = {
+        let (clock, done) = (Arc::clone(&clock), done.clone());
+        orders().handler(move |order: Order| {
+            let (clock, done) = (Arc::clone(&clock), done.clone());
+            async move {
+                done.add(format!("{} starts", order.id));
+                clock.get().unwrap().advance(3600 * SECOND);
+                yield_now().await;
+                done.add(format!("{} goes on", order.id));
+            }
+        })
+    };
+    let bench = testing::Bench::new(frozen.concurrency(1));
+    clock.set(bench.clock().clone()).ok().unwrap();
+    let orders = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).message_id(id));
+    let answer = bench.run(Event::new(orders)).await;
+    assert_eq!(done.take(), ["a starts"]);
+    answer
+        .assert_retried(["a", "b"])
+        .assert_reason("a", "cancelled at the deadline")
+        .assert_reason("b", "the deadline came before it was started");
+    // The effect of the first may be in flight.
+    let lease_of = async |id| bench.item(id).await.unwrap().lease_until.unwrap();
+    assert!(lease_of("a").await > lease_of("b").await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Promises of idempotency without SQS, on simulated time.
 
 use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::stores::Altered;
 use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
@@ -9,8 +10,12 @@ use sqs_once::key::{Fingerprint, KeyCodec, KeyError, KeySecret};
 use sqs_once::policy::Cache;
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
+use sqs_once::testing::{TestClock, TestSettings};
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{Consumer, HandlerError, Idempotency, IdempotencyToken, Once, Recorded, RunError};
+use sqs_once::{
+    Consumer, HandlerError, Idempotency, IdempotencyToken, MemoryStore, Once, Recorded, RunError,
+};
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,6 +86,30 @@ fn store_error(ran: Ran) -> (StoreErrorKind, bool) {
 
 fn is_in_progress(ran: &Ran) -> bool {
     matches!(ran, Err(RunError::InProgress { .. }))
+}
+
+/// The monotonic clock may stand still while the process is frozen.
+#[tokio::test(start_paused = true)]
+async fn work_is_not_polled_in_a_process_that_thaws_after_its_deadline() {
+    let clock = TestClock::new();
+    let idempotency = Idempotency::new()
+        .namespace("test")
+        .store(MemoryStore::new());
+    let idempotency = idempotency.clock(clock.clone());
+    let went_on = AtomicBool::new(false);
+    let frozen = || async {
+        clock.advance(3600 * SECOND);
+        yield_now().await;
+        went_on.store(true, Ordering::SeqCst);
+        ok().await
+    };
+    let until = idempotency.until(clock.now() + 30 * SECOND);
+    let cancelled = until.run("a", frozen).await;
+    assert!(
+        matches!(cancelled, Err(RunError::Cancelled)),
+        "{cancelled:?}"
+    );
+    assert!(!went_on.into_inner());
 }
 
 #[tokio::test(start_paused = true)]
