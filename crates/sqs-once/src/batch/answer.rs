@@ -84,6 +84,14 @@ pub(crate) async fn answer(
     }
     ledger.tally().still_running = still_running as u64;
     hide_returned(&engine, &ledger.messages, &entries, began, deadline).await;
+    if !ledger.held.running().is_empty() {
+        let (engine, held) = (Arc::clone(&engine), ledger.held.clone());
+        // Lambda has the answer long before the first renewal.
+        tokio::spawn(async move {
+            let running = || held.running();
+            engine.driver().renew(deadline, running).await;
+        });
+    }
     let tally = std::mem::take(&mut *ledger.tally());
     (entries, tally)
 }
@@ -97,7 +105,7 @@ fn warn_of_running(engine: &Engine, still_running: usize) {
         handler = handlers.join(", "),
         still_running,
         "code of the handler still runs after the deadline: this environment takes no other event until the code has ended, \
-         and Lambda ends the environment at the function's timeout"
+         and keeps its keys"
     );
 }
 

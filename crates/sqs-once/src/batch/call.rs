@@ -18,6 +18,7 @@ use crate::time::Timestamp;
 use super::ending::Returns;
 use super::gate::Way;
 use super::handling::{Failure, Handling};
+use super::held::Handled;
 use super::record::Record;
 use super::room::Slot;
 use super::run::Batch;
@@ -144,6 +145,8 @@ impl Batch<'_> {
             validity.before(times, message, token, move || start(parts))
         };
         let running = self.running.part();
+        let claim = owned.as_ref().map(|owned| &owned.claim);
+        let _handled = self.holds(at, claim, &running);
         let (limit, dependencies) = (route.record_timeout, &route.dependencies);
         let handling = Handling::new(call, running.clone(), until, limit, dependencies);
         let span = self.span(record).clone();
@@ -167,6 +170,13 @@ impl Batch<'_> {
             was_called,
             code: running,
         }
+    }
+
+    /// Notes that a claim is held while code runs, if it has a lease.
+    fn holds(&self, route: usize, claim: Option<&Claim>, code: &Running) -> Option<Handled> {
+        let claims_before = self.engine.routes[route].idempotency.claims_before();
+        let claim = claim.filter(|_| claims_before)?;
+        Some(self.ledger.held.enter(claim, code))
     }
 
     /// Returns what a record's handler may ask for.
@@ -221,6 +231,8 @@ impl Batch<'_> {
                 transaction,
                 called,
             };
+            let claim = owned.as_ref().map(|owned| &owned.claim);
+            let _handled = self.holds(route, claim, &together.code);
             let called = match stopped {
                 Some(why) => Ok(Called::Left(Returns::untried(why))),
                 None if together.join(joined) => calls.await,

@@ -187,7 +187,10 @@ impl<'a, C: FnOnce(Instant) -> CallFuture<T>, T> Handling<'a, C, T> {
         let Some(future) = self.future.get() else {
             return Poll::Pending;
         };
-        let result = ready!(future.as_mut().poll(context));
+        let polled = self.running.polled();
+        let result = future.as_mut().poll(context);
+        drop(polled);
+        let result = ready!(result);
         Poll::Ready(result.map_err(|error| Failure::of(&error, self.dependencies)))
     }
 }

@@ -15,6 +15,8 @@ use crate::store::{StoreError, StoreErrorKind};
 use crate::telemetry::spans;
 use crate::telemetry::{CONSUMER, RECORD};
 
+use super::held::Held;
+
 /// The reports of one batch. They make the answer even if a blocking handler keeps the batch from ending.
 #[derive(Clone)]
 pub(crate) struct Ledger {
@@ -23,6 +25,8 @@ pub(crate) struct Ledger {
     entries: Arc<Mutex<Entries>>,
     levels: RecordLevels,
     tally: Arc<Mutex<Tally>>,
+    /// The claims whose handlers run.
+    pub(super) held: Held,
     /// The kinds of store errors that were logged.
     logged: Arc<Mutex<HashSet<StoreErrorKind>>>,
 }
@@ -51,6 +55,7 @@ impl Ledger {
                 routes,
                 ..Tally::default()
             })),
+            held: Held::default(),
             logged: Arc::default(),
             entries: Arc::new(Mutex::new(Entries {
                 open: ended.len(),

@@ -10,6 +10,7 @@ mod ending;
 mod engine;
 mod gate;
 mod handling;
+mod held;
 mod hooks;
 mod leaders;
 mod ledger;

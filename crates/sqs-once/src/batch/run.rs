@@ -103,14 +103,13 @@ impl<'a> Batch<'a> {
             engine,
             ledger,
             deadline,
-            running,
             stop: Stop::default(),
             gate: Gate::new(engine, ledger, deadline.requests_by),
             leaders: Leaders::of(ledger.messages.len()),
             together: engine
                 .batch_call()
                 .is_some()
-                .then(|| Together::of(engine, ledger.messages.len(), ledger.is_fifo, deadline)),
+                .then(|| Together::of(engine, ledger, deadline, running.part())),
             claims: Claims::new(in_flight),
             settlements: Settlements::new(in_flight),
             turns: Turns {
@@ -122,6 +121,7 @@ impl<'a> Batch<'a> {
             taken: Mutex::new(vec![false; ledger.messages.len()]),
             tails: Mutex::default(),
             owners: Mutex::new(engine.driver().owners()),
+            running,
         }
     }
 

@@ -18,6 +18,7 @@ use super::ending::Returns;
 use super::engine::Engine;
 use super::gate::Way;
 use super::handling::{Failure, Handling};
+use super::ledger::Ledger;
 use super::line::Line;
 use super::run::Batch;
 
@@ -28,6 +29,8 @@ pub(super) const OUT_OF_ORDER: &str =
 
 /// What the records of a batch handler's batch wait for.
 pub(super) struct Together {
+    /// The code of the call, which may go on after it.
+    pub(super) code: handler::Running,
     /// When the time for claims ends.
     pub(super) claims_until: Instant,
     /// Whether one transaction contains all claims.
@@ -87,11 +90,18 @@ pub(super) enum Called {
 
 impl Together {
     /// Gives the claims half of the remaining time, and the handler the other half.
-    pub(super) fn of(engine: &Engine, records: usize, is_fifo: bool, deadline: Deadline) -> Self {
+    pub(super) fn of(
+        engine: &Engine,
+        ledger: &Ledger,
+        deadline: Deadline,
+        code: handler::Running,
+    ) -> Self {
+        let (records, is_fifo) = (ledger.messages.len(), ledger.is_fifo);
         let now = Instant::now();
         let left = deadline.cancel_at.saturating_duration_since(now);
         let idempotency = &engine.routes[ONLY].idempotency;
         Self {
+            code,
             claims_until: now + left / 2,
             begins_once: idempotency.opens_transactions(),
             commits_in_order: is_fifo && idempotency.effect.writes,
@@ -263,7 +273,8 @@ impl<'a> Batch<'a> {
             return;
         }
         let span = error_span!("batch", records = joined.len());
-        let called = self.make_call(joined, transaction, call).instrument(span);
+        let called = self.make_call(together, joined, transaction, call);
+        let called = called.instrument(span);
         let (ended, transaction, code) = called.await;
         let transaction = handler.end(code, transaction);
         self.hand_over(together, ended, transaction).await;
@@ -272,6 +283,7 @@ impl<'a> Batch<'a> {
     /// Calls the handler. Also returns what counts its blocking code, which may go on after a cancelled call.
     async fn make_call(
         &self,
+        together: &Together,
         joined: Vec<Joined>,
         transaction: Option<Box<dyn OpenTransaction>>,
         call: &BatchCall,
@@ -293,7 +305,7 @@ impl<'a> Batch<'a> {
         };
         let call = move |cancel_at| call(records, parts(cancel_at));
         let route = &self.engine.routes[ONLY];
-        let running = self.running.part();
+        let running = together.code.clone();
         let until = self.until(self.deadline.cancel_at);
         let dependencies = &route.dependencies[..];
         let limit = route.record_timeout;

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
@@ -20,8 +20,9 @@ task_local! {
 ///
 /// - The record's handler ends when its future has ended *and* this code has. Until then its key is not released.
 /// - At the deadline the record fails and the batch is answered, although the code goes on. The consumer then asks
-///   Lambda for no further event until the code has ended. Lambda ends the execution environment at the function's
-///   timeout, before the lease of the key lapses. So no other worker runs the key beside this code.
+///   Lambda for no further event until the code has ended. Lambda may end the execution environment at the function's
+///   timeout. If it does not, the consumer renews the lease of the key, for 15 minutes at most. So no other worker runs the
+///   key beside this code.
 ///
 /// Code that ends by itself before the deadline keeps the environment warm. Give it a timeout of at most
 /// [`Remaining`](crate::Remaining).
@@ -67,6 +68,8 @@ pub(crate) struct Running(Arc<Counter>);
 struct Counter {
     count: AtomicUsize,
     waiter: AtomicWaker,
+    /// Whether the future of a handler is being polled, and may block its thread.
+    is_polled: AtomicBool,
     within: Option<Running>,
 }
 
@@ -97,6 +100,17 @@ impl Running {
         RunningGuard(self.clone())
     }
 
+    /// Notes that the handler is polled until the guard is dropped.
+    pub(crate) fn polled(&self) -> Polled<'_> {
+        self.0.is_polled.store(true, Ordering::SeqCst);
+        Polled(self)
+    }
+
+    /// Returns whether the handler's own task executes, or code that it started.
+    pub(crate) fn executes(&self) -> bool {
+        self.count() > 0 || self.0.is_polled.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.count.load(Ordering::SeqCst)
     }
@@ -114,6 +128,14 @@ impl Running {
 
     pub(crate) async fn ended(&self) {
         poll_fn(|context| self.poll_ended(context)).await;
+    }
+}
+
+pub(crate) struct Polled<'a>(&'a Running);
+
+impl Drop for Polled<'_> {
+    fn drop(&mut self) {
+        self.0.0.is_polled.store(false, Ordering::SeqCst);
     }
 }
 

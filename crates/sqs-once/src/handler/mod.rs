@@ -123,7 +123,7 @@ pub(crate) use reader::Reader;
 /// ```
 ///
 /// That thread can't be stopped. When the consumer cancels the handler, the record fails, its claim lapses, and the
-/// work continues. The consumer takes no other event until the work has ended, and Lambda ends the process at the
+/// work continues. The consumer takes no other event until the work has ended, and Lambda may end the process at the
 /// function's timeout: see [`spawn_blocking`](crate::spawn_blocking). To keep the process alive, limit the work to the
 /// time of [`Remaining`], with a timeout in its client or a check in its loop. Pass the [`IdempotencyToken`] on, so
 /// that the receiver recognises a repetition.

@@ -71,6 +71,18 @@ impl Deadline {
     }
 }
 
+impl Deadline {
+    /// When the invocation ends by the wall clock.
+    pub(super) fn ends_at(&self) -> Timestamp {
+        self.ends_at
+    }
+
+    /// When leases are renewed that their code still needs: soon after the time at which Lambda ends most processes.
+    pub(super) fn first_renewal(&self) -> Timestamp {
+        self.ends_at + self.lease_until.since(self.ends_at) / 3
+    }
+}
+
 /// The end of the time for code that runs on a claim.
 #[derive(Clone, Copy)]
 pub(crate) struct Until<'a> {

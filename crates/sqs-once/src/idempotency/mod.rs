@@ -12,6 +12,7 @@ mod driver;
 mod key_rules;
 mod namesakes;
 mod protocol;
+mod renewal;
 mod retry;
 mod settings;
 mod settle;

@@ -97,7 +97,8 @@ impl<'a> Invocation<'a> {
     /// effect may be in flight. The same applies if the caller drops the future of `run`.
     ///
     /// Code that the work started with [`spawn_blocking`](crate::spawn_blocking) can't be cancelled. `run` returns when
-    /// that code has ended, not at the deadline. Lambda ends the function at its timeout, before the lease lapses.
+    /// that code has ended, not at the deadline. If the process lives on after the function's timeout, the lease is renewed
+    /// meanwhile, for 15 minutes at most.
     ///
     /// # Errors
     /// [`RunError`] shows whether the work ran. Let the invocation fail with it.
@@ -296,9 +297,8 @@ impl<'a> Invocation<'a> {
             let work = work(token, transaction.as_ref().map(|open| open.handle()))?;
             let work = running.clone().scope(work);
             let ended = in_time(work, attempt.until()).await;
-            // If `run` returned earlier, the caller would ask for the next event, and the lease could lapse while the
-            // code runs.
-            running.ended().await;
+            // If `run` returned earlier, the caller would ask for the next event while the code runs.
+            attempt.held_while(&running).await;
             match ended {
                 // Rolls a transaction back.
                 None => Err(RunError::Cancelled),

@@ -1,9 +1,11 @@
 //! One claim, from its request to its settlement.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use crate::handler::Running;
 use crate::idempotency::{
     Admission, Admitted, Asked, CommitsWith, Completion, Conclusion, Deadline, KeyRules, OtherId,
     PendingSettlement, Refusal, Retries, Until, admit, answer_until, first_of,
@@ -126,6 +128,26 @@ impl<'a> KeyedWork<'a> {
         };
         if let Err(error) = self.settle(ending, 2).await {
             tracing::error!(target: "sqs_once::store", error = error.to_string(), "a claim could not be released: its lease lapses");
+        }
+    }
+
+    /// Waits until code of the work has ended. Renews the lease meanwhile.
+    pub(super) async fn held_while(&self, code: &Running) {
+        let claim = (self.claim.id.clone(), self.claim.owner);
+        let running = || match code.count() {
+            0 => Vec::new(),
+            _ => vec![claim.clone()],
+        };
+        let renewals = async {
+            if self.rules.claims_before() {
+                self.rules.driver.renew(self.deadline, running).await;
+            }
+            pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = code.ended() => {}
+            () = renewals => {}
         }
     }
 

@@ -52,6 +52,7 @@ mod producer;
 mod protocol_decisions;
 mod readable_keys;
 mod recorded;
+mod renewals;
 mod requests;
 mod router;
 mod silence;

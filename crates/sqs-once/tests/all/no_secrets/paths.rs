@@ -85,6 +85,7 @@ table! {
     dynamodb::garbage: "the store did not answer",
     once::done: "work duplicate",
     once::failed: "work failed",
+    once::outlived: "its leases are renewed",
     once::refused: "the key extractor failed",
     once::uncompared: "the payloads could not be compared",
     once::unrecorded: "could not be released",

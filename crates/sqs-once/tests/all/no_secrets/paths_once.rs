@@ -1,13 +1,16 @@
 //! Paths through `Idempotency`.
 
 use std::future::ready;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use sqs_once::key::Fingerprint;
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::Clock;
-use sqs_once::{HandlerError, Idempotency};
+use sqs_once::{HandlerError, Idempotency, spawn_blocking};
+use tokio::task::yield_now;
+use tokio::time::advance;
 
 use crate::no_secrets::paths_dynamodb::{self, Quoting};
 use crate::no_secrets::paths_store::foreign;
@@ -52,6 +55,26 @@ pub(crate) async fn failed() {
     let failing = || ready(Err::<u8, HandlerError>("the work's own words".into()));
     work(&world, &idempotency, failing).await;
     work(&world, &idempotency, std::future::pending::<Result<u8, _>>).await;
+}
+
+pub(crate) async fn outlived() {
+    let world = World::new();
+    let idempotency = idempotency(&world);
+    let (end, ended) = channel::<()>();
+    let blocking = || async {
+        let _ = spawn_blocking(move || ended.recv()).await;
+        Ok(())
+    };
+    let ends = async {
+        for _ in 0..40 {
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            advance(Duration::from_secs(1)).await;
+        }
+        drop(end);
+    };
+    tokio::join!(work(&world, &idempotency, blocking), ends);
 }
 
 pub(crate) async fn refused() {

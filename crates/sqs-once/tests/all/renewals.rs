@@ -1,0 +1,177 @@
+//! Code that runs on after its invocation keeps its keys.
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lambda_runtime::Context;
+use serde_json::{Value, json};
+use sqs_once::store::{Item, Status, StoreErrorKind};
+use sqs_once::testing::{Bench, Event, Operation, Record, TestClock, TestSettings, TestStore};
+use sqs_once::time::Clock;
+use sqs_once::{Batch, Consumer, HandlerError, Idempotency, RunError, spawn_blocking};
+use tokio::task::yield_now;
+use tokio::time::advance;
+
+use crate::support::{SECOND, invoke, values};
+
+/// Blocking code that ends when it is told to.
+fn gate() -> (Sender<()>, impl Fn() + Clone + Send + Sync + 'static) {
+    let (tell, told) = channel();
+    let told = Arc::new(Mutex::new(told));
+    (tell, move || {
+        let told = told.lock().unwrap();
+        // Only a failing test waits so long.
+        let _ = told.recv_timeout(Duration::from_secs(60));
+    })
+}
+
+fn blocking(code: impl Fn() + Clone + Send + Sync + 'static) -> Consumer {
+    values().handler(move |_: Value| {
+        let code = code.clone();
+        async move { Ok::<_, HandlerError>(spawn_blocking(code).await?) }
+    })
+}
+
+fn event() -> Event {
+    Event::new([Record::json(&json!({ "id": "a" }))])
+}
+
+/// Lets time pass while blocking code runs. Tokio's paused time does not advance by itself then.
+async fn passes(seconds: u32) {
+    for _ in 0..2 * seconds {
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        advance(SECOND / 2).await;
+    }
+}
+
+/// Runs a batch whose code outlives its invocation, which ends after 30 s. Its leases end 3 s later.
+async fn outlived(bench: &Bench) {
+    let (answer, ()) = tokio::join!(bench.run(event()), passes(31));
+    answer.assert_reason("m-1", "cancelled at the deadline");
+}
+
+async fn lease(bench: &Bench) -> Option<Duration> {
+    let item: Item = bench.item("a").await.unwrap();
+    let left = item.lease_until?.since(bench.clock().now());
+    Some(left).filter(|left| !left.is_zero() && item.status == Status::InProgress)
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_outlives_its_invocation_keeps_its_key_until_it_ends() {
+    let (tell, code) = gate();
+    let bench = Bench::new(blocking(code));
+    outlived(&bench).await;
+    for _ in 0..60 {
+        assert!(lease(&bench).await.is_some());
+        bench.run(event()).await.assert_in_progress("m-1");
+        passes(1).await;
+    }
+    // For this code, and for the next attempt.
+    tell.send(()).unwrap();
+    tell.send(()).unwrap();
+    while lease(&bench).await.is_some() {
+        passes(1).await;
+    }
+    passes(1).await;
+    bench.run(event()).await.assert_processed("m-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_code_of_a_batch_handler_keeps_its_keys() {
+    let (_tell, code) = gate();
+    let consumer = values().batch_handler(move |orders: Batch<Value>| {
+        let code = code.clone();
+        async move {
+            let _ = spawn_blocking(code).await;
+            orders.all_succeeded()
+        }
+    });
+    let bench = Bench::new(consumer);
+    outlived(&bench).await;
+    passes(60).await;
+    assert!(lease(&bench).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_renewed_for_code_that_ends_within_its_invocation() {
+    let (tell, code) = gate();
+    let (clock, store) = (TestClock::new(), TestStore::default());
+    let consumer = blocking(code).record_timeout(SECOND);
+    let consumer = consumer.namespace("test").store(store.clone());
+    let consumer = consumer.clock(clock.clone());
+    let mut context = Context::default();
+    context.deadline = (clock.now() + 30 * SECOND).as_millis();
+    let event = event();
+    let ends = async {
+        passes(5).await;
+        tell.send(()).unwrap();
+    };
+    // The service answers when the code has ended.
+    let (answer, ()) = tokio::join!(invoke(&consumer, &event, context), ends);
+    assert_eq!(answer.batch_item_failures.len(), 1);
+    let requests = store.requests();
+    passes(60).await;
+    assert_eq!(store.requests(), requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_without_an_answer_is_sent_again_before_the_lease_lapses() {
+    let (_tell, code) = gate();
+    let bench = Bench::new(blocking(code));
+    let store = bench.store();
+    store.fail(Operation::Renew, StoreErrorKind::Unanswered, 3);
+    outlived(&bench).await;
+    for _ in 0..30 {
+        assert!(lease(&bench).await.is_some());
+        passes(1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_another_worker_has_taken_is_left_to_it() {
+    let (_tell, code) = gate();
+    let bench = Bench::new(blocking(code));
+    outlived(&bench).await;
+    bench.another_worker_claims("a").await;
+    let owner = bench.item("a").await.unwrap().owner;
+    passes(30).await;
+    assert_eq!(bench.item("a").await.unwrap().owner, owner);
+    let requests = bench.store().requests();
+    passes(30).await;
+    assert_eq!(bench.store().requests(), requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_never_ends_holds_its_key_for_a_quarter_of_an_hour() {
+    let (_tell, code) = gate();
+    let bench = Bench::new(blocking(code));
+    outlived(&bench).await;
+    passes(14 * 60).await;
+    assert!(lease(&bench).await.is_some());
+    passes(2 * 60).await;
+    assert_eq!(lease(&bench).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_without_sqs_keeps_its_key_while_its_code_runs() {
+    let (tell, code) = gate();
+    let (clock, store) = (TestClock::new(), TestStore::default());
+    let idempotency = Idempotency::new().namespace("test").store(store.clone());
+    let idempotency = idempotency.clock(clock.clone());
+    let until = idempotency.until(clock.now() + 30 * SECOND);
+    let run = until.run("a", || async {
+        Ok::<_, HandlerError>(spawn_blocking(code).await?)
+    });
+    let meanwhile = async {
+        passes(60).await;
+        let later = idempotency.until(clock.now() + 30 * SECOND);
+        let ran = later.run("a", || async { Ok::<_, HandlerError>(()) }).await;
+        assert!(matches!(ran, Err(RunError::InProgress { .. })), "{ran:?}");
+        tell.send(()).unwrap();
+    };
+    let (ran, ()) = tokio::join!(run, meanwhile);
+    assert!(matches!(ran, Err(RunError::Cancelled)), "{ran:?}");
+}
