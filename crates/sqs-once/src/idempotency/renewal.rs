@@ -87,9 +87,7 @@ impl Driver {
             let settlements: Vec<_> = claims
                 .iter()
                 .map(|(id, owner)| {
-                    let fence = None;
-                    let settling = Settling::Renew { lease_until, fence };
-                    Settlement::new(id.clone(), *owner, settling)
+                    Settlement::new(id.clone(), *owner, Settling::renew(lease_until))
                 })
                 .collect();
             let request = self.store.settle(&settlements);

@@ -31,9 +31,9 @@
 //!   of the other route, and every property holds for each.
 //! - Layers: some schedules have one, which passes records on, and may fail a record before or after its handler.
 //! - Decoders: some schedules have one that waits for each payload, and may fail a record before its key is known.
-//! - Renewals: in some schedules, workers renew the leases of their claims while handlers run. The library does not do
-//!   so yet, so the simulation sends the requests. Such a process is not killed while code of a handler still runs. It
-//!   ends itself before a lease lapses that it could not renew.
+//! - Renewals: the engine renews the leases of blocking code that outlives its invocation. In some schedules the simulation
+//!   sends renewals of its own, at any time, also while handlers run. Such a process is not killed while code of a handler
+//!   still runs. It ends itself before a lease lapses that the simulation could not renew.
 //! - An operator, in some schedules at the `Store` trait, who forgets keys with the item of `Change::Forget`: completed and
 //!   lapsed ones, and sometimes one in progress.
 //! - Fingerprints of several schemes, in some schedules: some messages have one more field, or some processes compare
@@ -67,7 +67,7 @@
 //!
 //! - Retention that ends, items that the table deletes, payloads that differ, unknown statuses, envelopes, hooks, batch
 //!   handlers: other tests cover these.
-//! - Renewals by the library's engine, and `key forget` beneath the SDK or between versions with different ids.
+//! - `key forget` beneath the SDK or between versions with different ids.
 //! - Late timers in a frozen process. It neither sends nor receives anything, and its handlers stop, but its timers fire
 //!   in time; the timers of a real process would all fire when it continues.
 //! - Conditions of handlers' own `Writes`, and writes that are split: a commit is one instant.
