@@ -20,6 +20,7 @@ use super::engine::Engine;
 use super::ledger::Ledger;
 use super::run::run;
 use super::visibility_warning;
+use super::watchdog::Watch;
 
 /// The longest time that a cancelled batch needs to end, unless a handler blocks its thread.
 const CANCELLED: Duration = Duration::from_millis(1);
@@ -54,6 +55,11 @@ pub(crate) async fn answer(
         running.clone().scope(batch).in_current_span()
     }));
     let _alarm = Alarm::at(deadline.answer_by);
+    let watch = Watch::begin(
+        &ledger.held,
+        &engine.driver().clock,
+        deadline.code_ends_by(),
+    );
     let ended = tokio::select! {
         biased;
         ended = timeout_at(deadline.answer_by, &mut batch.0) => ended,
@@ -87,9 +93,10 @@ pub(crate) async fn answer(
     if !ledger.held.running().is_empty() {
         let (engine, held) = (Arc::clone(&engine), ledger.held.clone());
         // Lambda has the answer long before the first renewal.
+        watch.answered();
         tokio::spawn(async move {
-            let running = || held.running();
-            engine.driver().renew(deadline, running).await;
+            let (running, renewed) = (|| held.running(), |ends_by| watch.renewed(ends_by));
+            engine.driver().renew(deadline, running, renewed).await;
         });
     }
     let tally = std::mem::take(&mut *ledger.tally());

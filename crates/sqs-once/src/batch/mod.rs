@@ -23,6 +23,7 @@ mod settlements;
 mod stop;
 mod together;
 mod visibility_warning;
+pub(crate) mod watchdog;
 
 pub(crate) use answer::answer;
 pub use earlier::{EarlierAttempt, Reconciled};

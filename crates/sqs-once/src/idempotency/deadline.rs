@@ -81,6 +81,11 @@ impl Deadline {
     pub(super) fn first_renewal(&self) -> Timestamp {
         self.ends_at + self.lease_until.since(self.ends_at) / 3
     }
+
+    /// When code must have ended whose lease was not renewed. The rest of the margin is for clocks that differ.
+    pub(crate) fn code_ends_by(&self) -> Timestamp {
+        self.ends_at + self.lease_until.since(self.ends_at) * 2 / 3
+    }
 }
 
 /// The end of the time for code that runs on a claim.

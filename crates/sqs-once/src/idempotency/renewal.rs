@@ -24,11 +24,13 @@ const IN_A_REQUEST: usize = 25;
 
 impl Driver {
     /// Renews the leases of claims while their code runs, from the end of their invocation on. Ends with the last code, when every
-    /// claim is lost, or after [`LONGEST`]. `running` returns the claims whose code runs.
+    /// claim is lost, or after [`LONGEST`]. `running` returns the claims whose code runs. `renewed` receives the time by which
+    /// code must have ended that has no other renewal.
     pub(crate) async fn renew(
         &self,
         deadline: Deadline,
         running: impl Fn() -> Vec<(ItemId, Owner)>,
+        renewed: impl Fn(Timestamp),
     ) {
         // Lambda ends most processes before the first renewal.
         let mut renew_at = deadline.first_renewal();
@@ -55,6 +57,7 @@ impl Driver {
             if lost.len() > lost_before {
                 log.note(&claims, "another worker has one of its keys");
             } else if is_answered {
+                renewed(now + RENEWED * 2 / 3);
                 log.note(&claims, "its leases are renewed");
             } else if ended >= lease_until {
                 log.note(

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use lambda_runtime::LambdaInvocation;
 use tower_service::Service;
 
+use crate::batch::watchdog;
 #[cfg(feature = "opentelemetry")]
 use crate::consumer::AfterAnswer;
 use crate::handler::Running;
@@ -15,8 +16,7 @@ use crate::handler::Running;
 use super::after_answer::{ends_at, follow};
 use super::shutdown::Shutdown;
 
-/// Keeps the runtime from asking for the next event while code of a handler still runs. Lambda then ends the execution
-/// environment at the function's timeout, before the leases of the invocation lapse.
+/// Keeps the runtime from asking for the next event while code of a handler still runs, or if the watchdog ends the process soon.
 ///
 /// Wraps the runtime's own services, so that the answer is sent before it waits.
 #[derive(Clone)]
@@ -58,13 +58,16 @@ where
         let running = Running::default();
         let answer = running.clone().scope(self.inner.call(event));
         Box::pin(async move {
-            let _in_flight = in_flight;
             let answered = answer.await;
             #[cfg(feature = "opentelemetry")]
             if let Some((call, until)) = after_answer {
                 follow(call, until).await;
             }
             running.ended().await;
+            drop(in_flight);
+            if watchdog::is_draining() {
+                pending::<()>().await;
+            }
             answered
         })
     }

@@ -4,6 +4,7 @@ use futures_util::future::LocalBoxFuture;
 use lambda_runtime::tower::layer::layer_fn;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 
+use crate::batch::watchdog;
 use crate::consumer::{Consumer, Runnable};
 use crate::error::Error;
 use crate::telemetry;
@@ -19,7 +20,8 @@ use super::shutdown::Shutdown;
 /// answers in-flight events, and then ends the process. A second signal ends the process at once.
 ///
 /// Requests no further event while code of a handler still runs after its deadline: see
-/// [`spawn_blocking`](crate::spawn_blocking).
+/// [`spawn_blocking`](crate::spawn_blocking). Ends the process if such code can't keep the lease of its key. With other events in
+/// flight, it first answers those.
 ///
 /// # Errors
 /// A [`ConfigError`](crate::ConfigError) that names the setting, if it is missing or invalid. The Runtime API's error,
@@ -50,6 +52,7 @@ async fn start(consumer: Consumer) -> Result<(), Error> {
         tracing::error!(%error, "the function can't start");
         return Err(error.into());
     }
+    watchdog::turn_on();
     let shutdown = Shutdown::default();
     let next_event = layer_fn({
         let shutdown = shutdown.clone();

@@ -140,7 +140,10 @@ impl<'a> KeyedWork<'a> {
         };
         let renewals = async {
             if self.rules.claims_before() {
-                self.rules.driver.renew(self.deadline, running).await;
+                self.rules
+                    .driver
+                    .renew(self.deadline, running, |_| {})
+                    .await;
             }
             pending::<()>().await;
         };

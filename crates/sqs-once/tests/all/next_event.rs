@@ -7,9 +7,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
+use sqs_once::store::StoreErrorKind;
+use sqs_once::testing::{Operation, TestStore};
 use sqs_once::{HandlerError, MemoryStore, spawn_blocking};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::{sleep, timeout};
 
 use crate::support::process::{driven_by, this_program};
 use crate::support::values;
@@ -82,6 +85,90 @@ async fn a_function_asks_for_no_event_until_the_code_of_its_handlers_has_ended()
         let mut warnings = said.lines().filter(|line| line.contains("WARN"));
         let is_named = warnings.any(|line| line.contains("next_event::a_function_whose"));
         assert!(is_named, "{thread}: no warning names the handler: {said}");
+    }
+}
+
+/// Serves a consumer whose renewals fail. Its handler blocks until the process ends, or waits.
+async fn a_function_that_cannot_renew() {
+    let Ok(thread) = env::var(BLOCKS) else {
+        return;
+    };
+    let store = TestStore::default();
+    store.fail(Operation::Renew, StoreErrorKind::Unanswered, usize::MAX);
+    let consumer = values().namespace("test").store(store);
+    let consumer = consumer.handler(move |order: serde_json::Value| {
+        let is_own = thread == "its own";
+        async move {
+            let blocks = || {
+                let _ = std::io::stdin().read_line(&mut String::new());
+            };
+            match order["id"].as_str() {
+                Some("waits") => sleep(Duration::from_secs(4)).await,
+                _ if is_own => blocks(),
+                _ => spawn_blocking(blocks).await?,
+            }
+            Ok::<_, HandlerError>(())
+        }
+    });
+    sqs_once::run(consumer).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_function_that_cannot_renew_on_four_threads() {
+    a_function_that_cannot_renew().await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_function_that_cannot_renew_on_one_thread() {
+    a_function_that_cannot_renew().await;
+}
+
+fn event_of(id: &str) -> String {
+    let body = json!({ "id": id }).to_string();
+    json!({ "Records": [{ "messageId": "m-1", "body": body }] }).to_string()
+}
+
+#[tokio::test]
+async fn a_process_whose_code_can_not_keep_its_key_answers_the_others_and_ends_itself() {
+    for (function, thread) in [
+        ("a_function_that_cannot_renew_on_four_threads", "its own"),
+        (
+            "a_function_that_cannot_renew_on_four_threads",
+            "one of spawn_blocking",
+        ),
+        ("a_function_that_cannot_renew_on_one_thread", "its own"),
+    ] {
+        let lambda = RuntimeApi::start("orders").await.unwrap().init_limit(LIMIT);
+        let is_alone = function.ends_with("one_thread");
+        let mut function = driven_by(&lambda, this_program(module_path!(), function))
+            .arg("--nocapture")
+            .env(BLOCKS, thread)
+            .env(
+                "AWS_LAMBDA_MAX_CONCURRENCY",
+                if is_alone { "1" } else { "2" },
+            )
+            .env("AWS_REGION", "eu-central-1")
+            .env_remove("SQS_ONCE_DISABLED")
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        lambda.ready().await.unwrap();
+        let blocks = lambda.invoke(event_of("blocks"), Duration::from_secs(2));
+        let waits = async {
+            if !is_alone {
+                let answer = lambda.invoke(event_of("waits"), LIMIT).await.unwrap();
+                assert_eq!(answer, json!({ "batchItemFailures": [] }).to_string());
+            }
+        };
+        let (answer, ()) = tokio::join!(blocks, waits);
+        assert_eq!(answer.is_ok(), !is_alone, "{answer:?}");
+        let _stdin = function.stdin.take();
+        let output = timeout(LIMIT, function.wait_with_output()).await.unwrap();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("this process ends itself"), "{said}");
+        assert_eq!(said.contains("takes no other event"), !is_alone, "{said}");
     }
 }
 

@@ -38,13 +38,16 @@ const SECRETS: [&str; 4] = [
 ];
 
 /// Log lines that no test can reach, with the reason.
-const UNREACHED: [(&str, &str); 3] = [
+const UNREACHED: [(&str, &str); 5] = [
     // The tests have the feature.
     ("config.rs", "without its feature `sqs`"),
     // No signal handler can be installed.
     ("lambda/shutdown.rs", "no signal can be received"),
     // The library catches every panic of user code earlier, so this needs a bug in this crate.
     ("batch/answer.rs", "a batch ended early"),
+    // They end the process, and have no fields: the test `next_event` reads them.
+    ("batch/watchdog.rs", "takes no other event"),
+    ("batch/watchdog.rs", "ends itself"),
 ];
 
 /// Starts this program again in one of its tests, with a part to play.
