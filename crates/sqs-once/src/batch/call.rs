@@ -232,10 +232,16 @@ impl Batch<'_> {
                 called,
             };
             let claim = owned.as_ref().map(|owned| &owned.claim);
-            let _handled = self.holds(route, claim, &together.code);
             let called = match stopped {
                 Some(why) => Ok(Called::Left(Returns::untried(why))),
-                None if together.join(joined) => calls.await,
+                None if together.join(joined) => {
+                    let handled = self.holds(route, claim, &together.code);
+                    let called = calls.await;
+                    if let (Some(handled), Ok(Called::Left(_))) = (handled, &called) {
+                        handled.uncalled();
+                    }
+                    called
+                }
                 None => Ok(Called::Left(Returns::untried(Untried::CallMade))),
             };
             match called {

@@ -187,10 +187,7 @@ impl<'a, C: FnOnce(Instant) -> CallFuture<T>, T> Handling<'a, C, T> {
         let Some(future) = self.future.get() else {
             return Poll::Pending;
         };
-        let polled = self.running.polled();
-        let result = future.as_mut().poll(context);
-        drop(polled);
-        let result = ready!(result);
+        let result = ready!(future.as_mut().poll(context));
         Poll::Ready(result.map_err(|error| Failure::of(&error, self.dependencies)))
     }
 }
@@ -200,6 +197,8 @@ impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T: Unpin> Future for Handling<
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // Before it looks at the clock, because the process may be frozen in between.
+        let _polled = this.running.polled();
         if this.until.has_come() {
             // A call may end before it has a future, while code that it started goes on.
             return Poll::Ready(Err(match (this.future.get(), &this.result) {

@@ -51,6 +51,13 @@ impl Held {
     }
 }
 
+impl Handled {
+    /// Ends the hold of a claim whose handler was not called.
+    pub(super) fn uncalled(self) {
+        self.held.holds().try_remove(self.at);
+    }
+}
+
 impl Drop for Handled {
     fn drop(&mut self) {
         let mut holds = self.held.holds();

@@ -1,11 +1,12 @@
 //! Ends a process whose code would outlive the lease of its key.
 
 use std::process::exit;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tracing::{error, warn};
 
 use crate::telemetry::flush;
@@ -14,33 +15,30 @@ use crate::time::{Clock, Timestamp};
 use super::held::Held;
 
 /// How often the leases are compared with the wall clock. A thread does so, because every thread of the runtime may be blocked, and
-/// its timers stand still while the process is frozen.
+/// its timers stop while the process is frozen.
 const PERIOD: Duration = Duration::from_millis(100);
-
-/// How long an answer takes to Lambda.
-const SENDING: Duration = Duration::from_secs(1);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
     is_on: false,
     has_thread: false,
     watched: Vec::new(),
-    answered: None,
 });
 static ADDED: Condvar = Condvar::new();
 static DRAINS: AtomicBool = AtomicBool::new(false);
+/// The invocations whose answers Lambda does not have.
+static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
 
 struct Watchdog {
     is_on: bool,
     has_thread: bool,
     /// The batches that are not answered, and those whose code goes on.
     watched: Vec<Arc<Watched>>,
-    /// When the last batch was answered.
-    answered: Option<Instant>,
 }
 
 struct Watched {
     held: Held,
     clock: Arc<dyn Clock>,
+    runtime: Handle,
     /// When code on these claims must have ended, in milliseconds.
     ends_by: AtomicU64,
     is_answered: AtomicBool,
@@ -49,9 +47,26 @@ struct Watched {
 /// A batch under the watchdog, until it is answered and its code has ended.
 pub(super) struct Watch(Option<Arc<Watched>>);
 
+/// An invocation, until Lambda has its answer.
+pub(crate) struct InFlight(());
+
 /// Lets the watchdog end this process. Only [`run`](crate::run) does so: any other program decides itself when it ends.
 pub(crate) fn turn_on() {
     watchdog().is_on = true;
+}
+
+/// Counts an invocation from the moment at which its event is there. `None` if the process takes no further event: SQS delivers this
+/// one again.
+pub(crate) fn invoked() -> Option<InFlight> {
+    IN_FLIGHT.fetch_add(1, Ordering::SeqCst);
+    let in_flight = InFlight(());
+    (!is_draining()).then_some(in_flight)
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        IN_FLIGHT.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Returns whether the process takes no further event, because code can't keep its key. It ends when it is idle.
@@ -60,24 +75,30 @@ pub(crate) fn is_draining() -> bool {
 }
 
 impl Watch {
-    /// Watches a batch whose claims last until shortly after `ends_by`.
+    /// Watches a batch whose code must end by then, unless its leases are renewed.
     pub(super) fn begin(held: &Held, clock: &Arc<dyn Clock>, ends_by: Timestamp) -> Self {
         let mut watchdog = watchdog();
         if !watchdog.is_on {
             return Self(None);
         }
+        if !watchdog.has_thread {
+            let builder = thread::Builder::new().name("sqs-once-watchdog".to_owned());
+            watchdog.has_thread = builder.spawn(watch).is_ok();
+            if !watchdog.has_thread {
+                return Self(None);
+            }
+        }
         let watched = Arc::new(Watched {
             held: held.clone(),
             clock: Arc::clone(clock),
+            runtime: Handle::current(),
             ends_by: AtomicU64::new(ends_by.as_millis()),
             is_answered: AtomicBool::new(false),
         });
         watchdog.watched.push(Arc::clone(&watched));
-        if !watchdog.has_thread {
-            let builder = thread::Builder::new().name("sqs-once-watchdog".to_owned());
-            watchdog.has_thread = builder.spawn(watch).is_ok();
+        if watchdog.watched.len() == 1 {
+            ADDED.notify_one();
         }
-        ADDED.notify_one();
         Self(Some(watched))
     }
 
@@ -88,12 +109,10 @@ impl Watch {
         }
     }
 
-    /// Notes that the answer is out.
+    /// Notes that the batch has its answer.
     pub(super) fn answered(&self) {
-        if let Some(watched) = &self.0
-            && !watched.is_answered.swap(true, Ordering::SeqCst)
-        {
-            watchdog().answered = Some(Instant::now());
+        if let Some(watched) = &self.0 {
+            watched.is_answered.store(true, Ordering::SeqCst);
         }
     }
 }
@@ -105,8 +124,8 @@ impl Drop for Watch {
 }
 
 impl Watched {
-    fn is_in_flight(&self) -> bool {
-        !self.is_answered.load(Ordering::SeqCst)
+    fn is_answered(&self) -> bool {
+        self.is_answered.load(Ordering::SeqCst)
     }
 
     fn has_lapsed(&self) -> bool {
@@ -115,43 +134,63 @@ impl Watched {
     }
 }
 
-/// Looks at the leases while there are batches. Never ends, unless it ends the process.
-fn watch() {
-    let mut watchdog = watchdog();
-    loop {
-        let are_sent = watchdog.answered.is_none_or(|at| at.elapsed() >= SENDING);
-        let watched = &mut watchdog.watched;
-        watched.retain(|one| one.is_in_flight() || !one.held.running().is_empty());
-        let (lapsed, others): (Vec<_>, Vec<_>) = watched.iter().partition(|one| one.has_lapsed());
-        if !lapsed.is_empty() || (is_draining() && others.is_empty()) {
-            end(!are_sent || others.iter().any(|one| one.is_in_flight()));
+/// What the leases require.
+enum Needs {
+    Nothing,
+    /// The process takes no further event, and ends later.
+    Drain,
+    End,
+}
+
+impl Watchdog {
+    fn needs(&mut self) -> Needs {
+        self.watched
+            .retain(|one| !one.is_answered() || !one.held.running().is_empty());
+        let lapsed: Vec<_> = self.watched.iter().filter(|one| one.has_lapsed()).collect();
+        if lapsed.is_empty() && !is_draining() {
+            return Needs::Nothing;
         }
-        watchdog = match watchdog.watched.is_empty() && !is_draining() {
-            true => ADDED.wait(watchdog).unwrap_or_else(PoisonError::into_inner),
-            false => {
-                let waited = ADDED.wait_timeout(watchdog, PERIOD);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
+        // Code that blocks every thread holds up its own answer.
+        let unanswered = lapsed.iter().filter(|one| !one.is_answered()).count();
+        match IN_FLIGHT.load(Ordering::SeqCst) > unanswered {
+            true => Needs::Drain,
+            false => Needs::End,
+        }
     }
 }
 
-/// Ends the process, or lets it take no further event if other batches are in flight.
-fn end(others_are_in_flight: bool) {
-    if others_are_in_flight {
-        if !DRAINS.swap(true, Ordering::SeqCst) {
-            warn!(
-                "code can't keep the lease of its key: this process takes no other event, and ends when the others are answered"
-            );
-            flush();
+/// Looks at the leases while there are batches. Never ends, unless it ends the process.
+fn watch() {
+    loop {
+        let mut watchdog = watchdog();
+        while watchdog.watched.is_empty() && !is_draining() {
+            watchdog = ADDED.wait(watchdog).unwrap_or_else(PoisonError::into_inner);
         }
-        return;
+        let needs = watchdog.needs();
+        for one in watchdog.watched.iter().filter(|one| one.is_answered()) {
+            // Another batch's handler may block the worker that drives the timer of the renewals.
+            one.runtime.spawn(async {});
+        }
+        drop(watchdog);
+        match needs {
+            Needs::Nothing => {}
+            Needs::Drain if DRAINS.swap(true, Ordering::SeqCst) => {}
+            Needs::Drain => {
+                warn!(
+                    "code can't keep the lease of its key: this process takes no other event, and ends when the others are answered"
+                );
+                flush();
+            }
+            Needs::End => {
+                error!(
+                    "code can't keep the lease of its key: this process ends itself, so that no other worker runs the key beside it"
+                );
+                flush();
+                exit(1);
+            }
+        }
+        thread::sleep(PERIOD);
     }
-    error!(
-        "code can't keep the lease of its key: this process ends itself, so that no other worker runs the key beside it"
-    );
-    flush();
-    exit(1);
 }
 
 fn watchdog() -> MutexGuard<'static, Watchdog> {

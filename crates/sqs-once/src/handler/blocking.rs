@@ -101,9 +101,9 @@ impl Running {
     }
 
     /// Notes that the handler is polled until the guard is dropped.
-    pub(crate) fn polled(&self) -> Polled<'_> {
+    pub(crate) fn polled(&self) -> Polled {
         self.0.is_polled.store(true, Ordering::SeqCst);
-        Polled(self)
+        Polled(self.clone())
     }
 
     /// Returns whether the handler's own task executes, or code that it started.
@@ -131,9 +131,9 @@ impl Running {
     }
 }
 
-pub(crate) struct Polled<'a>(&'a Running);
+pub(crate) struct Polled(Running);
 
-impl Drop for Polled<'_> {
+impl Drop for Polled {
     fn drop(&mut self) {
         self.0.0.is_polled.store(false, Ordering::SeqCst);
     }

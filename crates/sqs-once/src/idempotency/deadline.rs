@@ -26,7 +26,7 @@ pub(crate) struct Margins {
 pub(crate) struct Deadline {
     /// When running handlers are cancelled. No handler starts later.
     pub(crate) cancel_at: Instant,
-    /// When the invocation ends by the wall clock. The other clock may stand still while the process is frozen.
+    /// When the invocation ends by the wall clock. The other clock may stop while the process is frozen.
     ends_at: Timestamp,
     /// When hooks are cancelled, early enough to act on their results.
     pub(crate) hooks_by: Instant,
@@ -77,14 +77,10 @@ impl Deadline {
         self.ends_at
     }
 
-    /// When leases are renewed that their code still needs: soon after the time at which Lambda ends most processes.
-    pub(super) fn first_renewal(&self) -> Timestamp {
-        self.ends_at + self.lease_until.since(self.ends_at) / 3
-    }
-
-    /// When code must have ended whose lease was not renewed. The rest of the margin is for clocks that differ.
-    pub(crate) fn code_ends_by(&self) -> Timestamp {
-        self.ends_at + self.lease_until.since(self.ends_at) * 2 / 3
+    /// Returns the time at which this many thirds of the lease's last part are left, which is `longest` at most.
+    pub(super) fn left(&self, thirds: u32, longest: Duration) -> Timestamp {
+        let margin = self.lease_until.since(self.ends_at);
+        self.ends_at + (margin - margin.min(longest) * thirds / 3)
     }
 }
 

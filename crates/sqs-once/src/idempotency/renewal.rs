@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::stream::{StreamExt, iter};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use crate::key::ItemId;
-use crate::store::{Owner, Settled, Settlement, Settling};
+use crate::store::{Answers, Owner, Settled, Settlement, Settling};
 use crate::time::Timestamp;
 
 use super::deadline::{Deadline, answers_until};
@@ -14,13 +15,22 @@ use super::driver::{Driver, all_of};
 
 /// How long a lease is after its renewal. A process that dies keeps its keys for so long.
 const RENEWED: Duration = Duration::from_secs(10);
-/// The pause after a renewal without an answer, and the longest time between two looks at the clock: it may be set, or the process
-/// may be frozen.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The pause after a renewal without an answer, and the shortest wait for one.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The longest time between two looks at clock and code: the clock may be set, or the process frozen.
+const PERIOD: Duration = Duration::from_millis(500);
 /// How long after the end of an invocation leases are renewed. Code that never returns must not hold its key for ever.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
-/// The most renewals in a request.
+/// The most renewals in a request, and the most requests in flight.
 const IN_A_REQUEST: usize = 25;
+const IN_FLIGHT: usize = 8;
+
+impl Deadline {
+    /// When code must have ended whose lease was not renewed. The rest of the lease is for clocks that differ.
+    pub(crate) fn code_ends_by(&self) -> Timestamp {
+        self.left(1, RENEWED)
+    }
+}
 
 impl Driver {
     /// Renews the leases of claims while their code runs, from the end of their invocation on. Ends with the last code, when every
@@ -32,12 +42,21 @@ impl Driver {
         running: impl Fn() -> Vec<(ItemId, Owner)>,
         renewed: impl Fn(Timestamp),
     ) {
-        // Lambda ends most processes before the first renewal.
-        let mut renew_at = deadline.first_renewal();
-        let (mut lease_until, mut lost) = (deadline.lease_until, Vec::new());
-        let mut log = Log("");
+        // Lambda ends most processes before the first renewal. No renewal makes a lease shorter.
+        let mut ends_by = deadline.code_ends_by();
+        let mut renew_at = deadline.left(2, RENEWED);
+        let (mut lost, mut log) = (Vec::new(), Log(""));
         loop {
-            let now = self.wait_until(renew_at).await;
+            let now = loop {
+                let now = self.clock.now();
+                if running().is_empty() {
+                    return;
+                }
+                if now >= renew_at {
+                    break now;
+                }
+                sleep(renew_at.since(now).min(PERIOD)).await;
+            };
             let mut claims = running();
             claims.retain(|(_, owner)| !lost.contains(owner));
             if claims.is_empty() {
@@ -46,20 +65,27 @@ impl Driver {
             if now >= deadline.ends_at() + LONGEST {
                 return log.note(&claims, "15 minutes are over, and its leases lapse");
             }
-            let lost_before = lost.len();
-            let is_answered = self.renew_once(&claims, now + RENEWED, &mut lost).await;
-            let ended = self.clock.now();
-            if is_answered {
-                (lease_until, renew_at) = (now + RENEWED, now + RENEWED / 3);
-            } else {
-                renew_at = ended + PAUSE;
+            let limit = (ends_by.since(now) / 3).max(PAUSE);
+            let answers = self.renew_once(&claims, now + RENEWED, limit).await;
+            let mut is_answered = true;
+            for ((_, owner), answer) in claims.iter().zip(answers) {
+                match answer {
+                    Ok(Settled::Written) => {}
+                    Ok(Settled::Refused(_)) => lost.push(*owner),
+                    Err(_) => is_answered = false,
+                }
             }
-            if lost.len() > lost_before {
+            renew_at = match is_answered {
+                true => now + RENEWED / 3,
+                false => self.clock.now() + PAUSE,
+            };
+            if !lost.is_empty() {
                 log.note(&claims, "another worker has one of its keys");
             } else if is_answered {
-                renewed(now + RENEWED * 2 / 3);
+                ends_by = now + RENEWED * 2 / 3;
+                renewed(ends_by);
                 log.note(&claims, "its leases are renewed");
-            } else if ended >= lease_until {
+            } else if self.clock.now() >= ends_by {
                 log.note(
                     &claims,
                     "its leases lapse, because the store does not answer",
@@ -68,42 +94,29 @@ impl Driver {
         }
     }
 
-    async fn wait_until(&self, at: Timestamp) -> Timestamp {
-        loop {
-            let now = self.clock.now();
-            if now >= at {
-                return now;
-            }
-            sleep(at.since(now).min(PAUSE)).await;
-        }
-    }
-
-    /// Returns whether every claim is renewed, or lost for good.
     async fn renew_once(
         &self,
         claims: &[(ItemId, Owner)],
         lease_until: Timestamp,
-        lost: &mut Vec<Owner>,
-    ) -> bool {
-        let mut is_answered = true;
-        for claims in claims.chunks(IN_A_REQUEST) {
-            let settlements: Vec<_> = claims
-                .iter()
-                .map(|(id, owner)| {
-                    Settlement::new(id.clone(), *owner, Settling::renew(lease_until))
-                })
-                .collect();
-            let request = self.store.settle(&settlements);
-            let answers = answers_until(Instant::now() + RENEWED / 3, claims.len(), request).await;
-            for ((_, owner), answer) in claims.iter().zip(all_of(claims.len(), answers)) {
-                match answer {
-                    Ok(Settled::Written) => {}
-                    Ok(Settled::Refused(_)) => lost.push(*owner),
-                    Err(_) => is_answered = false,
-                }
-            }
-        }
-        is_answered
+        limit: Duration,
+    ) -> Answers<Settled> {
+        let until = Instant::now() + limit;
+        let renewal = |(id, owner): &(ItemId, Owner)| {
+            Settlement::new(id.clone(), *owner, Settling::renew(lease_until))
+        };
+        let requests = claims.chunks(IN_A_REQUEST);
+        let requests: Vec<Vec<_>> = requests
+            .map(|claims| claims.iter().map(renewal).collect())
+            .collect();
+        let requests = iter(requests).map(|renewals| async move {
+            let request = self.store.settle(&renewals);
+            all_of(
+                renewals.len(),
+                answers_until(until, renewals.len(), request).await,
+            )
+        });
+        let answers: Vec<_> = requests.buffered(IN_FLIGHT).collect().await;
+        answers.into_iter().flatten().collect()
     }
 }
 

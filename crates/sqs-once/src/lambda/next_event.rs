@@ -55,10 +55,14 @@ where
             .after_answer
             .clone()
             .map(|call| (call, ends_at(event.context.deadline)));
+        let Some(unanswered) = watchdog::invoked() else {
+            return Box::pin(pending());
+        };
         let running = Running::default();
         let answer = running.clone().scope(self.inner.call(event));
         Box::pin(async move {
             let answered = answer.await;
+            drop(unanswered);
             #[cfg(feature = "opentelemetry")]
             if let Some((call, until)) = after_answer {
                 follow(call, until).await;

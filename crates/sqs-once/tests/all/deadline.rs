@@ -55,7 +55,7 @@ async fn a_cancelled_records_claim_is_left_to_lapse_and_then_runs_again() {
     }
 }
 
-/// The monotonic clock may stand still while the process is frozen.
+/// The monotonic clock may stop while the process is frozen.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_thaws_after_its_deadline_starts_no_handler_and_goes_on_with_none() {
     let (clock, done) = (Arc::new(OnceLock::<TestClock>::new()), Notes::default());

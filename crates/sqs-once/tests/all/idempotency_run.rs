@@ -88,7 +88,7 @@ fn is_in_progress(ran: &Ran) -> bool {
     matches!(ran, Err(RunError::InProgress { .. }))
 }
 
-/// The monotonic clock may stand still while the process is frozen.
+/// The monotonic clock may stop while the process is frozen.
 #[tokio::test(start_paused = true)]
 async fn work_is_not_polled_in_a_process_that_thaws_after_its_deadline() {
     let clock = TestClock::new();

@@ -1,7 +1,8 @@
 //! Code that runs on after its invocation keeps its keys.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use lambda_runtime::Context;
@@ -9,10 +10,11 @@ use serde_json::{Value, json};
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record, TestClock, TestSettings, TestStore};
 use sqs_once::time::Clock;
-use sqs_once::{Batch, Consumer, HandlerError, Idempotency, RunError, spawn_blocking};
+use sqs_once::{Batch, Consumer, HandlerError, Idempotency, MemoryStore, RunError, spawn_blocking};
 use tokio::task::yield_now;
 use tokio::time::advance;
 
+use crate::support::stores::Altered;
 use crate::support::{SECOND, invoke, values};
 
 /// Blocking code that ends when it is told to.
@@ -128,6 +130,73 @@ async fn a_renewal_without_an_answer_is_sent_again_before_the_lease_lapses() {
         assert!(lease(&bench).await.is_some());
         passes(1).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
+    let (_tell, code) = gate();
+    let (memory, clock) = (MemoryStore::new(), TestClock::new());
+    let (hangs, id) = (AtomicUsize::new(2), Arc::new(OnceLock::new()));
+    let seen = Arc::clone(&id);
+    let hanging = Altered::new(memory.clone()).settlements_take(move |renewals| {
+        let _ = seen.set(renewals[0].id.clone());
+        let less = |left: usize| left.checked_sub(1);
+        let hang = hangs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        hang.map_or(Duration::ZERO, |_| Duration::MAX)
+    });
+    let consumer = blocking(code).namespace("test").store(hanging);
+    let consumer = consumer.clock(clock.clone());
+    let mut context = Context::default();
+    context.deadline = (clock.now() + 30 * SECOND).as_millis();
+    let event = event();
+    let renewed = async {
+        passes(60).await;
+        let item = memory.get(id.get().unwrap()).unwrap();
+        assert!(item.lease_until.unwrap() > clock.now());
+    };
+    tokio::select! {
+        biased;
+        _ = invoke(&consumer, &event, context) => panic!("the code still runs"),
+        () = renewed => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_margin_is_renewed_before_it_ends() {
+    let (_tell, code) = gate();
+    let bench = Bench::new(blocking(code).lease_margin(60 * SECOND));
+    outlived(&bench).await;
+    for _ in 0..120 {
+        assert!(lease(&bench).await.is_some());
+        passes(1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_left_out_of_a_batch_handlers_call_holds_no_key() {
+    let (_tell, code) = gate();
+    let consumer = values().batch_handler(move |orders: Batch<Value>| {
+        let code = code.clone();
+        async move {
+            let _ = spawn_blocking(code).await;
+            orders.all_succeeded()
+        }
+    });
+    let bench = Bench::new(consumer);
+    let order = |id: &str, group: &str| {
+        let record = Record::json(&json!({ "id": id })).message_id(id);
+        record.fifo(group)
+    };
+    let undecodable = Record::text("no JSON").message_id("bad").fifo("g");
+    let event = Event::new([order("a", "h"), undecodable, order("left", "g")]);
+    let (answer, ()) = tokio::join!(bench.run(event), passes(31));
+    answer.assert_reason("left", "an earlier record of its message group");
+    for _ in 0..30 {
+        assert!(lease(&bench).await.is_some());
+        passes(1).await;
+    }
+    let left = bench.item("left").await.unwrap();
+    assert!(left.lease_until.unwrap() < bench.clock().now());
 }
 
 #[tokio::test(start_paused = true)]
