@@ -90,7 +90,7 @@ pub(crate) async fn answer(
     }
     ledger.tally().still_running = still_running as u64;
     hide_returned(&engine, &ledger.messages, &entries, began, deadline).await;
-    if !ledger.held.running().is_empty() {
+    if ledger.held.is_running() {
         let (engine, held) = (Arc::clone(&engine), ledger.held.clone());
         // Lambda has the answer long before the first renewal.
         watch.answered();

@@ -137,8 +137,8 @@ impl fmt::Display for Failure {
 
 /// A running handler or hook. It ends when its future and all blocking work that it started have ended.
 ///
-/// It also ends after a panic, at the record timeout, and at the deadline. After the deadline the handler is not polled again, even if other tasks
-/// delayed this poll.
+/// It also ends after a panic, at the record timeout, and at the deadline. After the deadline the handler is not polled
+/// again, even if other tasks delayed this poll.
 pub(super) struct Handling<'a, C, T> {
     /// Decide what an error means.
     dependencies: &'a [Dependency],

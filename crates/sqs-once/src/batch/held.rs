@@ -46,6 +46,11 @@ impl Held {
             .collect()
     }
 
+    /// Returns whether code of a claim runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.holds().iter().any(|(_, one)| one.code.executes())
+    }
+
     fn holds(&self) -> MutexGuard<'_, Slab<Hold>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

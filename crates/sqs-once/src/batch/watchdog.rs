@@ -130,7 +130,7 @@ impl Watched {
 
     fn has_lapsed(&self) -> bool {
         let ends_by = Timestamp::from_millis(self.ends_by.load(Ordering::SeqCst));
-        self.clock.now() >= ends_by && !self.held.running().is_empty()
+        self.clock.now() >= ends_by && self.held.is_running()
     }
 }
 
@@ -145,7 +145,7 @@ enum Needs {
 impl Watchdog {
     fn needs(&mut self) -> Needs {
         self.watched
-            .retain(|one| !one.is_answered() || !one.held.running().is_empty());
+            .retain(|one| !one.is_answered() || one.held.is_running());
         let lapsed: Vec<_> = self.watched.iter().filter(|one| one.has_lapsed()).collect();
         if lapsed.is_empty() && !is_draining() {
             return Needs::Nothing;

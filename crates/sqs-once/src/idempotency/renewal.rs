@@ -47,17 +47,16 @@ impl Driver {
         let mut renew_at = deadline.left(2, RENEWED);
         let (mut lost, mut log) = (Vec::new(), Log(""));
         loop {
-            let now = loop {
-                let now = self.clock.now();
-                if running().is_empty() {
+            let (now, mut claims) = loop {
+                let (now, claims) = (self.clock.now(), running());
+                if claims.is_empty() {
                     return;
                 }
                 if now >= renew_at {
-                    break now;
+                    break (now, claims);
                 }
                 sleep(renew_at.since(now).min(PERIOD)).await;
             };
-            let mut claims = running();
             claims.retain(|(_, owner)| !lost.contains(owner));
             if claims.is_empty() {
                 return;

@@ -97,8 +97,8 @@ impl<'a> Invocation<'a> {
     /// effect may be in flight. The same applies if the caller drops the future of `run`.
     ///
     /// Code that the work started with [`spawn_blocking`](crate::spawn_blocking) can't be cancelled. `run` returns when
-    /// that code has ended, not at the deadline. If the process lives on after the function's timeout, the lease is renewed
-    /// meanwhile, for 15 minutes at most.
+    /// that code has ended, not at the deadline. The lease is renewed meanwhile if the process lives on after the function's
+    /// timeout, for 15 minutes at most.
     ///
     /// # Errors
     /// [`RunError`] shows whether the work ran. Let the invocation fail with it.

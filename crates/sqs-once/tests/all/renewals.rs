@@ -17,7 +17,7 @@ use tokio::time::advance;
 use crate::support::stores::Altered;
 use crate::support::{SECOND, invoke, values};
 
-/// Blocking code that ends when it is told to.
+/// Blocking code, and the sender that ends it.
 fn gate() -> (Sender<()>, impl Fn() + Clone + Send + Sync + 'static) {
     let (tell, told) = channel();
     let told = Arc::new(Mutex::new(told));
@@ -32,6 +32,16 @@ fn blocking(code: impl Fn() + Clone + Send + Sync + 'static) -> Consumer {
     values().handler(move |_: Value| {
         let code = code.clone();
         async move { Ok::<_, HandlerError>(spawn_blocking(code).await?) }
+    })
+}
+
+fn blocking_together(code: impl Fn() + Clone + Send + Sync + 'static) -> Consumer {
+    values().batch_handler(move |orders: Batch<Value>| {
+        let code = code.clone();
+        async move {
+            let _ = spawn_blocking(code).await;
+            orders.all_succeeded()
+        }
     })
 }
 
@@ -84,14 +94,7 @@ async fn code_that_outlives_its_invocation_keeps_its_key_until_it_ends() {
 #[tokio::test(start_paused = true)]
 async fn the_code_of_a_batch_handler_keeps_its_keys() {
     let (_tell, code) = gate();
-    let consumer = values().batch_handler(move |orders: Batch<Value>| {
-        let code = code.clone();
-        async move {
-            let _ = spawn_blocking(code).await;
-            orders.all_succeeded()
-        }
-    });
-    let bench = Bench::new(consumer);
+    let bench = Bench::new(blocking_together(code));
     outlived(&bench).await;
     passes(60).await;
     assert!(lease(&bench).await.is_some());
@@ -175,14 +178,7 @@ async fn a_long_margin_is_renewed_before_it_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_left_out_of_a_batch_handlers_call_holds_no_key() {
     let (_tell, code) = gate();
-    let consumer = values().batch_handler(move |orders: Batch<Value>| {
-        let code = code.clone();
-        async move {
-            let _ = spawn_blocking(code).await;
-            orders.all_succeeded()
-        }
-    });
-    let bench = Bench::new(consumer);
+    let bench = Bench::new(blocking_together(code));
     let order = |id: &str, group: &str| {
         let record = Record::json(&json!({ "id": id })).message_id(id);
         record.fifo(group)
