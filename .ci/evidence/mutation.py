@@ -25,6 +25,7 @@ PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 # The closest modules of `tests/all` for a file, else for its module. They catch most mutants, and build in seconds without
 # the other test modules.
 NEXT_TO = {
+    "batch/alarm.rs": "blocking deadline",
     "batch/answer.rs": "batch blocking deadline metrics",
     "batch/batcher.rs": "batch in_flight requests store_trouble",
     "batch/call.rs": "batch deadline store_trouble token_validity transactional transactional_effects transactions",
@@ -35,16 +36,20 @@ NEXT_TO = {
     "batch/engine.rs": "batch fifo missing_key requests",
     "batch/gate.rs": "metrics outages",
     "batch/handling.rs": "batch deadline logs outages",
+    "batch/held.rs": "batch_handlers renewals",
     "batch/hooks.rs": "hooks",
     "batch/ledger.rs": "batch logs spans",
     "batch/leaders.rs": "batch batch_handlers cache",
+    "batch/line.rs": "batch fifo in_flight requests",
     "batch/prepare.rs": "batch blocking dead_letters large_messages logs outages",
     "batch/record.rs": "batch dead_letters fifo hooks missing_key outages store_trouble",
     "batch/room.rs": "batch fifo in_flight",
     "batch/run.rs": "batch deadline fifo in_flight missing_key outages requests token_validity",
     "batch/settlements.rs": "batch requests store_trouble",
+    "batch/stop.rs": "batch dead_letters fifo outages",
     "batch/together.rs": "batch_handlers batch_handlers_fifo batch_handlers_late outages",
     "batch/visibility_warning.rs": "visibility_warning",
+    "batch/watchdog.rs": "next_event renewals",
     "failed/attributes.rs": "dead_letters",
     "failed/backoff.rs": "invalid_settings visibility",
     "failed/dead_letters.rs": "dead_letters",
@@ -62,8 +67,8 @@ NEXT_TO = {
     "handler/prepare.rs": "decoders envelopes missing_key namesakes",
     "handler/reader.rs": "decoders fingerprint keys",
     "batch": "batch batch_handlers batch_handlers_fifo batch_handlers_late blocking cache dead_letters deadline fifo hooks"
-    " in_flight invalid_settings logs metrics missing_key outages requests spans store_trouble token_validity transactional"
-    " transactional_effects transactions visibility visibility_warning",
+    " in_flight invalid_settings layers logs metrics missing_key outages renewals requests router silence spans store_trouble"
+    " token_validity transactional transactional_effects transactions visibility visibility_warning",
     "breaker": "metrics outages",
     "failed": "batch dead_letters fifo hooks invalid_settings outages start testing_kit visibility",
     "handler": "batch batch_handlers batch_handlers_fifo blocking dead_letters hooks idempotency_run invalid_settings logs"
@@ -227,7 +232,7 @@ class Mutation(Run):
     def judged(self, unit, files, chosen, target, options_of_tests, near=None):
         """The names of the chosen mutants, by the result of their tests."""
         out = OUT / self.name / "out"
-        options = ["--in-place", "--output", out, "--timeout-multiplier", "4", "--minimum-test-timeout", "300"]
+        options = ["--in-place", "--output", out, "--timeout-multiplier", "4", "--minimum-test-timeout", "120"]
         options += ["--no-times", "--colors", "never", *chosen, *(f"--cargo-arg={one}" for one in target.split())]
         options += ["--", "--", *options_of_tests]
         environment = os.environ | {
