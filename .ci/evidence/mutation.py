@@ -25,13 +25,11 @@ PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 # The closest modules of `tests/all` for a file, else for its module. They catch most mutants, and build in seconds without
 # the other test modules.
 NEXT_TO = {
-    "batch/alarm.rs": "blocking deadline",
     "batch/answer.rs": "batch blocking deadline metrics",
     "batch/batcher.rs": "batch in_flight requests store_trouble",
-    "batch/call.rs": "batch deadline store_trouble token_validity transactional transactional_effects transactions",
+    "batch/call.rs": "batch deadline store_trouble transactional transactional_effects transactions unknown_outcome",
     "batch/claims.rs": "batch in_flight requests store_trouble",
-    "batch/earlier.rs": "token_validity",
-    "batch/ending.rs": "batch dead_letters fifo hooks outages store_trouble transactional transactional_effects transactions"
+        "batch/ending.rs": "batch dead_letters fifo hooks outages store_trouble transactional transactional_effects transactions"
     " visibility",
     "batch/engine.rs": "batch fifo missing_key requests",
     "batch/gate.rs": "metrics outages",
@@ -44,12 +42,13 @@ NEXT_TO = {
     "batch/prepare.rs": "batch blocking dead_letters large_messages logs outages",
     "batch/record.rs": "batch dead_letters fifo hooks missing_key outages store_trouble",
     "batch/room.rs": "batch fifo in_flight",
-    "batch/run.rs": "batch deadline fifo in_flight missing_key outages requests token_validity",
+    "batch/run.rs": "batch deadline fifo in_flight missing_key outages requests unknown_outcome",
     "batch/settlements.rs": "batch requests store_trouble",
     "batch/stop.rs": "batch dead_letters fifo outages",
     "batch/together.rs": "batch_handlers batch_handlers_fifo batch_handlers_late outages",
+    "batch/unknown_outcome.rs": "unknown_outcome",
     "batch/visibility_warning.rs": "visibility_warning",
-    "batch/watchdog.rs": "next_event renewals",
+    "batch/watchdog.rs": "blocking deadline next_event renewals",
     "failed/attributes.rs": "dead_letters",
     "failed/backoff.rs": "invalid_settings visibility",
     "failed/dead_letters.rs": "dead_letters",
@@ -68,11 +67,11 @@ NEXT_TO = {
     "handler/reader.rs": "decoders fingerprint keys",
     "batch": "batch batch_handlers batch_handlers_fifo batch_handlers_late blocking cache dead_letters deadline fifo hooks"
     " in_flight invalid_settings layers logs metrics missing_key outages renewals requests router silence spans store_trouble"
-    " token_validity transactional transactional_effects transactions visibility visibility_warning",
+    " unknown_outcome transactional transactional_effects transactions visibility visibility_warning",
     "breaker": "metrics outages",
     "failed": "batch dead_letters fifo hooks invalid_settings outages start testing_kit visibility",
     "handler": "batch batch_handlers batch_handlers_fifo blocking dead_letters hooks idempotency_run invalid_settings logs"
-    " outages recorded spans testing_kit token_validity transactional transactional_effects transactions writes",
+    " outages recorded spans testing_kit unknown_outcome transactional transactional_effects transactions writes",
     "idempotency": "also_read batch cache idempotency_run metrics outages recorded start store_trouble transactional"
     " transactional_effects transactional_settings transactions writes",
     "key": "also_read attribute fetched_secrets fingerprint invalid_settings jmespath key_codecs key_secret keys namesakes"

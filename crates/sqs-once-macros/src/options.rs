@@ -55,7 +55,7 @@ const METHODS: [(&str, Option<&str>); 38] = [
     ("service", Some("SQS_ONCE_SERVICE")),
     ("sqs_client", None),
     ("store", Some("SQS_ONCE_TABLE")),
-    ("token_valid_for", None),
+    ("unknown_outcome", None),
     ("visibility_timeout", Some("SQS_ONCE_VISIBILITY_TIMEOUT")),
 ];
 

@@ -131,7 +131,8 @@ impl Statements {
             claim_over: format!(
                 "WITH excluded AS ( \
                      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
-                         $7::bigint[]) AS new (id, owner, fence, lease, expiration, validation, seen) \
+                         $7::bigint[], $8::bigint[]) \
+                         AS new (id, owner, fence, lease, expiration, validation, seen, least) \
                  ), locked AS ( \
                      SELECT kept.id FROM {table} AS kept JOIN excluded ON excluded.id = kept.id \
                      ORDER BY kept.id COLLATE \"C\" FOR UPDATE OF kept \
@@ -139,7 +140,7 @@ impl Statements {
                  UPDATE {table} AS kept SET \
                      status = 'INPROGRESS', in_progress_expiration = excluded.lease, \
                      expiration = excluded.expiration, validation = excluded.validation, data = NULL, \
-                     owner = excluded.owner, fence = {counted} \
+                     owner = excluded.owner, fence = greatest({counted}, excluded.least) \
                  FROM locked JOIN excluded ON excluded.id = locked.id \
                  WHERE kept.id = locked.id AND kept.fence IS NOT DISTINCT FROM excluded.seen \
                      AND CASE kept.status WHEN 'COMPLETED' THEN {expired} \
@@ -200,7 +201,7 @@ impl Statements {
         let (statement, columns) = match over {
             ClaimOver::Free => (&self.claim, 6),
             ClaimOver::New => (&self.insert, 6),
-            ClaimOver::Seen => (&self.claim_over, 7),
+            ClaimOver::Seen => (&self.claim_over, 8),
         };
         let ids = column(claims, |claim| claim.id.as_str());
         let owners = column(claims, |claim| claim.owner.to_string());
@@ -208,15 +209,19 @@ impl Statements {
         let leases = column(claims, |claim| signed(claim.lease_until.as_millis()));
         let expirations = column(claims, |claim| whole_secs(claim.expiration));
         let validations = column(claims, |claim| fingerprint(&claim.fingerprint));
-        let seen = match over {
+        let over = match over {
             ClaimOver::Seen => claims,
             ClaimOver::Free | ClaimOver::New => &[],
         };
-        let seen = column(seen, |claim| match claim.seen {
-            Seen::Item(fence) => fence.map(|fence| signed(fence.get())),
+        let seen = column(over, |claim| match claim.seen {
+            Seen::Item(fence) | Seen::Expired(fence) => fence.map(|fence| signed(fence.get())),
             Seen::Nothing => None,
         });
-        let parameters: [Parameter<'_>; 7] = [
+        // The fence of a claim over an expired completion tells its time.
+        let least = column(over, |claim| {
+            matches!(claim.seen, Seen::Expired(_)).then(|| first_fence(claim.now))
+        });
+        let parameters: [Parameter<'_>; 8] = [
             (&ids, Type::TEXT_ARRAY),
             (&owners, Type::TEXT_ARRAY),
             (&fences, Type::INT8_ARRAY),
@@ -224,6 +229,7 @@ impl Statements {
             (&expirations, Type::INT8_ARRAY),
             (&validations, Type::TEXT_ARRAY),
             (&seen, Type::INT8_ARRAY),
+            (&least, Type::INT8_ARRAY),
         ];
         client.query_typed(statement, &parameters[..columns]).await
     }

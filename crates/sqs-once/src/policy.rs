@@ -1,6 +1,8 @@
 //! Policies: values that choose a consumer's behaviour.
 
-pub use crate::batch::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
+pub use crate::batch::{
+    FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests, UnknownOutcome,
+};
 pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
 pub use crate::failed::{AfterDeadLetter, Backoff};

@@ -378,6 +378,8 @@ pub(crate) struct RouteTally {
     pub(crate) undecodable: u64,
     /// Records whose key was completed for another payload.
     pub(crate) payload_mismatches: u64,
+    /// Terminal records of whose attempt nobody knows the outcome. `None` if their attempts repeat.
+    pub(crate) outcomes_unknown: Option<u64>,
     /// Records whose handler succeeded after another worker had taken over their key.
     pub(crate) leases_lost: u64,
     /// Whether the route depends on anything.

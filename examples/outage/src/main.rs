@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::{Client, StatusCode};
 use serde::{Deserialize, Serialize};
-use sqs_once::policy::Dependency;
+use sqs_once::policy::{Dependency, UnknownOutcome};
 use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
 
 #[derive(Deserialize, Serialize)]
@@ -43,8 +43,8 @@ fn consumer(url: String, probe_seconds: u64) -> Result<Consumer, Error> {
     Ok(charge::consumer()
         .state(Payments(client, url))
         .depends_on(service.probe_every(Duration::from_secs(probe_seconds)))
-        // The service forgets a token after a day. An older attempt is not repeated: `reconcile` can look it up.
-        .token_valid_for(Duration::from_secs(24 * 60 * 60)))
+        // The service forgets a token after a day. An older attempt is not repeated.
+        .unknown_outcome(UnknownOutcome::dead_letter().after(Duration::from_secs(24 * 60 * 60))))
 }
 
 #[tokio::main]

@@ -75,5 +75,5 @@ async fn a_charge_is_not_repeated_when_its_token_is_forgotten() {
     bench.clock().advance(Duration::from_secs(25 * 60 * 60));
     let answer = bench.run(&orders(1)).await;
     answer.assert_terminal("sample");
-    answer.assert_reason("sample", "needs reconciliation");
+    answer.assert_reason("sample", "outcome unknown");
 }

@@ -13,7 +13,9 @@ use sqs_once_operate::{BreakerName, State};
 pub(super) async fn list(args: ListArgs) -> Result<()> {
     let now = SystemClock.now();
     let namespace = namespace(&args.consumer)?;
-    let states: Vec<State> = args.status.iter().map(|state| state.state()).collect();
+    let unknown = args.unknown.then_some(State::Lapsed);
+    let states = args.status.iter().map(|state| state.state()).chain(unknown);
+    let states: Vec<State> = states.collect();
     let listing = Listing {
         prefix: namespace.map_or_else(String::new, |name| format!("{}#", name.as_str())),
         status: common_status(&states),

@@ -115,6 +115,10 @@ struct ListArgs {
     #[arg(long, value_enum, value_name = "STATE")]
     status: Vec<StateArg>,
 
+    /// Only keys whose last attempt is of unknown outcome: the same as `--status lapsed`
+    #[arg(long, conflicts_with = "status")]
+    unknown: bool,
+
     /// The most keys to list
     #[arg(long, value_name = "KEYS", default_value = "100")]
     limit: NonZeroUsize,

@@ -145,6 +145,7 @@ async fn keys_are_listed_by_state() {
     );
     assert_eq!(states(&["--namespace", "other"]), "in-progress");
     assert_eq!(states(&["--status", "lapsed"]), "lapsed");
+    assert_eq!(states(&["--unknown"]), "lapsed");
     assert_eq!(states(&["--status", "completed"]), "completed");
     assert_eq!(
         states(&["--status", "expired", "--status", "released"]),

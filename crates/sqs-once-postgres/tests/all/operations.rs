@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqs_once::conformance::Fixture;
 use sqs_once::key::Namespace;
+use sqs_once::policy::UnknownOutcome;
 use sqs_once::store::{Fence, Item, Owner, Status};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{BusinessKey, Consumer};
@@ -48,7 +49,7 @@ fn consumer(orders: &Orders) -> Consumer {
     });
     let store = orders.database.store.clone();
     let consumer = consumer.namespace("orders").store(store);
-    consumer.token_valid_for(24 * HOUR)
+    consumer.unknown_outcome(UnknownOutcome::dead_letter().after(24 * HOUR))
 }
 
 #[tokio::test]

@@ -12,9 +12,10 @@ use crate::handler::{Call, Done, HandlerError, IdempotencyToken, RecordParts, Ru
 use crate::idempotency::{CommitsWith, Completion, Conclusion};
 use crate::key::{BusinessKey, ItemId};
 use crate::report::{Report, Untried};
-use crate::store::{Claim, Fence, OpenTransaction, Seen, Writes};
+use crate::store::{Claim, Fence, OpenTransaction, Writes};
 use crate::time::Timestamp;
 
+use super::claims::Places;
 use super::ending::Returns;
 use super::gate::Way;
 use super::handling::{Failure, Handling};
@@ -23,6 +24,7 @@ use super::record::Record;
 use super::room::Slot;
 use super::run::Batch;
 use super::together::{Called, Joined, OUT_OF_ORDER, Together};
+use super::unknown_outcome::EarlierAttempt;
 
 const COMPLETED_BY_ANOTHER: &str =
     "another worker had taken over its key, and completed it: its effect may have happened twice";
@@ -35,6 +37,8 @@ pub(super) struct Admitted {
     pub(super) owned: Option<Owned>,
     pub(super) fence: Fence,
     pub(super) first_attempt: Option<Timestamp>,
+    /// Whether it replaces an attempt of unknown outcome.
+    pub(super) follows_unknown: bool,
     pub(super) work: Guarded<Work>,
 }
 
@@ -62,14 +66,19 @@ impl Batch<'_> {
         &'b self,
         record: &mut Record,
         route: usize,
-        slot: Option<Slot<'b>>,
+        places: Places<'b>,
         admitted: Admitted,
     ) -> Report {
         if let Some(together) = &self.together {
             return self.join(together, record, route, admitted).await;
         }
         let claim = admitted.owned.as_ref().map(|owned| &owned.claim);
-        let handler = match self.start_handler(route).await {
+        let Places { slot, handler } = places;
+        let start = match handler {
+            Some(handler) => Way::In(handler),
+            None => self.start_handler(route).await,
+        };
+        let handler = match start {
             Way::In(handler) => handler,
             Way::Shut => {
                 self.release(route, claim);
@@ -111,8 +120,11 @@ impl Batch<'_> {
     async fn call(&self, record: &mut Record, at: usize, admitted: Admitted) -> Ran {
         let route = &self.engine.routes[at];
         let mut parts = self.parts(record, at, &admitted);
-        // The token of a first attempt is new.
-        let earlier = (!admitted.is_first_attempt()).then_some(admitted.first_attempt);
+        let attempt = FirstAttempt {
+            is_this: admitted.is_first_attempt(),
+            at: admitted.first_attempt,
+            is_unknown: admitted.follows_unknown,
+        };
         let Admitted {
             owned, mut work, ..
         } = admitted;
@@ -125,24 +137,24 @@ impl Batch<'_> {
                 code: Running::default(),
             };
         };
-        // A layer, or a token that has expired, may end the record before its handler.
-        let may_end_before = !route.layers.is_empty() || earlier.is_some();
+        // A layer, or an earlier attempt, may end the record before its handler.
+        let may_end_before = !route.layers.is_empty() || attempt.is_followed();
         let noted = may_end_before.then(Call::default);
         let start = match &noted {
             Some(noted) => route.layers.around(start, noted),
             None => start,
         };
-        let (validity, clock) = (&route.token_validity, &route.idempotency.driver.clock);
+        let (policy, clock) = (&route.unknown_outcome, &route.idempotency.driver.clock);
         let until = self.until(self.deadline.cancel_at);
         let call = move |cancel_at| {
             parts.cancel_at = cancel_at;
-            let expires = earlier.and_then(|first| validity.expires(first, &**clock, cancel_at));
-            let Some(times) = expires else {
+            let Some(reason) = policy.doubts(attempt, &**clock, cancel_at) else {
                 return start(parts);
             };
             let message = Arc::clone(&parts.message);
             let token = IdempotencyToken::of(&parts.namespace, &parts.key);
-            validity.before(times, message, token, move || start(parts))
+            let earlier = EarlierAttempt::new(message, token, attempt.at);
+            policy.before(reason, earlier, move || start(parts))
         };
         let running = self.running.part();
         let claim = owned.as_ref().map(|owned| &owned.claim);
@@ -294,13 +306,23 @@ impl Batch<'_> {
             Ok(done) => return self.succeeded(record, route, owned, done).await,
             Err(failure) => failure,
         };
-        if !is_in_flight {
+        let policy = &self.engine.routes[route].unknown_outcome;
+        let is_unknown = !policy.is_repeat() && failure.leaves_unknown();
+        let is_kept = is_unknown && policy.counts_attempts();
+        let lapses = is_in_flight || is_kept;
+        if !lapses {
             self.release(route, owned.as_ref().map(|owned| &owned.claim));
         }
         // A transaction rolls back.
         drop(owned);
-        let report = self.failed(record, failure).await;
-        match is_in_flight {
+        let report = match is_kept && !is_in_flight && policy.keeps_attempt() {
+            true => self.outcome_unknown(record, &failure.to_string()).await,
+            false => self.failed(record, failure).await,
+        };
+        if is_unknown && matches!(report, Report::Terminal { .. }) {
+            self.count_unknown(record);
+        }
+        match lapses {
             true => self.after_own_claim(record, route, report),
             false => report,
         }
@@ -379,11 +401,27 @@ impl Batch<'_> {
     }
 }
 
+/// What a record's claim tells about the attempts before it.
+#[derive(Clone, Copy)]
+pub(super) struct FirstAttempt {
+    pub(super) is_this: bool,
+    /// `None` if nobody knows the time.
+    pub(super) at: Option<Timestamp>,
+    /// Whether the outcome of the attempt before is unknown.
+    pub(super) is_unknown: bool,
+}
+
+impl FirstAttempt {
+    fn is_followed(self) -> bool {
+        self.is_unknown || !self.is_this
+    }
+}
+
 impl Admitted {
     /// Returns whether its claim was the key's first, under either id.
     fn is_first_attempt(&self) -> bool {
         let first = self.first_attempt.map(Fence::first);
         let owned = self.owned.as_ref();
-        owned.is_none_or(|owned| owned.claim.seen == Seen::Nothing && first == Some(self.fence))
+        owned.is_none_or(|owned| owned.claim.seen.is_first() && first == Some(self.fence))
     }
 }

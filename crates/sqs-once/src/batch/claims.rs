@@ -19,6 +19,7 @@ use crate::time::Timestamp;
 use super::batcher::{Answered, Batcher, Load, Requests};
 use super::ending::Tail;
 use super::engine::InProgress;
+use super::gate::{self, Way};
 use super::record::Counted;
 use super::room::Slot;
 use super::run::Batch;
@@ -39,21 +40,30 @@ pub(super) struct Candidate {
     pub(super) other_id: Option<OtherId>,
     /// When SQS received the message, or zero if its consumer has no cache.
     pub(super) sent_at: Timestamp,
+    /// Whether its claim replaces an attempt of unknown outcome.
+    pub(super) follows_unknown: bool,
+}
+
+/// The places that a record has while it is claimed.
+pub(super) struct Places<'b> {
+    /// One of those that claim ahead. A record that waited for another worker may have none.
+    pub(super) slot: Option<Slot<'b>>,
+    /// That of its handler, if it is claimed only when its handler may start.
+    pub(super) handler: Option<gate::Running>,
 }
 
 /// `None` if the claim now replaces an item whose key is free, and is sent again.
 pub(super) type Decision = Result<Option<Admitted>, StoreError>;
 
 impl Batch<'_> {
-    /// Claims a key. Returns the place that the record has until its handler starts. A record that waited for another worker
-    /// may have none.
+    /// Claims a key. Returns the places that the record still has.
     pub(super) async fn claim<'b>(
         &'b self,
         mut candidate: Candidate,
-        mut slot: Slot<'b>,
-    ) -> (Candidate, Result<Admitted, StoreError>, Option<Slot<'b>>) {
-        slot.has_asked = true;
-        let mut slot = Some(slot);
+        mut places: Places<'b>,
+    ) -> (Candidate, Result<Admitted, StoreError>, Places<'b>) {
+        places.slot.iter_mut().for_each(|it| it.has_asked = true);
+        let needs_handler = places.handler.is_some();
         let route = &self.engine.routes[candidate.route];
         let together = self.together.as_ref();
         let mut retries =
@@ -92,17 +102,27 @@ impl Batch<'_> {
                 _ => None,
             };
             let Some(pause) = pause else {
-                return (candidate, answer, slot);
+                return (candidate, answer, places);
             };
             // While it waits for another worker, others may enter in its place, unless it holds a fetched body. An error
             // keeps its place: otherwise all records would be claimed once the store answers again.
             if waits.is_some() {
-                slot = slot.and_then(|slot| self.gate.kept(candidate.route, slot));
+                let slot = places.slot;
+                places = Places {
+                    slot: slot.and_then(|slot| self.gate.kept(candidate.route, slot)),
+                    handler: None,
+                };
             }
             pause.ends(bits).await;
+            if needs_handler && places.handler.is_none() {
+                match self.start_handler(candidate.route).await {
+                    Way::In(handler) => places.handler = Some(handler),
+                    Way::Shut | Way::Returned(_) => return (candidate, answer, places),
+                }
+            }
             // A claim that is written now could only be released.
             if self.stop.claims_over().is_some() {
-                return (candidate, answer, slot);
+                return (candidate, answer, places);
             }
             candidate.claim.now = route.idempotency.driver.clock.now();
         }
@@ -190,6 +210,7 @@ impl Requests for ClaimRequests<'_, '_> {
                     claim: &mut candidate.claim,
                     other_id: &candidate.other_id,
                     sent_at: candidate.sent_at,
+                    follows_unknown: &mut candidate.follows_unknown,
                 })
                 .collect();
             let (answers, refused) = admit(&mut asked).await;

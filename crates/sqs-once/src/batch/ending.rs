@@ -23,6 +23,7 @@ use super::handling::Failure;
 use super::hooks::{Hook, HookCall, RecordEnd};
 use super::record::Record;
 use super::run::Batch;
+use super::unknown_outcome;
 
 /// The tools recognise such a dead letter by the text before the first colon.
 const MISMATCHED: &str =
@@ -216,6 +217,10 @@ impl<'a> Batch<'a> {
                 self.done(record, Report::DUPLICATE).await
             }
             Refusal::PayloadMismatch => self.mismatched(record).await,
+            Refusal::OutcomeUnknown => {
+                self.count_unknown(record);
+                self.outcome_unknown(record, unknown_outcome::EARLIER).await
+            }
             Refusal::InProgress { lease_until } => self.in_progress(record, lease_until),
             Refusal::UnknownStatus(status) => Report::failed(format!(
                 "its key's item has the status {status:?}, which this version does not know"
@@ -240,6 +245,12 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Ends a record whose effect may have happened, and must not be repeated.
+    pub(super) async fn outcome_unknown(&self, record: &Record, why: &str) -> Report {
+        let cause = Cause::from(unknown_outcome::reason(why));
+        self.terminal(record, cause).await
+    }
+
     fn in_progress(&self, record: &Record, lease_until: Option<Timestamp>) -> Report {
         let left = lease_until.map(|until| self.time_until(until));
         let reason = match left {
@@ -258,7 +269,9 @@ impl<'a> Batch<'a> {
     pub(super) async fn failed(&self, record: &mut Record, failure: Failure) -> Report {
         match failure {
             Failure::Terminal { cause, .. } => self.terminal(record, cause).await,
-            Failure::Unavailable { dependency, reason } => {
+            Failure::Unavailable {
+                dependency, reason, ..
+            } => {
                 let returns = Returns {
                     report: Report::failed(reason),
                     lacks: Some(dependency),
@@ -459,6 +472,12 @@ impl<'a> Batch<'a> {
             },
             span: self.ledger.span(record.at),
         }
+    }
+
+    pub(super) fn count_unknown(&self, record: &Record) {
+        self.count(record, |tally| {
+            tally.outcomes_unknown.iter_mut().for_each(|it| *it += 1);
+        });
     }
 
     pub(super) fn count(&self, record: &Record, change: impl FnOnce(&mut RouteTally)) {

@@ -12,8 +12,8 @@ use crate::report::{RecordLevels, RouteTally};
 use crate::router::Router;
 use crate::telemetry::{Identity, Meter};
 
-use super::earlier::TokenValidity;
 use super::hooks::Hooks;
+use super::unknown_outcome::UnknownOutcome;
 
 /// Chooses what happens to a message whose key was completed for another payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,7 +154,7 @@ pub(crate) struct Route {
     pub(crate) dependencies: Vec<Dependency>,
     /// The places of the dependencies in the engine's breakers.
     pub(crate) breakers: Arc<[usize]>,
-    pub(crate) token_validity: TokenValidity,
+    pub(crate) unknown_outcome: UnknownOutcome,
     pub(crate) hooks: Hooks,
     pub(crate) layers: Layers,
 }
@@ -200,6 +200,7 @@ impl Engine {
         let tally = |route: &Route| RouteTally {
             name: route.name.clone(),
             has_dependencies: !route.breakers.is_empty(),
+            outcomes_unknown: (!route.unknown_outcome.is_repeat()).then_some(0),
             ..RouteTally::default()
         };
         let mut tallies: Vec<_> = self.routes.iter().map(tally).collect();

@@ -30,16 +30,19 @@ pub(super) enum Failure {
         /// The delay that the handler asked for, if any.
         delay: Option<Duration>,
         answered: Option<Arc<str>>,
+        outcome_is_unknown: bool,
     },
     /// A dependency of the consumer is unavailable.
     Unavailable {
         dependency: Arc<str>,
         reason: String,
+        outcome_is_unknown: bool,
     },
     Terminal {
         cause: Cause,
         /// The dependency whose answer the error is.
         answered: Option<Arc<str>>,
+        outcome_is_unknown: bool,
     },
     Panic(String),
 }
@@ -77,6 +80,23 @@ impl Failure {
         )
     }
 
+    /// Returns whether nobody knows if the handler has had its effect.
+    pub(super) fn leaves_unknown(&self) -> bool {
+        match self {
+            Self::Unstarted => false,
+            Self::Deadline | Self::Timeout(_) | Self::Dropped | Self::Panic(_) => true,
+            Self::Retry {
+                outcome_is_unknown, ..
+            }
+            | Self::Unavailable {
+                outcome_is_unknown, ..
+            }
+            | Self::Terminal {
+                outcome_is_unknown, ..
+            } => *outcome_is_unknown,
+        }
+    }
+
     /// Converts the error of one record of a batch handler, like [`Failure::of`]. A panic fails only this record.
     pub(super) fn of_record(error: HandlerError, dependencies: &[Dependency]) -> Self {
         // Dropping it runs user code too.
@@ -86,16 +106,19 @@ impl Failure {
     /// Converts a handler's error. Formatting it runs user code, which may panic.
     pub(super) fn of(error: &HandlerError, dependencies: &[Dependency]) -> Self {
         let answered = error.answered_by().cloned();
+        let outcome_is_unknown = error.is_outcome_unknown();
         if error.is_terminal() {
             return Self::Terminal {
                 cause: Cause::from(error),
                 answered,
+                outcome_is_unknown,
             };
         }
         if let Some(dependency) = dependencies.iter().find(|it| it.is_meant_by(error)) {
             return Self::Unavailable {
                 dependency: Arc::clone(dependency.name()),
                 reason: error.chain(),
+                outcome_is_unknown,
             };
         }
         let mut reason = error.chain();
@@ -113,6 +136,7 @@ impl Failure {
             reason,
             delay,
             answered,
+            outcome_is_unknown,
         }
     }
 }
@@ -127,7 +151,9 @@ impl fmt::Display for Failure {
             }
             Self::Dropped => f.write_str("cancelled: a layer dropped its handler while it ran"),
             Self::Retry { reason, .. } | Self::Panic(reason) => f.write_str(reason),
-            Self::Unavailable { dependency, reason } => {
+            Self::Unavailable {
+                dependency, reason, ..
+            } => {
                 write!(f, "unavailable: {dependency}: {reason}")
             }
             Self::Terminal { cause, .. } => f.write_str(&cause.chain),

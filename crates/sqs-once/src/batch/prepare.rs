@@ -170,6 +170,7 @@ impl Batch<'_> {
             other_id,
             claim: idempotency.new_claim(self.next_owner(), item, fingerprint, lease_until),
             sent_at: record.sent_at,
+            follows_unknown: false,
         })
     }
 }

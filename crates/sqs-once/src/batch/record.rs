@@ -20,7 +20,7 @@ use crate::store::{Fence, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::call::{Admitted, Owned};
-use super::claims::Candidate;
+use super::claims::{Candidate, Places};
 use super::ending::Returns;
 use super::engine::{MissingKey, Route};
 use super::gate::Way;
@@ -313,9 +313,14 @@ impl<'a> Batch<'a> {
                 owned: None,
                 fence: Fence::first(now),
                 first_attempt: Some(now),
+                follows_unknown: false,
                 work,
             };
-            Box::pin(self.handle(record, route, Some(slot), admitted)).await
+            let places = Places {
+                slot: Some(slot),
+                handler: None,
+            };
+            Box::pin(self.handle(record, route, places, admitted)).await
         })
     }
 
@@ -323,7 +328,7 @@ impl<'a> Batch<'a> {
     async fn lead<'b>(&'b self, record: &mut Record, keyed: Keyed<'b>) -> Report {
         let Keyed {
             slot,
-            candidate,
+            mut candidate,
             work,
         } = keyed;
         let route = candidate.route;
@@ -334,13 +339,29 @@ impl<'a> Batch<'a> {
             }
             _ => None,
         };
+        // A key that is claimed ahead looks as if its handler had started.
+        let handler = match self.engine.routes[route].unknown_outcome.counts_attempts() {
+            true => match self.start_handler(route).await {
+                Way::In(handler) => {
+                    candidate.claim.now = self.engine.driver().clock.now();
+                    Some(handler)
+                }
+                Way::Shut => return self.shut(record).await,
+                Way::Returned(why) => return Report::untried(why),
+            },
+            false => None,
+        };
         if let Some(reason) = self.stop.claims_over().or(begun) {
             return Report::untried(reason);
         }
         if let Some(together) = &self.together {
             together.claims(record.at);
         }
-        let (candidate, decided, slot) = self.claim(candidate, slot).await;
+        let places = Places {
+            slot: Some(slot),
+            handler,
+        };
+        let (candidate, decided, places) = self.claim(candidate, places).await;
         if !matches!(decided, Ok((Admission::Run { .. }, _))) {
             self.waits_for_no_claim(record);
         }
@@ -353,7 +374,9 @@ impl<'a> Batch<'a> {
                 transaction,
             )) => (fence, first_attempt, transaction),
             Ok((Admission::Refused(refusal), _)) => {
+                let slot = places.slot;
                 let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
+                drop(places.handler);
                 return self.refused(record, refusal).await;
             }
             Err(error) => {
@@ -362,7 +385,10 @@ impl<'a> Batch<'a> {
                 let report = Report::failed(reason);
                 // The store may have written the claim.
                 return match error.kind() {
-                    StoreErrorKind::Unanswered => self.after_own_claim(record, route, report),
+                    StoreErrorKind::Unanswered => {
+                        self.never_started(route, &candidate.claim);
+                        self.after_own_claim(record, route, report)
+                    }
                     _ => report,
                 };
             }
@@ -376,9 +402,10 @@ impl<'a> Batch<'a> {
             }),
             fence,
             first_attempt,
+            follows_unknown: candidate.follows_unknown,
             work,
         };
-        self.handle(record, route, slot, admitted).await
+        self.handle(record, route, places, admitted).await
     }
 
     /// Returns the message of a record, with its fetched body if it has one.

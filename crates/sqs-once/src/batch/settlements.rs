@@ -61,6 +61,13 @@ impl Batch<'_> {
             self.leave(Tail::Release(release));
         }
     }
+
+    /// Releases a claim that may have been written, if its key would keep it as an attempt.
+    pub(super) fn never_started(&self, route: usize, claim: &Claim) {
+        if self.engine.routes[route].unknown_outcome.counts_attempts() {
+            self.release(route, Some(claim));
+        }
+    }
 }
 
 pub(super) struct SettlementRequests<'b, 'a>(pub(super) &'b Batch<'a>);

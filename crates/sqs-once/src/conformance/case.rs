@@ -148,7 +148,7 @@ impl<F: Fixture> Case<'_, F> {
     pub(super) async fn over(&self, claim: &Claim) -> Claim {
         let mut over = claim.clone();
         let item = self.item().await;
-        over.seen = item.map_or(Seen::Nothing, |item| Seen::Item(item.fence));
+        over.seen = item.as_ref().map_or(Seen::Nothing, Seen::of);
         over
     }
 

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 
 use crate::idempotency::{Admission, Refusal, on_claimed};
 use crate::key::Fingerprint;
-use crate::store::{Claim, Fence, Settling};
+use crate::store::{Claim, Fence, Owner, Settling, Status};
 
 use super::Fixture;
 use super::case::{LEASE, MILLISECOND, NOW, RETENTION, SECOND, Suite, completion};
@@ -58,13 +58,23 @@ pub(super) async fn all<F: Fixture>(suite: &Suite<'_, F>) {
     case.is_duplicate(&case.claim(last), None).await;
     case.runs(&case.claim(last + MILLISECOND)).await;
 
-    let case = suite.case("a claim of an expired key that was not deleted starts afresh, except for its fence, which grows");
-    let first = case.claim(NOW);
-    let earlier = case.runs(&first).await;
-    let outdated = Settling::complete(NOW, Some("old".into()));
-    case.settles(&first, outdated).await;
-    let second = case.claim(NOW + SECOND);
-    case.takes_over(&second, earlier).await;
+    let case = suite.case(
+        "a claim of an expired key that was not deleted starts afresh, with a larger fence that tells its time",
+    );
+    let later = NOW + SECOND * 2;
+    for fence in [Some(Fence::first(NOW)), Some(Fence::first(later)), None] {
+        let mut outdated = case.foreign_item(Status::Completed, None, Some(NOW));
+        outdated.fence = fence;
+        outdated.owner = Some(Owner::from_bits(7));
+        outdated.data = Some("old".into());
+        case.plant(outdated.clone()).await;
+        let claim = case.over(&case.claim(later)).await;
+        let larger = fence.map_or(Fence::default(), Fence::next);
+        let expected = larger.max(Fence::first(later));
+        case.same("the fence", &case.runs(&claim).await, &expected);
+        let expected = Some(claim.write(Some(&outdated)));
+        case.same("the item", &case.item().await, &expected);
+    }
 
     let case = suite.case(
         "a claim that is sent again after its answer was lost is recognised and changes nothing",

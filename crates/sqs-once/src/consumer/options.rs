@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{
-    self, EarlierAttempt, FifoFailure, InProgress, MissingKey, PayloadMismatch, Reconciled,
-    RecordEnd, Requests,
+    self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests, UnknownOutcome,
 };
 use crate::breaker::Dependency;
 #[cfg(feature = "sqs")]
@@ -319,62 +318,23 @@ impl<Phase> Consumer<Phase> {
         })
     }
 
-    /// Sets how long the service that the handler calls remembers an [`IdempotencyToken`](crate::IdempotencyToken). Default:
-    /// for ever. Many payment providers forget tokens after 24 hours.
+    /// Sets what happens to an event after an attempt of unknown outcome. Default: [`UnknownOutcome::repeat`].
     ///
-    /// An attempt can end without a known outcome: the process dies, or the service's answer is lost. A later attempt with
-    /// the same token does not repeat the effect, as long as the service remembers the token. A later attempt that may end
-    /// after this time does not call the handler. It ends terminal, with a reason that begins with
-    /// `needs reconciliation`, unless [`reconcile`](Self::reconcile) finds out more. An attempt may last up to the deadline
-    /// or its [`record_timeout`](Self::record_timeout).
+    /// With [`UnknownOutcome::dead_letter`] or [`UnknownOutcome::reconcile`], each key is claimed when its handler may start,
+    /// so that only attempts that started count. Then a request carries the claims of the handlers that start together,
+    /// instead of those of up to 200 records, and each handler starts one request later. With
+    /// [`after`](UnknownOutcome::after) claims are sent ahead, as by default.
     ///
-    /// The time counts from the key's first claim that the table has an item of, also if that attempt failed, and under
-    /// either id of [`also_read`](Self::also_read). An attempt of Powertools has an unknown age, as if it were too long ago.
-    /// After `cargo sqs-once key forget` the next attempt is the first. A consumer
-    /// fails at [`init`](Consumer::init) with this setting if it has a batch handler, does not claim keys before the
-    /// handler, commits effects with their record, or has a shorter [`retention`](Self::retention).
+    /// An attempt counts until its key is completed or forgotten (`cargo sqs-once key`), or the table deletes it after the
+    /// [`retention`](Self::retention). With [`also_read`](Self::also_read) the attempts under either id count. An attempt
+    /// whose process dies between its claim and its handler counts, too.
+    ///
+    /// A consumer fails at [`init`](Consumer::init) with any other setting than the default if it has a batch handler, does
+    /// not claim keys before its handler, or has a shorter [`retention`](Self::retention) than
+    /// [`after`](UnknownOutcome::after). Versions with different settings that run at the same time each apply their own.
     #[must_use]
-    pub fn token_valid_for(self, time: Duration) -> Self {
-        self.set(|settings| settings.token_validity.valid_for = Some(time))
-    }
-
-    /// Calls `hook` before the handler if an earlier attempt is longer ago than
-    /// [`token_valid_for`](Self::token_valid_for). Default: none, and such records are terminal. A hook that fails fails
-    /// the record as a handler would.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// # mod payments { pub async fn find(_: &str) -> std::io::Result<bool> { Ok(true) } }
-    /// use std::time::Duration;
-    /// use sqs_once::HandlerError;
-    /// use sqs_once::hook::{EarlierAttempt, Reconciled};
-    ///
-    /// async fn look_up(attempt: EarlierAttempt) -> Result<Reconciled, HandlerError> {
-    ///     Ok(match payments::find(attempt.token().as_str()).await? {
-    ///         true => Reconciled::Done,
-    ///         false => Reconciled::NotDone,
-    ///     })
-    /// }
-    ///
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .token_valid_for(Duration::from_secs(24 * 60 * 60))
-    ///     .reconcile(look_up)
-    ///     .handler(async |order: OrderPlaced| {});
-    /// ```
-    #[must_use]
-    pub fn reconcile<F, Fut>(self, hook: F) -> Self
-    where
-        F: Fn(EarlierAttempt) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Reconciled, HandlerError>> + Send + 'static,
-    {
-        self.set(|settings| {
-            settings.set_function(
-                "reconcile",
-                |it| &mut it.token_validity.reconcile,
-                batch::reconcile(hook),
-            )
-        })
+    pub fn unknown_outcome(self, policy: UnknownOutcome) -> Self {
+        self.set(|settings| settings.unknown_outcome = Some(policy))
     }
 
     /// Calls `hook` for a record whose event was handled before, with the value that the handler recorded then. Default:

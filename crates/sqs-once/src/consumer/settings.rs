@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::batch::{
     Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests, Route,
-    TokenValidity,
+    UnknownOutcome,
 };
 use crate::breaker::{Breakers, Dependency, checked};
 use crate::config::EnvSettings;
@@ -52,7 +52,7 @@ pub(super) struct Settings {
     pub(super) correlate: Option<Correlate>,
     pub(super) hooks: Hooks,
     pub(super) layers: Layers,
-    pub(super) token_validity: TokenValidity,
+    pub(super) unknown_outcome: Option<UnknownOutcome>,
     pub(super) raise_on_total_failure: bool,
     pub(super) service: Option<Arc<str>>,
     pub(super) metrics: Option<Metrics>,
@@ -166,24 +166,26 @@ impl Settings {
                 "`Terminal` or `Retry`",
             ));
         }
-        let idempotency = self.idempotency.resolve(env, effect).await?;
-        if self.token_validity.valid_for.is_some()
+        let mut idempotency = self.idempotency.resolve(env, effect).await?;
+        let unknown_outcome = self.unknown_outcome.clone().unwrap_or_default();
+        if !unknown_outcome.is_repeat()
             && (!idempotency.claims_before() || handler.batch_call.is_some())
         {
             return Err(ConfigError::new(
-                "the setting `token_valid_for`",
+                "the setting `unknown_outcome`",
                 "is set, but only a handler that is called for each record, after its key was claimed, can be kept from \
                  repeating an effect",
                 "no such setting for batch handlers, `RecordAfter` and effects that commit with their record",
             ));
         }
-        if let Some(valid_for) = self.token_validity.valid_for
+        idempotency.keeps_unknown = unknown_outcome.keeps_attempt();
+        if let Some(valid_for) = unknown_outcome.token_valid_for()
             && valid_for > idempotency.retention
         {
             return Err(ConfigError::new(
-                "the setting `token_valid_for`",
+                "the setting `unknown_outcome`",
                 format!(
-                    "is {valid_for:?}, but the table forgets a key, and when its token was first used, after the \
+                    "applies after {valid_for:?}, but the table forgets a key, and when its token was first used, after the \
                      retention of {:?}",
                     idempotency.retention
                 ),
@@ -240,7 +242,7 @@ impl Settings {
             missing_key,
             dependencies: self.dependencies.clone(),
             breakers: Arc::default(),
-            token_validity: self.token_validity.clone(),
+            unknown_outcome,
             hooks: self.hooks.clone(),
             layers: self.layers.clone(),
         })
@@ -320,7 +322,10 @@ impl Settings {
             replaced: self.replaced.or(router.replaced),
             hooks: self.hooks.within(&router.hooks),
             layers: self.layers.within(&router.layers),
-            token_validity: self.token_validity.within(&router.token_validity),
+            unknown_outcome: self
+                .unknown_outcome
+                .clone()
+                .or_else(|| router.unknown_outcome.clone()),
             ..router.clone()
         })
     }

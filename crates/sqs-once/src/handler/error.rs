@@ -27,6 +27,7 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 pub struct HandlerError {
     disposition: Disposition,
     said: Option<Said>,
+    outcome_is_unknown: bool,
     source: BoxError,
 }
 
@@ -43,6 +44,7 @@ impl HandlerError {
         Self {
             disposition,
             said: None,
+            outcome_is_unknown: false,
             source: error.into(),
         }
     }
@@ -99,6 +101,15 @@ impl HandlerError {
         self
     }
 
+    /// Reports that the effect may have happened: the service got the request, and its answer is lost. The consumer's
+    /// [`unknown_outcome`](crate::Consumer::unknown_outcome) decides whether the handler may run again. The error itself
+    /// stays as it is.
+    #[must_use]
+    pub fn into_outcome_unknown(mut self) -> Self {
+        self.outcome_is_unknown = true;
+        self
+    }
+
     fn is_no_outage(&mut self) {
         self.said = self
             .said
@@ -131,6 +142,11 @@ impl HandlerError {
     /// Returns whether the error is terminal.
     pub fn is_terminal(&self) -> bool {
         self.disposition == Disposition::Terminal
+    }
+
+    /// Returns whether the effect may have happened.
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.outcome_is_unknown
     }
 
     /// Returns the delay of a retry, if the handler chose one.
@@ -209,6 +225,12 @@ pub trait ResultExt<T> {
     /// # Errors
     /// The same error, with the dependency.
     fn answered(self, dependency: &str) -> Result<T, HandlerError>;
+
+    /// Reports that the effect may have happened: see [`HandlerError::into_outcome_unknown`].
+    ///
+    /// # Errors
+    /// The same error, of unknown outcome.
+    fn outcome_unknown(self) -> Result<T, HandlerError>;
 }
 
 impl<T, E: Into<HandlerError>> ResultExt<T> for Result<T, E> {
@@ -226,5 +248,9 @@ impl<T, E: Into<HandlerError>> ResultExt<T> for Result<T, E> {
 
     fn answered(self, dependency: &str) -> Result<T, HandlerError> {
         self.map_err(|error| error.into().into_answered(dependency))
+    }
+
+    fn outcome_unknown(self) -> Result<T, HandlerError> {
+        self.map_err(|error| error.into().into_outcome_unknown())
     }
 }

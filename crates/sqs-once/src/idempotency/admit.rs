@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 use super::also_read::{OtherId, check_other_ids};
 use super::driver::{all_of, first_of, incapable, unanswered};
 use super::settle::PendingSettlement;
-use super::{Admission, KeyRules, Mode, on_claimed, on_found, on_refused};
+use super::{Admission, KeyRules, Mode, Refusal, on_claimed, on_found, on_refused};
 
 /// Whether a record or work may run, and in which transaction.
 pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
@@ -23,6 +23,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) other_id: &'a Option<OtherId>,
     /// When SQS received the message. Zero without a message or a cache.
     pub(crate) sent_at: Timestamp,
+    /// Whether the claim replaces an attempt of unknown outcome.
+    pub(crate) follows_unknown: &'a mut bool,
 }
 
 /// Decides for each claim whether its record may run. Keys in the cache cost no request. The claims of all consumers share
@@ -59,13 +61,29 @@ pub(crate) async fn admit(
             let claimed = rules.driver.store.claim(&claims).await;
             for ((at, asked_at), answer) in open.into_iter().zip(all_of(claims.len(), claimed)) {
                 let one = &mut asked[at];
-                let claimed = |claimed| one.rules.claimed(one.claim, claimed, asked_at);
-                answers[at] = answer.map(claimed);
+                answers[at] = answer.map(|claimed| one.claimed(claimed, asked_at));
             }
         }
     }
     let refused = check_other_ids(asked, &mut answers).await;
     (answers, refused)
+}
+
+impl Asked<'_> {
+    /// Decides by the answer to the claim. `None` if the claim now replaces an item whose key is free.
+    fn claimed(&mut self, claimed: Claimed, asked_at: Timestamp) -> Option<Admission> {
+        if let Claimed::Refused(item) = &claimed
+            && let Some(over) = on_refused(self.claim, item)
+        {
+            if self.rules.keeps_unknown && item.is_of_unknown_outcome() {
+                return Some(Admission::Refused(Refusal::OutcomeUnknown));
+            }
+            *self.follows_unknown = item.is_of_unknown_outcome();
+            *self.claim = over;
+            return None;
+        }
+        Some(self.rules.answered(self.claim, claimed, asked_at))
+    }
 }
 
 impl KeyRules {
@@ -84,22 +102,6 @@ impl KeyRules {
             }),
             (None, Mode::ClaimFirst | Mode::RecordAfter) => None,
         }
-    }
-
-    /// Decides by the answer to a claim. `None` if the claim now replaces an item whose key is free.
-    fn claimed(
-        &self,
-        claim: &mut Claim,
-        claimed: Claimed,
-        asked_at: Timestamp,
-    ) -> Option<Admission> {
-        if let Claimed::Refused(item) = &claimed
-            && let Some(over) = on_refused(claim, item)
-        {
-            *claim = over;
-            return None;
-        }
-        Some(self.answered(claim, claimed, asked_at))
     }
 
     /// Decides by the item that a lookup found.

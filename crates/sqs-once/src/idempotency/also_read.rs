@@ -61,6 +61,9 @@ impl KeyRules {
                 },
                 refused => refused,
             },
+            _ if self.keeps_unknown && is_lapsed(&claim, item) => {
+                Admission::Refused(Refusal::OutcomeUnknown)
+            }
             _ => on_found_under_other_id(&claim, run, item),
         }
     }
@@ -98,6 +101,12 @@ pub(super) async fn check_other_ids(
     let mut found = read_other_ids(&*store, asked, answers).await;
     if found.is_empty() {
         return refused;
+    }
+    for (one, answer) in asked.iter_mut().zip(&*answers) {
+        let other = one.other_id.as_ref().filter(|_| admitted(answer).is_some());
+        if let Some(Ok(item)) = other.and_then(|other| found.get(&other.id)) {
+            *one.follows_unknown |= is_lapsed(one.claim, item);
+        }
     }
     take_over(&*store, asked, answers, &mut found).await;
     // The settlements that handlers wait for, each with the place of its record.
@@ -163,6 +172,11 @@ async fn carry_over(
     }
 }
 
+/// Returns whether an item is an attempt whose outcome nobody knows, and whose lease is over.
+fn is_lapsed(claim: &Claim, item: &Item) -> bool {
+    claim.finds_free(item) && item.is_of_unknown_outcome()
+}
+
 /// The fence of an admitted record, and its first attempt.
 type Run = (Fence, Option<Timestamp>);
 
@@ -217,7 +231,7 @@ async fn take_over(
             continue;
         };
         let is_first = claims.iter().all(|claim| claim.id != item.id);
-        if one.rules.claims_before() && is_first {
+        if one.rules.claims_before() && !one.rules.keeps_unknown && is_first {
             let owner = Owner::from_bits(one.rules.driver.random.bits());
             claims.extend(takes_over(one.claim, owner, item));
         }

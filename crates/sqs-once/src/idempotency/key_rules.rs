@@ -22,6 +22,8 @@ pub(crate) struct KeyRules {
     pub(crate) mode: Mode,
     pub(crate) effect: Effect,
     pub(crate) completed: Option<Arc<CompletedKeys>>,
+    /// Whether a key keeps an attempt of unknown outcome: no claim replaces it.
+    pub(crate) keeps_unknown: bool,
 }
 
 impl KeyRules {

@@ -89,6 +89,8 @@ pub enum Refusal {
     },
     /// The key was completed for another payload: two events share one key.
     PayloadMismatch,
+    /// Nobody knows the outcome of an earlier attempt, which the key keeps.
+    OutcomeUnknown,
     /// This version does not know the item's status. The key is neither done nor free.
     UnknownStatus(String),
 }
@@ -125,7 +127,7 @@ fn run(claim: &Claim, seen: Seen, fence: Fence) -> Admission {
         fence: given(claim, fence),
         first_attempt: match seen {
             Seen::Item(None) => None,
-            Seen::Nothing | Seen::Item(Some(_)) => fence.first_claim(),
+            Seen::Nothing | Seen::Item(Some(_)) | Seen::Expired(_) => fence.first_claim(),
         },
     }
 }
@@ -143,7 +145,7 @@ fn given(claim: &Claim, fence: Fence) -> Fence {
 /// not free.
 pub fn on_refused(claim: &Claim, item: &Item) -> Option<Claim> {
     claim.finds_free(item).then(|| Claim {
-        seen: Seen::Item(item.fence),
+        seen: Seen::of(item),
         ..claim.clone()
     })
 }
@@ -196,7 +198,7 @@ pub fn on_found_under_other_id(
     Admission::Run {
         fence: match claim.seen {
             Seen::Nothing => follows,
-            Seen::Item(_) => fence.max(follows),
+            Seen::Item(_) | Seen::Expired(_) => fence.max(follows),
         },
         first_attempt: since.min(other.fence.and_then(Fence::first_claim)),
     }
@@ -229,7 +231,9 @@ pub fn ends_refused(
     let has_fingerprints = fingerprint.is_some() && item.fingerprint.is_some();
     let follows = match refusal {
         // The age of an attempt without a fence stays unknown.
-        Refusal::InProgress { .. } => Some(item.fence.unwrap_or(Fence::after(None))),
+        Refusal::InProgress { .. } | Refusal::OutcomeUnknown => {
+            Some(item.fence.unwrap_or(Fence::after(None)))
+        }
         _ => item.fence,
     };
     match (refusal, follows) {

@@ -157,6 +157,7 @@ impl DriverSettings {
             mode,
             effect,
             completed: cache.map(|cache| Arc::new(CompletedKeys::new(cache))),
+            keeps_unknown: false,
         })
     }
 

@@ -83,6 +83,7 @@ impl<'a> KeyedWork<'a> {
             claim: &mut self.claim,
             other_id: &self.other_id,
             sent_at: Timestamp::default(),
+            follows_unknown: &mut false,
         }];
         let (answers, refused) = admit(&mut asked).await;
         // Their leases lapse anyway.

@@ -152,6 +152,11 @@ impl Item {
         }
     }
 
+    /// Returns whether the item of a free key is a claim that was never settled: its handler may have had its effect.
+    pub(crate) fn is_of_unknown_outcome(&self) -> bool {
+        self.status == Status::InProgress && self.lease_until != Some(RELEASED)
+    }
+
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
         self.expiration
             .is_some_and(|expiration| expiration.as_secs() < now.as_secs())
@@ -164,8 +169,33 @@ pub enum Seen {
     /// The sender saw no item.
     #[default]
     Nothing,
-    /// The sender saw a free item with this fence. Items of Powertools for AWS Lambda have none.
+    /// The sender saw a claim with this fence that is free. Items of Powertools for AWS Lambda have none.
     Item(Option<Fence>),
+    /// The sender saw a completion with this fence that has expired. The attempts at its key begin again.
+    Expired(Option<Fence>),
+}
+
+impl Seen {
+    /// Returns what the sender of a claim saw.
+    pub(crate) fn of(item: &Item) -> Self {
+        match item.status {
+            Status::Completed => Self::Expired(item.fence),
+            Status::InProgress | Status::Unknown(_) => Self::Item(item.fence),
+        }
+    }
+
+    /// Returns whether a claim may replace an item with this fence.
+    fn replaces(self, fence: Option<Fence>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Item(seen) | Self::Expired(seen) => seen == fence,
+        }
+    }
+
+    /// Returns whether an attempt under this claim is the first since the key was free.
+    pub(crate) fn is_first(self) -> bool {
+        matches!(self, Self::Nothing | Self::Expired(_))
+    }
 }
 
 /// A request to own a key until the lease lapses.
@@ -214,7 +244,7 @@ impl Claim {
     /// Every claim raises the fence, so a late second copy of a claim changes nothing. A completion does not raise the
     /// fence, so the item must also still be [free](Self::finds_free).
     pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
-        existing.is_none_or(|item| self.seen == Seen::Item(item.fence) && self.finds_free(item))
+        existing.is_none_or(|item| self.seen.replaces(item.fence) && self.finds_free(item))
     }
 
     /// Returns whether `item` is free: an expired completion, or another owner's claim whose lease lapsed.
@@ -237,9 +267,12 @@ impl Claim {
         item.expiration = Some(whole_secs(self.expiration));
         item.fingerprint.clone_from(&self.fingerprint);
         item.owner = Some(self.owner);
-        item.fence = Some(match existing {
-            None => Fence::first(self.now),
-            Some(item) => Fence::after(item.fence),
+        let first = Fence::first(self.now);
+        item.fence = Some(match (existing, self.seen) {
+            (None, _) => first,
+            // It tells the time of the first attempt since then.
+            (Some(item), Seen::Expired(_)) => Fence::after(item.fence).max(first),
+            (Some(item), _) => Fence::after(item.fence),
         });
         item
     }

@@ -9,7 +9,7 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::extract::Attempt;
 use sqs_once::key::{KeyCodec, KeyError, KeySecret, Namespace};
-use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
+use sqs_once::policy::{InProgress, Mode, PayloadMismatch, UnknownOutcome};
 use sqs_once::store::{
     Fence, Item, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind,
 };
@@ -97,7 +97,7 @@ fn failing() -> (Bench, Bench, Seen) {
         let consumer = values().namespace(own).handler(handler);
         consumer
             .also_read(namespace(other))
-            .token_valid_for(24 * HOUR)
+            .unknown_outcome(UnknownOutcome::dead_letter().after(24 * HOUR))
     });
     let old = Bench::new(old);
     let new = old.beside(new);
@@ -114,7 +114,7 @@ async fn a_token_that_expired_under_the_other_id_is_not_used_again() {
         }
         new.clock().advance(25 * HOUR + SECOND);
         for bench in [&new, &old, &new] {
-            let reason = "needs reconciliation: it was first attempted 25 h ago";
+            let reason = "outcome unknown: it was first attempted 25 h ago";
             let answer = bench.run(one("k")).await;
             answer.assert_terminal("m-1").assert_reason("m-1", reason);
         }
@@ -334,7 +334,9 @@ fn beside_powertools(settings: fn(Consumer) -> Consumer) -> (Bench, Seen, Item) 
 async fn an_attempt_of_powertools_has_an_unknown_age_even_after_its_item_is_deleted() {
     let unknown = "it was first attempted at an unknown time";
     for lapses in [true, false] {
-        let (bench, fences, mut item) = beside_powertools(|it| it.token_valid_for(24 * HOUR));
+        let (bench, fences, mut item) = beside_powertools(|it| {
+            it.unknown_outcome(UnknownOutcome::dead_letter().after(24 * HOUR))
+        });
         if !lapses {
             item.lease_until = Some(bench.clock().now() + 60 * SECOND);
         }

@@ -6,12 +6,11 @@ use crate::support::process::passes;
 use crate::support::{Bench, DLQ, Order, SECOND, assert_contains};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, Sns};
 use sqs_once::extract::{Message, SnsMeta};
-use sqs_once::hook::Reconciled;
 use sqs_once::key::{
     EventBridgeId, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace, S3EventId,
     SnsMessageId,
 };
-use sqs_once::policy::{Backoff, Cache, Mode, PayloadMismatch};
+use sqs_once::policy::{Backoff, Cache, Mode, PayloadMismatch, UnknownOutcome};
 use sqs_once::{Batch, Consumer, HandlerError, Idempotency, MemoryStore, Writes, consumer};
 
 fn with_key(key: impl KeyExtractor<Order>) -> Consumer {
@@ -80,8 +79,10 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
             plain().lease_margin(SECOND - Duration::from_millis(1)),
         ),
         (
-            "`token_valid_for` is 61s, but the table forgets a key, and when its token was first used, after the retention of 60s",
-            plain().token_valid_for(61 * SECOND).retention(60 * SECOND),
+            "`unknown_outcome` applies after 61s, but the table forgets a key, and when its token was first used, after the retention of 60s",
+            plain()
+                .unknown_outcome(UnknownOutcome::dead_letter().after(61 * SECOND))
+                .retention(60 * SECOND),
         ),
         (
             "`on_success` is set twice",
@@ -100,12 +101,6 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
             plain()
                 .on_failure(async |_| Ok(()))
                 .on_failure(async |_| Ok(())),
-        ),
-        (
-            "`reconcile` is set twice",
-            plain()
-                .reconcile(async |_| Ok(Reconciled::Done))
-                .reconcile(async |_| Ok(Reconciled::NotDone)),
         ),
         (
             "`correlation_id` is set twice",

@@ -12,11 +12,13 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::consumer::Runnable;
 use sqs_once::extract::Key;
-use sqs_once::policy::RouteBy;
+use sqs_once::key::Namespace;
+use sqs_once::policy::{RouteBy, UnknownOutcome};
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
 use sqs_once::testing::{Event, Record, TestStore};
-use sqs_once::{Consumer, MemoryStore, ResultExt, Writes, router, spawn_blocking};
+use sqs_once::time::Timestamp;
+use sqs_once::{BusinessKey, Consumer, MemoryStore, ResultExt, Writes, router, spawn_blocking};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
@@ -55,6 +57,19 @@ async fn in_a_process_that_handles_batches() {
             });
         let orders = (0..3).map(|number| order(&format!("over-{number}"), "pay"));
         handle(&overrunning, orders.collect()).await;
+        std::process::exit(0);
+    }
+    if std::env::var_os("UNKNOWN").is_some() {
+        let store = MemoryStore::new();
+        let key = BusinessKey::new("o-2").unwrap();
+        let id = Namespace::new("payments").unwrap().item_id(&key);
+        let mut lapsed = Item::new(id, Status::InProgress);
+        lapsed.lease_until = Some(Timestamp::from_secs(1));
+        store.put(lapsed);
+        let kept = consumer().unknown_outcome(UnknownOutcome::dead_letter());
+        let orders = ["panic", "pay", "fail"].into_iter().zip(1..);
+        let orders = orders.map(|(does, number)| order(&format!("o-{number}"), does));
+        handle(&kept.store(store), orders.collect()).await;
         std::process::exit(0);
     }
     if std::env::var_os("WRITES").is_some() {
@@ -244,6 +259,16 @@ fn records_that_return_because_overrunning_code_holds_every_place_are_counted() 
     }
     // It costs nothing without such a trouble.
     assert!(documents(&[EMF])[0]["NoRoom"].is_null());
+}
+
+#[test]
+fn records_of_which_nobody_knows_the_outcome_are_counted_if_they_must_not_be_repeated() {
+    let unknown = &documents(&[EMF, ("UNKNOWN", "1")])[0];
+    for (metric, value) in [("OutcomeUnknown", 2), ("Terminal", 2), ("Failed", 1)] {
+        assert_eq!(unknown[metric], value, "{metric}: {unknown}");
+    }
+    // A consumer that repeats them pays for no such metric.
+    assert!(documents(&[EMF])[0]["OutcomeUnknown"].is_null());
 }
 
 #[test]

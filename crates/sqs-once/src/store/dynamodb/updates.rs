@@ -155,6 +155,13 @@ impl Table {
             Seen::Item(Some(fence)) => over(ADMITS_OVER).value(":seen", number(fence.get())),
             // Counts from 1: `Fence::after`.
             Seen::Item(None) => over(ADMITS_OVER_FOREIGN).value(":before_first", number(0)),
+            Seen::Expired(None) => over(ADMITS_OVER_FOREIGN),
+            Seen::Expired(Some(fence)) => {
+                let first = Fence::first(claim.now).max(fence.next());
+                over(ADMITS_OVER)
+                    .value(":seen", number(fence.get()))
+                    .value(":step", number(first.get() - fence.get()))
+            }
         }
     }
 
@@ -243,7 +250,7 @@ impl Table {
             "#status = :status",
             "#expiration = :expiration",
             "#owner = :me",
-            "#fence = if_not_exists(#fence, :before_first) + :one",
+            "#fence = if_not_exists(#fence, :before_first) + :step",
         ];
         let mut remove = Vec::new();
         if new.lease_until.is_some() {
@@ -272,7 +279,7 @@ impl Table {
             .value(":status", text(new.status))
             .value(":expiration", expiration(new.expiration))
             .value(":before_first", number(first.saturating_sub(1)))
-            .value(":one", number(1));
+            .value(":step", number(1));
         if let Some(lease_until) = new.lease_until {
             update = update
                 .name("#lease", &names.lease)

@@ -11,7 +11,7 @@ use crate::telemetry::spans::queue;
 use super::{BatchMetrics, Group, Value, of_outcome};
 
 /// Each count that is not of an outcome, with its instrument and its unit.
-const COUNTERS: [(&str, &str, &str); 12] = [
+const COUNTERS: [(&str, &str, &str); 13] = [
     (
         "RecordsReceived",
         "messaging.client.consumed.messages",
@@ -19,6 +19,7 @@ const COUNTERS: [(&str, &str, &str); 12] = [
     ),
     ("Undecodable", "sqs_once.records.undecodable", "{record}"),
     ("PayloadMismatch", "sqs_once.payload_mismatches", "{record}"),
+    ("OutcomeUnknown", "sqs_once.outcomes.unknown", "{record}"),
     ("LeaseLost", "sqs_once.leases.lost", "{lease}"),
     ("Deferred", "sqs_once.records.deferred", "{record}"),
     ("BreakerOpened", "sqs_once.breakers.opened", "{breaker}"),

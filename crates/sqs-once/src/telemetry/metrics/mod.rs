@@ -129,15 +129,17 @@ fn of_route(records: &[(&Seen, &Entry)], tally: RouteTally) -> Vec<(&'static str
         ("PayloadMismatch", tally.payload_mismatches),
         ("LeaseLost", tally.leases_lost),
     ];
+    let unknown = tally.outcomes_unknown.map(|it| ("OutcomeUnknown", it));
     let of_dependencies = [
         ("Deferred", tally.deferred),
         ("BreakerOpened", tally.breakers_opened),
     ];
-    // Each metric costs money, so only consumers that have dependencies have these.
+    // Each metric costs money, so only consumers that have dependencies have these, as `OutcomeUnknown` needs its setting.
     let of_dependencies = of_dependencies
         .into_iter()
         .filter(|_| tally.has_dependencies);
-    let counts = outcomes.into_iter().chain(others).chain(of_dependencies);
+    let counts = outcomes.into_iter().chain(others).chain(unknown);
+    let counts = counts.chain(of_dependencies);
     let counts = counts.map(|(name, count)| (name, Value::Count(count)));
     let seen = || records.iter().map(|(seen, _)| seen);
     let ages = seen().filter_map(|seen| seen.age).map(millis).collect();

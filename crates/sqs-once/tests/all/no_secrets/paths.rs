@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use sqs_once::policy::{Backoff, Cache, Dependency, FifoFailure};
+use sqs_once::policy::{Backoff, Cache, Dependency, FifoFailure, UnknownOutcome};
 use sqs_once::telemetry::Outcome;
 use sqs_once::{Batch, HandlerError, Recorded, Remaining, consumer};
 use tokio::time::sleep;
@@ -69,6 +69,7 @@ table! {
     store::store_at_the_start: "the store did not answer at the start",
     deadline: "cancelled at the deadline",
     record_timeout: "took longer than",
+    outcome_unknown: "outcome unknown: ",
     dependency_unavailable: "its breaker opens",
     hooks_fail: "a failure hook failed",
     fifo: "an earlier record of its message group failed",
@@ -265,6 +266,18 @@ async fn record_timeout() {
     let slow = async |_: Order| sleep(20 * SECOND).await;
     let consumer = world.handling(slow).record_timeout(SECOND);
     world.orders(&consumer, ["a"]).await;
+}
+
+async fn outcome_unknown() {
+    let policy = UnknownOutcome::dead_letter();
+    for policy in [policy.clone(), policy.after(SECOND)] {
+        let world = World::new();
+        let unknown = world.failing(|| own_words().into_outcome_unknown());
+        let consumer = unknown.unknown_outcome(policy);
+        world.orders(&consumer, ["a"]).await;
+        world.clock.advance(60 * SECOND);
+        world.orders(&consumer, ["a"]).await;
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

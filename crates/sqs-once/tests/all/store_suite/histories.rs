@@ -56,7 +56,7 @@ fn fence() -> impl Strategy<Value = Option<Fence>> {
 
 /// A claim of the first key.
 fn claim() -> impl Strategy<Value = (Claim, Option<Seen>)> {
-    let seen = prop_oneof![2 => Just(Seen::Nothing), 1 => fence().prop_map(Seen::Item)];
+    let seen = prop_oneof![2 => Just(Seen::Nothing), 1 => fence().prop_map(Seen::Item), 1 => fence().prop_map(Seen::Expired)];
     let seen = option::weighted(0.4, seen);
     (owner(), time(), time(), time(), fingerprint(), seen).prop_map(
         |(owner, now, lease, retention, fingerprint, seen)| {
@@ -149,6 +149,7 @@ async fn compare(fixture: &impl Fixture, steps: Vec<Step>) {
         match step.clone() {
             Step::Claim(claims) => {
                 let current = |id: &ItemId| match memory.get(id) {
+                    Some(item) if item.status == Status::Completed => Seen::Expired(item.fence),
                     Some(item) => Seen::Item(item.fence),
                     None => Seen::Nothing,
                 };

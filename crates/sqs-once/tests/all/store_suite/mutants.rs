@@ -263,8 +263,8 @@ async fn a_store_that_admits_the_wrong_claims_is_found_out() {
 
 #[tokio::test]
 async fn a_store_that_writes_claims_wrongly_is_found_out() {
-    const AFRESH: &str = "starts afresh, except for its fence";
-    let mutants: [(&str, Claims); 7] = [
+    const AFRESH: &str = "starts afresh, with a larger fence";
+    let mutants: [(&str, Claims); 9] = [
         ("passes to the next owner", |claim, _, item| {
             item.fence = Some(Fence::first(claim.now));
         }),
@@ -282,6 +282,14 @@ async fn a_store_that_writes_claims_wrongly_is_found_out() {
                 }
             },
         ),
+        (AFRESH, |_, existing, item| {
+            item.fence = existing.map_or(item.fence, |it| it.fence.map(Fence::next));
+        }),
+        (AFRESH, |claim, existing, item| {
+            if existing.is_some_and(|it| it.status == Status::Completed) {
+                item.fence = Some(Fence::first(claim.now));
+            }
+        }),
         (AFRESH, |_, existing, item| {
             item.data = existing.and_then(|existing| existing.data.clone());
         }),

@@ -1,0 +1,287 @@
+//! Attempts whose outcome nobody knows, and what happens to their keys.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::handler::{CallFuture, Done, HandlerError, IdempotencyToken};
+use crate::record::Message;
+use crate::time::{Clock, Timestamp};
+
+use super::call::FirstAttempt;
+
+/// The dead-letter queue's tools recognise such a message by the text before the first colon.
+const REASON: &str = "outcome unknown";
+const WAY_OUT: &str = "look it up under its idempotency token; if the effect has happened, complete its key (`key complete`), \
+                       otherwise forget the key (`key forget`) and redrive it";
+
+/// Why the next attempt does not run.
+pub(super) const EARLIER: &str = "an earlier attempt may have had the effect";
+
+type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + Sync>;
+
+/// Chooses what happens to an event after an attempt of unknown outcome.
+///
+/// An attempt is of unknown outcome if it may have had its effect, and nothing says whether it did: its process was killed
+/// or stopped working, the handler was cancelled by its deadline, by
+/// [`record_timeout`](crate::Consumer::record_timeout) or by a layer, it panicked, its completion could not be recorded, or
+/// it failed with [`outcome_unknown`](crate::ResultExt::outcome_unknown). After every other error the next attempt runs
+/// whatever this says.
+///
+/// ```
+/// # #[derive(serde::Deserialize)] struct Withdrawal { id: String }
+/// # mod bank { pub async fn withdraw(_: &super::Withdrawal) -> std::io::Result<()> { Ok(()) } }
+/// use sqs_once::policy::UnknownOutcome;
+/// use sqs_once::{HandlerError, ResultExt};
+///
+/// let consumer = sqs_once::consumer::<Withdrawal>()
+///     .key(|withdrawal: &Withdrawal| withdrawal.id.clone())
+///     .unknown_outcome(UnknownOutcome::dead_letter())
+///     .handler(async |withdrawal: Withdrawal| {
+///         // The request may have arrived, even if its answer did not.
+///         bank::withdraw(&withdrawal).await.outcome_unknown()
+///     });
+/// ```
+#[derive(Clone, Default)]
+pub struct UnknownOutcome(Option<Rule>);
+
+#[derive(Clone, Default)]
+struct Rule {
+    /// How long the service remembers the token of an earlier attempt.
+    token_valid_for: Option<Duration>,
+    reconcile: Option<Reconcile>,
+    has_warned: Arc<AtomicBool>,
+}
+
+impl UnknownOutcome {
+    /// The handler runs again, with the same [`IdempotencyToken`](crate::IdempotencyToken) (the default).
+    pub const fn repeat() -> Self {
+        Self(None)
+    }
+
+    /// The handler does not run again. The record is terminal, with a reason that begins with `outcome unknown`. Its key
+    /// keeps the attempt until an operator completes or forgets the key, or its
+    /// [`retention`](crate::Consumer::retention) ends.
+    pub fn dead_letter() -> Self {
+        Self(Some(Rule::default()))
+    }
+
+    /// Calls `hook` before the handler, to find out the outcome. A hook that fails fails the record as a handler would, and
+    /// its next delivery asks again.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # mod payments { pub async fn find(_: &str) -> std::io::Result<bool> { Ok(true) } }
+    /// use sqs_once::HandlerError;
+    /// use sqs_once::hook::{EarlierAttempt, Reconciled};
+    /// use sqs_once::policy::UnknownOutcome;
+    ///
+    /// async fn look_up(attempt: EarlierAttempt) -> Result<Reconciled, HandlerError> {
+    ///     Ok(match payments::find(attempt.token().as_str()).await? {
+    ///         true => Reconciled::Done,
+    ///         false => Reconciled::NotDone,
+    ///     })
+    /// }
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .unknown_outcome(UnknownOutcome::reconcile(look_up))
+    ///     .handler(async |order: OrderPlaced| {});
+    /// ```
+    pub fn reconcile<F, Fut>(hook: F) -> Self
+    where
+        F: Fn(EarlierAttempt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reconciled, HandlerError>> + Send + 'static,
+    {
+        Self(Some(Rule {
+            reconcile: Some(Arc::new(move |attempt| Box::pin(hook(attempt)))),
+            ..Rule::default()
+        }))
+    }
+
+    /// Repeats attempts, as [`repeat`](Self::repeat) does, while the service that the handler calls remembers the
+    /// [`IdempotencyToken`](crate::IdempotencyToken). Only an attempt that may end later is a dead letter, or reconciled.
+    /// Many payment providers forget tokens after 24 hours.
+    ///
+    /// The time counts from the key's first attempt to the end of this one, its deadline or
+    /// [`record_timeout`](crate::Consumer::record_timeout). Every earlier attempt counts, even one that failed, because a
+    /// later failure does not tell what an earlier attempt did. An attempt of Powertools has an unknown age, as if it were
+    /// too long ago. A first attempt always runs.
+    ///
+    /// Has no effect on [`repeat`](Self::repeat).
+    #[must_use]
+    pub fn after(mut self, token_valid_for: Duration) -> Self {
+        if let Some(rule) = &mut self.0 {
+            rule.token_valid_for = Some(token_valid_for);
+        }
+        self
+    }
+
+    pub(crate) fn is_repeat(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns how long tokens are valid, if that decides.
+    pub(crate) fn token_valid_for(&self) -> Option<Duration> {
+        self.0.as_ref()?.token_valid_for
+    }
+
+    /// Returns whether each attempt of unknown outcome counts, but no attempt that never started. Then a key is claimed only
+    /// when its handler may start.
+    pub(crate) fn counts_attempts(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|rule| rule.token_valid_for.is_none())
+    }
+
+    /// Returns whether a key keeps its attempt of unknown outcome, and no further one begins.
+    pub(crate) fn keeps_attempt(&self) -> bool {
+        let rule = self.0.as_ref();
+        self.counts_attempts() && rule.is_some_and(|rule| rule.reconcile.is_none())
+    }
+
+    /// Returns how the earlier attempts at an event stand in the way of this one, which ends at `cancel_at`.
+    pub(super) fn doubts(
+        &self,
+        attempt: FirstAttempt,
+        clock: &dyn Clock,
+        cancel_at: Instant,
+    ) -> Option<String> {
+        let rule = self.0.as_ref()?;
+        let Some(valid_for) = rule.token_valid_for else {
+            return attempt.is_unknown.then(|| reason(EARLIER));
+        };
+        let left = cancel_at.saturating_duration_since(Instant::now());
+        if attempt.is_this {
+            if left > valid_for && !rule.has_warned.swap(true, Ordering::Relaxed) {
+                warn!(
+                    token_valid_for_ms = valid_for.as_millis() as u64,
+                    "a first attempt may take longer than its token is valid: set a shorter `record_timeout`"
+                );
+            }
+            return None;
+        }
+        let now = clock.now();
+        let ends_at = now + left;
+        let is_valid = attempt
+            .at
+            .is_some_and(|first| ends_at.since(first) <= valid_for);
+        let begun = match attempt.at {
+            Some(first) => format!("{} h ago", now.since(first).as_secs() / 3600),
+            None => "at an unknown time".to_owned(),
+        };
+        (!is_valid).then(|| {
+            reason(&format!(
+                "it was first attempted {begun}, and this attempt may end after the {valid_for:?} for which its token is \
+                 valid"
+            ))
+        })
+    }
+
+    /// Asks the hook before the handler's call.
+    pub(super) fn before(
+        &self,
+        reason: String,
+        attempt: EarlierAttempt,
+        call: impl FnOnce() -> CallFuture<Done> + Send + 'static,
+    ) -> CallFuture<Done> {
+        let hook = self.0.as_ref().and_then(|rule| rule.reconcile.as_ref());
+        let asked = hook.map(|hook| hook(attempt));
+        Box::pin(async move {
+            let reconciled = match asked {
+                Some(asked) => asked.await.map_err(HandlerError::into_outcome_unknown)?,
+                None => Reconciled::Unknown,
+            };
+            match reconciled {
+                Reconciled::Done => Ok(Done::default()),
+                Reconciled::NotDone => call().await,
+                Reconciled::Unknown => Err(HandlerError::terminal(reason).into_outcome_unknown()),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for UnknownOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = self.0.as_ref();
+        f.write_str(match rule.map(|rule| rule.reconcile.is_some()) {
+            None => "repeat",
+            Some(false) => "dead letter",
+            Some(true) => "reconcile",
+        })?;
+        match self.token_valid_for() {
+            Some(valid_for) => write!(f, " after {valid_for:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the reason of a dead letter whose effect may have happened.
+pub(super) fn reason(why: &str) -> String {
+    format!("{REASON}: {why}; {WAY_OUT}")
+}
+
+/// An earlier attempt at an event, whose outcome is not known: the argument of the hook
+/// [`reconcile`](UnknownOutcome::reconcile).
+#[derive(Clone)]
+pub struct EarlierAttempt {
+    message: Arc<Message>,
+    token: IdempotencyToken,
+    first_attempted_at: Option<Timestamp>,
+}
+
+impl EarlierAttempt {
+    pub(super) fn new(
+        message: Arc<Message>,
+        token: IdempotencyToken,
+        first_attempted_at: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            message,
+            token,
+            first_attempted_at,
+        }
+    }
+
+    /// The message of this delivery.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The token that every attempt at this event receives.
+    pub fn token(&self) -> &IdempotencyToken {
+        &self.token
+    }
+
+    /// When the event was attempted for the first time, to within a millisecond for each attempt since. `None` after an
+    /// attempt of Powertools for AWS Lambda, which records no time.
+    pub fn first_attempted_at(&self) -> Option<Timestamp> {
+        self.first_attempted_at
+    }
+}
+
+impl fmt::Debug for EarlierAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EarlierAttempt")
+            .field("message", &self.message)
+            .field("token", &self.token)
+            .field("first_attempted_at", &self.first_attempted_at)
+            .finish()
+    }
+}
+
+/// The result of the hook [`reconcile`](UnknownOutcome::reconcile): the outcome of an earlier attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reconciled {
+    /// The effect has happened: the record is processed without calling the handler.
+    Done,
+    /// The effect has not happened: the handler runs.
+    NotDone,
+    /// It can't be found out: the record is terminal.
+    Unknown,
+}
