@@ -15,7 +15,6 @@ use crate::record::Message;
 use crate::report::{Entry, Tally};
 use crate::telemetry::flush;
 
-use super::alarm::Alarm;
 use super::engine::Engine;
 use super::ledger::Ledger;
 use super::run::run;
@@ -54,12 +53,7 @@ pub(crate) async fn answer(
         };
         running.clone().scope(batch).in_current_span()
     }));
-    let _alarm = Alarm::at(deadline.answer_by);
-    let watch = Watch::begin(
-        &ledger.held,
-        &engine.driver().clock,
-        deadline.code_ends_by(),
-    );
+    let watch = Watch::begin(&ledger.held, &engine.driver().clock, &deadline);
     let ended = tokio::select! {
         biased;
         ended = timeout_at(deadline.answer_by, &mut batch.0) => ended,

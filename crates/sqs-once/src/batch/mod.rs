@@ -1,6 +1,5 @@
 //! Schedules the records of one batch, and answers with their outcomes.
 
-mod alarm;
 mod answer;
 mod batcher;
 mod call;

@@ -1,4 +1,5 @@
-//! Ends a process whose code would outlive the lease of its key.
+//! Looks after batches from a thread of its own: wakes a runtime whose answer is due, and ends a process whose code would outlive
+//! the lease of its key.
 
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -6,16 +7,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::Instant;
 use tracing::{error, warn};
 
+use crate::idempotency::Deadline;
 use crate::telemetry::flush;
 use crate::time::{Clock, Timestamp};
 
 use super::held::Held;
 
-/// How often the leases are compared with the wall clock. A thread does so, because every thread of the runtime may be blocked, and
-/// its timers stop while the process is frozen.
+/// How often the thread looks. One thread serves all batches, because starting one costs as much CPU time as handling several
+/// records. It is none of the runtime's, because all of those may be blocked, and their timers stop while the process is frozen.
 const PERIOD: Duration = Duration::from_millis(100);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
@@ -29,6 +32,7 @@ static DRAINS: AtomicBool = AtomicBool::new(false);
 static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
 
 struct Watchdog {
+    /// Whether it may end the process.
     is_on: bool,
     has_thread: bool,
     /// The batches that are not answered, and those whose code goes on.
@@ -39,6 +43,7 @@ struct Watched {
     held: Held,
     clock: Arc<dyn Clock>,
     runtime: Handle,
+    answer_by: Instant,
     /// When code on these claims must have ended, in milliseconds.
     ends_by: AtomicU64,
     is_answered: AtomicBool,
@@ -75,14 +80,18 @@ pub(crate) fn is_draining() -> bool {
 }
 
 impl Watch {
-    /// Watches a batch whose code must end by then, unless its leases are renewed.
-    pub(super) fn begin(held: &Held, clock: &Arc<dyn Clock>, ends_by: Timestamp) -> Self {
+    /// Watches a batch whose code must end in time, unless its leases are renewed.
+    pub(super) fn begin(held: &Held, clock: &Arc<dyn Clock>, deadline: &Deadline) -> Self {
+        let runtime = Handle::current();
+        // A runtime with one thread is either blocked or wakes by itself.
+        let needs_waking = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
         let mut watchdog = watchdog();
-        if !watchdog.is_on {
+        if !watchdog.is_on && !needs_waking {
             return Self(None);
         }
         if !watchdog.has_thread {
             let builder = thread::Builder::new().name("sqs-once-watchdog".to_owned());
+            // Without it, the answer is late while a handler blocks.
             watchdog.has_thread = builder.spawn(watch).is_ok();
             if !watchdog.has_thread {
                 return Self(None);
@@ -91,8 +100,9 @@ impl Watch {
         let watched = Arc::new(Watched {
             held: held.clone(),
             clock: Arc::clone(clock),
-            runtime: Handle::current(),
-            ends_by: AtomicU64::new(ends_by.as_millis()),
+            runtime,
+            answer_by: deadline.answer_by,
+            ends_by: AtomicU64::new(deadline.code_ends_by().as_millis()),
             is_answered: AtomicBool::new(false),
         });
         watchdog.watched.push(Arc::clone(&watched));
@@ -128,6 +138,16 @@ impl Watched {
         self.is_answered.load(Ordering::SeqCst)
     }
 
+    /// Wakes a worker of the runtime once the answer is due, and while leases are renewed.
+    ///
+    /// One Tokio worker drives timers and network for all workers. If it runs a task whose handler blocks, no timer fires and no
+    /// answer goes out until another thread wakes a second worker.
+    fn wake(&self, now: Instant) {
+        if now >= self.answer_by {
+            self.runtime.spawn(async {});
+        }
+    }
+
     fn has_lapsed(&self) -> bool {
         let ends_by = Timestamp::from_millis(self.ends_by.load(Ordering::SeqCst));
         self.clock.now() >= ends_by && self.held.is_running()
@@ -146,6 +166,9 @@ impl Watchdog {
     fn needs(&mut self) -> Needs {
         self.watched
             .retain(|one| !one.is_answered() || one.held.is_running());
+        if !self.is_on {
+            return Needs::Nothing;
+        }
         let lapsed: Vec<_> = self.watched.iter().filter(|one| one.has_lapsed()).collect();
         if lapsed.is_empty() && !is_draining() {
             return Needs::Nothing;
@@ -167,10 +190,10 @@ fn watch() {
             watchdog = ADDED.wait(watchdog).unwrap_or_else(PoisonError::into_inner);
         }
         let needs = watchdog.needs();
-        for one in watchdog.watched.iter().filter(|one| one.is_answered()) {
-            // Another batch's handler may block the worker that drives the timer of the renewals.
-            one.runtime.spawn(async {});
-        }
+        let now = Instant::now();
+        watchdog.watched.iter().for_each(|one| one.wake(now));
+        let due = watchdog.watched.iter().map(|one| one.answer_by);
+        let next = due.filter(|due| *due > now).min();
         drop(watchdog);
         match needs {
             Needs::Nothing => {}
@@ -189,7 +212,8 @@ fn watch() {
                 exit(1);
             }
         }
-        thread::sleep(PERIOD);
+        let left = next.map_or(PERIOD, |due| due.duration_since(now));
+        thread::sleep(left.min(PERIOD));
     }
 }
 
