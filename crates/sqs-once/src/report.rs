@@ -378,7 +378,7 @@ pub(crate) struct RouteTally {
     pub(crate) undecodable: u64,
     /// Records whose key was completed for another payload.
     pub(crate) payload_mismatches: u64,
-    /// Terminal records of whose attempt nobody knows the outcome. `None` if their attempts repeat.
+    /// Terminal records with an attempt of unknown outcome. `None` if the route repeats such attempts.
     pub(crate) outcomes_unknown: Option<u64>,
     /// Records whose handler succeeded after another worker had taken over their key.
     pub(crate) leases_lost: u64,

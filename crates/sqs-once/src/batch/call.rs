@@ -405,7 +405,7 @@ impl Batch<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct FirstAttempt {
     pub(super) is_this: bool,
-    /// `None` if nobody knows the time.
+    /// `None` if no item tells the time.
     pub(super) at: Option<Timestamp>,
     /// Whether the outcome of the attempt before is unknown.
     pub(super) is_unknown: bool,

@@ -46,9 +46,9 @@ pub(super) struct Candidate {
 
 /// The places that a record has while it is claimed.
 pub(super) struct Places<'b> {
-    /// One of those that claim ahead. A record that waited for another worker may have none.
+    /// Its place among the records that claim ahead. A record that waited for another worker may have none.
     pub(super) slot: Option<Slot<'b>>,
-    /// That of its handler, if it is claimed only when its handler may start.
+    /// Its handler's place, if its key is claimed only when its handler may start.
     pub(super) handler: Option<gate::Running>,
 }
 
@@ -65,6 +65,10 @@ impl Batch<'_> {
         places.slot.iter_mut().for_each(|it| it.has_asked = true);
         let needs_handler = places.handler.is_some();
         let route = &self.engine.routes[candidate.route];
+        if needs_handler {
+            // It has waited for its turn.
+            candidate.claim.now = route.idempotency.driver.clock.now();
+        }
         let together = self.together.as_ref();
         let mut retries =
             Retries::new(together.map_or(self.deadline.cancel_at, |it| it.claims_until));

@@ -80,7 +80,7 @@ impl Failure {
         )
     }
 
-    /// Returns whether nobody knows if the handler has had its effect.
+    /// Returns whether the handler may have had its effect.
     pub(super) fn leaves_unknown(&self) -> bool {
         match self {
             Self::Unstarted => false,

@@ -16,14 +16,14 @@ use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::Message;
 use crate::report::{Report, Untried};
 use crate::router::{NoRoute, RouteError};
-use crate::store::{Fence, StoreErrorKind};
+use crate::store::{Fence, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::call::{Admitted, Owned};
 use super::claims::{Candidate, Places};
 use super::ending::Returns;
 use super::engine::{MissingKey, Route};
-use super::gate::Way;
+use super::gate::{self, Way};
 use super::leaders::{Leader, Place};
 use super::prepare::{Unready, log_correlation};
 use super::room::Slot;
@@ -178,7 +178,7 @@ impl<'a> Batch<'a> {
             let leader = match self.leaders.join(&id, record.at) {
                 Place::Leads(leads) => {
                     record.leads = Some(leads);
-                    return Ok(self.lead(record, keyed).await);
+                    return self.lead(record, keyed).await;
                 }
                 Place::Follows(leader) => leader,
             };
@@ -325,34 +325,23 @@ impl<'a> Batch<'a> {
     }
 
     /// Claims a record's key and handles the record.
-    async fn lead<'b>(&'b self, record: &mut Record, keyed: Keyed<'b>) -> Report {
+    async fn lead<'b>(&'b self, record: &mut Record, keyed: Keyed<'b>) -> Result<Report, Report> {
         let Keyed {
             slot,
-            mut candidate,
+            candidate,
             work,
         } = keyed;
         let route = candidate.route;
-        // Its payload may have been waited for.
+        let handler = self.start_before_claim(record, route).await?;
+        // Its payload, or its handler's turn, may have been waited for.
         let begun = match &self.together {
             Some(together) if together.begins_once && together.has_asked() => {
                 Some(Untried::CallMade)
             }
             _ => None,
         };
-        // A key that is claimed ahead looks as if its handler had started.
-        let handler = match self.engine.routes[route].unknown_outcome.counts_attempts() {
-            true => match self.start_handler(route).await {
-                Way::In(handler) => {
-                    candidate.claim.now = self.engine.driver().clock.now();
-                    Some(handler)
-                }
-                Way::Shut => return self.shut(record).await,
-                Way::Returned(why) => return Report::untried(why),
-            },
-            false => None,
-        };
         if let Some(reason) = self.stop.claims_over().or(begun) {
-            return Report::untried(reason);
+            return Err(Report::untried(reason));
         }
         if let Some(together) = &self.together {
             together.claims(record.at);
@@ -377,21 +366,9 @@ impl<'a> Batch<'a> {
                 let slot = places.slot;
                 let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
                 drop(places.handler);
-                return self.refused(record, refusal).await;
+                return Ok(self.refused(record, refusal).await);
             }
-            Err(error) => {
-                self.ledger.log_once(&error);
-                let reason = format!("its key could not be claimed: {}", error.kind());
-                let report = Report::failed(reason);
-                // The store may have written the claim.
-                return match error.kind() {
-                    StoreErrorKind::Unanswered => {
-                        self.never_started(route, &candidate.claim);
-                        self.after_own_claim(record, route, report)
-                    }
-                    _ => report,
-                };
-            }
+            Err(error) => return Err(self.unclaimed(record, &candidate, &error)),
         };
         let admitted = Admitted {
             key: candidate.key,
@@ -405,7 +382,39 @@ impl<'a> Batch<'a> {
             follows_unknown: candidate.follows_unknown,
             work,
         };
-        self.handle(record, route, places, admitted).await
+        Ok(self.handle(record, route, places, admitted).await)
+    }
+
+    /// Waits until a record's handler may start, if its key must not be claimed earlier. A key that is claimed ahead looks as if
+    /// its handler had started.
+    async fn start_before_claim<'b>(
+        &'b self,
+        record: &mut Record,
+        route: usize,
+    ) -> Result<Option<gate::Running>, Report> {
+        if !self.engine.routes[route].unknown_outcome.counts_attempts() {
+            return Ok(None);
+        }
+        match self.start_handler(route).await {
+            Way::In(handler) => Ok(Some(handler)),
+            Way::Shut => Err(self.shut(record).await),
+            Way::Returned(why) => Err(Report::untried(why)),
+        }
+    }
+
+    /// Ends a record whose claim the store has not decided on.
+    fn unclaimed(&self, record: &Record, candidate: &Candidate, error: &StoreError) -> Report {
+        self.ledger.log_once(error);
+        let reason = format!("its key could not be claimed: {}", error.kind());
+        let report = Report::failed(reason);
+        match error.kind() {
+            // The store may have written the claim.
+            StoreErrorKind::Unanswered => {
+                self.never_started(candidate.route, &candidate.claim);
+                self.after_own_claim(record, candidate.route, report)
+            }
+            _ => report,
+        }
     }
 
     /// Returns the message of a record, with its fetched body if it has one.

@@ -1,4 +1,4 @@
-//! Attempts whose outcome nobody knows, and what happens to their keys.
+//! Attempts of unknown outcome, and what happens to their keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 
 /// Chooses what happens to an event after an attempt of unknown outcome.
 ///
-/// An attempt is of unknown outcome if it may have had its effect, and nothing says whether it did: its process was killed
+/// An attempt is of unknown outcome if it may have had its effect, and nothing tells whether it did: its process was killed
 /// or stopped working, the handler was cancelled by its deadline, by
 /// [`record_timeout`](crate::Consumer::record_timeout) or by a layer, it panicked, its completion could not be recorded, or
-/// it failed with [`outcome_unknown`](crate::ResultExt::outcome_unknown). After every other error the next attempt runs
-/// whatever this says.
+/// it failed with [`outcome_unknown`](crate::ResultExt::outcome_unknown). After every other error the next attempt runs,
+/// with any setting.
 ///
 /// ```
 /// # #[derive(serde::Deserialize)] struct Withdrawal { id: String }
@@ -107,7 +107,7 @@ impl UnknownOutcome {
     /// [`IdempotencyToken`](crate::IdempotencyToken). Only an attempt that may end later is a dead letter, or reconciled.
     /// Many payment providers forget tokens after 24 hours.
     ///
-    /// The time counts from the key's first attempt to the end of this one, its deadline or
+    /// The time begins with the key's first attempt. It ends with this one, at its deadline or
     /// [`record_timeout`](crate::Consumer::record_timeout). Every earlier attempt counts, even one that failed, because a
     /// later failure does not tell what an earlier attempt did. An attempt of Powertools has an unknown age, as if it were
     /// too long ago. A first attempt always runs.
@@ -144,7 +144,7 @@ impl UnknownOutcome {
         self.counts_attempts() && rule.is_some_and(|rule| rule.reconcile.is_none())
     }
 
-    /// Returns how the earlier attempts at an event stand in the way of this one, which ends at `cancel_at`.
+    /// Returns why an attempt that ends at `cancel_at` must not run without the hook, if there is a reason.
     pub(super) fn doubts(
         &self,
         attempt: FirstAttempt,

@@ -18,7 +18,8 @@ use crate::time::{Clock, Timestamp};
 use super::held::Held;
 
 /// How often the thread looks. One thread serves all batches, because starting one costs as much CPU time as handling several
-/// records. It is none of the runtime's, because all of those may be blocked, and their timers stop while the process is frozen.
+/// records. A task could not do this: handlers may block every thread of the runtime, and its timers stop while the process is
+/// frozen.
 const PERIOD: Duration = Duration::from_millis(100);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {

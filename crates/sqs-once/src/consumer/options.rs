@@ -321,8 +321,8 @@ impl<Phase> Consumer<Phase> {
     /// Sets what happens to an event after an attempt of unknown outcome. Default: [`UnknownOutcome::repeat`].
     ///
     /// With [`UnknownOutcome::dead_letter`] or [`UnknownOutcome::reconcile`], each key is claimed when its handler may start,
-    /// so that only attempts that started count. Then a request carries the claims of the handlers that start together,
-    /// instead of those of up to 200 records, and each handler starts one request later. With
+    /// so that only attempts that started count. Then a request carries the claims of handlers that start together, and each
+    /// handler starts one request later. By default up to 200 records claim ahead. With
     /// [`after`](UnknownOutcome::after) claims are sent ahead, as by default.
     ///
     /// An attempt counts until its key is completed or forgotten (`cargo sqs-once key`), or the table deletes it after the

@@ -172,7 +172,7 @@ async fn carry_over(
     }
 }
 
-/// Returns whether an item is an attempt whose outcome nobody knows, and whose lease is over.
+/// Returns whether an item is an attempt of unknown outcome, and its lease is over.
 fn is_lapsed(claim: &Claim, item: &Item) -> bool {
     claim.finds_free(item) && item.is_of_unknown_outcome()
 }

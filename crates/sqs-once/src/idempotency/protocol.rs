@@ -89,7 +89,7 @@ pub enum Refusal {
     },
     /// The key was completed for another payload: two events share one key.
     PayloadMismatch,
-    /// Nobody knows the outcome of an earlier attempt, which the key keeps.
+    /// An earlier attempt is of unknown outcome, and the key keeps it.
     OutcomeUnknown,
     /// This version does not know the item's status. The key is neither done nor free.
     UnknownStatus(String),

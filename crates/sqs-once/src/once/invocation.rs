@@ -359,7 +359,7 @@ fn refused<T>(
             Ok(Once::Duplicate(value.unwrap_or_default()))
         }
         Refusal::InProgress { lease_until } => Err(RunError::InProgress { lease_until }),
-        // Only a consumer can be told to keep such an attempt.
+        // Only a consumer has the setting for this.
         Refusal::OutcomeUnknown => Err(RunError::InProgress { lease_until: None }),
         Refusal::PayloadMismatch => Err(RunError::PayloadMismatch),
         Refusal::UnknownStatus(status) => Err(RunError::UnknownStatus(status)),

@@ -153,6 +153,7 @@ mod tests {
     fn every_metric_of_the_embedded_format_has_an_instrument_and_the_reverse() {
         let route = RouteTally {
             has_dependencies: true,
+            outcomes_unknown: Some(0),
             ..RouteTally::default()
         };
         let tally = Tally {
