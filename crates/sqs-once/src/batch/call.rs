@@ -9,7 +9,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::{Call, Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
-use crate::idempotency::{CommitsWith, Completion, Conclusion};
+use crate::idempotency::{CommitsWith, Completion, Conclusion, OnUnknown};
 use crate::key::{BusinessKey, ItemId};
 use crate::report::{Report, Untried};
 use crate::store::{Claim, Fence, OpenTransaction, Writes};
@@ -37,8 +37,6 @@ pub(super) struct Admitted {
     pub(super) owned: Option<Owned>,
     pub(super) fence: Fence,
     pub(super) first_attempt: Option<Timestamp>,
-    /// Whether it replaces an attempt of unknown outcome.
-    pub(super) follows_unknown: bool,
     pub(super) work: Guarded<Work>,
 }
 
@@ -58,6 +56,8 @@ pub(super) struct Owned {
     pub(super) claim: Claim,
     /// The transaction that contains the claim, if there is one. Dropping it rolls it back.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
+    /// Whether it replaces an attempt of unknown outcome.
+    pub(super) follows_unknown: bool,
 }
 
 impl Batch<'_> {
@@ -72,22 +72,22 @@ impl Batch<'_> {
         if let Some(together) = &self.together {
             return self.join(together, record, route, admitted).await;
         }
-        let claim = admitted.owned.as_ref().map(|owned| &owned.claim);
         let Places { slot, handler } = places;
-        let start = match handler {
-            Some(handler) => Way::In(handler),
-            None => self.start_handler(route).await,
+        let start = match (handler, self.stop.reason()) {
+            (Some(_), Some(reason)) => Way::Returned(reason),
+            (Some(handler), None) => Way::In(handler),
+            (None, _) => self.start_handler(route).await,
         };
         let handler = match start {
             Way::In(handler) => handler,
             Way::Shut => {
-                self.release(route, claim);
+                self.release_unstarted(route, admitted.owned.as_ref());
                 // Its transaction rolls back first.
                 drop((admitted, slot));
                 return self.shut(record).await;
             }
             Way::Returned(reason) => {
-                self.release(route, claim);
+                self.release_unstarted(route, admitted.owned.as_ref());
                 return Report::untried(reason);
             }
         };
@@ -123,7 +123,7 @@ impl Batch<'_> {
         let attempt = FirstAttempt {
             is_this: admitted.is_first_attempt(),
             at: admitted.first_attempt,
-            is_unknown: admitted.follows_unknown,
+            is_unknown: admitted.owned.as_ref().is_some_and(|it| it.follows_unknown),
         };
         let Admitted {
             owned, mut work, ..
@@ -171,8 +171,10 @@ impl Batch<'_> {
             .count(at, |tally| tally.handler_durations.push(duration));
         let was_called = noted.as_ref().is_none_or(Call::close);
         let is_dropped = noted.as_ref().is_some_and(Call::is_running);
+        let may_have_effect = noted.as_ref().is_some_and(Call::may_have_effect);
         let result = match result {
             Ok(_) if is_dropped => Err(Failure::Dropped),
+            Err(failure) if may_have_effect => Err(failure.after_effect()),
             result => result,
         };
         Ran {
@@ -307,15 +309,18 @@ impl Batch<'_> {
             Err(failure) => failure,
         };
         let policy = &self.engine.routes[route].unknown_outcome;
+        let on_unknown = policy.on_unknown();
         let is_unknown = !policy.is_repeat() && failure.leaves_unknown();
-        let is_kept = is_unknown && policy.counts_attempts();
+        let is_kept = is_unknown && on_unknown != OnUnknown::Repeat;
         let lapses = is_in_flight || is_kept;
-        if !lapses {
-            self.release(route, owned.as_ref().map(|owned| &owned.claim));
+        match failure {
+            _ if lapses => {}
+            Failure::Unstarted => self.release_unstarted(route, owned.as_ref()),
+            _ => self.release(route, owned.as_ref().map(|owned| &owned.claim)),
         }
         // A transaction rolls back.
         drop(owned);
-        let report = match is_kept && !is_in_flight && policy.keeps_attempt() {
+        let report = match is_kept && !is_in_flight && on_unknown == OnUnknown::Keep {
             true => self.outcome_unknown(record, &failure.to_string()).await,
             false => self.failed(record, failure).await,
         };
@@ -343,7 +348,10 @@ impl Batch<'_> {
         self.drop_unread_body(record, route);
         record.warnings.extend(done.left_out);
         record.data.clone_from(&done.data);
-        let Some(Owned { claim, transaction }) = owned else {
+        let Some(Owned {
+            claim, transaction, ..
+        }) = owned
+        else {
             // The handler's type does not always reveal that it returns writes.
             return match done.writes {
                 Some(_) => {

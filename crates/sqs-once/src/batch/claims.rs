@@ -197,6 +197,12 @@ impl Requests for ClaimRequests<'_, '_> {
         if candidates.iter().any(|one| self.asks(one)) {
             self.0.ledger.tally().store_requests += 1;
         }
+        // A claim without an answer is released if it would count as an attempt, which takes time.
+        let counts = |one: &Candidate| self.0.rules_of(one).counts_attempts();
+        let until = match candidates.iter().any(counts) {
+            true => self.0.deadline.cancel_at,
+            false => self.0.deadline.requests_by,
+        };
         let (count, span) = (candidates.len(), debug_span!("claim"));
         #[cfg(feature = "opentelemetry")]
         spans::store_request(&span, count);
@@ -225,7 +231,6 @@ impl Requests for ClaimRequests<'_, '_> {
             let answers = answers.into_iter().map(|answer| Ok(answer?.map(alone)));
             answers.collect()
         };
-        let until = self.0.deadline.requests_by;
         let answers = answers_until(until, count, asked.instrument(span)).await;
         candidates.into_iter().zip(answers).collect()
     }

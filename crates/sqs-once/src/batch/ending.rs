@@ -146,8 +146,16 @@ impl<'a> Batch<'a> {
     /// Finishes what a record has left.
     pub(super) fn tail(&self, tail: Tail<'a>) -> BoxFuture<'_, ()> {
         match tail {
-            // It is sent at most twice: without it the lease lapses, and the next delivery decides again.
-            Tail::Release(release) => Box::pin(self.settle(release, 2).map(drop)),
+            // It is sent at most twice: without it the lease lapses, and the next delivery decides again. If a lapsed claim counts
+            // as an attempt, it is sent until it is answered.
+            Tail::Release(release) => {
+                let mut routes = self.engine.routes.iter();
+                let tries = match routes.any(|route| route.idempotency.counts_attempts()) {
+                    true => usize::MAX,
+                    false => 2,
+                };
+                Box::pin(self.settle(release, tries).map(drop))
+            }
             Tail::Hook(call) => Box::pin(self.hooked(call).map(drop)),
         }
     }

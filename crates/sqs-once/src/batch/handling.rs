@@ -97,6 +97,23 @@ impl Failure {
         }
     }
 
+    /// Returns the failure of a record whose handler may have had its effect, whatever a layer made of that.
+    pub(super) fn after_effect(mut self) -> Self {
+        if let Self::Retry {
+            outcome_is_unknown, ..
+        }
+        | Self::Unavailable {
+            outcome_is_unknown, ..
+        }
+        | Self::Terminal {
+            outcome_is_unknown, ..
+        } = &mut self
+        {
+            *outcome_is_unknown = true;
+        }
+        self
+    }
+
     /// Converts the error of one record of a batch handler, like [`Failure::of`]. A panic fails only this record.
     pub(super) fn of_record(error: HandlerError, dependencies: &[Dependency]) -> Self {
         // Dropping it runs user code too.

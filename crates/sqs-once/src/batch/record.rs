@@ -313,7 +313,6 @@ impl<'a> Batch<'a> {
                 owned: None,
                 fence: Fence::first(now),
                 first_attempt: Some(now),
-                follows_unknown: false,
                 work,
             };
             let places = Places {
@@ -354,6 +353,7 @@ impl<'a> Batch<'a> {
         if !matches!(decided, Ok((Admission::Run { .. }, _))) {
             self.waits_for_no_claim(record);
         }
+        let follows_unknown = candidate.follows_unknown;
         let (fence, first_attempt, transaction) = match decided {
             Ok((
                 Admission::Run {
@@ -368,7 +368,7 @@ impl<'a> Batch<'a> {
                 drop(places.handler);
                 return Ok(self.refused(record, refusal).await);
             }
-            Err(error) => return Err(self.unclaimed(record, &candidate, &error)),
+            Err(error) => return Err(self.unclaimed(record, candidate, &error)),
         };
         let admitted = Admitted {
             key: candidate.key,
@@ -376,10 +376,10 @@ impl<'a> Batch<'a> {
             owned: Some(Owned {
                 claim: candidate.claim,
                 transaction,
+                follows_unknown,
             }),
             fence,
             first_attempt,
-            follows_unknown: candidate.follows_unknown,
             work,
         };
         Ok(self.handle(record, route, places, admitted).await)
@@ -392,7 +392,7 @@ impl<'a> Batch<'a> {
         record: &mut Record,
         route: usize,
     ) -> Result<Option<gate::Running>, Report> {
-        if !self.engine.routes[route].unknown_outcome.counts_attempts() {
+        if !self.engine.routes[route].idempotency.counts_attempts() {
             return Ok(None);
         }
         match self.start_handler(route).await {
@@ -403,16 +403,23 @@ impl<'a> Batch<'a> {
     }
 
     /// Ends a record whose claim the store has not decided on.
-    fn unclaimed(&self, record: &Record, candidate: &Candidate, error: &StoreError) -> Report {
+    fn unclaimed(&self, record: &Record, candidate: Candidate, error: &StoreError) -> Report {
         self.ledger.log_once(error);
         let reason = format!("its key could not be claimed: {}", error.kind());
         let report = Report::failed(reason);
+        let route = candidate.route;
+        // An earlier try may have written the claim, whatever the last error is.
+        if self.engine.routes[route].idempotency.counts_attempts() {
+            let owned = Owned {
+                claim: candidate.claim,
+                transaction: None,
+                follows_unknown: candidate.follows_unknown,
+            };
+            self.release_unstarted(route, Some(&owned));
+        }
         match error.kind() {
             // The store may have written the claim.
-            StoreErrorKind::Unanswered => {
-                self.never_started(candidate.route, &candidate.claim);
-                self.after_own_claim(record, candidate.route, report)
-            }
+            StoreErrorKind::Unanswered => self.after_own_claim(record, route, report),
             _ => report,
         }
     }

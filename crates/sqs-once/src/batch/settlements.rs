@@ -9,6 +9,7 @@ use crate::store::{Claim, StoreError};
 use crate::telemetry::spans;
 
 use super::batcher::{Answered, Batcher, Load, Requests};
+use super::call::Owned;
 use super::ending::Tail;
 use super::run::Batch;
 use super::together::Together;
@@ -62,11 +63,11 @@ impl Batch<'_> {
         }
     }
 
-    /// Releases a claim that may have been written, if its key would keep it as an attempt.
-    pub(super) fn never_started(&self, route: usize, claim: &Claim) {
-        if self.engine.routes[route].unknown_outcome.counts_attempts() {
-            self.release(route, Some(claim));
-        }
+    /// Releases the claim of a record whose handler never started, unless its key would forget an attempt that the claim replaced.
+    pub(super) fn release_unstarted(&self, route: usize, owned: Option<&Owned>) {
+        let counts = self.engine.routes[route].idempotency.counts_attempts();
+        let owned = owned.filter(|owned| !(counts && owned.follows_unknown));
+        self.release(route, owned.map(|owned| &owned.claim));
     }
 }
 

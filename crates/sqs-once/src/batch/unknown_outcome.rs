@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::handler::{CallFuture, Done, HandlerError, IdempotencyToken};
+use crate::idempotency::OnUnknown;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
 
@@ -64,8 +65,8 @@ impl UnknownOutcome {
     }
 
     /// The handler does not run again. The record is terminal, with a reason that begins with `outcome unknown`. Its key
-    /// keeps the attempt until an operator completes or forgets the key, or its
-    /// [`retention`](crate::Consumer::retention) ends.
+    /// keeps the attempt until an operator completes or forgets the key, or the table deletes its item, after the
+    /// [`retention`](crate::Consumer::retention).
     pub fn dead_letter() -> Self {
         Self(Some(Rule::default()))
     }
@@ -130,18 +131,19 @@ impl UnknownOutcome {
         self.0.as_ref()?.token_valid_for
     }
 
-    /// Returns whether each attempt of unknown outcome counts, but no attempt that never started. Then a key is claimed only
-    /// when its handler may start.
-    pub(crate) fn counts_attempts(&self) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|rule| rule.token_valid_for.is_none())
-    }
-
-    /// Returns whether a key keeps its attempt of unknown outcome, and no further one begins.
-    pub(crate) fn keeps_attempt(&self) -> bool {
-        let rule = self.0.as_ref();
-        self.counts_attempts() && rule.is_some_and(|rule| rule.reconcile.is_none())
+    /// Returns what a claim does that finds an attempt of unknown outcome.
+    pub(crate) fn on_unknown(&self) -> OnUnknown {
+        match &self.0 {
+            Some(Rule {
+                token_valid_for: None,
+                reconcile,
+                ..
+            }) => match reconcile {
+                Some(_) => OnUnknown::Ask,
+                None => OnUnknown::Keep,
+            },
+            _ => OnUnknown::Repeat,
+        }
     }
 
     /// Returns why an attempt that ends at `cancel_at` must not run without the hook, if there is a reason.

@@ -169,7 +169,9 @@ impl Settings {
         let mut idempotency = self.idempotency.resolve(env, effect).await?;
         let unknown_outcome = self.unknown_outcome.clone().unwrap_or_default();
         if !unknown_outcome.is_repeat()
-            && (!idempotency.claims_before() || handler.batch_call.is_some())
+            && (!idempotency.claims_before()
+                || idempotency.commits_effects()
+                || handler.batch_call.is_some())
         {
             return Err(ConfigError::new(
                 "the setting `unknown_outcome`",
@@ -178,7 +180,7 @@ impl Settings {
                 "no such setting for batch handlers, `RecordAfter` and effects that commit with their record",
             ));
         }
-        idempotency.keeps_unknown = unknown_outcome.keeps_attempt();
+        idempotency.on_unknown = unknown_outcome.on_unknown();
         if let Some(valid_for) = unknown_outcome.token_valid_for()
             && valid_for > idempotency.retention
         {

@@ -74,11 +74,14 @@ pub(crate) struct Call(Arc<AtomicU8>);
 
 const UNCALLED: u8 = 0;
 const RUNNING: u8 = 1;
-const ENDED: u8 = 2;
+/// It has failed.
+const FAILED: u8 = 2;
 /// It has returned writes.
 const WROTE: u8 = 3;
 /// Its record has ended without it.
 const CLOSED: u8 = 4;
+/// It has succeeded without writes, panicked, or failed with an unknown outcome.
+const EFFECTED: u8 = 5;
 
 impl Call {
     /// Ends the time for the call. Returns whether it was made. Code that a layer has started elsewhere can't make it any more.
@@ -89,6 +92,11 @@ impl Call {
     /// Returns whether the handler has neither ended nor panicked. If its future is gone, its effect may be in flight.
     pub(crate) fn is_running(&self) -> bool {
         self.0.load(Ordering::Relaxed) == RUNNING
+    }
+
+    /// Returns whether the handler has ended, and may have had its effect.
+    pub(crate) fn may_have_effect(&self) -> bool {
+        matches!(self.0.load(Ordering::Relaxed), EFFECTED | WROTE)
     }
 
     /// Marks the success of `handler` as this call's.
@@ -107,8 +115,11 @@ impl Call {
                     running.as_mut().poll(context)
                 });
                 let result = result.await.and_then(|done| self.check(done));
-                let writes = result.as_ref().is_ok_and(|done| done.writes.is_some());
-                self.set(if writes { WROTE } else { ENDED });
+                self.set(match &result {
+                    Ok(done) if done.writes.is_some() => WROTE,
+                    Err(error) if !error.is_outcome_unknown() => FAILED,
+                    Ok(_) | Err(_) => EFFECTED,
+                });
                 let mut done = result?;
                 done.call = Some(self);
                 Ok(done)
@@ -143,7 +154,7 @@ struct Panic<'a>(&'a Call);
 impl Drop for Panic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.set(ENDED);
+            self.0.set(EFFECTED);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 use super::also_read::{OtherId, check_other_ids};
 use super::driver::{all_of, first_of, incapable, unanswered};
 use super::settle::PendingSettlement;
-use super::{Admission, KeyRules, Mode, Refusal, on_claimed, on_found, on_refused};
+use super::{Admission, KeyRules, Mode, OnUnknown, Refusal, on_claimed, on_found, on_refused};
 
 /// Whether a record or work may run, and in which transaction.
 pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
@@ -75,7 +75,7 @@ impl Asked<'_> {
         if let Claimed::Refused(item) = &claimed
             && let Some(over) = on_refused(self.claim, item)
         {
-            if self.rules.keeps_unknown && item.is_of_unknown_outcome() {
+            if self.rules.on_unknown == OnUnknown::Keep && item.is_of_unknown_outcome() {
                 return Some(Admission::Refused(Refusal::OutcomeUnknown));
             }
             *self.follows_unknown = item.is_of_unknown_outcome();

@@ -14,8 +14,8 @@ use super::driver::all_of;
 use super::retry::contended;
 use super::settle::{CommitsWith, PendingSettlement};
 use super::{
-    Admission, KeyRules, Mode, Refusal, carried_over, ends_refused, on_found,
-    on_found_under_other_id, takes_over,
+    Admission, KeyRules, Mode, OnUnknown, Refusal, carried_over, ends_refused, on_claimed,
+    on_found, on_found_under_other_id, takes_over,
 };
 
 #[derive(Clone)]
@@ -61,10 +61,26 @@ impl KeyRules {
                 },
                 refused => refused,
             },
-            _ if self.keeps_unknown && is_lapsed(&claim, item) => {
+            _ if self.on_unknown == OnUnknown::Keep && is_lapsed(&claim, item) => {
                 Admission::Refused(Refusal::OutcomeUnknown)
             }
             _ => on_found_under_other_id(&claim, run, item),
+        }
+    }
+
+    /// Returns how the item under the other id refuses a claim of a key that keeps an attempt, if it does: the attempt may have been
+    /// a copy of an event that is completed there.
+    fn refused_by(&self, claim: &Claim, other: &OtherId, item: &Item) -> Option<Refusal> {
+        let claim = Claim {
+            fingerprint: other.fingerprint.clone(),
+            ..claim.clone()
+        };
+        if claim.finds_free(item) {
+            return None;
+        }
+        match on_claimed(&claim, &Claimed::Refused(Box::new(item.clone()))) {
+            Admission::Refused(refusal) => Some(refusal),
+            Admission::Run { .. } => None,
         }
     }
 
@@ -88,8 +104,8 @@ impl KeyRules {
 /// Reads only after the claims were answered. If two versions each claim under their own id and then read the other's,
 /// at least one of them sees the other's claim.
 ///
-/// Returns the ends of claims that are refused after all. No record waits for them: the next delivery repeats them when the
-/// lease has lapsed.
+/// Returns the ends of claims that are refused after all. No record waits for them: after a lapsed lease the next delivery
+/// reads the other id again.
 pub(super) async fn check_other_ids(
     asked: &mut [Asked<'_>],
     answers: &mut [Result<Option<Admission>, StoreError>],
@@ -111,8 +127,9 @@ pub(super) async fn check_other_ids(
     take_over(&*store, asked, answers, &mut found).await;
     // The settlements that handlers wait for, each with the place of its record.
     let mut carried = Vec::new();
+    let mut renamed = Vec::new();
     for (at, (one, answer)) in asked.iter_mut().zip(&mut *answers).enumerate() {
-        let (Some(run), Some(other)) = (admitted(answer), one.other_id.as_ref()) else {
+        let Some(other) = one.other_id.as_ref().filter(|_| is_undecided(answer)) else {
             continue;
         };
         let item = match found.get(&other.id) {
@@ -124,6 +141,12 @@ pub(super) async fn check_other_ids(
             }
         };
         let rules = one.rules;
+        let Some(run) = admitted(answer) else {
+            if let Some(refusal) = rules.refused_by(one.claim, other, item) {
+                *answer = Ok(Some(Admission::Refused(refusal)));
+            }
+            continue;
+        };
         let admission = rules.decide(one.claim, run, other, item);
         match &admission {
             Admission::Run {
@@ -141,14 +164,22 @@ pub(super) async fn check_other_ids(
             }
             Admission::Refused(refusal) if rules.claims_before() => {
                 let settling = rules.settling(one.claim, run, other, refusal, item);
-                refused.push(rules.settlement(one.claim, settling, CommitsWith::Nothing));
-                one.claim.owner = Owner::from_bits(rules.driver.random.bits());
+                // Released, its key would forget the attempt that it replaced.
+                let is_kept = rules.counts_attempts() && *one.follows_unknown;
+                if !is_kept || matches!(settling, Settling::Complete { .. }) {
+                    refused.push(rules.settlement(one.claim, settling, CommitsWith::Nothing));
+                }
+                renamed.push(at);
             }
             _ => {}
         }
         *answer = Ok(Some(admission));
     }
     carry_over(&*store, carried, answers).await;
+    for at in renamed {
+        let driver = &asked[at].rules.driver;
+        asked[at].claim.owner = Owner::from_bits(driver.random.bits());
+    }
     refused
 }
 
@@ -190,6 +221,12 @@ fn admitted(answer: &Result<Option<Admission>, StoreError>) -> Option<Run> {
     }
 }
 
+/// Returns whether the item under the other id may change a decision: the record may run, or its key keeps an attempt.
+fn is_undecided(answer: &Result<Option<Admission>, StoreError>) -> bool {
+    let kept = Admission::Refused(Refusal::OutcomeUnknown);
+    admitted(answer).is_some() || matches!(answer, Ok(Some(it)) if *it == kept)
+}
+
 /// Items under other ids. Two keys may share an id in the other codec.
 type Found = HashMap<ItemId, Result<Item, StoreError>>;
 
@@ -200,7 +237,7 @@ async fn read_other_ids(
     answers: &[Result<Option<Admission>, StoreError>],
 ) -> Found {
     let wanted = asked.iter().zip(answers);
-    let wanted = wanted.filter(|(_, answer)| admitted(answer).is_some());
+    let wanted = wanted.filter(|(_, answer)| is_undecided(answer));
     // A request may contain each id only once.
     let mut ids: Vec<_> = wanted
         .filter_map(|(one, _)| Some(one.other_id.as_ref()?.id.clone()))
@@ -231,7 +268,8 @@ async fn take_over(
             continue;
         };
         let is_first = claims.iter().all(|claim| claim.id != item.id);
-        if one.rules.claims_before() && !one.rules.keeps_unknown && is_first {
+        let takes = one.rules.claims_before() && one.rules.on_unknown != OnUnknown::Keep;
+        if takes && is_first {
             let owner = Owner::from_bits(one.rules.driver.random.bits());
             claims.extend(takes_over(one.claim, owner, item));
         }

@@ -22,8 +22,20 @@ pub(crate) struct KeyRules {
     pub(crate) mode: Mode,
     pub(crate) effect: Effect,
     pub(crate) completed: Option<Arc<CompletedKeys>>,
-    /// Whether a key keeps an attempt of unknown outcome: no claim replaces it.
-    pub(crate) keeps_unknown: bool,
+    pub(crate) on_unknown: OnUnknown,
+}
+
+/// What a claim does that finds an attempt of unknown outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OnUnknown {
+    /// It replaces the attempt, and the handler runs.
+    #[default]
+    Repeat,
+    /// It replaces the attempt, and the handler runs once it is known that the attempt had no effect. Until then, no release may let
+    /// the key forget the attempt.
+    Ask,
+    /// It leaves the attempt there.
+    Keep,
 }
 
 impl KeyRules {
@@ -66,6 +78,12 @@ impl KeyRules {
     /// Returns whether a key is claimed before its handler runs, in a request of its own. A transaction contains its claim.
     pub(crate) fn claims_before(&self) -> bool {
         self.mode == Mode::ClaimFirst
+    }
+
+    /// Returns whether attempts of unknown outcome count, but no attempt that never started. Then a key is claimed only when its
+    /// handler may start.
+    pub(crate) fn counts_attempts(&self) -> bool {
+        self.on_unknown != OnUnknown::Repeat
     }
 
     /// Returns whether effects commit together with their record.

@@ -25,7 +25,7 @@ pub use cache::Cache;
 pub(crate) use deadline::time_left;
 pub(crate) use deadline::{Deadline, Until, answer_until, answers_until};
 pub(crate) use driver::{Driver, Owners, first_of};
-pub(crate) use key_rules::KeyRules;
+pub(crate) use key_rules::{KeyRules, OnUnknown};
 pub(crate) use namesakes::{HandlerType, shared_name_error};
 #[doc(hidden)]
 pub use protocol::Effect;

@@ -20,7 +20,7 @@ use crate::time::{Clock, SystemClock};
 
 use super::cache::CompletedKeys;
 use super::deadline::Margins;
-use super::{Cache, Driver, Effect, KeyRules, Mode};
+use super::{Cache, Driver, Effect, KeyRules, Mode, OnUnknown};
 
 const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 
@@ -157,7 +157,7 @@ impl DriverSettings {
             mode,
             effect,
             completed: cache.map(|cache| Arc::new(CompletedKeys::new(cache))),
-            keeps_unknown: false,
+            on_unknown: OnUnknown::default(),
         })
     }
 

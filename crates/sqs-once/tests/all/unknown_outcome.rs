@@ -2,19 +2,25 @@
 
 use std::collections::VecDeque;
 use std::future::{pending, ready};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use lambda_runtime::Context;
-use serde_json::Value;
+use serde_json::{Value, json};
+use sqs_once::handler::Next;
 use sqs_once::hook::{EarlierAttempt, Reconciled};
-use sqs_once::key::{KeyCodec, Namespace};
-use sqs_once::policy::{InProgress, Mode, UnknownOutcome};
-use sqs_once::store::{Fence, Item, Owner, Settled, Settlement, Settling, Status, Store};
+use sqs_once::key::{ItemId, KeyCodec, Namespace};
+use sqs_once::policy::{FifoFailure, InProgress, Mode, Requests, UnknownOutcome};
+use sqs_once::store::{
+    Claim, Claimed, Fence, Item, Owner, Seen, Settled, Settlement, Settling, Status, Store,
+    StoreError, StoreErrorKind, StoreFuture,
+};
 use sqs_once::telemetry::Outcome;
-use sqs_once::testing::{Bench, Operation, TestSettings};
+use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings, TestStore};
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{Batch, BusinessKey, Consumer, HandlerError, MemoryStore, ResultExt};
 use tokio::sync::Semaphore;
@@ -22,7 +28,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::stores::Altered;
 use crate::support::{
-    self, Notes, SECOND, assert_contains, deliver_until, invoke, keys, one, order, several, values,
+    self, Notes, SECOND, assert_contains, deliver_until, failures, invoke, keys, one, order,
+    several, values,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -623,4 +630,174 @@ async fn a_first_attempt_that_may_outlast_its_token_is_a_warning_once() {
             warnings
         );
     }
+}
+
+/// What follows the requests that carry claims: how long the answer takes, or which error it is.
+type After = Box<dyn Fn(&[Claim]) -> Result<Duration, StoreErrorKind> + Send + Sync>;
+
+/// A store that writes claims, and answers late or not at all.
+struct Late {
+    store: TestStore,
+    after: After,
+}
+
+impl Store for Late {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move {
+            let answers = self.store.claim(claims).await;
+            match (self.after)(claims) {
+                Ok(time) => sleep(time).await,
+                Err(kind) => {
+                    let lost = |_: &_| Err(StoreError::new(kind, "lost"));
+                    return claims.iter().map(lost).collect();
+                }
+            }
+            answers
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        self.store.settle(settlements)
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        self.store.read(ids)
+    }
+}
+
+/// Delivers a record in another process of the bench, whose claims are answered like this.
+async fn deliver_late(bench: &Bench, policy: UnknownOutcome, after: After) {
+    let store = bench.store().clone();
+    let consumer = counting(0).0.namespace("test").unknown_outcome(policy);
+    let consumer = consumer.store(Late { store, after });
+    let consumer = consumer.clock(bench.clock().clone());
+    let deadline = bench.clock().now() + 30 * SECOND;
+    let response = deliver_until(deadline.as_millis(), &consumer, [order("a")]);
+    assert_eq!(failures(&response.await.unwrap()).len(), 1);
+    bench.clock().advance(HOUR);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_handler_never_starts_keeps_the_doubt() {
+    for is_frozen in [false, true] {
+        let (consumer, calls) = first_ends(TIMED_OUT);
+        let (policy, asked) = answers([Ok(Reconciled::Done)]);
+        let consumer = consumer.namespace("test").unknown_outcome(policy.clone());
+        let bench = Bench::new(consumer);
+        bench.run(one("a")).await.assert_failed("m-1");
+        bench.clock().advance(HOUR);
+        let clock = bench.clock().clone();
+        let after = move |claims: &[Claim]| match claims[0].seen {
+            Seen::Nothing => Ok(Duration::ZERO),
+            // The process thaws after its deadline, or the answer to its claim over the attempt is lost.
+            _ if is_frozen => {
+                clock.advance(60 * SECOND);
+                Ok(Duration::ZERO)
+            }
+            _ => Err(StoreErrorKind::Unanswered),
+        };
+        deliver_late(&bench, policy, Box::new(after)).await;
+        bench.run(one("a")).await.assert_processed("m-1");
+        assert_eq!((asked.len(), *calls.lock().unwrap()), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
+    let policy = UnknownOutcome::dead_letter();
+    let count = AtomicU32::new(0);
+    // An answer that is lost and then a refused try, and a table that is silent until the deadline.
+    let lost = move |_: &[Claim]| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(StoreErrorKind::Unanswered),
+        _ => Err(StoreErrorKind::Throttled),
+    };
+    let afters: [After; 2] = [Box::new(lost), Box::new(|_| Ok(HOUR))];
+    for after in afters {
+        let (consumer, calls) = counting(0);
+        let consumer = consumer.namespace("test").unknown_outcome(policy.clone());
+        let bench = Bench::new(consumer);
+        deliver_late(&bench, policy.clone(), after).await;
+        bench.run(one("a")).await.assert_processed("m-1");
+        assert_eq!(*calls.lock().unwrap(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_failure_is_no_attempt_even_if_its_release_is_throttled() {
+    let (consumer, calls) = counting(1);
+    let bench = Bench::new(consumer.unknown_outcome(UnknownOutcome::dead_letter()));
+    let throttled = StoreErrorKind::Throttled;
+    bench.store().fail(Operation::Release, throttled, 5);
+    bench.run(one("a")).await.assert_failed("m-1");
+    bench.clock().advance(HOUR);
+    bench.run(one("a")).await.assert_processed("m-1");
+    assert_eq!(*calls.lock().unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_completed_under_its_other_id_is_a_duplicate_despite_an_attempt() {
+    let (old, _) = counting(0);
+    let bench = Bench::new(old.namespace("old"));
+    bench.run(one("a")).await.assert_processed("m-1");
+    let (new, calls) = counting(0);
+    let new = bench.beside(
+        new.namespace("new")
+            .also_read(Namespace::new("old").unwrap())
+            .unknown_outcome(UnknownOutcome::dead_letter()),
+    );
+    // A worker died before it could end the claim of a duplicate.
+    let key = BusinessKey::new("a").unwrap();
+    let id = Namespace::new("new").unwrap().item_id(&key);
+    let mut lapsed = Item::new(id, Status::InProgress);
+    lapsed.lease_until = Some(Timestamp::from_secs(1));
+    bench.store().memory().put(lapsed);
+    new.run(one("a")).await.assert_duplicate("m-1");
+    assert_eq!(*calls.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_does_not_hide_that_the_handler_may_have_had_its_effect() {
+    let ends: [End; 3] = [
+        TIMED_OUT,
+        || boxed(async { panic!("after the request") }),
+        || boxed(ready(Ok(()))),
+    ];
+    for end in ends {
+        let (consumer, calls) = first_ends(end);
+        let hides = async |_, next: Next| {
+            let _ = AssertUnwindSafe(next.run()).catch_unwind().await;
+            Err(HandlerError::from("the layer's own error"))
+        };
+        let consumer = consumer.unknown_outcome(UnknownOutcome::dead_letter());
+        let bench = Bench::new(consumer.layer(hides));
+        for _ in 0..2 {
+            bench.run(one("a")).await.assert_terminal("m-1");
+            bench.clock().advance(HOUR);
+        }
+        assert_eq!(*calls.lock().unwrap(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_handler_starts_once_its_batch_returns() {
+    let key = BusinessKey::new("b").unwrap();
+    let late = Namespace::new("test").unwrap().item_id(&key);
+    let store = Altered::new(MemoryStore::new()).claims_take(move |claims| {
+        let is_late = claims[0].id == late;
+        SECOND * u32::from(is_late)
+    });
+    let (begun, notes) = Notes::pair();
+    let consumer = values().handler(move |order: Value| {
+        notes.add(order["id"].clone());
+        ready(Err::<(), _>("refused"))
+    });
+    let consumer = consumer.namespace("test").store(store);
+    let consumer = consumer
+        .requests(Requests::Single)
+        .fifo(FifoFailure::ReturnBatch);
+    let consumer = consumer.unknown_outcome(UnknownOutcome::dead_letter());
+    let records = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).fifo(id));
+    let response = invoke(&consumer, &Event::new(records), Context::default()).await;
+    assert_eq!(failures(&response).len(), 2);
+    assert_eq!(begun.take(), ["a"]);
 }
