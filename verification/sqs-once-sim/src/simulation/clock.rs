@@ -1,7 +1,7 @@
 //! The clocks of processes, which may be wrong.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqs_once::time::{Clock, Timestamp};
@@ -25,6 +25,8 @@ pub(crate) struct ProcessClock {
     started: Instant,
     /// Milliseconds ahead of the true time.
     ahead: Arc<AtomicI64>,
+    /// By how many milliseconds the next reading is too early.
+    lag: Arc<AtomicU64>,
 }
 
 impl ProcessClock {
@@ -32,11 +34,19 @@ impl ProcessClock {
         Self {
             started,
             ahead: Arc::new(AtomicI64::new(ahead)),
+            lag: Arc::default(),
         }
     }
 
     pub(crate) fn set(&self, ahead: i64) {
         self.ahead.store(ahead, Ordering::Relaxed);
+    }
+
+    /// The next reading is too early by this. An engine that reads it to convert a deadline into its other clock's time
+    /// gets one that is later by this, as if that clock were to stand still for so long.
+    pub(crate) fn lag_once(&self, by: Duration) {
+        let by = u64::try_from(by.as_millis()).unwrap_or_default();
+        self.lag.store(by, Ordering::Relaxed);
     }
 
     pub(crate) fn ahead(&self) -> i64 {
@@ -46,7 +56,8 @@ impl ProcessClock {
 
 impl Clock for ProcessClock {
     fn now(&self) -> Timestamp {
-        let truly = true_time(self.started).as_millis();
+        let lag = self.lag.swap(0, Ordering::Relaxed);
+        let truly = true_time(self.started).as_millis() - lag;
         Timestamp::from_millis(truly.saturating_add_signed(self.ahead()))
     }
 }

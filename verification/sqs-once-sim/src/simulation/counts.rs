@@ -56,8 +56,6 @@ pub(crate) enum Count {
     Releases,
     #[value(name = "leases renewed")]
     Renewals,
-    #[value(name = "renewals refused: lease lost, or longer")]
-    RefusedRenewals,
     #[value(name = "handlers whose code ran on under a renewed lease")]
     Outlived,
     #[value(name = "keys forgotten by an operator")]
@@ -86,6 +84,18 @@ pub(crate) enum Count {
     Timeouts,
     #[value(name = "of these, killed late")]
     LateKills,
+    #[value(name = "processes frozen at their deadline and thawed later")]
+    FrozenAtDeadline,
+    #[value(name = "processes that lived on after their deadline")]
+    LivedOn,
+    #[value(name = "answers after the deadline, from processes that survived it")]
+    LateAnswers,
+    #[value(name = "processes that ended themselves: code could not keep its lease")]
+    EndedThemselves,
+    #[value(name = "processes that took no other event before they ended themselves")]
+    Drained,
+    #[value(name = "freezes in which the monotonic clock stood still")]
+    StoodStill,
     #[value(name = "freezes")]
     Freezes,
     #[value(name = "clocks set back or forward")]
@@ -124,6 +134,8 @@ pub(crate) enum Count {
     OldClaims,
     #[value(name = "beside the old version: late copies of its ended claims that hold their key")]
     OldReturned,
+    #[value(name = "beside the other batches of a process that must end: two live owners")]
+    BesideDraining,
     #[value(name = "beyond the margins: two live owners")]
     BeyondOwners,
     #[value(name = "beyond the margins: effects repeated outside of every window")]

@@ -14,9 +14,10 @@ use super::counts::Count;
 use super::ids::{Ids, ROUTES, route_of};
 use super::lambda::Environment;
 use super::network::PATIENCE;
+use super::plan::Plan;
 use super::process::Process;
-use super::renewal::renew;
 use super::transaction::Transaction;
+use super::watchdog::watch;
 use super::witness::End;
 use super::world::World;
 
@@ -86,6 +87,11 @@ struct Running {
 }
 
 impl Running {
+    /// Its code runs on.
+    fn goes_on(&self) {
+        self.world.witness().goes_on(self.attempt);
+    }
+
     fn end(&self, end: End) {
         self.world.witness().ended(self.attempt, end);
     }
@@ -147,13 +153,9 @@ pub(crate) async fn work(
             .started(process, invocation, message, key, attempt.fence()),
         world: Arc::clone(world),
     };
-    if world.plan.has_renewals {
-        let ends_at = world.witness().ends_at(invocation, world.plan.timeout);
-        let renewing = renew(Arc::clone(&environment), running.attempt, key, ends_at);
-        tokio::spawn(renewing);
-    }
     let script = script(world);
     pause(&environment).await;
+    running.goes_on();
     act(&running, process, script, When::Before).await?;
     match effect {
         Effect::Together => {}
@@ -166,14 +168,22 @@ pub(crate) async fn work(
                 }
             };
             match script {
-                Script::Block => running = block(&environment, running, key, carry_out).await?,
+                Script::Block => {
+                    if world.plan.survives && world.plan.ways[route_of(key)].claims_before() {
+                        let environment = Arc::clone(&environment);
+                        tokio::spawn(watch(environment, running.attempt, invocation));
+                    }
+                    running = block(&environment, running, key, carry_out).await?;
+                }
                 _ => send(&environment, &running, key, carry_out).await?,
             }
             pause(&environment).await;
+            running.goes_on();
         }
         Effect::Inside(transaction) => {
             send(&environment, &running, key, transaction.write()).await?;
             pause(&environment).await;
+            running.goes_on();
         }
     }
     act(&running, process, script, When::After).await?;
@@ -188,7 +198,11 @@ pub(crate) const MESSAGE: &str = "Message";
 fn script(world: &World) -> Script {
     let (chance, mut script) = (&world.chance, Script::Succeed);
     if world.is_troubled() && chance.once_in(6) {
-        script = chance.pick(&Script::TROUBLE);
+        // Where processes survive a timeout, half of the trouble is code that may outlive it.
+        script = match world.plan.survives && chance.once_in(2) {
+            true => Script::Block,
+            false => chance.pick(&Script::TROUBLE),
+        };
         world.count(match script {
             Script::Succeed | Script::Fail(_) => Count::FailedHandlers,
             Script::Panic(_) => Count::Panics,
@@ -255,10 +269,20 @@ async fn block(
     let environment = Arc::clone(environment);
     let guard = testing::Running::current().map(|current| current.enter());
     let (done, ended) = oneshot::channel();
+    let Plan {
+        survives, timeout, ..
+    } = environment.world.plan;
+    environment.world.witness().blocks(running.attempt);
     tokio::spawn(async move {
         let _guard = guard;
-        sleep(environment.world.chance.millis(0..30_000)).await;
+        let longest = if survives { 90_000 } else { 30_000 };
+        sleep(environment.world.chance.millis(0..longest)).await;
         environment.process.goes_on().await;
+        running.goes_on();
+        environment
+            .world
+            .witness()
+            .unblocks(running.attempt, timeout);
         let sent = send(&environment, &running, key, carry_out).await;
         // If the handler was cancelled, its attempt ends only now.
         let _ = done.send(sent.map(|()| running));

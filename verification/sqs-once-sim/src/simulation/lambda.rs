@@ -1,6 +1,9 @@
 //! Lambda: execution environments, invocations, deadlines, kills.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,7 +17,6 @@ use sqs_once::hook::RecordEnd;
 use sqs_once::policy::{
     AfterDeadLetter, Backoff, Cache, InProgress, PayloadMismatch, Requests, RouteBy,
 };
-use sqs_once::store::Store;
 use sqs_once::testing::{Running, TestSettings};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
@@ -26,7 +28,7 @@ use super::handler::{Effect, INVOCATION, MESSAGE, Order, together, work};
 use super::ids::{ROUTES, route_of};
 use super::layer::layer;
 use super::mutant::Mutant;
-use super::plan::Payloads;
+use super::plan::{Fate, Payloads};
 use super::process::Process;
 use super::property::Property;
 use super::queue::Delivery;
@@ -39,8 +41,8 @@ pub(crate) struct Environment {
     pub(crate) world: Arc<World>,
     pub(crate) process: Process,
     pub(crate) clock: ProcessClock,
-    /// The store of renewals, if the process renews leases.
-    pub(crate) renewals: Option<Box<dyn Store>>,
+    /// What happens to the process at a timeout.
+    fate: Fate,
     invocations: AtomicUsize,
 }
 
@@ -56,10 +58,9 @@ impl Warm {
         world.count(Count::ColdStarts);
         let ahead = world.ahead();
         let process = Process::new(name, world.is_old(name), world.ids(name));
-        let has_renewals = world.plan.has_renewals;
         let environment = Arc::new(Environment {
             world: Arc::clone(world),
-            renewals: has_renewals.then(|| world.client(&process)),
+            fate: world.plan.fate(&world.chance),
             process,
             clock: ProcessClock::new(world.started, ahead),
             invocations: AtomicUsize::new(0),
@@ -72,7 +73,8 @@ impl Warm {
 
     pub(crate) fn is_free(&self) -> bool {
         let most = 1 + usize::from(self.environment.world.plan.overlaps);
-        self.environment.invocations.load(Ordering::Relaxed) < most
+        let one = &*self.environment;
+        one.invocations.load(Ordering::Relaxed) < most && !one.process.watchdog().drains()
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -107,64 +109,162 @@ impl Warm {
 async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>, alone: bool) {
     let Environment { world, process, .. } = environment;
     let invocation = world.witness().invoked();
-    let ends_at = Instant::now() + world.plan.timeout;
+    process.watchdog().invoked(invocation);
     for one in &batch {
         let (message, key, receives) = (one.message, one.key, one.receives);
         let what = format_args!("gets m{message} (k{key}), delivery {receives}");
         world.note(process, what);
     }
-    let (begun, was_on_time) = (Instant::now(), is_on_time(environment));
-    let late = world.chance.millis(0..world.plan.late_kill);
+    let time = Time::of(environment);
+    let frozen = environment.stands_still(invocation);
     let running = Running::default();
-    let called = running
+    let answer = running
         .clone()
         .scope(call(environment, consumer, &batch, invocation));
-    let answer = tokio::select! {
+    let mut answer = pin!(answer);
+    let answered = tokio::select! {
         biased;
-        () = process.died() => None,
-        answer = called => Some(answer),
-        () = world.crashes(ends_at) => {
-            world.crash(process);
-            None
-        }
-        () = sleep_until(ends_at + late) => {
-            world.note(process, "is killed at its deadline");
-            let mut witness = world.witness();
-            witness.counts.add(Count::Timeouts);
-            if late > Duration::ZERO {
-                witness.counts.add(Count::LateKills);
-            }
-            if was_on_time && is_on_time(environment) && !process.is_frozen_after(begun) {
-                let what = format!("{process} was killed at its deadline");
-                witness.violated(Property::AnswersInTime, what);
-            }
-            drop(witness);
-            process.die();
-            None
-        }
+        () = process.died() => return,
+        answer = &mut answer => Some(answer),
+        () = world.crashes(time.ends_at) => return world.crash(process),
+        () = sleep_until(time.is_up_at()) => None,
+        never = frozen => match never {},
     };
-    let Some(failures) = answer else { return };
-    // A concurrent invocation has claims of its own.
-    if alone && environment.invocations.load(Ordering::Relaxed) == 1 {
-        world.witness().answered(process, invocation);
-    } else {
-        world.count(Count::Answers);
+    process.watchdog().answered(invocation);
+    let is_answered = answered.is_some();
+    match answered {
+        Some(failures) => {
+            // A concurrent invocation has claims of its own.
+            if alone && environment.invocations.load(Ordering::Relaxed) == 1 {
+                world.witness().answered(process, invocation);
+            } else {
+                world.count(Count::Answers);
+            }
+            world.note(process, format_args!("answers: failed {failures:?}"));
+            answer_arrives(world, &batch, &failures).await;
+        }
+        None => time.is_over_without_answer(environment),
     }
-    world.note(process, format_args!("answers: failed {failures:?}"));
-    answer_arrives(world, &batch, &failures).await;
     // Like `run`, requests the next event only when no code of this invocation runs.
     if world.mutant() == Some(Mutant::NextEventTooEarly) {
         return;
     }
+    let ended = async {
+        if !is_answered {
+            answer.await;
+            world.note(process, "answers after its deadline");
+            world.count(Count::LateAnswers);
+        }
+        running.ended().await;
+    };
+    let mut ended = pin!(ended);
+    if is_answered {
+        tokio::select! {
+            biased;
+            () = process.died() => return,
+            () = &mut ended => return,
+            () = sleep_until(time.is_up_at()) => {
+                if !environment.survives_deadline("code of a handler still runs") {
+                    world.count(Count::KilledAtWork);
+                }
+            }
+        }
+    }
     tokio::select! {
         biased;
         () = process.died() => {}
-        () = running.ended() => {}
-        // Where leases are renewed, a process ends itself.
-        () = sleep_until(ends_at + late), if !world.plan.has_renewals => {
-            world.note(process, "is killed at its deadline: code of a handler still runs");
-            world.count(Count::KilledAtWork);
-            process.die();
+        () = ended => {}
+    }
+}
+
+/// The time of an invocation.
+struct Time {
+    begun: Instant,
+    ends_at: Instant,
+    /// How late Lambda ends the process.
+    late: Duration,
+    /// Whether the clock of the process was accurate enough at the beginning.
+    was_on_time: bool,
+}
+
+impl Time {
+    /// The time of an invocation that begins now.
+    fn of(environment: &Environment) -> Self {
+        let (world, begun) = (&environment.world, Instant::now());
+        Self {
+            begun,
+            ends_at: begun + world.plan.timeout,
+            late: world.chance.millis(0..world.plan.late_kill),
+            was_on_time: is_on_time(environment),
+        }
+    }
+
+    fn is_up_at(&self) -> Instant {
+        self.ends_at + self.late
+    }
+
+    /// The time is over, and the process has not answered.
+    fn is_over_without_answer(&self, environment: &Environment) {
+        let Environment { world, process, .. } = environment;
+        let is_excused = !self.was_on_time || !is_on_time(environment);
+        if !is_excused && !process.is_frozen_after(self.begun) {
+            let what = format!("{process} did not answer before its deadline");
+            world.witness().violated(Property::AnswersInTime, what);
+        }
+        if environment.survives_deadline("it has not answered") {
+            return;
+        }
+        world.count(Count::Timeouts);
+        if self.late > Duration::ZERO {
+            world.count(Count::LateKills);
+        }
+    }
+}
+
+impl Environment {
+    /// At a deadline, the process ends, is frozen, or lives on. Returns whether it survives.
+    fn survives_deadline(&self, why: &str) -> bool {
+        let Self { world, process, .. } = self;
+        match self.fate {
+            Fate::Ends => {
+                world.note(process, format_args!("is killed at its deadline: {why}"));
+                process.die();
+            }
+            Fate::Freezes => {
+                let time = world.frozen_for();
+                let what = format_args!("is frozen at its deadline for {time:?}: {why}");
+                world.note(process, what);
+                world.count(Count::FrozenAtDeadline);
+                process.freeze(Instant::now() + time);
+            }
+            Fate::LivesOn => {
+                world.note(process, format_args!("lives on after its deadline: {why}"));
+                world.count(Count::LivedOn);
+            }
+        }
+        self.fate != Fate::Ends
+    }
+
+    /// Freezes the process once in a while, at any moment of an invocation without an answer. Its monotonic clock stands
+    /// still then: see [`ProcessClock::lag_once`]. Other timers of the process fire in time.
+    fn stands_still(&self, invocation: usize) -> impl Future<Output = Infallible> + '_ {
+        let Self { world, process, .. } = self;
+        let happens = self.fate == Fate::Freezes && world.is_troubled() && world.chance.once_in(3);
+        let frozen = happens.then(|| {
+            let within = u64::try_from(world.plan.timeout.as_millis()).unwrap_or(1);
+            let time = world.frozen_for();
+            self.clock.lag_once(time);
+            (Instant::now() + world.chance.millis(0..within), time)
+        });
+        async move {
+            let Some((at, time)) = frozen else {
+                return pending().await;
+            };
+            sleep_until(at).await;
+            world.note(process, format_args!("stands still for {time:?}"));
+            world.witness().stands_still(invocation);
+            process.freeze(Instant::now() + time);
+            pending().await
         }
     }
 }

@@ -91,6 +91,8 @@ pub enum Mutant {
     RenewShortens,
     /// A late copy of a renewal replaces the lease of a released claim.
     RenewReleased,
+    /// A process does not end itself before a lease lapses that its code needs.
+    NoWatchdog,
     /// Forgetting a key does not raise its fence. Only the model has this mutant.
     #[value(skip)]
     ForgetKeepsFence,
@@ -137,7 +139,8 @@ impl Mutant {
             | Self::OtherIdReadFirst
             | Self::NoLeaseMargin
             | Self::NextEventTooEarly
-            | Self::RenewShortens => Property::OneOwner,
+            | Self::RenewShortens
+            | Self::NoWatchdog => Property::OneOwner,
             Self::ClaimOwnLapsed
             | Self::ClaimStateAlone
             | Self::RenewReleased
@@ -179,11 +182,11 @@ impl Mutant {
         )
     }
 
-    /// Whether only renewals have the guard.
-    pub(crate) const fn is_of_renewals(self) -> bool {
+    /// Whether only processes that survive a timeout have the guard.
+    pub(crate) const fn is_of_survivors(self) -> bool {
         matches!(
             self,
-            Self::RenewOthers | Self::RenewShortens | Self::RenewReleased
+            Self::RenewOthers | Self::RenewShortens | Self::NoWatchdog
         )
     }
 
@@ -195,9 +198,11 @@ impl Mutant {
     /// The versions between which the guard matters.
     pub const fn versions(self) -> Versions {
         match self {
-            Self::OtherIdReadFirst | Self::OtherFenceIgnored | Self::OtherIdLeft => {
-                Versions::OtherIds
-            }
+            // Without another id, no claim is released after a renewal.
+            Self::OtherIdReadFirst
+            | Self::OtherFenceIgnored
+            | Self::OtherIdLeft
+            | Self::RenewReleased => Versions::OtherIds,
             _ => Versions::New,
         }
     }

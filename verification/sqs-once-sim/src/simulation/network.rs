@@ -156,7 +156,10 @@ impl Network {
         let note = |more: &dyn Display| self.timeline.note(process, format_args!("{what}{more}"));
         match fault {
             None => note(&" …"),
-            Some(fault) => note(&format_args!(" … {fault}")),
+            Some(fault) => {
+                process.troubled();
+                note(&format_args!(" … {fault}"));
+            }
         }
         match fault {
             Some(Fault::DieBefore) => {

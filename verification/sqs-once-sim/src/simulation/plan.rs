@@ -12,6 +12,9 @@ use super::options::{Depth, Options, Versions};
 
 /// The largest clock error, in milliseconds. Together with the latest kill, it is less than a lease's margin.
 const SKEW: i64 = 1900;
+/// The largest clock error, in milliseconds, where processes live on. Two clocks may be off in opposite directions, and the
+/// watchdog looks ten times a second: all that is less than the third of a lease's margin that is left.
+const CLOSE_SKEW: i64 = 440;
 /// The largest clock error and the latest kill, in milliseconds, if leases don't hold.
 const HOSTILE_SKEW: i64 = 30_000;
 const HOSTILE_KILL: u64 = 40_000;
@@ -59,8 +62,8 @@ pub(crate) struct Plan {
     pub(crate) has_layer: bool,
     /// Whether the decoder waits.
     pub(crate) has_decoder: bool,
-    /// Whether workers renew the leases of their claims, instead of being killed with code that still runs.
-    pub(crate) has_renewals: bool,
+    /// Whether processes may survive the timeout of an invocation.
+    pub(crate) survives: bool,
     /// Whether an operator forgets keys.
     pub(crate) has_forgets: bool,
     pub(crate) payloads: Payloads,
@@ -100,7 +103,28 @@ pub(crate) struct Plan {
     pub(crate) ids: [Ids; 2],
 }
 
+/// What happens to a process at the timeout of an invocation that has no answer, or whose code still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Ends,
+    /// It is frozen, and thawed later. It may also be frozen before the timeout, and thawed after it.
+    Freezes,
+    LivesOn,
+}
+
+impl Fate {
+    const ALL: [Self; 3] = [Self::Ends, Self::Freezes, Self::LivesOn];
+}
+
 impl Plan {
+    /// Draws the fate of a process.
+    pub(crate) fn fate(&self, chance: &Chance) -> Fate {
+        match self.survives {
+            true => chance.pick(&Fate::ALL),
+            false => Fate::Ends,
+        }
+    }
+
     pub(crate) fn draw(seed: u64, chance: &Chance, options: &Options) -> Self {
         // A generator of its own leaves a seed without routes, layer and decoder as it is.
         let other = Chance::from_seed(!seed);
@@ -145,9 +169,9 @@ impl Plan {
         };
         // The mutants of the engine's guards are known to die without it.
         let has_decoder = options.mutant.is_none() && other.once_in(4);
-        let has_renewals = match options.mutant {
-            Some(mutant) => mutant.is_of_renewals(),
-            None => other.once_in(3),
+        let survives = match options.mutant {
+            Some(mutant) => mutant.is_of_survivors(),
+            None => other.once_in(2),
         };
         // The operator changes the table at the `Store` trait, and knows one id of each key.
         let has_operator = options.depth == Depth::Trait && options.versions != Versions::OtherIds;
@@ -165,7 +189,7 @@ impl Plan {
             is_routed,
             has_layer,
             has_decoder,
-            has_renewals: has_renewals && [way, second].into_iter().all(Way::claims_before),
+            survives,
             has_forgets,
             payloads,
             is_fifo,
@@ -181,7 +205,7 @@ impl Plan {
             clears_after: chance.millis(20_000..90_000),
             is_troubled: !chance.once_in(4),
             processes: 1 + chance.index(3),
-            overlaps: chance.once_in(3),
+            overlaps: chance.once_in(if survives { 2 } else { 3 }),
             timeout: Duration::from_secs(timeout),
             late_kill: match options.is_hostile {
                 true => 1 + chance.below(HOSTILE_KILL),
@@ -195,7 +219,7 @@ impl Plan {
             },
             skew: match options.is_hostile {
                 true => HOSTILE_SKEW,
-                false => chance.pick(&[0, SKEW]),
+                false => chance.pick(&[0, if survives { CLOSE_SKEW } else { SKEW }]),
             },
             resends: chance.once_in(2),
             cache: chance.once_in(3),

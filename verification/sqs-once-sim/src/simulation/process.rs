@@ -3,12 +3,17 @@
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::ids::Ids;
+use super::watchdog::Watchdog;
+
+/// How much earlier than its code the watchdog of a process that thaws looks at the clock.
+const EARLIER: Duration = Duration::from_millis(1);
 
 /// A process. When it dies, its code stops, but requests that it sent still arrive. All clones are one process.
 #[derive(Clone, Debug)]
@@ -24,6 +29,7 @@ pub(crate) struct Process {
 struct Shared {
     state: Mutex<State>,
     died: Notify,
+    watchdog: Watchdog,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +37,7 @@ struct State {
     died_at: Option<Instant>,
     cut_off: bool,
     frozen_until: Option<Instant>,
+    troubled_at: Option<Instant>,
 }
 
 impl Process {
@@ -86,7 +93,13 @@ impl Process {
     /// Freezes the process: until then it neither sends nor receives anything, and its handlers stop. Its timers still
     /// fire in time; those of a real process would all fire when it continues.
     pub(crate) fn freeze(&self, until: Instant) {
-        self.state().frozen_until = Some(until);
+        self.troubled();
+        let mut state = self.state();
+        state.frozen_until = state.frozen_until.max(Some(until));
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.is_frozen_after(Instant::now())
     }
 
     /// Whether the process was frozen at some time after this.
@@ -97,6 +110,17 @@ impl Process {
 
     /// Waits while the process is frozen. Never returns once it is dead.
     pub(crate) async fn goes_on(&self) {
+        self.awaken(Duration::ZERO).await;
+    }
+
+    /// Waits while the process is frozen, and returns before any of its code goes on.
+    pub(crate) async fn thaws(&self) {
+        if !self.is_dead() {
+            self.awaken(EARLIER).await;
+        }
+    }
+
+    async fn awaken(&self, earlier: Duration) {
         loop {
             let State {
                 died_at,
@@ -105,10 +129,30 @@ impl Process {
             } = *self.state();
             match frozen_until {
                 _ if died_at.is_some() => pending().await,
-                Some(until) if Instant::now() < until => sleep_until(until).await,
+                Some(until) if Instant::now() + earlier < until => {
+                    sleep_until(until - earlier).await;
+                }
                 _ => return,
             }
         }
+    }
+
+    /// Something disturbs the process, which may keep it from renewing a lease.
+    pub(crate) fn troubled(&self) {
+        self.state().troubled_at = Some(Instant::now());
+    }
+
+    pub(crate) fn has_been_troubled_after(&self, moment: Instant) -> bool {
+        let State {
+            troubled_at,
+            cut_off,
+            ..
+        } = *self.state();
+        cut_off || troubled_at.is_some_and(|at| moment <= at)
+    }
+
+    pub(crate) fn watchdog(&self) -> &Watchdog {
+        &self.shared.watchdog
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

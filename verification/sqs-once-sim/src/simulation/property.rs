@@ -54,6 +54,9 @@ pub enum Property {
     /// Fingerprints of different schemes never make a message with the same payload a payload mismatch.
     #[value(name = "a payload of another scheme is no mismatch")]
     SchemesDiffer,
+    /// A process that is awake, and whose requests arrive, renews the leases of code that outlives its invocation.
+    #[value(name = "code that outlives its invocation keeps its key")]
+    CodeKeepsItsKey,
 }
 
 impl fmt::Display for Property {

@@ -183,6 +183,12 @@ fn renews(settlement: &Settlement) -> bool {
     lease_until != Timestamp::default()
 }
 
+/// Whether a renewal only makes the lease longer.
+fn prolongs(settlement: &Settlement) -> bool {
+    let is_of_lease = matches!(settlement.settling, Settling::Renew { fence: None, .. });
+    is_of_lease && renews(settlement)
+}
+
 /// The store that a consumer gets: any store, whose answers the witness sees first.
 pub(crate) struct Watched {
     pub(crate) store: Box<dyn Store>,
@@ -329,12 +335,16 @@ impl Store for Watched {
             let is_written = |answer: &_| matches!(answer, Ok(Settled::Written));
             self.decide(&keys, answers.iter().all(is_written));
             let settled = settlements.iter().zip(answers).map(|(one, answer)| {
-                match &answer {
-                    Ok(Settled::Written) => self.world.witness().recorded(one.owner),
-                    Ok(Settled::Refused(_)) => {
-                        self.world.count(Count::RefusedSettlements);
+                if let Ok(settled) = &answer {
+                    let is_refused = matches!(settled, Settled::Refused(_));
+                    match is_refused {
+                        true => self.world.count(Count::RefusedSettlements),
+                        false if prolongs(one) => {}
+                        false => self.world.witness().recorded(one.owner),
                     }
-                    Err(_) => {}
+                    if prolongs(one) {
+                        self.process.watchdog().renewed(one, is_refused);
+                    }
                 }
                 self.settled(answer)
             });

@@ -11,7 +11,6 @@ use super::counts::{Count, Counts};
 use super::ids::{Ids, key_of, route_of};
 use super::mutant::Mutant;
 use super::options::Options;
-use super::plan::LATEST_KILL;
 use super::process::Process;
 use super::property::{Property, Violation};
 use super::timeline::Timeline;
@@ -65,6 +64,8 @@ struct Attempt {
     fence: Fence,
     /// The owner of its claim and its record, once known.
     owner: Option<Owner>,
+    /// Whether its code can't be cancelled.
+    blocks: bool,
     unanswered: bool,
     end: Option<(End, Instant)>,
     record: Record,
@@ -108,6 +109,13 @@ struct Told {
 }
 
 #[derive(Debug)]
+struct Invocation {
+    begun: Instant,
+    /// Whether its process was frozen, and its monotonic clock stood still.
+    stood_still: bool,
+}
+
+#[derive(Debug)]
 pub(crate) struct Witness {
     /// How each route records effects.
     ways: [Way; 2],
@@ -117,7 +125,7 @@ pub(crate) struct Witness {
     is_hostile: bool,
     keys: Vec<Key>,
     attempts: Vec<Attempt>,
-    invocations: Vec<Instant>,
+    invocations: Vec<Invocation>,
     told: Vec<Told>,
     /// The owners whose claims compare nothing, because their process runs the previous version.
     old_owners: Vec<Owner>,
@@ -172,8 +180,20 @@ impl Witness {
 
     pub(crate) fn invoked(&mut self) -> usize {
         self.counts.add(Count::Invocations);
-        self.invocations.push(Instant::now());
+        self.invocations.push(Invocation {
+            begun: Instant::now(),
+            stood_still: false,
+        });
         self.invocations.len() - 1
+    }
+
+    pub(crate) fn begun(&self, invocation: usize) -> Instant {
+        self.invocations[invocation].begun
+    }
+
+    pub(crate) fn stands_still(&mut self, invocation: usize) {
+        self.counts.add(Count::StoodStill);
+        self.invocations[invocation].stood_still = true;
     }
 
     pub(crate) fn claims_as_before(&mut self, owner: Owner) {
@@ -200,7 +220,7 @@ impl Witness {
     ) -> usize {
         self.counts.add(Count::Handlers);
         // The store does not know which invocation of its process looked a key up.
-        let begun = self.invocations[invocation];
+        let begun = self.begun(invocation);
         let mut lookups = self.keys[key].lookups.iter();
         let looked_up_at = lookups
             .find(|(who, at)| *who == process.name && *at >= begun)
@@ -229,10 +249,10 @@ impl Witness {
         if self.way(key).has_owners() && claimed_at.is_none_or(is_owner) {
             let mut attempts = self.attempts.iter();
             if let Some(other) = attempts
-                .find(|other| other.key == key && other.is_at_work() && is_owner(other.admitted_at))
+                .find(|other| other.key == key && self.runs(other) && is_owner(other.admitted_at))
             {
                 let what = format!("{process} handles k{key} while {} does", other.process);
-                self.violated(Property::OneOwner, what);
+                self.has_two_owners(other.process.watchdog().drains(), what);
             }
         }
         if self.way(key).claims_before()
@@ -254,6 +274,7 @@ impl Witness {
             let what = format!("{process} handles k{key} with the fence {fence} after {last}");
             self.violated(Property::FencesGrow, what);
         }
+        self.judge_alone(process, key, admitted_at);
         self.attempts.push(Attempt {
             key,
             message,
@@ -263,12 +284,69 @@ impl Witness {
             started_at: Instant::now(),
             fence,
             owner,
+            blocks: false,
             unanswered: false,
             end: None,
             record: Record::NotSent,
             recorded_at: None,
         });
         self.attempts.len() - 1
+    }
+
+    /// Whether the code of an attempt may run now. A handler that can be cancelled does not run in a process whose clock
+    /// stood still, unless it [goes on](Self::goes_on).
+    fn runs(&self, attempt: &Attempt) -> bool {
+        let stands_still = match attempt.blocks {
+            true => attempt.process.is_frozen(),
+            false => self.invocations[attempt.invocation].stood_still,
+        };
+        attempt.is_at_work() && !stands_still
+    }
+
+    /// A process starts or continues the handler of a key that it was admitted to then: no other may have been since.
+    fn judge_alone(&mut self, process: &Process, key: usize, admitted_at: Instant) {
+        let is_forgotten = self.keys[key].is_forgotten_since(admitted_at);
+        let mut attempts = self.attempts.iter();
+        if self.way(key).has_owners()
+            && !is_forgotten
+            && let Some(other) =
+                attempts.find(|other| other.key == key && other.admitted_at > admitted_at)
+        {
+            let what = format!("{process} handles k{key} after {} began to", other.process);
+            self.has_two_owners(process.watchdog().drains(), what);
+        }
+    }
+
+    /// A process that must end first answers its other batches.
+    fn has_two_owners(&mut self, drains: bool, what: String) {
+        match drains {
+            true => self.counts.add(Count::BesideDraining),
+            false => self.violated(Property::OneOwner, what),
+        }
+    }
+
+    /// Code of an attempt runs on.
+    pub(crate) fn goes_on(&mut self, attempt: usize) {
+        let Attempt {
+            key, admitted_at, ..
+        } = self.attempts[attempt];
+        let process = self.attempts[attempt].process.clone();
+        self.judge_alone(&process, key, admitted_at);
+    }
+
+    /// From now on, the code of an attempt can't be cancelled.
+    pub(crate) fn blocks(&mut self, attempt: usize) {
+        self.attempts[attempt].blocks = true;
+    }
+
+    /// The code of an attempt has ended, which could not be cancelled.
+    pub(crate) fn unblocks(&mut self, attempt: usize, timeout: Duration) {
+        let attempt = &self.attempts[attempt];
+        let has_renewed = |owner| attempt.process.watchdog().has_renewed(owner);
+        let is_outlived = Instant::now() > self.begun(attempt.invocation) + timeout;
+        if is_outlived && attempt.is_at_work() && attempt.owner.is_some_and(has_renewed) {
+            self.counts.add(Count::Outlived);
+        }
     }
 
     /// A layer or a handler starts in the claim with this fence. Returns the claim's owner.
@@ -297,11 +375,6 @@ impl Witness {
     /// The owner of an attempt's claim.
     pub(crate) fn owner_of(&self, attempt: usize) -> Option<Owner> {
         self.attempts[attempt].owner
-    }
-
-    /// When Lambda kills the process of an invocation at the latest, if leases hold.
-    pub(crate) fn ends_at(&self, invocation: usize, timeout: Duration) -> Instant {
-        self.invocations[invocation] + timeout + Duration::from_millis(LATEST_KILL)
     }
 
     pub(crate) fn unanswered(&mut self, attempt: usize) {
@@ -508,7 +581,7 @@ impl Witness {
         let others = before.and_then(|item| item.owner).filter(|one| *one != by);
         let mut attempts = self.attempts.iter();
         if others.is_some()
-            && let Some(other) = attempts.find(|one| one.owner == others && one.is_at_work())
+            && let Some(other) = attempts.find(|one| one.owner == others && self.runs(one))
         {
             let what = format!(
                 "k{key} was {what} by {} while {} handles it",
@@ -679,7 +752,7 @@ impl Witness {
 
     pub(crate) fn answered(&mut self, process: &Process, invocation: usize) {
         self.counts.add(Count::Answers);
-        let begun = self.invocations[invocation];
+        let begun = self.begun(invocation);
         let mut told = self.told.iter();
         let unused =
             told.find(|told| told.process == process.name && told.at >= begun && !told.used);

@@ -165,6 +165,11 @@ impl World {
         process.freeze(Instant::now() + time);
     }
 
+    /// A process thaws after a random time.
+    pub(crate) fn frozen_for(&self) -> Duration {
+        self.chance.millis(100..60_000)
+    }
+
     /// A clock error, in milliseconds. In fair weather it is zero if errors may exceed what leases allow for.
     pub(crate) fn ahead(&self) -> i64 {
         match self.is_hostile() && self.is_fair.load(Ordering::Relaxed) {
@@ -179,6 +184,7 @@ impl World {
             self.count(Count::ClockJumps);
             self.note(process, format_args!("its clock is now {ahead} ms ahead"));
             clock.set(ahead);
+            process.troubled();
         }
     }
 
