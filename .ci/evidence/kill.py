@@ -10,7 +10,9 @@ MODULES = ("batch", "consumer", "failed", "idempotency", "key", "lambda", "recor
 WRONG = ("lost", "unrecorded", "unexpected", "duplicated", "misplaced", "concurrent", "unfenced", "disordered")
 REPEATED = {
     "the process was killed before the effect was on record": "killed before the record",
-    "the process was killed at its timeout before that": "killed at the timeout",
+    "the timeout came before that, and the process ended, was frozen or lived on": "the timeout came before the record",
+    "the process ended itself before that, because code could not keep its lease": "the process ended itself before the record",
+    "a process that thawed executed instructions before it looked at the clock": "thawed, and had not looked at the clock",
     "the request that records it, or its answer, was lost or late": "the record's request lost or late",
     "the deadline came before that": "the deadline came before the record",
 }
@@ -18,11 +20,11 @@ REPEATED = {
 
 class Kill(Run):
     name = "kill"
-    what = "real processes killed at random, on a faulty network"
+    what = "real processes killed and frozen at random, on a faulty network"
     takes = "90 min"
     units = {
         "all": Unit(
-            {"messages": 100_000, "kills": 1_200, "seed": 1},
+            {"messages": 100_000, "kills": 1_200, "freezes": 600, "outliving": 5, "seed": 1},
             [*(f"{SOURCES}/{module}" for module in MODULES), "verification/sqs-once-kill/src", "crates/sqs-once-local/src"],
         )
     }
@@ -31,20 +33,28 @@ class Kill(Run):
         return list(WAYS)
 
     def part(self, unit, arguments, part, done):
-        shares = {name: -(-arguments[name] // len(WAYS)) for name in ("messages", "kills")}
-        options = ["--way", part, "--seed", arguments["seed"]]
+        shares = {name: -(-arguments[name] // len(WAYS)) for name in ("messages", "kills", "freezes")}
+        options = ["--way", part, "--outliving", arguments["outliving"], "--seed", arguments["seed"]]
         for name, share in shares.items():
             options += [f"--{name}", share]
         told = release("sqs-once-kill", *options)
         rows = re.findall(r"^\| \**(.+?)\** \| (\d+) \| (.*) \|$", told, re.MULTILINE)
         accounts = {name: int(count) for name, count, _ in rows}
         [(kills, busy)] = re.findall(r"SIGKILL to (\d+) of them, (\d+) with a batch", told)
+        [freezes] = re.findall(r"^SIGSTOP and SIGCONT (\d+) times", told, re.MULTILINE)
+        timeouts = r"(\d+) processes ended, (\d+) were frozen and (\d+) lived on; (\d+) ended themselves"
+        [(ended, frozen, lived_on, themselves)] = re.findall(timeouts, told)
+        [outlived] = re.findall(r"(\d+) effects of code that outlived its invocation", told)
         [(requests, faults)] = re.findall(r"^(\d+) requests: (.*)\.$", told, re.MULTILINE)
         return {
             "messages": shares["messages"],
             "orders": accounts["attempted"],
             "kills": int(kills),
             "with a batch": int(busy),
+            "freezes": int(freezes),
+            "timeouts": {"ended": int(ended), "frozen": int(frozen), "lived on": int(lived_on)},
+            "ended themselves": int(themselves),
+            "outlived": int(outlived),
             "requests": int(requests),
             "disturbed": sum(map(int, re.findall(r" (\d+)(?:,|$)", faults))),
             "wrong": {name: accounts[name] for name in WRONG if name in accounts},
@@ -72,12 +82,19 @@ class Kill(Run):
         def pair(first, second):
             return lambda one: f"{one[first]:,}, {one[second]:,}"
 
+        def counts(name, what):
+            return [row(name, what)] if all("freezes" in one for one in ways.values()) else []
+
         reasons = [why for why in REPEATED.values() if any(one["repeated"].get(why) for one in ways.values())]
         return table(
             ["", *(f"{way}:" for way in WAYS)],
             [
                 row("messages / orders", lambda one: f"{one['messages']:,} / {one['orders']:,}"),
                 row("kills, of these with a batch", pair("kills", "with a batch")),
+                *counts("freezes", lambda one: f"{one['freezes']:,}"),
+                *counts("at a timeout: ended, frozen, lived on", lambda one: ", ".join(f"{count:,}" for count in one["timeouts"].values())),
+                *counts("ended themselves", lambda one: f"{one['ended themselves']:,}"),
+                *counts("effects of code that outlived its invocation", lambda one: f"{one['outlived']:,}"),
                 row("requests, of these disturbed", pair("requests", "disturbed")),
                 wrong("lost", "unrecorded", "unexpected", "duplicated", "misplaced"),
                 wrong("concurrent", "unfenced"),

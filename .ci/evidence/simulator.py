@@ -35,6 +35,7 @@ PROPERTIES = (
     "a process that is awake and whose clock is right answers before its deadline",
     "a forgotten key starts anew",
     "a payload of another scheme is no mismatch",
+    "code that outlives its invocation keeps its key",
 )
 # The counts that the page shows, and their names there. The record has all counts of its commit.
 SHOWN = {
@@ -51,6 +52,11 @@ SHOWN = {
     "settlements refused: lease lost": "completions and releases refused: lease lost",
     "crashes outside of requests": "crashes outside requests",
     "processes killed at their deadline": "processes killed at their deadline",
+    "processes frozen at their deadline and thawed later": "processes frozen at their deadline, and thawed later",
+    "processes that lived on after their deadline": "processes that lived on after their deadline",
+    "handlers whose code ran on under a renewed lease": "… with code under a renewed lease until its end",
+    "processes that ended themselves: code could not keep its lease": "… that ended themselves, because a lease could not be kept",
+    "freezes in which the monotonic clock stood still": "freezes in which the monotonic clock stood still",
     "freezes": "freezes",
     "clocks set back or forward": "clock changes",
     "records that a layer ended": "records that a layer ended",

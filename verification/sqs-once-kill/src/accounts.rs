@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -18,8 +18,12 @@ use crate::report::story;
 pub(crate) enum Window {
     #[value(help = "the process was killed before the effect was on record")]
     Killed,
-    #[value(help = "the process was killed at its timeout before that")]
+    #[value(help = "the timeout came before that, and the process ended, was frozen or lived on")]
     TimedOut,
+    #[value(help = "the process ended itself before that, because code could not keep its lease")]
+    EndedItself,
+    #[value(help = "a process that thawed executed instructions before it looked at the clock")]
+    Thawed,
     #[value(help = "the request that records it, or its answer, was lost or late")]
     Unrecorded,
     #[value(help = "the deadline came before that")]
@@ -73,6 +77,8 @@ pub struct Accounts {
     pub(crate) done: usize,
     /// Orders that succeeded although a delivery of them was killed, timed out or got no answer.
     pub recovered: usize,
+    /// Effects of code that had outlived its invocation.
+    pub(crate) outlived: usize,
     pub(crate) windows: BTreeMap<Window, usize>,
     pub(crate) dead_letters: usize,
     pub(crate) closes: BTreeMap<Close, usize>,
@@ -99,6 +105,11 @@ impl Accounts {
     /// The number of orders with this violation.
     pub fn wrong(&self, wrong: Wrong) -> usize {
         self.wrong.get(&wrong).copied().unwrap_or_default()
+    }
+
+    /// How often a process was frozen by a strike or at a timeout.
+    pub fn freezes(&self) -> usize {
+        self.book.fates.freezes
     }
 
     /// The number of killed processes.
@@ -183,17 +194,35 @@ struct Audit<'a> {
     number: usize,
     order: &'a OrderNotes,
     effects: Vec<Effect<'a>>,
+    outlived: usize,
     is_recorded: bool,
     is_acknowledged: bool,
     wrong: Vec<(Wrong, &'static str)>,
 }
 
+#[derive(Clone, Copy)]
 struct Effect<'a> {
     /// The index of the note.
     at: usize,
     delivery: usize,
     fence: u64,
     token: &'a str,
+    /// Whether its process had just thawed, and another one had begun meanwhile.
+    is_of_thawed: bool,
+}
+
+/// How soon after its thaw a process has looked at the clock, however busy the machine is.
+const LOOKS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The deliveries of an order whose handlers may run.
+#[derive(Default)]
+struct Handlers {
+    open: HashSet<usize>,
+    closed: HashSet<usize>,
+    /// With the time of the thaw.
+    frozen: HashMap<usize, Option<Duration>>,
+    /// Those in frozen processes, beside which another one has begun.
+    overtaken: HashSet<usize>,
 }
 
 impl<'a> Audit<'a> {
@@ -204,6 +233,7 @@ impl<'a> Audit<'a> {
             number,
             order,
             effects: Vec::new(),
+            outlived: 0,
             is_recorded: false,
             is_acknowledged: false,
             wrong: Vec::new(),
@@ -214,57 +244,104 @@ impl<'a> Audit<'a> {
 
     /// Checks the order's notes one by one.
     fn follow(&mut self) {
-        let (mut open, mut closed) = (HashSet::new(), HashSet::new());
+        let mut handlers = Handlers::default();
         let mut counted = 0;
         for (at, note) in self.order.notes.iter().enumerate() {
             match &note.what {
                 What::Sent { .. } | What::Received { .. } | What::TrafficFault { .. } => {}
-                What::Begun { delivery, .. } => {
-                    // A killed process's request may arrive after the kill.
-                    if !closed.contains(delivery) {
-                        if !open.is_empty() {
-                            self.blame(Wrong::Concurrent, "two handlers had it at once");
-                        }
-                        open.insert(*delivery);
-                    }
-                }
+                What::Begun { delivery, .. } => self.begun(&mut handlers, *delivery),
                 What::Effect {
                     delivery,
                     fence,
                     token,
                 } => {
-                    open.remove(delivery);
-                    if self.is_recorded {
-                        let why = "its effect was on record, and happened again";
-                        self.blame(Wrong::Duplicated, why);
-                    }
+                    let is_of_thawed = self.happened(&mut handlers, *delivery, note.at);
                     self.effects.push(Effect {
                         at,
                         delivery: *delivery,
                         fence: *fence,
                         token,
+                        is_of_thawed,
                     });
                 }
                 What::Recorded => self.is_recorded = true,
                 What::Counted { times } => counted = *times,
+                What::Frozen { delivery } => {
+                    handlers.frozen.insert(*delivery, None);
+                }
+                What::Thawed { delivery } => {
+                    handlers.frozen.insert(*delivery, Some(note.at));
+                }
+                What::Gone { delivery } => {
+                    handlers.open.remove(delivery);
+                    handlers.frozen.remove(delivery);
+                }
                 What::Closed { delivery, close } => {
-                    open.remove(delivery);
-                    closed.insert(*delivery);
+                    let lives_on = matches!(close, Close::Returned | Close::TimedOut)
+                        || *close == Close::AnswerLost;
+                    if !(self.order.outlives && lives_on) {
+                        handlers.open.remove(delivery);
+                    }
+                    handlers.closed.insert(*delivery);
                     if matches!(close, Close::Deleted | Close::DeletedLate) {
-                        self.is_acknowledged = true;
-                        let has_effect = counted > 0 || !self.effects.is_empty();
-                        if !has_effect && !self.order.is_spoilt {
-                            let why = "it was acknowledged before its effect had happened";
-                            self.blame(Wrong::Lost, why);
-                        }
-                        let records = self.plan.way != Way::Unprotected;
-                        if records && !self.is_recorded && !self.order.is_spoilt {
-                            let why = "it was acknowledged, and its key was not on record";
-                            self.blame(Wrong::Unrecorded, why);
-                        }
+                        self.acknowledged(counted);
                     }
                 }
             }
+        }
+    }
+
+    fn begun(&mut self, handlers: &mut Handlers, delivery: usize) {
+        let Handlers {
+            open,
+            closed,
+            frozen,
+            overtaken,
+        } = handlers;
+        // A killed process's request may arrive after the kill.
+        if closed.contains(&delivery) {
+            return;
+        }
+        let still = frozen.iter().filter(|(_, thawed_at)| thawed_at.is_none());
+        let still: HashSet<_> = still.map(|(other, _)| *other).collect();
+        if open.iter().any(|other| !still.contains(other)) {
+            self.blame(Wrong::Concurrent, "two handlers had it at once");
+        }
+        open.retain(|other| !still.contains(other));
+        overtaken.extend(still);
+        open.insert(delivery);
+    }
+
+    /// Checks an effect. Returns whether it is of a process that had just thawed, beside another one.
+    fn happened(&mut self, handlers: &mut Handlers, delivery: usize, at: Duration) -> bool {
+        handlers.open.remove(&delivery);
+        self.outlived += usize::from(handlers.closed.contains(&delivery));
+        if handlers.overtaken.contains(&delivery) {
+            let thawed_at = handlers.frozen.get(&delivery).copied().flatten();
+            if thawed_at.is_some_and(|thawed_at| at < thawed_at + LOOKS_WITHIN) {
+                return true;
+            }
+            let why = "its code went on after another worker had begun";
+            self.blame(Wrong::Concurrent, why);
+        }
+        if self.is_recorded {
+            let why = "its effect was on record, and happened again";
+            self.blame(Wrong::Duplicated, why);
+        }
+        false
+    }
+
+    fn acknowledged(&mut self, counted: u64) {
+        self.is_acknowledged = true;
+        let has_effect = counted > 0 || !self.effects.is_empty();
+        if !has_effect && !self.order.is_spoilt {
+            let why = "it was acknowledged before its effect had happened";
+            self.blame(Wrong::Lost, why);
+        }
+        let records = self.plan.way != Way::Unprotected;
+        if records && !self.is_recorded && !self.order.is_spoilt {
+            let why = "it was acknowledged, and its key was not on record";
+            self.blame(Wrong::Unrecorded, why);
         }
     }
 
@@ -284,6 +361,7 @@ impl<'a> Audit<'a> {
         accounts.acknowledged += usize::from(self.is_acknowledged);
         accounts.effects += effects;
         accounts.done += usize::from(effects > 0);
+        accounts.outlived += self.outlived;
         accounts.dead_letters += order.dead_letters;
         match (order.is_spoilt, effects) {
             (true, 1..) => self.blame(Wrong::Unexpected, "it is hopeless, and has an effect"),
@@ -310,7 +388,10 @@ impl<'a> Audit<'a> {
         }
         let was_cut_off = order.notes.iter().any(|note| match note.what {
             What::Closed { close, .. } => {
-                matches!(close, Close::Killed | Close::TimedOut | Close::AnswerLost)
+                matches!(
+                    close,
+                    Close::Killed | Close::TimedOut | Close::EndedItself | Close::AnswerLost
+                )
             }
             _ => false,
         });
@@ -323,7 +404,11 @@ impl<'a> Audit<'a> {
     /// The windows that explain the repeated effects.
     fn repeats(&mut self) -> Vec<Window> {
         let (mut windows, mut wrong) = (Vec::new(), Vec::new());
-        for pair in self.effects.windows(2) {
+        let thawed = self.effects.iter().filter(|effect| effect.is_of_thawed);
+        windows.extend(thawed.map(|_| Window::Thawed));
+        let effects = self.effects.iter().filter(|effect| !effect.is_of_thawed);
+        let effects: Vec<_> = effects.copied().collect();
+        for pair in effects.windows(2) {
             let [first, second] = pair else { continue };
             match self.window(first, second) {
                 Ok(window) => windows.push(window),
@@ -359,6 +444,7 @@ impl<'a> Audit<'a> {
         match delivery.close {
             Some(Close::Killed) => Ok(Window::Killed),
             Some(Close::TimedOut) => Ok(Window::TimedOut),
+            Some(Close::EndedItself) => Ok(Window::EndedItself),
             Some(Close::Deleted | Close::DeletedLate) => {
                 Err("it was acknowledged, and its effect happened again")
             }

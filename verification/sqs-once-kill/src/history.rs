@@ -25,6 +25,7 @@ pub(crate) struct Book {
     /// Ledger entries that match no delivery.
     pub(crate) strays: Vec<String>,
     pub(crate) kills: Kills,
+    pub(crate) fates: Fates,
     /// The environment of each process.
     pub(crate) processes: Vec<usize>,
     pub(crate) faults: BTreeMap<TrafficFault, usize>,
@@ -37,6 +38,8 @@ pub(crate) struct Book {
 #[derive(Debug, Default)]
 pub(crate) struct OrderNotes {
     pub(crate) is_spoilt: bool,
+    /// Whether its first attempt may outlive its invocation.
+    pub(crate) outlives: bool,
     pub(crate) notes: Vec<Note>,
     /// The counter in the table at the end, if the table counts effects.
     pub(crate) counted: Option<u64>,
@@ -47,6 +50,7 @@ pub(crate) struct OrderNotes {
 /// One delivery of a message to a process.
 #[derive(Debug)]
 pub(crate) struct Delivery {
+    order: Option<usize>,
     pub(crate) process: usize,
     pub(crate) message_id: String,
     pub(crate) receive_count: u32,
@@ -78,7 +82,10 @@ pub(crate) enum Close {
     Killed,
     #[value(name = "timed out")]
     TimedOut,
-    /// The process ended by itself, or its invocation failed.
+    /// The process ended itself, because code could not keep its lease.
+    #[value(name = "ended itself")]
+    EndedItself,
+    /// The process ended by itself for another reason, or its invocation failed.
     Failed,
 }
 
@@ -114,6 +121,17 @@ pub(crate) enum What {
         delivery: usize,
         close: Close,
     },
+    /// The process is frozen.
+    Frozen {
+        delivery: usize,
+    },
+    Thawed {
+        delivery: usize,
+    },
+    /// The process is gone.
+    Gone {
+        delivery: usize,
+    },
     TrafficFault {
         fault: TrafficFault,
         operation: String,
@@ -125,6 +143,18 @@ pub(crate) enum What {
 pub(crate) struct Kills {
     pub(crate) at_work: usize,
     pub(crate) idle: usize,
+}
+
+/// What else happened to processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fates {
+    pub(crate) freezes: usize,
+    /// At the timeout of an invocation, without an answer or with code that still ran.
+    pub(crate) ended: usize,
+    pub(crate) frozen: usize,
+    pub(crate) lived_on: usize,
+    /// Because code could not keep its lease.
+    pub(crate) ended_themselves: usize,
 }
 
 impl History {
@@ -150,12 +180,13 @@ impl History {
         }
     }
 
-    pub(crate) fn sent(&self, order: usize, is_spoilt: bool, message_id: &str) {
+    pub(crate) fn sent(&self, order: usize, body: &Order, message_id: &str) {
         let mut book = self.book();
         if book.orders.len() <= order {
             book.orders.resize_with(order + 1, OrderNotes::default);
         }
-        book.orders[order].is_spoilt = is_spoilt;
+        book.orders[order].is_spoilt = body.is_spoilt;
+        book.orders[order].outlives = body.blocks_ms > 0;
         let message_id = message_id.to_owned();
         self.note(&mut book, order, What::Sent { message_id });
     }
@@ -180,6 +211,7 @@ impl History {
             book.known
                 .insert((process, message_id.clone(), receive_count), delivery);
             book.deliveries.push(Delivery {
+                order: order_of(received),
                 process,
                 message_id,
                 receive_count,
@@ -202,6 +234,34 @@ impl History {
                 book.deliveries[delivery].close = Some(close);
                 self.note(&mut book, order, What::Closed { delivery, close });
             }
+        }
+    }
+
+    pub(crate) fn frozen(&self, process: usize) {
+        self.book().fates.freezes += 1;
+        self.of_process(process, |delivery| What::Frozen { delivery });
+    }
+
+    pub(crate) fn thawed(&self, process: usize) {
+        self.of_process(process, |delivery| What::Thawed { delivery });
+    }
+
+    pub(crate) fn gone(&self, process: usize) {
+        self.of_process(process, |delivery| What::Gone { delivery });
+    }
+
+    /// Notes what happened to a process for the orders whose handlers it may run.
+    fn of_process(&self, process: usize, what: fn(usize) -> What) {
+        let mut book = self.book();
+        let all = book.deliveries.iter().enumerate();
+        let its = all.filter(|(_, one)| one.process == process);
+        let orders = its.filter_map(|(at, one)| Some((at, one.order?, one.close)));
+        let runs = |(_, order, close): &(usize, usize, Option<Close>)| {
+            close.is_none_or(|close| close == Close::TimedOut) || book.orders[*order].outlives
+        };
+        let orders: Vec<_> = orders.filter(runs).collect();
+        for (delivery, order, _) in orders {
+            self.note(&mut book, order, what(delivery));
         }
     }
 

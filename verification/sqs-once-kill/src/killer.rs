@@ -1,8 +1,9 @@
-//! Chooses which processes are killed, and when.
+//! Chooses which processes are killed or frozen, and when.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
@@ -11,29 +12,40 @@ use crate::plan::{Plan, Way};
 
 /// The delay between a kill's moment and the kill.
 const LATER_MS: std::ops::Range<u64> = 0..50;
+/// Some freezes are shorter than the function's timeout, others longer than a lease.
+pub(crate) const FROZEN_MS: std::ops::Range<u64> = 100..6_000;
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Kills the current process of an environment. A third of the kills happen at any time. A third wait for the next
-/// effect, and a third for the next request that is carried out: the process dies before it gets the answer.
+/// What happens to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strike {
+    /// SIGKILL.
+    Kill,
+    /// SIGSTOP, and SIGCONT after this time.
+    Freeze(Duration),
+}
+
+/// Kills or freezes the current process of an environment. A third of the strikes happen at any time. A third wait for the
+/// next effect, and a third for the next request that is carried out: a process that is killed dies before it gets the answer.
 pub(crate) struct Killer {
-    victims: Vec<mpsc::UnboundedSender<()>>,
-    wait_for_effect: AtomicUsize,
-    wait_for_request: AtomicUsize,
+    victims: Vec<mpsc::UnboundedSender<Strike>>,
+    wait_for_effect: Mutex<VecDeque<Strike>>,
+    wait_for_request: Mutex<VecDeque<Strike>>,
     acknowledged: watch::Sender<usize>,
 }
 
 impl Killer {
-    /// Returns a killer for this many environments, and the receiver of each environment's kills.
-    pub(crate) fn new(environments: usize) -> (Self, Vec<mpsc::UnboundedReceiver<()>>) {
+    /// Returns a killer for this many environments, and the receiver of each environment's strikes.
+    pub(crate) fn new(environments: usize) -> (Self, Vec<mpsc::UnboundedReceiver<Strike>>) {
         let channels = (0..environments).map(|_| mpsc::unbounded_channel());
-        let (victims, kills) = channels.unzip();
+        let (victims, strikes) = channels.unzip();
         let killer = Self {
             victims,
-            wait_for_effect: AtomicUsize::new(0),
-            wait_for_request: AtomicUsize::new(0),
+            wait_for_effect: Mutex::default(),
+            wait_for_request: Mutex::default(),
             acknowledged: watch::Sender::new(0),
         };
-        (killer, kills)
+        (killer, strikes)
     }
 
     pub(crate) fn acknowledged(&self, messages: usize) {
@@ -54,32 +66,32 @@ impl Killer {
         self.strike_for(&self.wait_for_request, environment)
     }
 
-    fn strike_for(&self, waiting: &AtomicUsize, environment: usize) -> bool {
-        let one_less = |count: usize| count.checked_sub(1);
-        let strikes = waiting
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
-            .is_ok();
-        if strikes {
-            self.strike(environment);
-        }
-        strikes
+    fn strike_for(&self, waiting: &Mutex<VecDeque<Strike>>, environment: usize) -> bool {
+        let Some(strike) = waiting.lock().pop_front() else {
+            return false;
+        };
+        self.strike(environment, strike);
+        strike == Strike::Kill
     }
 
-    fn strike(&self, environment: usize) {
+    fn strike(&self, environment: usize, strike: Strike) {
         if let Some(victim) = self.victims.get(environment) {
             // The receiver is gone only if its environment failed, which the run reports.
-            let _ = victim.send(());
+            let _ = victim.send(strike);
         }
     }
 
-    /// Kills as often as the plan requires, spread over the messages. Once `drained` is true, the remaining kills hit
-    /// idle processes.
+    /// Kills and freezes as often as the plan requires, spread over the messages. Once `drained` is true, the remaining
+    /// strikes hit idle processes.
     pub(crate) async fn work(&self, plan: &Plan, chance: &Chance, drained: watch::Receiver<bool>) {
-        let moments = (0..plan.kills).map(|_| chance.below(plan.messages));
-        let mut moments: Vec<_> = moments.collect();
-        moments.sort_unstable();
+        let kills = (0..plan.kills).map(|_| Strike::Kill);
+        let freezes = (0..plan.freezes).map(|_| Strike::Freeze(chance.millis(FROZEN_MS)));
+        let strikes = kills.chain(freezes);
+        let strikes = strikes.map(|strike| (chance.below(plan.messages), strike));
+        let mut strikes: Vec<_> = strikes.collect();
+        strikes.sort_unstable_by_key(|(moment, _)| *moment);
         let mut drained = drained;
-        for moment in moments {
+        for (moment, strike) in strikes {
             while self.acknowledged_so_far() < moment && !*drained.borrow() {
                 sleep(LOOK).await;
             }
@@ -93,19 +105,19 @@ impl Killer {
             };
             match waiting {
                 Some(waiting) => {
-                    waiting.fetch_add(1, Ordering::Relaxed);
+                    waiting.lock().push_back(strike);
                 }
                 None => {
                     sleep(chance.millis(LATER_MS)).await;
-                    self.strike(chance.below(self.victims.len()));
+                    self.strike(chance.below(self.victims.len()), strike);
                 }
             }
         }
         // This fails only if the run has ended and no process is left.
         let _ = drained.wait_for(|drained| *drained).await;
         for waiting in [&self.wait_for_effect, &self.wait_for_request] {
-            for _ in 0..waiting.swap(0, Ordering::Relaxed) {
-                self.strike(chance.below(self.victims.len()));
+            for strike in std::mem::take(&mut *waiting.lock()) {
+                self.strike(chance.below(self.victims.len()), strike);
             }
         }
     }

@@ -37,6 +37,7 @@ async fn main() -> Result<ExitCode, Error> {
             function: std::env::current_exe()?,
             messages: args.plan.messages.div_ceil(ways),
             kills: args.plan.kills.div_ceil(ways),
+            freezes: args.plan.freezes.div_ceil(ways),
             ..args.plan
         };
         let accounts = run(plan, |far| eprintln!("{far}")).await?;

@@ -54,6 +54,13 @@ pub struct Plan {
     /// The total number of kills.
     #[arg(long, default_value_t = 1000)]
     pub kills: usize,
+    /// The total number of freezes: SIGSTOP, and SIGCONT later.
+    #[arg(long, default_value_t = 300)]
+    pub freezes: usize,
+    /// Of 1,000 orders, how many have code that can't be cancelled and outlives its invocation. The next attempt waits until
+    /// a renewed lease has lapsed. Without effect for `transactional`.
+    #[arg(long = "outliving", default_value_t = 5)]
+    pub outliving_in_thousand: usize,
     /// The number of execution environments.
     #[arg(long, default_value_t = 6)]
     pub environments: usize,

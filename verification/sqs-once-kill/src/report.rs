@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use clap::ValueEnum;
 
 use crate::accounts::{Accounts, Window, Wrong};
-use crate::history::{self, Book, Kills, What};
+use crate::history::{self, Book, Fates, Kills, What};
 use crate::plan::{Way, name};
 
 impl fmt::Display for Accounts {
@@ -94,6 +94,19 @@ impl Accounts {
             self.book.processes.len(),
             self.kills(),
         )?;
+        let Fates {
+            freezes,
+            ended,
+            frozen,
+            lived_on,
+            ended_themselves,
+        } = self.book.fates;
+        writeln!(
+            f,
+            "SIGSTOP and SIGCONT {freezes} times. At a timeout, {ended} processes ended, {frozen} were frozen and {lived_on} lived on; \
+             {ended_themselves} ended themselves. {} effects of code that outlived its invocation.",
+            self.outlived,
+        )?;
         list(f, "Deliveries", &self.closes, name)?;
         list(f, "Outcomes logged", &self.lines, String::clone)?;
         let requests = format!("{} requests", self.book.requests);
@@ -153,6 +166,9 @@ pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
                 };
                 format!("{}: {}{line}", name(close), told(delivery))
             }
+            What::Frozen { delivery } => format!("frozen: {}", told(delivery)),
+            What::Thawed { delivery } => format!("thawed: {}", told(delivery)),
+            What::Gone { delivery } => format!("its process is gone: {}", told(delivery)),
             What::TrafficFault { fault, operation } => format!("{operation}: {}", name(fault)),
         };
         // Writing to a String cannot fail.

@@ -27,6 +27,8 @@ use crate::worker::{COUNTERS, LEDGER_URL, Order, WAY};
 const REDRIVES: usize = 10;
 /// How often the run checks whether work is left.
 const LOOK: Duration = Duration::from_millis(100);
+/// From shorter than the function's timeout to longer than a renewed lease.
+const BLOCKS_MS: std::ops::Range<u64> = 2_000..14_000;
 const SAY: Duration = Duration::from_secs(5);
 
 /// Runs the plan and checks every order. Calls `say` with its progress periodically. Violations are part of the
@@ -37,7 +39,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts> {
     let sqs = LocalSqs::start(queues(&plan)?).await?;
     send(&plan, &sqs, &history, &chance)?;
     let (queue, dead_letters) = plan.queues();
-    let (killer, kills) = Killer::new(plan.environments);
+    let (killer, strikes) = Killer::new(plan.environments);
     let killer = Arc::new(killer);
     let shared = Arc::new(Shared {
         plan: plan.clone(),
@@ -59,7 +61,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts> {
     let traffic = Traffic::new(faults, Arc::clone(&history), Arc::clone(&killer));
 
     let mut environments = JoinSet::new();
-    for (number, kills) in kills.into_iter().enumerate() {
+    for (number, strikes) in strikes.into_iter().enumerate() {
         let mut way = async |to| traffic.way(number, to, chance.part(), &mut servers).await;
         let urls = [
             way(shared.dynamodb.endpoint()).await?,
@@ -69,7 +71,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts> {
             number,
             shared: Arc::clone(&shared),
             variables: variables(&plan, &ledger, &urls, &sqs),
-            kills,
+            strikes,
             chance: chance.part(),
         };
         environments.spawn(environment.run());
@@ -162,17 +164,24 @@ fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Resu
             false => chance.millis(0..20),
         })
         .collect();
+    let blocks: Vec<_> = (0..orders)
+        .map(|_| match chance.in_thousand(plan.outliving_in_thousand) {
+            true => chance.millis(BLOCKS_MS),
+            false => Duration::ZERO,
+        })
+        .collect();
     let (queue, _) = plan.queues();
     for (copy, (_, order, id)) in sends.into_iter().enumerate() {
         let is_spoilt = order % Plan::SPOILT == Plan::SPOILT - 1;
-        let body = Order::new(order, works[order], is_spoilt);
+        let mut body = Order::new(order, works[order], is_spoilt);
+        body.blocks_ms = u64::try_from(blocks[order].as_millis())?;
         let mut message = NewMessage::new(format!("m-{id}"), serde_json::to_string(&body)?);
         if plan.way == Way::Fifo {
             // The queue recognises no copy, as after its five-minute deduplication interval.
             let group = format!("group-{}", Plan::group(order));
             message = message.in_group(group, format!("copy-{copy}"));
         }
-        history.sent(order, body.is_spoilt, &message.id);
+        history.sent(order, &body, &message.id);
         sqs.queues().send(queue, message, SystemTime::now())?;
     }
     Ok(())
@@ -249,9 +258,10 @@ async fn drain(
         if said.elapsed() > SAY {
             said = Instant::now();
             say(&format!(
-                "{}: {acknowledged} messages acknowledged, {left} left, {deliveries} deliveries, {} kills, {:.0} messages/s",
+                "{}: {acknowledged} messages acknowledged, {left} left, {deliveries} deliveries, {} kills, {} freezes, {:.0} messages/s",
                 shared.plan.way,
                 kills.at_work + kills.idle,
+                shared.history.book().fates.freezes,
                 acknowledged as f64 / shared.history.elapsed().as_secs_f64(),
             ));
         }

@@ -15,6 +15,7 @@ use sqs_once::consumer::Routes;
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::policy::RouteBy;
 use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, State, Writes, router};
+use tokio::runtime::Handle;
 
 use crate::history::name;
 use crate::plan::Way;
@@ -41,6 +42,9 @@ pub(crate) struct Order {
     /// The business key.
     payment: String,
     pub(crate) work_ms: u64,
+    /// How long its first attempt works in code that can't be cancelled.
+    #[serde(default)]
+    pub(crate) blocks_ms: u64,
     /// Whether the order always fails.
     pub(crate) is_spoilt: bool,
 }
@@ -52,6 +56,7 @@ impl Order {
             route: ROUTES[number % ROUTES.len()].to_owned(),
             payment: format!("{KEY}{}", number / ROUTES.len()),
             work_ms: u64::try_from(work.as_millis()).unwrap_or_default(),
+            blocks_ms: 0,
             is_spoilt,
         }
     }
@@ -73,6 +78,11 @@ pub(crate) struct Entry {
     pub(crate) fence: u64,
     pub(crate) token: String,
 }
+
+const STEP_MS: u64 = 20;
+
+/// What the function writes before its process id, which the run needs to freeze it.
+pub(crate) const PROCESS_ID: &str = "process id ";
 
 /// Why an order always fails.
 const SPOILT: &str = "the order is spoilt";
@@ -132,9 +142,23 @@ async fn enter(
         fence: attempt.fence().get(),
         token: token.to_string(),
     };
+    if order.blocks_ms > 0 && entry.receive_count == 1 {
+        let runtime = Handle::current();
+        let code = move || runtime.block_on(outlive(&ledger, &entry, order.blocks_ms));
+        return sqs_once::spawn_blocking(code).await?;
+    }
     ledger.enter("begun", &entry).await?;
     tokio::time::sleep(Duration::from_millis(order.work_ms)).await;
     ledger.enter("effect", &entry).await
+}
+
+/// Code that can't be cancelled. It works in steps, so that the time of a freeze does not count.
+async fn outlive(ledger: &Ledger, entry: &Entry, blocks_ms: u64) -> Result<(), HandlerError> {
+    ledger.enter("begun", entry).await?;
+    for _ in 0..blocks_ms / STEP_MS {
+        std::thread::sleep(Duration::from_millis(STEP_MS));
+    }
+    ledger.enter("effect", entry).await
 }
 
 /// A handler whose effect commits with its record.
@@ -161,7 +185,9 @@ fn routed(consumer: &Consumer) -> Consumer<Routes> {
 }
 
 /// Runs the function until it is killed.
+#[allow(clippy::print_stderr, reason = "the run reads it")]
 pub async fn run() -> Result<(), Error> {
+    eprintln!("{PROCESS_ID}{}", std::process::id());
     let way: String = setting(WAY)?;
     match Way::from_str(&way, false)? {
         Way::Transactional => sqs_once::run(routed(&count::consumer())).await,

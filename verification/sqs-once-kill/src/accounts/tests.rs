@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use sqs_once_local::{NewMessage, Received, RecordLine};
 
 use super::{Accounts, Window, Wrong, account};
-use crate::history::Close::{self, AnswerLost, Deleted, Killed, Returned, TimedOut};
+use crate::history::Close::{self, AnswerLost, Deleted, EndedItself, Killed, Returned, TimedOut};
 use crate::history::{History, name};
 use crate::network::TrafficFault;
 use crate::plan::{Plan, Way};
@@ -31,8 +31,15 @@ impl Tale {
 
     fn of(is_spoilt: bool) -> Self {
         let history = History::new();
-        history.sent(0, is_spoilt, "m-0");
+        history.sent(0, &Order::new(0, Duration::ZERO, is_spoilt), "m-0");
         Self { history, is_spoilt }
+    }
+
+    /// The code of its first attempt may outlive its invocation.
+    fn outliving() -> Self {
+        let tale = Self::new();
+        tale.history.book().orders[0].outlives = true;
+        tale
     }
 
     /// Each process gets the message once: its receive count is the process's number.
@@ -79,6 +86,30 @@ impl Tale {
     fn closed(self, process: usize, close: Close) -> Self {
         let messages = self.message(process);
         self.history.closed(process, &messages, close);
+        self
+    }
+
+    fn frozen(self, process: usize) -> Self {
+        self.history.frozen(process);
+        self
+    }
+
+    fn thawed(self, process: usize) -> Self {
+        self.history.thawed(process);
+        self
+    }
+
+    fn gone(self, process: usize) -> Self {
+        self.history.gone(process);
+        self
+    }
+
+    /// The last note is of a much later time.
+    fn later(self) -> Self {
+        let last = self.history.book().orders[0].notes.pop();
+        let mut last = last.unwrap();
+        last.at += Duration::from_secs(60);
+        self.history.book().orders[0].notes.push(last);
         self
     }
 
@@ -169,7 +200,11 @@ fn each_violation_is_seen() {
     ];
     let duplicated = duplicated.map(|tale| tale.done(1)).into();
     let both = new().received(0).received(1).begun(0).begun(1);
-    let concurrent = vec![both.effect(0).done(2)];
+    // The code of an invocation that has ended runs on.
+    let outlived = || Tale::outliving().received(0).begun(0);
+    let lives_on = outlived().closed(0, TimedOut).done(1);
+    let frozen = outlived().frozen(0).closed(0, TimedOut).done(1).thawed(0);
+    let concurrent = vec![both.effect(0).done(2), lives_on, frozen.effect(0).later()];
     let unfenced = vec![new().tried(1).closed(1, Killed).done(0)];
     for (wrong, tales) in [
         (Wrong::Lost, lost),
@@ -199,11 +234,36 @@ fn a_repetition_is_explained_by_what_came_between_the_effect_and_its_record() {
         (tried().closed(0, TimedOut), Window::TimedOut),
         (failed.closed(0, Returned), Window::Unrecorded),
         (late.closed(0, Returned), Window::Deadline),
+        (tried().closed(0, EndedItself), Window::EndedItself),
     ] {
         let accounts = tale.done(1).account(Way::ClaimFirst);
         assert!(accounts.add_up(), "{window:?}: {accounts}");
         assert_eq!(accounts.windows.get(&window), Some(&1), "{accounts}");
     }
+}
+
+#[test]
+fn code_that_outlives_its_invocation_is_alone_until_it_ends_or_is_frozen() {
+    let outlived = || {
+        let tale = Tale::outliving().received(0).begun(0);
+        tale.logged(0, "failed", Some("the deadline came"))
+    };
+    let ended = outlived().closed(0, Returned).effect(0);
+    let frozen = outlived().frozen(0).closed(0, TimedOut);
+    for (tale, effects, windows) in [
+        (ended.done(1), 2, vec![(Window::Deadline, 1)]),
+        (outlived().closed(0, Returned).gone(0).done(1), 1, vec![]),
+        (frozen.done(1).thawed(0).gone(0), 1, vec![]),
+    ] {
+        let accounts = tale.account(Way::ClaimFirst);
+        assert!(accounts.add_up(), "{accounts}");
+        assert_eq!(accounts.effects, effects, "{accounts}");
+        assert_eq!(Vec::from_iter(accounts.windows.clone()), windows);
+    }
+    let thawed = outlived().frozen(0).closed(0, TimedOut).done(1).thawed(0);
+    let accounts = thawed.effect(0).account(Way::ClaimFirst);
+    assert!(accounts.add_up(), "{accounts}");
+    assert_eq!(accounts.windows.get(&Window::Thawed), Some(&1));
 }
 
 #[test]
@@ -225,7 +285,8 @@ fn an_order_that_overtakes_another_of_its_group_is_seen_and_one_of_another_group
     for (first, second, overtakes) in [(0, 1, false), (1, 0, true), (37, 0, false)] {
         let history = History::new();
         for order in [0, 1, 37] {
-            history.sent(order, false, &format!("m-{order}"));
+            let body = Order::new(order, Duration::ZERO, false);
+            history.sent(order, &body, &format!("m-{order}"));
         }
         for order in [first, second] {
             let [mut received] = Tale::new().message(0);

@@ -197,7 +197,8 @@ pub(crate) const MESSAGE: &str = "Message";
 
 fn script(world: &World) -> Script {
     let (chance, mut script) = (&world.chance, Script::Succeed);
-    if world.is_troubled() && chance.once_in(6) {
+    let once_in = if world.plan.survives { 3 } else { 6 };
+    if world.is_troubled() && chance.once_in(once_in) {
         // Where processes survive a timeout, half of the trouble is code that may outlive it.
         script = match world.plan.survives && chance.once_in(2) {
             true => Script::Block,

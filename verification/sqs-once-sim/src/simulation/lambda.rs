@@ -242,7 +242,12 @@ impl Environment {
                 world.count(Count::LivedOn);
             }
         }
-        self.fate != Fate::Ends
+        let survives = self.fate != Fate::Ends;
+        if survives && world.is_troubled() && world.chance.once_in(4) {
+            world.note(process, "loses its network at its deadline");
+            process.cut_off();
+        }
+        survives
     }
 
     /// Freezes the process once in a while, at any moment of an invocation without an answer. Its monotonic clock stands

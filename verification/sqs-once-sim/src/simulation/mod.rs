@@ -31,9 +31,11 @@
 //!   of the other route, and every property holds for each.
 //! - Layers: some schedules have one, which passes records on, and may fail a record before or after its handler.
 //! - Decoders: some schedules have one that waits for each payload, and may fail a record before its key is known.
-//! - Renewals: the engine renews the leases of blocking code that outlives its invocation. In some schedules the simulation
-//!   sends renewals of its own, at any time, also while handlers run. Such a process is not killed while code of a handler
-//!   still runs. It ends itself before a lease lapses that the simulation could not renew.
+//! - Processes after a timeout: in half of the schedules, each process ends at the timeout, is frozen and thawed later, or
+//!   lives on, with the same probability. It may lose its network then. Code that lives on keeps its keys by the engine's own
+//!   renewals. The engine's watchdog is a thread of `run`: a simulated one ends the process by the same rule.
+//! - Frozen processes: the wall clock runs on. In some freezes the monotonic clock stands still, at any moment of an
+//!   invocation. All processes share Tokio's clock, so the deadline of such a batch is later by the length of the freeze.
 //! - An operator, in some schedules at the `Store` trait, who forgets keys with the item of `Change::Forget`: completed and
 //!   lapsed ones, and sometimes one in progress.
 //! - Fingerprints of several schemes, in some schedules: some messages have one more field, or some processes compare
@@ -68,8 +70,10 @@
 //! - Retention that ends, items that the table deletes, payloads that differ, unknown statuses, envelopes, hooks, batch
 //!   handlers: other tests cover these.
 //! - `key forget` beneath the SDK or between versions with different ids.
-//! - Late timers in a frozen process. It neither sends nor receives anything, and its handlers stop, but its timers fire
-//!   in time; the timers of a real process would all fire when it continues.
+//! - Late timers in a frozen process. It neither sends nor receives anything, and its handlers stop, but its timers other than
+//!   the deadline fire in time; the timers of a real process would all fire when it continues.
+//! - The instructions that a process executes between its thaw and its watchdog's look at the clock: the simulated one looks
+//!   first.
 //! - Conditions of handlers' own `Writes`, and writes that are split: a commit is one instant.
 //! - At the `Store` trait: everything beneath it. [`Depth::Sdk`] covers that.
 //! - A request of many keys that is split: it is carried out at one instant.
