@@ -13,6 +13,7 @@ REPEATED = {
     "the timeout came before that, and the process ended, was frozen or lived on": "the timeout came before the record",
     "the process ended itself before that, because code could not keep its lease": "the process ended itself before the record",
     "a process that thawed executed instructions before it looked at the clock": "thawed, and had not looked at the clock",
+    "the process was frozen before the effect was on record": "frozen before the record",
     "the request that records it, or its answer, was lost or late": "the record's request lost or late",
     "the deadline came before that": "the deadline came before the record",
 }

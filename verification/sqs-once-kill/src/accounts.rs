@@ -24,6 +24,8 @@ pub(crate) enum Window {
     EndedItself,
     #[value(help = "a process that thawed executed instructions before it looked at the clock")]
     Thawed,
+    #[value(help = "the process was frozen before the effect was on record")]
+    Frozen,
     #[value(help = "the request that records it, or its answer, was lost or late")]
     Unrecorded,
     #[value(help = "the deadline came before that")]
@@ -302,7 +304,10 @@ impl<'a> Audit<'a> {
         if closed.contains(&delivery) {
             return;
         }
-        let still = frozen.iter().filter(|(_, thawed_at)| thawed_at.is_none());
+        // Its own request may arrive after the freeze.
+        let still = frozen
+            .iter()
+            .filter(|(other, thawed_at)| **other != delivery && thawed_at.is_none());
         let still: HashSet<_> = still.map(|(other, _)| *other).collect();
         if open.iter().any(|other| !still.contains(other)) {
             self.blame(Wrong::Concurrent, "two handlers had it at once");
@@ -440,6 +445,9 @@ impl<'a> Audit<'a> {
             What::TrafficFault { fault, .. } => *fault != TrafficFault::Slow,
             _ => false,
         };
+        let thaws =
+            |what: &What| matches!(what, What::Thawed { delivery } if *delivery == first.delivery);
+        let was_frozen = between.iter().any(|note| thaws(&note.what));
         let was_lost = between.iter().any(|note| is_lost(&note.what));
         match delivery.close {
             Some(Close::Killed) => Ok(Window::Killed),
@@ -449,6 +457,7 @@ impl<'a> Audit<'a> {
                 Err("it was acknowledged, and its effect happened again")
             }
             _ if was_lost => Ok(Window::Unrecorded),
+            _ if was_frozen => Ok(Window::Frozen),
             _ if reason.contains("deadline") => Ok(Window::Deadline),
             _ => Err("its effect happened again, and nothing had gone wrong"),
         }

@@ -235,6 +235,10 @@ fn a_repetition_is_explained_by_what_came_between_the_effect_and_its_record() {
         (failed.closed(0, Returned), Window::Unrecorded),
         (late.closed(0, Returned), Window::Deadline),
         (tried().closed(0, EndedItself), Window::EndedItself),
+        (
+            tried().frozen(0).thawed(0).closed(0, Returned),
+            Window::Frozen,
+        ),
     ] {
         let accounts = tale.done(1).account(Way::ClaimFirst);
         assert!(accounts.add_up(), "{window:?}: {accounts}");
