@@ -125,7 +125,9 @@ pub(crate) async fn watch(environment: Arc<Environment>, attempt: usize, invocat
             if !watchdog.must_wait(has_lapsed.then_some(invocation)) {
                 world.note(process, "ends itself: code can't keep its lease");
                 world.count(Count::EndedThemselves);
-                return process.die();
+                process.die();
+                // It may be idle, and only another process takes an event then.
+                return world.changed.notify_one();
             }
             if watchdog.begins_to_drain() {
                 world.note(process, "takes no other event: code can't keep its lease");
