@@ -211,6 +211,8 @@ struct Effect<'a> {
     token: &'a str,
     /// Whether its process had just thawed, and another one had begun meanwhile.
     is_of_thawed: bool,
+    /// Whether its delivery had ended before, because the handler was cancelled and its code went on.
+    is_outlived: bool,
 }
 
 /// How soon after its thaw a process has looked at the clock, however busy the machine is.
@@ -257,6 +259,8 @@ impl<'a> Audit<'a> {
                     fence,
                     token,
                 } => {
+                    let is_outlived = handlers.closed.contains(delivery);
+                    self.outlived += usize::from(is_outlived);
                     let is_of_thawed = self.happened(&mut handlers, *delivery, note.at);
                     self.effects.push(Effect {
                         at,
@@ -264,6 +268,7 @@ impl<'a> Audit<'a> {
                         fence: *fence,
                         token,
                         is_of_thawed,
+                        is_outlived,
                     });
                 }
                 What::Recorded => self.is_recorded = true,
@@ -320,7 +325,6 @@ impl<'a> Audit<'a> {
     /// Checks an effect. Returns whether it is of a process that had just thawed, beside another one.
     fn happened(&mut self, handlers: &mut Handlers, delivery: usize, at: Duration) -> bool {
         handlers.open.remove(&delivery);
-        self.outlived += usize::from(handlers.closed.contains(&delivery));
         if handlers.overtaken.contains(&delivery) {
             let thawed_at = handlers.frozen.get(&delivery).copied().flatten();
             if thawed_at.is_some_and(|thawed_at| at < thawed_at + LOOKS_WITHIN) {
@@ -458,7 +462,7 @@ impl<'a> Audit<'a> {
             }
             _ if was_lost => Ok(Window::Unrecorded),
             _ if was_frozen => Ok(Window::Frozen),
-            _ if reason.contains("deadline") => Ok(Window::Deadline),
+            _ if first.is_outlived || reason.contains("deadline") => Ok(Window::Deadline),
             _ => Err("its effect happened again, and nothing had gone wrong"),
         }
     }

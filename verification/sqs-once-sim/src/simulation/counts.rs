@@ -92,8 +92,6 @@ pub(crate) enum Count {
     LateAnswers,
     #[value(name = "processes that ended themselves: code could not keep its lease")]
     EndedThemselves,
-    #[value(name = "processes that took no other event before they ended themselves")]
-    Drained,
     #[value(name = "freezes in which the monotonic clock stood still")]
     StoodStill,
     #[value(name = "freezes")]
@@ -134,7 +132,9 @@ pub(crate) enum Count {
     OldClaims,
     #[value(name = "beside the old version: late copies of its ended claims that hold their key")]
     OldReturned,
-    #[value(name = "beside the other batches of a process that must end: two live owners")]
+    #[value(name = "beside other batches: processes that must end, and take no other event before")]
+    Drained,
+    #[value(name = "beside other batches of a process that must end: two live owners")]
     BesideDraining,
     #[value(name = "beyond the margins: two live owners")]
     BeyondOwners,

@@ -243,9 +243,18 @@ impl Environment {
             }
         }
         let survives = self.fate != Fate::Ends;
-        if survives && world.is_troubled() && world.chance.once_in(4) {
-            world.note(process, "loses its network at its deadline");
-            process.cut_off();
+        if survives && world.is_troubled() {
+            match world.chance.below(4) {
+                0 => {
+                    world.note(process, "loses its network at its deadline");
+                    process.cut_off();
+                }
+                1 => {
+                    world.note(process, "has a slow network from its deadline on");
+                    process.slow_down();
+                }
+                _ => {}
+            }
         }
         survives
     }

@@ -152,7 +152,7 @@ impl Network {
         if process.is_cut_off() && !self.is_fair.load(Ordering::Relaxed) {
             return Err(Broken::Connection);
         }
-        let fault = self.fault();
+        let fault = self.fault(process);
         let note = |more: &dyn Display| self.timeline.note(process, format_args!("{what}{more}"));
         match fault {
             None => note(&" …"),
@@ -205,11 +205,12 @@ impl Network {
         Ok(answer)
     }
 
-    fn fault(&self) -> Option<Fault> {
+    fn fault(&self, process: &Process) -> Option<Fault> {
         let at = self.requests.fetch_add(1, Ordering::Relaxed);
         let chance = &self.chance;
         let fault = match self.weather {
             _ if self.is_fair.load(Ordering::Relaxed) => None,
+            _ if process.is_slow() && chance.once_in(2) => Some(Fault::Delay),
             Weather::Calm => None,
             Weather::Once(when, fault) => (at == when).then_some(fault),
             Weather::Storm { once_in, requests } => {

@@ -36,6 +36,7 @@ struct Shared {
 struct State {
     died_at: Option<Instant>,
     cut_off: bool,
+    is_slow: bool,
     frozen_until: Option<Instant>,
     troubled_at: Option<Instant>,
 }
@@ -88,6 +89,15 @@ impl Process {
 
     pub(crate) fn is_cut_off(&self) -> bool {
         self.state().cut_off
+    }
+
+    /// From now on, many requests of the process are late.
+    pub(crate) fn slow_down(&self) {
+        self.state().is_slow = true;
+    }
+
+    pub(crate) fn is_slow(&self) -> bool {
+        self.state().is_slow
     }
 
     /// Freezes the process: until then it neither sends nor receives anything, and its handlers stop. Its timers still
