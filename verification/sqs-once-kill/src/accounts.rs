@@ -225,7 +225,7 @@ struct Handlers {
     closed: HashSet<usize>,
     /// With the time of the thaw.
     frozen: HashMap<usize, Option<Duration>>,
-    /// Those in frozen processes, beside which another one has begun.
+    /// The deliveries in frozen processes, beside which another handler has begun.
     overtaken: HashSet<usize>,
 }
 

@@ -283,7 +283,7 @@ struct Signals {
     history: Arc<History>,
 }
 
-/// What a process has written.
+/// The lines that a process has written, as far as they matter.
 #[derive(Default)]
 struct Seen {
     id: Option<String>,

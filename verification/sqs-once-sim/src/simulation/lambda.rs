@@ -208,7 +208,11 @@ impl Time {
         let Environment { world, process, .. } = environment;
         let is_excused = !self.was_on_time || !is_on_time(environment);
         if !is_excused && !process.is_frozen_after(self.begun) {
-            let what = format!("{process} did not answer before its deadline");
+            let what = match environment.fate {
+                Fate::Ends => "was killed at its deadline",
+                Fate::Freezes | Fate::LivesOn => "has not answered at its deadline",
+            };
+            let what = format!("{process} {what}");
             world.witness().violated(Property::AnswersInTime, what);
         }
         if environment.survives_deadline("it has not answered") {
