@@ -25,7 +25,7 @@ class Kill(Run):
     takes = "90 min"
     units = {
         "all": Unit(
-            {"messages": 100_000, "kills": 1_200, "freezes": 600, "outliving": 5, "seed": 1},
+            {"messages": 100_000, "kills": 1_200, "seed": 1},
             [*(f"{SOURCES}/{module}" for module in MODULES), "verification/sqs-once-kill/src", "crates/sqs-once-local/src"],
         )
     }
@@ -34,8 +34,9 @@ class Kill(Run):
         return list(WAYS)
 
     def part(self, unit, arguments, part, done):
-        shares = {name: -(-arguments[name] // len(WAYS)) for name in ("messages", "kills", "freezes")}
-        options = ["--way", part, "--outliving", arguments["outliving"], "--seed", arguments["seed"]]
+        shares = {name: -(-arguments[name] // len(WAYS)) for name in ("messages", "kills")}
+        # Code that outlives its invocation waits for real leases, which the gate's runs do not.
+        options = ["--way", part, "--freezes", shares["kills"] // 2, "--outliving", 5, "--seed", arguments["seed"]]
         for name, share in shares.items():
             options += [f"--{name}", share]
         told = release("sqs-once-kill", *options)
