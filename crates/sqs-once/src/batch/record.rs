@@ -387,8 +387,8 @@ impl<'a> Batch<'a> {
 
     /// Waits until a record's handler may start, if its key must not be claimed earlier. A key that is claimed ahead looks as if
     /// its handler had started.
-    async fn start_before_claim<'b>(
-        &'b self,
+    async fn start_before_claim(
+        &self,
         record: &mut Record,
         route: usize,
     ) -> Result<Option<gate::Running>, Report> {
