@@ -365,6 +365,8 @@ pub(crate) struct Tally {
     pub(crate) still_running: u64,
     /// Records that returned without a call, because cancelled handlers' blocking code held every place, or bodies all memory.
     pub(crate) no_room: u64,
+    /// Whether the process takes no further event, because code can't keep the lease of its key.
+    pub(crate) is_draining: bool,
     /// The counts of each route.
     pub(crate) routes: Vec<RouteTally>,
 }

@@ -19,7 +19,7 @@ use super::engine::Engine;
 use super::ledger::Ledger;
 use super::run::run;
 use super::visibility_warning;
-use super::watchdog::Watch;
+use super::watchdog::{self, Watch};
 
 /// The longest time that a cancelled batch needs to end, unless a handler blocks its thread.
 const CANCELLED: Duration = Duration::from_millis(1);
@@ -93,7 +93,8 @@ pub(crate) async fn answer(
             engine.driver().renew(deadline, running, renewed).await;
         });
     }
-    let tally = std::mem::take(&mut *ledger.tally());
+    let mut tally = std::mem::take(&mut *ledger.tally());
+    tally.is_draining = watchdog::is_draining();
     (entries, tally)
 }
 

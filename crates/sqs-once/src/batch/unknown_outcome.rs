@@ -35,7 +35,7 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 ///
 /// ```
 /// # #[derive(serde::Deserialize)] struct Withdrawal { id: String }
-/// # mod bank { pub async fn withdraw(_: &super::Withdrawal) -> std::io::Result<()> { Ok(()) } }
+/// # mod bank { pub async fn withdraw(_: &str) -> std::io::Result<()> { Ok(()) } }
 /// use sqs_once::policy::UnknownOutcome;
 /// use sqs_once::{HandlerError, ResultExt};
 ///
@@ -44,7 +44,7 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 ///     .unknown_outcome(UnknownOutcome::dead_letter())
 ///     .handler(async |withdrawal: Withdrawal| {
 ///         // The request may have arrived, even if its answer did not.
-///         bank::withdraw(&withdrawal).await.outcome_unknown()
+///         bank::withdraw(&withdrawal.id).await.outcome_unknown()
 ///     });
 /// ```
 #[derive(Clone, Default)]

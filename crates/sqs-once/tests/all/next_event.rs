@@ -103,7 +103,7 @@ async fn a_function_that_cannot_renew() {
                 let _ = std::io::stdin().read_line(&mut String::new());
             };
             match order["id"].as_str() {
-                Some("waits") => sleep(Duration::from_secs(4)).await,
+                Some("waits") => sleep(Duration::from_secs(5)).await,
                 _ if is_own => blocks(),
                 _ => spawn_blocking(blocks).await?,
             }
@@ -148,6 +148,7 @@ async fn a_process_whose_code_can_not_keep_its_key_answers_the_others_and_ends_i
                 if is_alone { "1" } else { "2" },
             )
             .env("AWS_REGION", "eu-central-1")
+            .env("SQS_ONCE_METRICS", "emf")
             .env_remove("SQS_ONCE_DISABLED")
             .stdin(Stdio::piped())
             .spawn()
@@ -168,7 +169,12 @@ async fn a_process_whose_code_can_not_keep_its_key_answers_the_others_and_ends_i
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("this process ends itself"), "{said}");
-        assert_eq!(said.contains("takes no other event"), !is_alone, "{said}");
+        assert_eq!(
+            said.contains("when the others are answered"),
+            !is_alone,
+            "{said}"
+        );
+        assert_eq!(said.contains("\"Draining\":1"), !is_alone, "{said}");
     }
 }
 

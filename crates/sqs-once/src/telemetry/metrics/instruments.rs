@@ -11,7 +11,7 @@ use crate::telemetry::spans::queue;
 use super::{BatchMetrics, Group, Value, of_outcome};
 
 /// Each count that is not of an outcome, with its instrument and its unit.
-const COUNTERS: [(&str, &str, &str); 13] = [
+const COUNTERS: [(&str, &str, &str); 14] = [
     (
         "RecordsReceived",
         "messaging.client.consumed.messages",
@@ -27,6 +27,7 @@ const COUNTERS: [(&str, &str, &str); 13] = [
     ("StoreErrors", "sqs_once.store.errors", "{error}"),
     ("DeadlineHits", "sqs_once.deadline.hits", "{record}"),
     ("NoRoom", "sqs_once.records.no_room", "{record}"),
+    ("Draining", "sqs_once.batches.draining", "{batch}"),
     ("StillRunning", "sqs_once.calls.still_running", "{call}"),
     ("ColdStart", "faas.coldstarts", "{coldstart}"),
 ];
@@ -158,6 +159,7 @@ mod tests {
         };
         let tally = Tally {
             no_room: 1,
+            is_draining: true,
             routes: vec![route],
             ..Tally::default()
         };

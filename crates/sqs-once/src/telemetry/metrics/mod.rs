@@ -88,9 +88,12 @@ impl BatchMetrics {
             ("BatchDuration", Value::Durations(vec![millis(duration)])),
         ];
         let mut of_batch = Vec::from(of_batch);
-        // Each metric costs money, so this one occurs only with a trouble.
+        // Each metric costs money, so these occur only with a trouble.
         if tally.no_room > 0 {
             of_batch.push(("NoRoom", Value::Count(tally.no_room)));
+        }
+        if tally.is_draining {
+            of_batch.push(("Draining", Value::Count(1)));
         }
         let mut groups = Vec::new();
         for counts in tally.routes {
