@@ -72,7 +72,7 @@ fn changed(mutant: Mutant, text: &str) -> String {
         Mutant::ClaimFenceAlone if over.is_some() => "#fence = :seen".to_owned(),
         Mutant::ClaimStateAlone => over.unwrap_or(text).to_owned(),
         Mutant::FenceStays => text.replace(
-            "if_not_exists(#fence, :before_first) + :one",
+            "if_not_exists(#fence, :before_first) + :step",
             "if_not_exists(#fence, :before_first)",
         ),
         Mutant::CommitTwice if is_commit => text.replace(
