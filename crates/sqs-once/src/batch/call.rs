@@ -56,7 +56,7 @@ pub(super) struct Owned {
     pub(super) claim: Claim,
     /// The transaction that contains the claim, if there is one. Dropping it rolls it back.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
-    /// Whether it replaces an attempt of unknown outcome.
+    /// Whether it replaces an attempt whose outcome has to be asked for.
     pub(super) follows_unknown: bool,
 }
 
@@ -415,7 +415,7 @@ pub(super) struct FirstAttempt {
     pub(super) is_this: bool,
     /// `None` if no item tells the time.
     pub(super) at: Option<Timestamp>,
-    /// Whether the outcome of the attempt before is unknown.
+    /// Whether the outcome of the attempt before has to be asked for.
     pub(super) is_unknown: bool,
 }
 

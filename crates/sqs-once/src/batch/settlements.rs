@@ -65,8 +65,7 @@ impl Batch<'_> {
 
     /// Releases the claim of a record whose handler never started, unless its key would forget an attempt that the claim replaced.
     pub(super) fn release_unstarted(&self, route: usize, owned: Option<&Owned>) {
-        let counts = self.engine.routes[route].idempotency.counts_attempts();
-        let owned = owned.filter(|owned| !(counts && owned.follows_unknown));
+        let owned = owned.filter(|owned| !owned.follows_unknown);
         self.release(route, owned.map(|owned| &owned.claim));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) other_id: &'a Option<OtherId>,
     /// When SQS received the message. Zero without a message or a cache.
     pub(crate) sent_at: Timestamp,
-    /// Whether the claim replaces an attempt of unknown outcome.
+    /// Whether the claim replaces an attempt whose outcome has to be asked for.
     pub(crate) follows_unknown: &'a mut bool,
 }
 
@@ -75,10 +75,11 @@ impl Asked<'_> {
         if let Claimed::Refused(item) = &claimed
             && let Some(over) = on_refused(self.claim, item)
         {
-            if self.rules.on_unknown == OnUnknown::Keep && item.is_of_unknown_outcome() {
+            let is_unknown = item.is_of_unknown_outcome();
+            if is_unknown && self.rules.on_unknown == OnUnknown::Keep {
                 return Some(Admission::Refused(Refusal::OutcomeUnknown));
             }
-            *self.follows_unknown = item.is_of_unknown_outcome();
+            *self.follows_unknown = is_unknown && self.rules.on_unknown == OnUnknown::Ask;
             *self.claim = over;
             return None;
         }

@@ -121,7 +121,8 @@ pub(super) async fn check_other_ids(
     for (one, answer) in asked.iter_mut().zip(&*answers) {
         let other = one.other_id.as_ref().filter(|_| admitted(answer).is_some());
         if let Some(Ok(item)) = other.and_then(|other| found.get(&other.id)) {
-            *one.follows_unknown |= is_lapsed(one.claim, item);
+            let asks = one.rules.on_unknown == OnUnknown::Ask;
+            *one.follows_unknown |= asks && is_lapsed(one.claim, item);
         }
     }
     take_over(&*store, asked, answers, &mut found).await;
@@ -165,8 +166,7 @@ pub(super) async fn check_other_ids(
             Admission::Refused(refusal) if rules.claims_before() => {
                 let settling = rules.settling(one.claim, run, other, refusal, item);
                 // Released, its key would forget the attempt that it replaced.
-                let is_kept = rules.counts_attempts() && *one.follows_unknown;
-                if !is_kept || matches!(settling, Settling::Complete { .. }) {
+                if !*one.follows_unknown || matches!(settling, Settling::Complete { .. }) {
                     refused.push(rules.settlement(one.claim, settling, CommitsWith::Nothing));
                 }
                 renamed.push(at);
