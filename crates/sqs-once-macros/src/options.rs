@@ -18,7 +18,7 @@ const OPTIONS: [(&str, &str); 7] = [
 ];
 
 /// Methods of the consumer that are not options, each with its environment variable.
-const METHODS: [(&str, Option<&str>); 38] = [
+const METHODS: [(&str, Option<&str>); 37] = [
     ("after_answer", None),
     ("after_dead_letter", None),
     ("also_read", Some("SQS_ONCE_ALSO_READ")),
@@ -47,7 +47,6 @@ const METHODS: [(&str, Option<&str>); 38] = [
     ("queue_url", Some("SQS_ONCE_QUEUE_URL")),
     ("raise_on_total_failure", None),
     ("readable_keys", None),
-    ("reconcile", None),
     ("record_level", Some("SQS_ONCE_RECORD_LEVELS")),
     ("record_timeout", None),
     ("requests", None),
