@@ -15,8 +15,8 @@ from template import documented_metrics
 PACKAGE = "aws-lambda-powertools==1.9.1"
 SHA256 = "e8a869c700b96d7aa346a326009e4fba24f0f4960c5126cf4971ef4caf9b4365"
 SCHEMA = "aws_lambda_powertools/metrics/schema.json"
-# The metrics of consumers with dependencies, which the orders function has not, and of records that find no room.
-RARE = ("Deferred", "BreakerOpened", "NoRoom")
+# The metrics of settings that the orders function does not have, and of troubles that it does not see here.
+RARE = ("Deferred", "BreakerOpened", "OutcomeUnknown", "NoRoom", "Draining")
 EVENTS = ("orders", "duplicate-in-batch", "poison-body")
 
 
