@@ -48,7 +48,7 @@ pub(crate) struct Environment {
     pub(crate) chance: Chance,
 }
 
-/// What happens to a process at the timeout of an invocation that has no answer, or whose code still runs.
+/// The fate of a process at the timeout of an invocation that has no answer, or whose code still runs.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Ends,

@@ -25,7 +25,7 @@ pub(crate) struct ProcessClock {
     started: Instant,
     /// Milliseconds ahead of the true time.
     ahead: Arc<AtomicI64>,
-    /// By how many milliseconds the next reading is too early.
+    /// The milliseconds by which the next reading is too early.
     lag: Arc<AtomicU64>,
 }
 
@@ -43,7 +43,7 @@ impl ProcessClock {
     }
 
     /// The next reading is too early by this. An engine that reads it to convert a deadline into its other clock's time
-    /// gets one that is later by this, as if that clock were to stand still for so long.
+    /// gets one that is later by this, as if that clock stopped for so long.
     pub(crate) fn lag_once(&self, by: Duration) {
         let by = u64::try_from(by.as_millis()).unwrap_or_default();
         self.lag.store(by, Ordering::Relaxed);

@@ -263,8 +263,8 @@ impl Environment {
         survives
     }
 
-    /// Freezes the process once in a while, at any moment of an invocation without an answer. Its monotonic clock stands
-    /// still then: see [`ProcessClock::lag_once`]. Other timers of the process fire in time.
+    /// Freezes the process once in a while, at any moment of an invocation without an answer. Its monotonic clock stops
+    /// then: see [`ProcessClock::lag_once`]. Other timers of the process fire in time.
     fn stands_still(&self, invocation: usize) -> impl Future<Output = Infallible> + '_ {
         let Self { world, process, .. } = self;
         let happens = self.fate == Fate::Freezes && world.is_troubled() && world.chance.once_in(3);

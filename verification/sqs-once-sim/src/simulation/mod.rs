@@ -34,7 +34,7 @@
 //! - Processes after a timeout: in half of the schedules, each process ends at the timeout, is frozen and thawed later, or
 //!   lives on, with the same probability. It may lose its network then. Code that lives on keeps its keys by the engine's own
 //!   renewals. The engine's watchdog is a thread of `run`: a simulated one ends the process by the same rule.
-//! - Frozen processes: the wall clock runs on. In some freezes the monotonic clock stands still, at any moment of an
+//! - Frozen processes: the wall clock runs on. In some freezes the monotonic clock stops, too, at any moment of an
 //!   invocation. All processes share Tokio's clock, so the deadline of such a batch is later by the length of the freeze.
 //! - An operator, in some schedules at the `Store` trait, who forgets keys with the item of `Change::Forget`: completed and
 //!   lapsed ones, and sometimes one in progress.

@@ -103,7 +103,7 @@ pub(crate) struct Plan {
     pub(crate) ids: [Ids; 2],
 }
 
-/// What happens to a process at the timeout of an invocation that has no answer, or whose code still runs.
+/// The fate of a process at the timeout of an invocation that has no answer, or whose code still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Ends,
