@@ -308,9 +308,8 @@ impl Batch<'_> {
             Ok(done) => return self.succeeded(record, route, owned, done).await,
             Err(failure) => failure,
         };
-        let policy = &self.engine.routes[route].unknown_outcome;
-        let on_unknown = policy.on_unknown();
-        let is_unknown = !policy.is_repeat() && failure.leaves_unknown();
+        let on_unknown = self.engine.routes[route].idempotency.on_unknown;
+        let is_unknown = failure.leaves_unknown();
         let is_kept = is_unknown && on_unknown != OnUnknown::Repeat;
         let lapses = is_in_flight || is_kept;
         match failure {

@@ -482,6 +482,7 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Counts a terminal record with an attempt of unknown outcome, unless its route repeats such attempts.
     pub(super) fn count_unknown(&self, record: &Record) {
         self.count(record, |tally| {
             tally.outcomes_unknown.iter_mut().for_each(|it| *it += 1);

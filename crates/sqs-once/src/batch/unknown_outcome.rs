@@ -169,19 +169,14 @@ impl UnknownOutcome {
         }
         let now = clock.now();
         let ends_at = now + left;
-        let is_valid = attempt
-            .at
-            .is_some_and(|first| ends_at.since(first) <= valid_for);
         let begun = match attempt.at {
+            Some(first) if ends_at.since(first) <= valid_for => return None,
             Some(first) => format!("{} h ago", now.since(first).as_secs() / 3600),
             None => "at an unknown time".to_owned(),
         };
-        (!is_valid).then(|| {
-            reason(&format!(
-                "it was first attempted {begun}, and this attempt may end after the {valid_for:?} for which its token is \
-                 valid"
-            ))
-        })
+        Some(reason(&format!(
+            "it was first attempted {begun}, and this attempt may end after the {valid_for:?} for which its token is valid"
+        )))
     }
 
     /// Asks the hook before the handler's call.

@@ -14,8 +14,8 @@ use super::driver::all_of;
 use super::retry::contended;
 use super::settle::{CommitsWith, PendingSettlement};
 use super::{
-    Admission, KeyRules, Mode, OnUnknown, Refusal, carried_over, ends_refused, on_claimed,
-    on_found, on_found_under_other_id, takes_over,
+    Admission, KeyRules, Mode, OnUnknown, Refusal, carried_over, ends_refused, on_found,
+    on_found_under_other_id, takes_over,
 };
 
 #[derive(Clone)]
@@ -65,22 +65,6 @@ impl KeyRules {
                 Admission::Refused(Refusal::OutcomeUnknown)
             }
             _ => on_found_under_other_id(&claim, run, item),
-        }
-    }
-
-    /// Returns how the item under the other id refuses a claim of a key that keeps an attempt, if it does: the attempt may have been
-    /// a copy of an event that is completed there.
-    fn refused_by(&self, claim: &Claim, other: &OtherId, item: &Item) -> Option<Refusal> {
-        let claim = Claim {
-            fingerprint: other.fingerprint.clone(),
-            ..claim.clone()
-        };
-        if claim.finds_free(item) {
-            return None;
-        }
-        match on_claimed(&claim, &Claimed::Refused(Box::new(item.clone()))) {
-            Admission::Refused(refusal) => Some(refusal),
-            Admission::Run { .. } => None,
         }
     }
 
@@ -143,8 +127,10 @@ pub(super) async fn check_other_ids(
         };
         let rules = one.rules;
         let Some(run) = admitted(answer) else {
-            if let Some(refusal) = rules.refused_by(one.claim, other, item) {
-                *answer = Ok(Some(Admission::Refused(refusal)));
+            // The attempt that its key keeps may be a copy of an event that is completed there.
+            let unrun = (Fence::default(), None);
+            if let refused @ Admission::Refused(_) = rules.decide(one.claim, unrun, other, item) {
+                *answer = Ok(Some(refused));
             }
             continue;
         };

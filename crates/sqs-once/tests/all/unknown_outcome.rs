@@ -39,17 +39,34 @@ fn within_a_day() -> UnknownOutcome {
     UnknownOutcome::dead_letter().after(24 * HOUR)
 }
 
-/// A consumer that counts its calls, and fails the first ones.
-fn counting(failures: usize) -> (Consumer, Arc<Mutex<usize>>) {
+type Ended = Result<(), HandlerError>;
+
+/// A consumer that counts its calls. Each ends like this, by its number from 1 on.
+fn calling(
+    ends: impl Fn(usize) -> BoxFuture<'static, Ended> + Clone + Send + Sync + 'static,
+) -> (Consumer, Arc<Mutex<usize>>) {
     let calls = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&calls);
     let consumer = values().handler(move |_: Value| {
         let mut calls = counted.lock().unwrap();
         *calls += 1;
-        let has_failed = *calls <= failures;
-        async move { if has_failed { Err("no answer") } else { Ok(()) } }
+        ends(*calls)
     });
     (consumer, calls)
+}
+
+/// A consumer that counts its calls, and fails the first ones.
+fn counting(failures: usize) -> (Consumer, Arc<Mutex<usize>>) {
+    calling(move |call| {
+        let has_failed = call <= failures;
+        boxed(async move {
+            if has_failed {
+                Err("no answer")?
+            } else {
+                Ok(())
+            }
+        })
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,7 +262,7 @@ async fn handlers_that_can_not_be_kept_from_it_fail_at_the_start() {
 }
 
 /// A withdrawal, after which its handler ends like this.
-type End = fn() -> BoxFuture<'static, Result<(), HandlerError>>;
+type End = fn() -> BoxFuture<'static, Ended>;
 
 fn boxed(
     end: impl Future<Output = Result<(), HandlerError>> + Send + 'static,
@@ -255,15 +272,9 @@ fn boxed(
 
 /// A consumer that counts its calls. The first one ends like this, the others succeed.
 fn first_ends(end: End) -> (Consumer, Arc<Mutex<usize>>) {
-    let calls = Arc::new(Mutex::new(0));
-    let counted = Arc::clone(&calls);
-    let consumer = values().handler(move |_: Value| {
-        let mut calls = counted.lock().unwrap();
-        *calls += 1;
-        match *calls {
-            1 => end(),
-            _ => boxed(ready(Ok(()))),
-        }
+    let (consumer, calls) = calling(move |call| match call {
+        1 => end(),
+        _ => boxed(ready(Ok(()))),
     });
     (consumer.record_timeout(SECOND), calls)
 }
@@ -384,17 +395,10 @@ async fn the_doubt_lasts_until_the_hook_knows() {
 
 #[tokio::test(start_paused = true)]
 async fn after_an_effect_that_has_not_happened_a_clean_failure_asks_no_more() {
-    let calls = Arc::new(Mutex::new(0));
-    let counted = Arc::clone(&calls);
-    let consumer = values().handler(move |_: Value| {
-        let mut calls = counted.lock().unwrap();
-        *calls += 1;
-        let end: Result<(), HandlerError> = match *calls {
-            1 => Err("the client timed out").outcome_unknown(),
-            2 => Err("the bank refuses".into()),
-            _ => Ok(()),
-        };
-        ready(end)
+    let (consumer, _) = calling(|call| match call {
+        1 => TIMED_OUT(),
+        2 => CLEAN_ENDS[0](),
+        _ => boxed(ready(Ok(()))),
     });
     let (policy, _) = answers([Ok(Reconciled::NotDone)]);
     let bench = Bench::new(consumer.unknown_outcome(policy));
@@ -589,16 +593,9 @@ async fn an_attempt_under_the_other_id_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_whose_completion_has_expired_begins_again() {
-    let calls = Arc::new(Mutex::new(0));
-    let counted = Arc::clone(&calls);
-    let consumer = values().handler(move |_: Value| {
-        let mut calls = counted.lock().unwrap();
-        *calls += 1;
-        ready(if *calls == 2 {
-            Err("no answer")
-        } else {
-            Ok(())
-        })
+    let (consumer, calls) = calling(|call| match call {
+        2 => CLEAN_ENDS[0](),
+        _ => boxed(ready(Ok(()))),
     });
     let consumer = consumer.retention(24 * HOUR);
     let bench = Bench::new(consumer.unknown_outcome(within_a_day()));
