@@ -26,8 +26,6 @@ COMPLETIONS = {
     "powershell": f"_{NAME}.ps1",
     "elvish": f"{NAME}.elv",
 }
-# Commands that parse a script without running it.
-PARSE = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no-execute"]}
 
 
 def output(*command):
@@ -79,30 +77,20 @@ def check(archive, top, binary):
         assert output(inside / binary, "--version") == f"{NAME} {version()}\n"
         for text in TEXTS:
             assert (inside / text).read_bytes() == (ROOT / text).read_bytes(), text
-        for shell, name in COMPLETIONS.items():
+        for name in COMPLETIONS.values():
             script = inside / "completions" / name
             assert "delete-expired" in script.read_text(), f"{name} does not complete subcommands"
-            if shell in PARSE and shutil.which(shell):
-                subprocess.run([*PARSE[shell], script], check=True)
-            else:
-                print(f"NOT CHECKED: no {shell} has parsed completions/{name}")
         check_pages(inside / binary, inside / "man")
         files = sum(path.is_file() for path in inside.rglob("*"))
     print(f"{archive.name}: {files} files, {archive.stat().st_size} bytes")
 
 
 def check_pages(binary, folder):
-    """Checks that each command has its page, and that man can show it."""
+    """Checks that each command has its page."""
     commands = re.findall(r"^  ([a-z][a-z-]+)", output(binary, "--help").partition("Commands:")[2], re.MULTILINE)
     expected = {f"{NAME}.1", *(f"{NAME}-{command}.1" for command in commands if command != "help")}
     pages = {path.name for path in folder.iterdir()}
     assert len(expected) > 5 and expected <= pages, expected - pages
-    if not shutil.which("man"):
-        print("NOT CHECKED: the pages were shown by no man")
-        return
-    for page in sorted(pages):
-        shown = subprocess.run(["man", "--warnings", "-l", folder / page], check=True, capture_output=True, text=True)
-        assert not shown.stderr and "NAME" in shown.stdout, f"{page}: {shown.stderr}"
 
 
 def main():

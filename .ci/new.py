@@ -13,7 +13,7 @@ import tomllib
 
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, TARGET, built
 from shared import add_shared
-from template import POLLING, arn, check_own_metrics, check_transport, granted, of_type, only, transform
+from template import arn, check_kept, check_own_metrics, granted, of_type, only, polled, transform
 
 FOLDER = OUT / "new"
 TEMPLATE = ROOT / "crates" / "cargo-sqs-once" / "template"
@@ -44,26 +44,48 @@ def packaged():
     assert not missing, f"not in the package: {missing}"
 
 
-def generate(new):
-    """Creates all variants in one workspace with this workspace's lock file, and again with cargo-lambda."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    (FOLDER / "by-cargo-lambda").mkdir(parents=True)
-    # A separate workspace. Its profile is that of the projects and of this repository.
+def generate(new, folder, iac):
+    """Creates all variants in a folder, and again with cargo-lambda, which must create the same files."""
+    again = folder / "by-cargo-lambda"
+    again.mkdir(parents=True)
+    for name, (queue, source, effect) in VARIANTS.items():
+        options = [*QUEUES[queue], *SOURCES[source], *EFFECTS[effect], "--iac", iac]
+        made = run([new, "new", name, *options, "--sqs-once", str(ROOT), "--json"], cwd=folder, stdout=subprocess.PIPE)
+        variables = {"queue": queue, "source": source, "effect": effect, "iac": iac, "sqs_once": str(ROOT)}
+        render = [f"--render-var={name}={value}" for name, value in variables.items()]
+        lambda_new = ["cargo", "lambda", "new", name, "--template", str(TEMPLATE), "--no-interactive", *render]
+        run(lambda_new, cwd=again, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        files = contents(folder / name)
+        assert files == contents(again / name), f"{name}: cargo-lambda makes other files"
+        assert sorted(files) == sorted(json.loads(made.stdout)["files"]), f"{name}: {sorted(files)}"
+
+
+def workspace():
+    """Makes the projects members of one workspace, with this repository's profile and lock file."""
     profile = (ROOT / "Cargo.toml").read_text().partition("[profile.dev]")[2]
     (FOLDER / "Cargo.toml").write_text(
         f'[workspace]\nresolver = "3"\nmembers = ["new-*"]\n\n[profile.dev]{profile}'
     )
     shutil.copy(ROOT / "Cargo.lock", FOLDER)
-    for name, (queue, source, effect) in VARIANTS.items():
-        options = [*QUEUES[queue], *SOURCES[source], *EFFECTS[effect]]
-        made = run([new, "new", name, *options, "--sqs-once", str(ROOT), "--json"], stdout=subprocess.PIPE)
-        variables = {"queue": queue, "source": source, "effect": effect, "sqs_once": str(ROOT)}
-        render = [f"--render-var={name}={value}" for name, value in variables.items()]
-        lambda_new = ["cargo", "lambda", "new", name, "--template", str(TEMPLATE), "--no-interactive", *render]
-        run(lambda_new, cwd=FOLDER / "by-cargo-lambda", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        files = contents(FOLDER / name)
-        assert files == contents(FOLDER / "by-cargo-lambda" / name), f"{name}: cargo-lambda makes other files"
-        assert sorted(files) == sorted(json.loads(made.stdout)["files"]), f"{name}: {sorted(files)}"
+
+
+def deployed(source):
+    """What a template or a folder of Terraform's deploys, in lines without names, as the doctor reads it."""
+    told = run([built("examples/deployment"), source], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return set(told.stdout.splitlines())
+
+
+def same(iac, sources, by_design):
+    """Checks that each variant's source deploys what its SAM template does. Every difference begins with one of these patterns,
+    each of which is found."""
+    seen = set()
+    for name in VARIANTS:
+        for line in sorted(deployed(FOLDER / name / "template.yaml") ^ deployed(sources[name])):
+            matching = {pattern for pattern in by_design if re.match(pattern, line)}
+            assert matching, f"{name}: SAM and {iac} differ in: {line}"
+            seen |= matching
+    assert seen == set(by_design), f"no longer different: {set(by_design) - seen}"
+    print(f"{len(VARIANTS)} projects deploy by {iac} what they deploy by SAM, except {len(by_design)} kinds of lines")
 
 
 def share(names):
@@ -110,60 +132,21 @@ def invoke(new, name, outcomes, deployment):
 
 
 def check(name, template):
-    """Checks the promises of the variant's deployment, one per line."""
-    queue, source, effect = VARIANTS[name]
-    function = only(template, "Lambda::Function")[1]
-    mapping = only(template, "Lambda::EventSourceMapping")[1]
+    """Checks what the doctor's rules leave out: the alarms, the topic, and that the role allows only these actions."""
+    _, source, effect = VARIANTS[name]
     expected = {"Processed", "Failed", "Terminal", "Duplicates", "RecordsReceived", "PayloadMismatch", "StoreErrors"}
     expected |= {"BreakerOpened"}
     # Without leases, none can be lost.
     assert check_own_metrics(template) == expected | ({"LeaseLost"} if effect == "elsewhere" else set())
-    queues = of_type(template, "SQS::Queue")
-    is_fifo = queue == "fifo"
-
-    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    assert mapping["EventSourceArn"] == {"Fn::GetAtt": ["Queue", "Arn"]}
-    assert mapping.get("MaximumBatchingWindowInSeconds", 0) == (0 if is_fifo else 1)
-    assert mapping["BatchSize"] == (10 if is_fifo else 25)
-    assert queues["Queue"]["VisibilityTimeout"] == 6 * function["Timeout"] + (0 if is_fifo else 1)
-    assert queues["Queue"]["RedrivePolicy"]["maxReceiveCount"] == 5
-    assert queues["Queue"]["MessageRetentionPeriod"] < queues["DeadLetterQueue"]["MessageRetentionPeriod"]
-    assert [one.get("FifoQueue", False) for one in queues.values()] == [is_fifo, is_fifo]
-    named = queues["Queue"]["QueueName"]
-    named = "${AWS::StackName}" if named == {"Ref": "AWS::StackName"} else named["Fn::Sub"]
-    (allowed,) = queues["DeadLetterQueue"]["RedriveAllowPolicy"]["sourceQueueArns"]
-    assert allowed["Fn::Sub"].endswith(f":{named}"), "the redrive policy names another queue"
-    assert named.endswith(".fifo") == is_fifo
-
-    if source == "sns":
-        assert only(template, "SNS::Topic")[1].get("FifoTopic", False) == is_fifo
-        subscription = only(template, "SNS::Subscription")[1]
-        assert subscription["Endpoint"] == {"Fn::GetAtt": ["Queue", "Arn"]}
+    check_kept(template)
+    assert bool(of_type(template, "SNS::Topic")) == (source == "sns")
+    for subscription in of_type(template, "SNS::Subscription").values():
         assert not subscription["RawMessageDelivery"], "the function opens the envelope"
-        (statement,) = check_transport(template)
-        assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Ref": "Topic"}}}
-    else:
-        assert not of_type(template, "SNS::Topic")
-        assert not check_transport(template)
-
-    tables = of_type(template, "DynamoDB::Table")
-    assert set(tables) == {
-        "elsewhere": {"IdempotencyTable"},
-        "dynamodb": {"IdempotencyTable", "OrdersTable", "StockTable"},
-        "postgres": set(),
-    }[effect]
-    if tables:
-        assert tables["IdempotencyTable"]["TimeToLiveSpecification"] == {"AttributeName": "expiration", "Enabled": True}
-        assert all(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] for table in tables.values())
-        assert all(table["DeletionProtectionEnabled"] is True for table in tables.values())
     if effect == "postgres":
-        (layer,) = of_type(template, "Lambda::LayerVersion")
-        assert function["Layers"] == [{"Ref": layer}]
+        function = only(template, "Lambda::Function")[1]
         url = function["Environment"]["Variables"]["DATABASE_URL"]["Fn::Sub"]
         assert url.startswith("postgresql://${DatabaseUser}@${DatabaseHost}/"), "a password in the environment"
         assert url.endswith("?auth=iam&sslrootcert=/opt/global-bundle.pem")
-    else:
-        assert "Layers" not in function
     # Only deployments with a VPC get the permissions to join it.
     policies = only(template, "IAM::Role")[1]["Policies"]
     assert [policy.get("Fn::If", [None])[0] for policy in policies[1:]] == (["HasVpc"] if effect == "postgres" else [])
@@ -183,10 +166,8 @@ def check(name, template):
             },
             "postgres": {json.dumps({"Fn::Sub": DATABASE_USER}): {"rds-db:connect"}},
         }[effect],
-        arn("Queue"): POLLING,
-        arn("DeadLetterQueue"): {"sqs:SendMessage"},
-        arn("FunctionLogGroup"): {"logs:CreateLogStream", "logs:PutLogEvents"},
         '"*"': {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+        **polled(template),
     }, granted(template)
 
 
@@ -248,7 +229,9 @@ def first_consumer(new):
 def main():
     packaged()
     new = built("cargo-sqs-once")
-    generate(new)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    generate(new, FOLDER, "sam")
+    workspace()
     run(["cargo", "fmt", "--all", "--check"])
     share(VARIANTS)
     add_shared(FOLDER, "normal,dev")

@@ -45,91 +45,40 @@ def only(template, kind):
 
 
 def check_inventory(template):
-    """Checks the promises of the inventory's deployment, including those of `check_both`."""
-    table_name, queue_name, dlq_name, group_name = check_both(template, "IdempotencyTable")
-    tables = of_type(template, "DynamoDB::Table")
-    assert tables["OutboxTable"]["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
-    assert tables["OutboxTable"]["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
+    """The role allows only these actions on these resources, and nobody deletes the data by mistake."""
+    check_kept(template)
+    outbox = of_type(template, "DynamoDB::Table")["OutboxTable"]
+    assert outbox["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
     put = {"dynamodb:PutItem"}
     assert granted(template) == {
-        arn(table_name): {"dynamodb:UpdateItem", "dynamodb:BatchGetItem"},
+        arn("IdempotencyTable"): {"dynamodb:UpdateItem", "dynamodb:BatchGetItem"},
         arn("OrdersTable"): put,
         arn("OutboxTable"): put,
         arn("StockTable"): {"dynamodb:UpdateItem"},
-        arn(queue_name): POLLING,
-        arn(dlq_name): {"sqs:SendMessage"},
-        arn(group_name): {"logs:CreateLogStream", "logs:PutLogEvents"},
+        **polled(template),
     }, granted(template)
 
 
-def check_both(template, table_name):
-    """Checks the promises of both deployments, one per line."""
-    resources = template["Resources"]
-    function_name, function = only(template, "Lambda::Function")
-    _, mapping = only(template, "Lambda::EventSourceMapping")
-    table = of_type(template, "DynamoDB::Table")[table_name]
-    role_name, role = only(template, "IAM::Role")
-    group_name, group = only(template, "Logs::LogGroup")
-    queues = of_type(template, "SQS::Queue")
-    assert len(queues) == 2, f"a source queue and a dead-letter queue, not {list(queues)}"
-    ((queue_name, queue),) = ((name, queue) for name, queue in queues.items() if "RedrivePolicy" in queue)
-    ((dlq_name, dlq),) = ((name, queue) for name, queue in queues.items() if "RedrivePolicy" not in queue)
-
-    # The function.
-    assert function["Runtime"] == "provided.al2023"
-    assert function["Role"] == {"Fn::GetAtt": [role_name, "Arn"]}
-    assert function["LoggingConfig"]["LogFormat"] == "JSON"
-    assert function["LoggingConfig"]["LogGroup"] == {"Ref": group_name}
-    assert "ReservedConcurrentExecutions" not in function, "throttled deliveries count towards the dead-letter queue"
-    variables = function["Environment"]["Variables"]
-    assert variables["SQS_ONCE_TABLE"] == {"Ref": table_name}
-    assert variables["SQS_ONCE_DLQ_URL"] == {"Ref": dlq_name}
-
-    # The event source mapping.
-    assert mapping["EventSourceArn"] == {"Fn::GetAtt": [queue_name, "Arn"]}
-    assert mapping["FunctionName"] == {"Ref": function_name}
-    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    assert 1 <= mapping["BatchSize"] <= 10_000
-    window = mapping["MaximumBatchingWindowInSeconds"]
-    assert mapping["BatchSize"] <= 10 or window >= 1, "more than 10 records a batch need a batching window"
-    assert 2 <= mapping["ScalingConfig"]["MaximumConcurrency"] <= 1000
-
-    # The queues.
-    assert queue["VisibilityTimeout"] >= 6 * function["Timeout"] + window
-    assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": [dlq_name, "Arn"]}
-    assert queue["RedrivePolicy"]["maxReceiveCount"] == 5
-    assert dlq["MessageRetentionPeriod"] == 14 * 24 * 3600
-    assert queue["MessageRetentionPeriod"] < dlq["MessageRetentionPeriod"]
-    assert all(queue["SqsManagedSseEnabled"] is True for queue in queues.values())
-    check_transport(template)
-
-    # The tables.
-    assert table["KeySchema"] == [{"AttributeName": "id", "KeyType": "HASH"}]
-    assert table["AttributeDefinitions"] == [{"AttributeName": "id", "AttributeType": "S"}]
-    assert table["TimeToLiveSpecification"] == {"AttributeName": "expiration", "Enabled": True}
-    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-    for name, one in of_type(template, "DynamoDB::Table").items():
-        assert one["BillingMode"] == "PAY_PER_REQUEST", name
-        assert one["DeletionProtectionEnabled"] is True, name
-    for name in (*of_type(template, "DynamoDB::Table"), dlq_name):
+def check_kept(template):
+    """Checks what the doctor's rules leave out: tables and dead letters survive a deleted stack."""
+    kept = [name for name, queue in of_type(template, "SQS::Queue").items() if "RedrivePolicy" not in queue]
+    for name, table in of_type(template, "DynamoDB::Table").items():
+        assert table["BillingMode"] == "PAY_PER_REQUEST", name
+        kept.append(name)
+    keys = of_type(template, "DynamoDB::Table").get("IdempotencyTable")
+    assert not keys or keys["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    for name in kept:
         for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
-            assert resources[name].get(policy) == "Retain", f"{name} must have {policy}: Retain"
-
-    assert "ManagedPolicyArns" not in role
-    assert group["RetentionInDays"] > 0
-    return table_name, queue_name, dlq_name, group_name
+            assert template["Resources"][name].get(policy) == "Retain", f"{name} must have {policy}: Retain"
 
 
-def check_transport(template):
-    """Checks that each queue denies unencrypted requests. Returns the policy's other statements."""
-    names = list(of_type(template, "SQS::Queue"))
-    policy = only(template, "SQS::QueuePolicy")[1]
-    assert policy["Queues"] == [{"Ref": name} for name in names]
-    denied, *others = policy["PolicyDocument"]["Statement"]
-    assert (denied["Effect"], denied["Principal"], denied["Action"]) == ("Deny", "*", "sqs:*")
-    assert denied["Resource"] == [{"Fn::GetAtt": [name, "Arn"]} for name in names]
-    assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-    return others
+def polled(template):
+    """What a role needs to poll a queue, to send its dead letters, and to log."""
+    queues = of_type(template, "SQS::Queue")
+    group, _ = only(template, "Logs::LogGroup")
+    (queue,) = (name for name, it in queues.items() if "RedrivePolicy" in it)
+    (dlq,) = queues.keys() - {queue}
+    return {arn(queue): POLLING, arn(dlq): {"sqs:SendMessage"}, arn(group): {"logs:CreateLogStream", "logs:PutLogEvents"}}
 
 
 POLLING = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"}
@@ -148,44 +97,16 @@ def granted(template):
 
 
 def check_orders(template):
-    """Checks the promises of the orders' deployment, including those of `check_both`."""
-    only_table, _ = only(template, "DynamoDB::Table")
-    table_name, queue_name, dlq_name, group_name = check_both(template, only_table)
-    function_name, function = only(template, "Lambda::Function")
-    assert function["Architectures"] == [{"Ref": "Architecture"}]
-    assert template["Parameters"]["Architecture"]["Default"] == "arm64"
-    assert function["TracingConfig"] == {"Mode": "Active"}
-    queues = of_type(template, "SQS::Queue")
-    queue, dlq = queues[queue_name], queues[dlq_name]
-    assert dlq["RedriveAllowPolicy"]["redrivePermission"] == "byQueue"
-    (source,) = dlq["RedriveAllowPolicy"]["sourceQueueArns"]
-    name_in_arn = source["Fn::Sub"].rpartition(":sqs:${AWS::Region}:${AWS::AccountId}:")[2]
-    assert queue["QueueName"] == {"Fn::Sub": name_in_arn}, "the redrive policy names another queue"
-
-    # The role allows only these actions on these resources.
+    """The role allows only these actions on these resources, and the alarms and the dashboard show these metrics."""
+    check_kept(template)
+    table, _ = only(template, "DynamoDB::Table")
     assert granted(template) == {
-        arn(table_name): {
-            "dynamodb:PartiQLInsert",
-            "dynamodb:PartiQLUpdate",
-            "dynamodb:UpdateItem",
-            "dynamodb:BatchGetItem",
-        },
-        arn(queue_name): POLLING,
-        arn(dlq_name): {"sqs:SendMessage"},
-        arn(group_name): {"logs:CreateLogStream", "logs:PutLogEvents"},
+        arn(table): {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:UpdateItem", "dynamodb:BatchGetItem"},
         '"*"': {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+        **polled(template),
     }, granted(template)
-
-    # Monitoring.
-    alarms = {
-        (alarm["Namespace"], alarm["MetricName"], json.dumps(alarm["Dimensions"][0]["Value"])): alarm
-        for alarm in of_type(template, "CloudWatch::Alarm").values()
-        if "MetricName" in alarm
-    }
-    dead = alarms["AWS/SQS", "ApproximateNumberOfMessagesVisible", arn(dlq_name, "QueueName")]
-    assert (dead["ComparisonOperator"], dead["Threshold"]) == ("GreaterThanThreshold", 0)
-    assert ("AWS/SQS", "ApproximateAgeOfOldestMessage", arn(queue_name, "QueueName")) in alarms
-    assert ("AWS/Lambda", "Throttles", json.dumps({"Ref": function_name})) in alarms
+    alarmed = {alarm.get("MetricName") for alarm in of_type(template, "CloudWatch::Alarm").values()}
+    assert {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "Throttles"} <= alarmed, alarmed
     expected = {"Processed", "Failed", "Terminal", "LeaseLost", "PayloadMismatch", "StoreErrors", "Duplicates", "BreakerOpened"}
     assert expected <= check_own_metrics(template)
 

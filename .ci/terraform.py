@@ -1,24 +1,19 @@
 """Creates every variant of a project that Terraform deploys, and checks its configuration without AWS and without the
-provider: by HashiCorp's parser, by the provider's schema, with the doctor and with checkov, and against SAM and CDK."""
+provider: by HashiCorp's parser, by the provider's schema, with the doctor, and against SAM."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import tarfile
 
-from cdk import OTHER, form
-from deployments import OTHER_ARCHITECTURE, OTHER_NAME, OTHER_PROJECTS, OTHER_SETTINGS, intended, of_cloudformation, of_terraform
 from local import OUT, ROOT, built
-from new import EFFECTS, ENV, QUEUES, SOURCES, TEMPLATE, VARIANTS, contents
+from new import ENV, VARIANTS, contents, generate, same
 from npm import packed
-from template import transform
 
 MODULE = ROOT / "deploy" / "terraform"
-FOLDER = OUT / "terraform"
-PROJECTS = FOLDER / "projects"
-# Outside FOLDER, which each run deletes.
+PROJECTS = OUT / "terraform"
+# Outside PROJECTS, which each run deletes.
 PACKAGES = OUT / "terraform-packages"
 PARSER = ROOT / ".ci" / "terraform"
 PARSE = """
@@ -42,63 +37,16 @@ PROVIDERS = {
 LITERALS = {"string": str, "number": (int, float), "boolean": bool}
 # Arguments for Terraform, not for the provider.
 META = {"count", "for_each", "depends_on", "lifecycle", "provider"}
-# The files that differ between tools.
-DEPLOYMENT = ("terraform/", "template.yaml", "samconfig.toml", "README.md", ".gitignore", ".github/workflows/ci.yml")
-# The values of variables, by SAM's parameter and by Terraform's variable: for all postgres projects, and those that may be
-# left out.
-REQUIRED = {
-    "DatabaseHost": ("database_host", "db.example.com"),
-    "DatabaseName": ("database_name", "orders"),
-    "DatabaseUser": ("database_user", "payments"),
-    "DatabaseResourceId": ("database_resource_id", "db-ABC"),
-}
-NETWORK = {"SubnetIds": ("subnet_ids", "subnet-1,subnet-2"), "SecurityGroupIds": ("security_group_ids", "sg-1")}
-ALARMS = {"AlarmTopicArn": ("alarm_topic_arns", "arn:aws:sns:us-east-1:123456789012:alarms")}
-LISTS = {"subnet_ids", "security_group_ids", "alarm_topic_arns"}
-# Where the deployments differ on purpose.
-BY_DESIGN = {
-    r"Alarm of [\w ]+\.AlarmDescription: ": "the module is for any message, so its texts do not speak of orders",
-    r"(Function|LayerVersion)\.(Code|Content|Filename|SourceCodeHash): ": "each tool uploads the zip in its own way",
-    r"Function\.Tags: ": "SAM tags what it creates",
-    r"LayerVersion\.LayerName: ": "SAM uses the logical id, which is not unique in a region",
-}
-# What checkov asks for, and the deployments do not have.
-UNWANTED = {
-    "CKV_AWS_115": "reserved concurrency uses up deliveries; the mapping's maximum concurrency limits the function instead",
-    "CKV_AWS_116": "this dead-letter queue is for asynchronous calls; the mapping's source queue has one",
-    "CKV_AWS_119": "a customer's KMS key costs money and needs permissions; AWS's own key encrypts the tables",
-    "CKV_AWS_158": "as above; CloudWatch encrypts the logs with its own key, and they contain no bodies",
-    "CKV_AWS_173": "as above; the environment contains no secrets",
-    "CKV_AWS_272": "code signing needs the customer's signing profile",
-    "CKV_AWS_338": "logs for a year cost money; 30 days are longer than duplicates are recognised",
-}
+# The lines of the doctor's that differ from SAM's on purpose, or because the doctor reads less of an expression.
+BY_DESIGN = (
+    r"an alarm watches .*\"(Duplicates|Terminal)\"",
+    r"an alarm watches computed",
+    r"function: (DATABASE_URL|SQS_ONCE_SERVICE) = ",
+)
 
 
 def run(command, **options):
     return subprocess.run(list(map(str, command)), check=True, text=True, env=ENV, **options)
-
-
-def generate(new):
-    """Creates all variants, also with cargo-lambda. Only the deployment may differ from that of SAM."""
-    for name, (queue, source, effect) in VARIANTS.items():
-        options = [*QUEUES[queue], *SOURCES[source], *EFFECTS[effect], "--sqs-once", ROOT]
-        for iac in "terraform", "sam":
-            (PROJECTS / iac).mkdir(parents=True, exist_ok=True)
-            run([new, "new", name, *options, "--iac", iac], cwd=PROJECTS / iac, stdout=subprocess.DEVNULL)
-        made, sam = (contents(PROJECTS / iac / name) for iac in ("terraform", "sam"))
-        other = {path for path in made.keys() | sam.keys() if made.get(path) != sam.get(path)}
-        other = sorted(path for path in other if not path.startswith(DEPLOYMENT))
-        assert not other, f"{name}: Terraform and SAM deploy other code: {other}"
-        variables = {"queue": queue, "source": source, "effect": effect, "iac": "terraform", "sqs_once": ROOT}
-        render = [f"--render-var={variable}={value}" for variable, value in variables.items()]
-        (PROJECTS / "by-cargo-lambda").mkdir(exist_ok=True)
-        command = ["cargo", "lambda", "new", name, "--template", TEMPLATE, "--no-interactive", *render]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        run(command, cwd=PROJECTS / "by-cargo-lambda", **quiet)
-        by_cargo_lambda = contents(PROJECTS / "by-cargo-lambda" / name)
-        assert made == by_cargo_lambda, f"{name}: cargo-lambda makes other files"
-        module = PROJECTS / "terraform" / name / "terraform" / "consumer"
-        assert contents(module) == contents(MODULE), f"{name} has another module"
 
 
 def parse(folders):
@@ -211,7 +159,7 @@ def check_provider(configurations):
         locals_ = {name for one in blocks.get("locals", []) for name in one}
         called = {}
         for name, bodies in blocks.get("module", {}).items():
-            # `generate` has compared the project's module with this one.
+            # `main` has compared the project's module with this one.
             called[name] = configurations[MODULE]
             variables, given = called[name]["variable"], set(bodies[0]) - META - {"source"}
             faults += [f"{place}: module.{name} has no variable {it}" for it in given - set(variables)]
@@ -232,108 +180,23 @@ def check_provider(configurations):
     print(f"{checked} resources and data sources of {len(kinds)} types: every argument, block and reference is the provider's")
 
 
-def retained(blocks):
-    """The resources that Terraform refuses to destroy."""
-    for kind, named in blocks.get("resource", {}).items():
-        for name, [body] in named.items():
-            if any(lifecycle.get("prevent_destroy") is True for lifecycle in body.get("lifecycle", [])):
-                yield f"{kind}.{name}"
-
-
-def evaluated(folder, values):
-    """The plan-shaped JSON of a configuration with these values of variables."""
-    values = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
-    (folder / "check.auto.tfvars").write_text(values)
-    plan = run([built("examples/terraform_plan"), folder], stdout=subprocess.PIPE).stdout
-    (folder / "check.auto.tfvars").unlink()
-    return json.loads(plan)
-
-
-def compare(name, configurations):
-    """Compares a variant with SAM's property by property, with and without the parameters that may be left out. Returns the
-    patterns of the differences by design."""
-    template = transform(PROJECTS / "sam" / name / "template.yaml")
-    folder = PROJECTS / "terraform" / name / "terraform"
-    kept = {it for module in (folder, MODULE) for it in retained(configurations[module])}
-    is_postgres = name.endswith("postgres")
-    required = REQUIRED if is_postgres else {}
-    seen = set()
-    for parameters in required, {**required, **ALARMS, **(NETWORK if is_postgres else {})}:
-        values = {variable: value.split(",") if variable in LISTS else value for variable, value in parameters.values()}
-        expected = of_cloudformation(template, name, {parameter: value for parameter, (_, value) in parameters.items()})
-        outputs = {"".join(map(str.capitalize, it.split("_"))) for it in configurations[folder]["output"]}
-        assert outputs == set(expected.pop("Outputs")), f"{name}: {outputs}"
-        found = of_terraform(evaluated(folder, values), kept)
-        assert not found.pop("Outputs")
-        seen |= intended(name, expected, found, BY_DESIGN)
-    if name in OTHER_PROJECTS:
-        cdk = {**form(name, OTHER), "Outputs": {}}
-        seen |= intended(f"{name}, compared with CDK", cdk, of_terraform(with_others(folder), kept), BY_DESIGN)
-    return seen
-
-
-def with_others(folder):
-    """The plan-shaped JSON of a configuration with other settings."""
-    other = FOLDER / "other" / folder.parent.name / "terraform"
-    shutil.copytree(folder, other)
-    main, module = other / "main.tf", 'module "consumer" {\n'
-    arguments = "".join(f"  {argument}\n" for _, argument, _ in OTHER_SETTINGS)
-    main.write_text(main.read_text().replace(module, module + arguments))
-    return evaluated(other, {"name": OTHER_NAME, "architecture": OTHER_ARCHITECTURE})
-
-
 def doctor(new):
     for name in VARIANTS:
-        examined = run([new, "doctor", "terraform"], cwd=PROJECTS / "terraform" / name, stdout=subprocess.PIPE).stdout
+        examined = run([new, "doctor", "terraform"], cwd=PROJECTS / name, stdout=subprocess.PIPE).stdout
         assert examined == "nothing found\n", f"{name}: {examined}"
     print(f"the doctor examined {len(VARIANTS)} configurations: nothing found")
 
 
-def checkov():
-    """Runs checkov over all variants together. It must find what is listed here as unwanted, and nothing else."""
-    options = ["--directory", PROJECTS / "terraform", "--framework", "terraform", "--skip-download", "--quiet", "--output", "json"]
-    # Its status only says that it has found something.
-    command = list(map(str, [installed_checkov(), *options]))
-    results = json.loads(subprocess.run(command, env=ENV, stdout=subprocess.PIPE, text=True).stdout)
-    failed = {result["check_id"]: f"{result['check_name']}: {result['resource']}" for result in results["results"]["failed_checks"]}
-    assert set(failed) == set(UNWANTED), {it: failed.get(it, "passes") for it in set(failed) ^ set(UNWANTED)}
-    print(f"checkov: {results['summary']['passed']} checks passed; {len(UNWANTED)} kinds of findings are unwanted")
-
-
-def installed_checkov():
-    """Installs checkov into an environment of its own if it is missing. Returns its path."""
-    venv, pinned = OUT / "checkov", ROOT / ".ci" / "checkov.txt"
-    done = venv / "checkov.txt"
-    if not done.exists() or done.read_bytes() != pinned.read_bytes():
-        shutil.rmtree(venv, ignore_errors=True)
-        subprocess.run(["uv", "venv", "--quiet", venv], check=True)
-        install = ["uv", "pip", "install", "--quiet", "--require-hashes", "--requirement", pinned]
-        subprocess.run(install, env={**os.environ, "VIRTUAL_ENV": str(venv)}, check=True)
-        shutil.copy(pinned, done)
-    return venv / "bin" / "checkov"
-
-
-def formatted():
-    if shutil.which("terraform") is None:
-        print("NOT CHECKED: terraform fmt, because there is no terraform on the PATH")
-        return
-    run(["terraform", "fmt", "-check", "-recursive", "-diff", PROJECTS / "terraform"])
-    print("terraform fmt has nothing to change")
-
-
 def main():
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.rmtree(PROJECTS, ignore_errors=True)
     new = built("cargo-sqs-once")
-    generate(new)
-    formatted()
-    configurations = parse([MODULE, *(PROJECTS / "terraform" / name / "terraform" for name in VARIANTS)])
-    check_provider(configurations)
-    seen = set().union(*(compare(name, configurations) for name in VARIANTS))
-    assert seen == set(BY_DESIGN), f"no longer different: {set(BY_DESIGN) - seen}"
-    print(f"{len(VARIANTS)} projects have the properties of the SAM template, except {len(BY_DESIGN)} kinds by design")
-    print(f"{len(OTHER_PROJECTS)} projects with other settings have those of CDK's construct")
+    generate(new, PROJECTS, "terraform")
+    folders = {name: PROJECTS / name / "terraform" for name in VARIANTS}
+    for name, folder in folders.items():
+        assert contents(folder / "consumer") == contents(MODULE), f"{name} has another module"
+    check_provider(parse([MODULE, *folders.values()]))
+    same("Terraform", folders, BY_DESIGN)
     doctor(new)
-    checkov()
 
 
 if __name__ == "__main__":

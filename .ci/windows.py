@@ -1,32 +1,12 @@
-"""Checks that the published crates can be built for Windows and macOS.
+"""Reads manifests, code and file names for what Windows and macOS can't build or check out."""
 
-By default, reads manifests, code and file names. `--build` also compiles and links the command line and a function for
-x86_64-pc-windows-gnu, which takes six minutes. Linker and headers are Debian's MinGW. The standard
-library is compiled from Debian's sources of the same version of Rust. Nothing is installed, and nothing runs on Windows.
-"""
-
-import argparse
 import collections
-import os
 import re
 import subprocess
 
-from debian import Mirror, NotFetched
-from local import OUT, ROOT
+from local import ROOT
 
 TARGET = "x86_64-pc-windows-gnu"
-FOLDER = OUT / "windows"
-# Debian 12's MinGW runs on every later release. The sources are in the suites that have newer versions of Rust.
-MINGW_SUITE = "bookworm"
-SOURCE_SUITES = ["trixie-backports", "testing", "sid", "experimental"]
-MINGW = [
-    "binutils-mingw-w64-x86-64",
-    "gcc-mingw-w64-base",
-    "gcc-mingw-w64-x86-64-win32",
-    "gcc-mingw-w64-x86-64-win32-runtime",
-    "mingw-w64-common",
-    "mingw-w64-x86-64-dev",
-]
 # The command line links every published crate, and `orders` runs the library's event loop.
 PACKAGES = ("cargo-sqs-once", "orders")
 UNIX_CRATES = {"nix", "signal-hook-registry"}
@@ -103,58 +83,7 @@ def check_names():
     print(f"{len(names)} file names for Windows and macOS, {len(links)} links that cargo needs for no build")
 
 
-def fetch():
-    """Downloads MinGW and the source of the standard library. Returns the folders of their programs and of the source."""
-    release = re.search(r"^release: (\S+)", output("rustc", "-vV"), re.MULTILINE)[1]
-    mirror = Mirror(FOLDER / "debian", [MINGW_SUITE, *SOURCE_SUITES])
-    sources = mirror.versions("rust-src")
-    source = next((version for version in sources if version.startswith(f"{release}+")), None)
-    if not source:
-        raise NotFetched(f"Debian has the source of Rust {', '.join(sources)}, and not of {release}")
-    files = mirror.unpack([*(f"{name}/{MINGW_SUITE}" for name in MINGW), f"rust-src={source}"])
-    programs = files / "usr/bin"
-    # Debian's own link of this name is made at its installation.
-    (programs / "x86_64-w64-mingw32-gcc").symlink_to("x86_64-w64-mingw32-gcc-win32")
-    return programs, files / f"usr/src/rustc-{release}/library"
-
-
-def build():
-    programs, library = fetch()
-    env = os.environ | {
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "CARGO_TARGET_DIR": str(FOLDER / "target"),
-        # For `-Z build-std`, and for cargo's name of the sources' folder.
-        "RUSTC_BOOTSTRAP": "1",
-        "__CARGO_TESTS_ONLY_SRC_ROOT": str(library),
-        # dynoxide-rs is also a DLL. GNU's linker would export all of its symbols, more than a DLL can have.
-        "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUSTFLAGS": "-Clink-arg=-Wl,--exclude-all-symbols",
-        "CARGO_PROFILE_DEV_DEBUG": "false",
-    }
-    packages = [f"--package={name}" for name in PACKAGES]
-    command = ["cargo", "build", "--locked", "-Zbuild-std=std,panic_unwind", f"--target={TARGET}", *packages]
-    subprocess.run(command, cwd=ROOT, env=env, check=True)
-    for name in PACKAGES:
-        program = FOLDER / "target" / TARGET / "debug" / f"{name}.exe"
-        assert program.read_bytes()[:2] == b"MZ", program
-        print(f"{program.relative_to(ROOT)}: {program.stat().st_size} bytes")
-
-
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--build", action="store_true")
-    is_build = arguments.parse_args().build
+if __name__ == "__main__":
     check_crates()
     check_code()
     check_names()
-    if is_build:
-        try:
-            build()
-        except NotFetched as error:
-            print(f"NOT CHECKED: compiling and linking for Windows: {error}")
-    else:
-        print("NOT CHECKED: compiling and linking for Windows, which takes minutes: python3 .ci/windows.py --build")
-    print("NOT CHECKED: nothing was run on Windows or macOS")
-
-
-if __name__ == "__main__":
-    main()

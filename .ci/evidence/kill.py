@@ -22,7 +22,7 @@ REPEATED = {
 class Kill(Run):
     name = "kill"
     what = "real processes killed and frozen at random, on a faulty network"
-    takes = "90 min"
+    takes = "25 min"
     units = {
         "all": Unit(
             {"messages": 100_000, "kills": 1_200, "seed": 1},
