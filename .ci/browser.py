@@ -1,4 +1,4 @@
-"""A pinned headless Chromium, and the part of the DevTools protocol that the page's check needs."""
+"""A pinned headless Chromium, driven by Playwright."""
 
 import contextlib
 import json
@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-import threading
 import time
-from pathlib import Path
+
+from playwright.sync_api import sync_playwright
 
 from local import OUT, ROOT
 
@@ -23,21 +23,8 @@ const { createBrotliDecompress } = require("node:zlib");
 const [from, to] = process.argv.slice(1);
 pipeline(createReadStream(from), createBrotliDecompress(), createWriteStream(to));
 """
-FLAGS = [
-    "--headless",
-    # User namespaces may be unavailable, and the browser shows only this project's pages.
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-    "--no-default-browser-check",
-    # Only loopback addresses resolve.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
-    "--window-size=1400,900",
-    "--remote-debugging-pipe",
-]
+# Only loopback addresses resolve. User namespaces may be unavailable, and the browser shows only this project's pages.
+FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"]
 FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -45,8 +32,6 @@ FONTS = """<?xml version="1.0"?>
 <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
 </fontconfig>
 """
-# Each key with its Windows key code, which Chromium expects on every system.
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191, " ": 32}
 PATIENCE = 30
 
 
@@ -84,97 +69,37 @@ def install():
     return folder
 
 
-class Browser:
-    """A running Chromium, controlled through a pipe."""
-
-    def __init__(self, to_browser, from_browser):
-        self._to_browser = to_browser
-        self._from_browser = from_browser
-        self._next = 0
-        self._answers = {}
-        self._changed = threading.Condition()
-        self.events = []
-        """The events of all pages, in order of arrival."""
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self):
-        rest = b""
-        while piece := os.read(self._from_browser, 1 << 20):
-            *messages, rest = (rest + piece).split(b"\0")
-            with self._changed:
-                for message in map(json.loads, messages):
-                    if "id" in message:
-                        self._answers[message["id"]] = message
-                    else:
-                        self.events.append(message)
-                self._changed.notify_all()
-
-    def call(self, method, session=None, **parameters):
-        """Sends a request to the browser and waits for its answer."""
-        self._next += 1
-        request = {"id": self._next, "method": method, "params": parameters}
-        if session:
-            request["sessionId"] = session
-        os.write(self._to_browser, json.dumps(request).encode() + b"\0")
-        with self._changed:
-            assert self._changed.wait_for(lambda: request["id"] in self._answers, PATIENCE), f"{method}: no answer"
-            answer = self._answers.pop(request["id"])
-        assert "error" not in answer, f"{method}: {answer['error']}"
-        return answer["result"]
-
-    def open(self, url):
-        """Opens a page in a new profile."""
-        context = self.call("Target.createBrowserContext")["browserContextId"]
-        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
-        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = Page(self, session)
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            page.call(f"{domain}.enable")
-        page.call("Page.navigate", url=url)
-        page.wait("document.readyState === 'complete'")
-        return page
-
-
 class Page:
-    """One open page."""
+    """One open page, with what it complained of and requested."""
 
-    def __init__(self, browser, session):
-        self._browser = browser
-        self._session = session
-
-    def call(self, method, **parameters):
-        """Sends a request that concerns this page."""
-        return self._browser.call(method, self._session, **parameters)
-
-    def _events(self, method):
-        every = list(self._browser.events)
-        return [e["params"] for e in every if e.get("sessionId") == self._session and e["method"] == method]
+    def __init__(self, page):
+        self.page = page
+        self._complaints, self._requests = [], []
+        page.on("pageerror", lambda error: self._complaints.append(str(error)))
+        page.on("console", lambda line: line.type in ("error", "warning") and self._complaints.append(line.text))
+        page.on("request", lambda request: self._requests.append(request.url))
 
     def complaints(self):
         """The errors and warnings in the console, including exceptions and violations of the content security policy."""
-        thrown = [e["exceptionDetails"]["text"] for e in self._events("Runtime.exceptionThrown")]
-        said = [e["args"] for e in self._events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning")]
-        entries = [e["entry"] for e in self._events("Log.entryAdded")]
-        return [*thrown, *said, *(entry["text"] for entry in entries if entry["level"] in ("error", "warning"))]
+        # Events arrive while Playwright waits.
+        self.value("0")
+        return list(self._complaints)
 
     def requests(self):
         """The URLs of all requests."""
-        return [e["request"]["url"] for e in self._events("Network.requestWillBeSent")]
+        self.value("0")
+        return list(self._requests)
 
     def value(self, expression):
         """The value of a JavaScript expression."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in answer, f"{expression}: {answer['exceptionDetails']}"
-        return answer["result"].get("value")
+        return self.page.evaluate(expression)
 
     def wait(self, expression, what=None):
-        """Waits until a JavaScript expression is true, and returns its value."""
+        """Waits until a JavaScript expression is true. Playwright's own wait is against the page's security policy."""
         deadline = time.monotonic() + PATIENCE
-        while not (value := self.value(expression)):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"it never came to {what or expression}; the page shows:\n{self.text()}")
-            time.sleep(0.02)
-        return value
+        while not self.value(expression):
+            assert time.monotonic() < deadline, f"it never came to {what or expression}; the page shows:\n{self.text()}"
+            self.page.wait_for_timeout(20)
 
     def text(self, selector="body"):
         """The visible text of an element."""
@@ -183,47 +108,48 @@ class Page:
     def click(self, selector):
         """Waits until all animations have ended, then clicks the middle of an element with the mouse."""
         self.wait("document.getAnimations().length === 0")
-        x, y = self.value(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'nearest'}});"
-            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.page.click(selector)
 
     def type(self, text):
         """Types into the focused element."""
-        self.call("Input.insertText", text=text)
+        self.page.keyboard.insert_text(text)
 
     def press(self, key):
         """Presses and releases a key."""
-        text = {"Enter": "\r", "/": "/", " ": " "}.get(key)
-        down = {"text": text} if text else {}
-        shared = {"key": key, "code": {"/": "Slash", " ": "Space"}.get(key, key), "windowsVirtualKeyCode": KEYS[key]}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **shared, **down)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
+        self.page.keyboard.press(key)
 
     def size(self, width, height):
         """Sets the size of the window."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.page.set_viewport_size({"width": width, "height": height})
 
     def barriers(self):
         """What axe-core finds wrong for users of screen readers, keyboards and enlarged text."""
         self.value((OUT / "chromium" / "axe.min.js").read_text() + ";0")
-        found = self.value("axe.run().then((run) => run.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html).join(' ')))")
-        return found
+        return self.value("axe.run().then((run) => run.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html).join(' ')))")
 
     def media(self, **features):
-        """Emulates media features such as `prefers_color_scheme="dark"` or reduced motion."""
-        features = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
-        self.call("Emulation.setEmulatedMedia", features=features)
+        """Emulates media features such as `color_scheme="dark"` or `reduced_motion="reduce"`."""
+        self.page.emulate_media(**features)
+
+
+class Browser:
+    """A running Chromium."""
+
+    def __init__(self, chromium):
+        self._chromium = chromium
+
+    def open(self, url):
+        """Opens a page in a new profile."""
+        page = Page(self._chromium.new_page(viewport={"width": 1400, "height": 900}))
+        page.page.set_default_timeout(1000 * PATIENCE)
+        page.page.goto(url)
+        return page
 
 
 @contextlib.contextmanager
 def browser():
-    """Starts Chromium. In the end, stops it and all its child processes."""
+    """Starts Chromium, and stops it in the end."""
     folder = install()
-    for_browser, to_browser = os.pipe()
-    from_browser, of_browser = os.pipe()
     with tempfile.TemporaryDirectory(prefix="sqs-once-chromium-", ignore_cleanup_errors=True) as home:
         env = {
             "PATH": os.environ["PATH"],
@@ -232,30 +158,7 @@ def browser():
             "LD_LIBRARY_PATH": str(folder / "lib"),
             "FONTCONFIG_PATH": str(folder),
         }
-        # Chromium reads from 3 and writes to 4.
-        start = f'exec "$0" "$@" 3<&{for_browser} 4>&{of_browser}'
-        command = ["bash", "-c", start, folder / "chromium", *FLAGS, f"--user-data-dir={home}/profile"]
-        log = OUT / "chromium.log"
-        with open(log, "wb") as output:
-            child = subprocess.Popen(
-                command,
-                env=env,
-                pass_fds=(for_browser, of_browser),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        os.close(for_browser)
-        os.close(of_browser)
-        try:
-            yield Browser(to_browser, from_browser)
-        except BaseException:
-            print("--- what Chromium said last ---", *Path(log).read_text(errors="replace").splitlines()[-10:], sep="\n")
-            raise
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                # Chromium and its children have a process group of their own.
-                os.killpg(child.pid, 9)
-            child.wait()
-            os.close(to_browser)
+        with sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=folder / "chromium", args=FLAGS, env=env)
+            yield Browser(chromium)
+            chromium.close()

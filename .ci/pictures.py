@@ -198,9 +198,10 @@ def screenshots():
             page.wait("document.querySelector('#timeline').innerText.includes('no effect again')")
             page.value("document.querySelector('#list-done').scrollTop = 0")
             for scheme in ("light", "dark"):
-                page.media(prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
-                picture = page.call("Page.captureScreenshot", format="webp", quality=60)["data"]
-                (DOCS / f"page-{scheme}.webp").write_bytes(base64.b64decode(picture))
+                page.media(color_scheme=scheme, reduced_motion="reduce")
+                # Playwright's own screenshots are PNG or JPEG.
+                picture = page.page.context.new_cdp_session(page.page).send("Page.captureScreenshot", {"format": "webp", "quality": 60})
+                (DOCS / f"page-{scheme}.webp").write_bytes(base64.b64decode(picture["data"]))
 
 
 def main():

@@ -1,10 +1,8 @@
-"""Tests the local SQS with boto3 and the AWS CLI: every operation, its invalid requests, and their exceptions."""
+"""Tests the local SQS with boto3: every operation, its invalid requests, and their exceptions."""
 
 import hashlib
 import json
-import os
 import struct
-import subprocess
 import threading
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, built, process, wait_until
+from local import AWS_ENV, OUT, built, process, wait_until
 
 ARN = "arn:aws:sqs:eu-central-1:123456789012:"
 ATTRIBUTES = {
@@ -243,86 +241,19 @@ class Boto3:
             self.refused(exception, operation, **options)
 
 
-class Cli:
-    """The checks with the AWS CLI."""
-
-    def __init__(self, url):
-        self.env = {**os.environ, **AWS_ENV, **LOOPBACK_ONLY_ENV}
-        # Version 1 of the CLI does not support AWS_ENDPOINT_URL.
-        self.aws = ["aws", "--endpoint-url", url, "sqs"]
-
-    def run(self, *arguments):
-        return subprocess.run([*self.aws, *arguments], env=self.env, capture_output=True, text=True, timeout=60)
-
-    def json(self, *arguments):
-        """The parsed output of the CLI; `{}` for no output."""
-        outcome = self.run(*arguments)
-        assert outcome.returncode == 0, (arguments, outcome.stderr)
-        return json.loads(outcome.stdout) if outcome.stdout.strip() else {}
-
-    def check_every_operation(self):
-        assert len(self.json("list-queues")["QueueUrls"]) == 6
-        url = self.json("get-queue-url", "--queue-name", "orders")["QueueUrl"]
-        dead = self.json("get-queue-url", "--queue-name", "orders-dead")["QueueUrl"]
-        queue = ("--queue-url", url)
-        attributes = json.dumps({"tenant": {"DataType": "String", "StringValue": "acme"}})
-        sent = self.json("send-message", *queue, "--message-body", "hello", "--message-attributes", attributes)
-        assert sent["MD5OfMessageBody"] == hashlib.md5(b"hello").hexdigest()
-        batch = self.json("send-message-batch", *queue, "--entries", '[{"Id": "a", "MessageBody": "again"}]')
-        assert len(batch["Successful"]) == 1
-        counts = self.json("get-queue-attributes", *queue, "--attribute-names", "All")["Attributes"]
-        assert counts["ApproximateNumberOfMessages"] == "2"
-        received = self.json("receive-message", *queue, "--max-number-of-messages", "10",
-                             # The next commands take a while on a busy machine.
-                             "--wait-time-seconds", "5", "--visibility-timeout", "3600")
-        handles = [message["ReceiptHandle"] for message in received["Messages"]]
-        assert len(handles) == 2
-        first = (*queue, "--receipt-handle", handles[0])
-        self.json("change-message-visibility", *first, "--visibility-timeout", "60")
-        self.json("delete-message", *first)
-        hide = [{"Id": "b", "ReceiptHandle": handles[1], "VisibilityTimeout": 60}]
-        hidden = self.json("change-message-visibility-batch", *queue, "--entries", json.dumps(hide))
-        assert [entry["Id"] for entry in hidden["Successful"]] == ["b"]
-        delete = [{"Id": "b", "ReceiptHandle": handles[1]}, {"Id": "c", "ReceiptHandle": "garbage"}]
-        deleted = self.json("delete-message-batch", *queue, "--entries", json.dumps(delete))
-        assert [entry["Id"] for entry in deleted["Successful"]] == ["b"]
-        assert [entry["Code"] for entry in deleted["Failed"]] == ["ReceiptHandleIsInvalid"]
-        assert self.json("receive-message", *queue) == {}
-
-        self.json("send-message", "--queue-url", dead, "--message-body", "dead")
-        assert self.json("list-dead-letter-source-queues", "--queue-url", dead)["queueUrls"] == [url]
-        source = ("--source-arn", ARN + "orders-dead")
-        started = self.json("start-message-move-task", *source, "--destination-arn", ARN + "orders")
-        (task,) = self.json("list-message-move-tasks", *source)["Results"]
-        assert (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 1), task
-        ended = self.run("cancel-message-move-task", "--task-handle", started["TaskHandle"])
-        assert "AWS.SimpleQueueService.UnsupportedOperation" in ended.stderr, ended
-        self.json("purge-queue", *queue)
-        assert self.json("receive-message", *queue) == {}
-
-        missing = self.run("receive-message", "--queue-url", url + "-nowhere")
-        assert missing.returncode != 0 and "AWS.SimpleQueueService.NonExistentQueue" in missing.stderr, missing
-
-
-def check(program):
+def main():
     OUT.mkdir(parents=True, exist_ok=True)
     log = OUT / "sqs.log"
-    with process([program], log, AWS_ENV) as child:
+    with process([built("examples/sqs")], log, AWS_ENV) as child:
         wait_until("the local SQS", lambda: Path(log).read_text().startswith("http"), 60, alive=child)
         url = Path(log).read_text().strip()
-        done = 0
-        for checks in (Boto3(url), Cli(url)):
-            for name in sorted(vars(type(checks))):
-                if name.startswith("check_"):
-                    getattr(checks, name)()
-                    done += 1
+        checks = Boto3(url)
+        names = sorted(name for name in vars(Boto3) if name.startswith("check_"))
+        for name in names:
+            getattr(checks, name)()
         assert child.poll() is None, "it ended"
         assert Path(log).read_text().strip() == url, "it said more than its endpoint"
-    print(f"boto3 and the AWS CLI are answered: {done} checks")
-
-
-def main():
-    check(built("examples/sqs"))
+    print(f"boto3 is answered: {len(names)} checks")
 
 
 if __name__ == "__main__":
