@@ -100,6 +100,7 @@ def main():
     binary = f"{NAME}.exe" if "windows" in host else NAME
     is_release = arguments.parse_args().release
     if is_release:
+        subprocess.run([ROOT / ".ci/long", "--check-release"], check=True)
         subprocess.run(["cargo", "build", "--release", "--locked", "--package", NAME], cwd=ROOT, check=True)
         source, out = TARGET / "release" / binary, ROOT / "target" / "archive"
     else:

@@ -72,8 +72,9 @@ def write(runs):
         print(f"wrote {path}")
 
 
-def check(runs):
-    """Checks that every record belongs to a published run, and that every page matches the records."""
+def check(runs, is_release):
+    """Checks that every record belongs to a published run, and that every page matches the records. For a release, no figure
+    may be older than the code."""
     problems, older = [], {}
     known = {f"{run.name}.json" for run in runs}
     problems += [f"{file} is the record of no run" for file in FIGURES.glob("*.json") if file.name not in known]
@@ -95,6 +96,9 @@ def check(runs):
                 problems.append(f"{run.name} {unit} was measured at {commit}, which is not part of this history")
             elif is_older(record, run.units[unit]):
                 older[run.name].add(unit)
+    old = [f"{name} {unit}" for name, units in older.items() for unit in units if name != "mutants"]
+    if is_release and (old or is_shallow()):
+        problems.append(f"not of this code: {', '.join(old) or 'a shallow clone can not tell'}")
     if is_shallow():
         print("NOT CHECKED: whether figures are older than the code, and the pages: the clone is shallow")
     elif not problems:

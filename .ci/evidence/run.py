@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-OUT = ROOT / "target/long"
+# The state of interrupted runs, which another machine can continue.
+OUT = Path(os.environ.get("LONG_STATE", ROOT / "target/long")).absolute()
 FIGURES = ROOT / "verification/figures"
 # `.ci/long` writes these paths, and no run depends on them.
 OUTPUTS = ["verification/figures", "docs", "verification/*.md", "verification/*.svg"]
