@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::record::{Decode, Message};
 
 use super::HandlerError;
-use super::prepare::CallFuture;
+use super::prepared::CallFuture;
 
 /// Decodes a message's text to its payload, and may wait for something: a tenant's settings, a schema, an object in S3. A
 /// decoder that does not wait implements [`Decode`](crate::body::Decode), which is faster.

@@ -5,7 +5,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::prepare::{CallFuture, Start};
+use super::prepare::Start;
+use super::prepared::CallFuture;
 use super::{Done, HandlerError, RecordParts};
 
 pub(crate) type Layer = Arc<dyn Fn(RecordParts, Next) -> CallFuture<Done> + Send + Sync>;

@@ -9,6 +9,7 @@ pub(crate) mod extract;
 mod layer;
 pub(crate) mod outcome;
 mod prepare;
+mod prepared;
 mod reader;
 
 use crate::idempotency::Effect;
@@ -27,9 +28,10 @@ pub use layer::Next;
 pub(crate) use layer::{Call, Layers};
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
-    BatchCall, Bind, CallFuture, ErasedHandler, FetchBody, Payload, PrepareError, PrepareResult,
-    Prepared, Preparing, Waits, WithEnvelope, Work, erase, erase_batch,
+    BatchCall, Bind, ErasedHandler, FetchBody, Payload, PrepareResult, WithEnvelope, Work, erase,
+    erase_batch,
 };
+pub(crate) use prepared::{CallFuture, PrepareError, Prepared, Preparing, Waits};
 pub(crate) use reader::Reader;
 
 /// An async function that handles one record.

@@ -7,7 +7,7 @@ use crate::key::{Fingerprint, KeyError, KeyExtractor};
 use crate::record::Message;
 
 use super::decode::{Decoder, Kind};
-use super::prepare::{PrepareError, Prepared, Preparing, Waits};
+use super::prepared::{PrepareError, Prepared, Preparing, Waits};
 
 /// Returns the part of a payload that its fingerprint covers.
 pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
