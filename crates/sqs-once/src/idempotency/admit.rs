@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::store::{Answers, Begun, Claim, Claimed, Fence, Item, OpenTransaction, StoreError};
 use crate::time::Timestamp;
 
-use super::also_read::{OtherId, check_other_ids};
+use super::also_read::{Asked, check_other_ids};
 use super::driver::{all_of, first_of, incapable, unanswered};
 use super::settle::PendingSettlement;
 use super::{Admission, KeyRules, Mode, OnUnknown, Refusal, on_claimed, on_found, on_refused};
@@ -14,18 +14,6 @@ use super::{Admission, KeyRules, Mode, OnUnknown, Refusal, on_claimed, on_found,
 pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
 /// Whether each record may run, and in which transaction.
 type AllAdmitted = (Answers<Admission>, Option<Box<dyn OpenTransaction>>);
-
-/// A claim of a key, with the rules of its route.
-pub(crate) struct Asked<'a> {
-    pub(crate) rules: &'a KeyRules,
-    pub(crate) claim: &'a mut Claim,
-    /// The key's other id, if it has one.
-    pub(crate) other_id: &'a Option<OtherId>,
-    /// When SQS received the message. Zero without a message or a cache.
-    pub(crate) sent_at: Timestamp,
-    /// Whether the claim replaces an attempt whose outcome has to be asked for.
-    pub(crate) follows_unknown: &'a mut bool,
-}
 
 /// Decides for each claim whether its record may run. Keys in the cache cost no request. The claims of all consumers share
 /// a request, because their store is the same. All of them have one mode.

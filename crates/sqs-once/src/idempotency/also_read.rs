@@ -9,7 +9,6 @@ use crate::store::{
 };
 use crate::time::Timestamp;
 
-use super::admit::Asked;
 use super::driver::all_of;
 use super::retry::contended;
 use super::settle::{CommitsWith, PendingSettlement};
@@ -23,6 +22,18 @@ pub(crate) struct OtherId {
     id: ItemId,
     /// The fingerprint in the form that the table stores under that id.
     fingerprint: Option<Fingerprint>,
+}
+
+/// A claim of a key, with the rules of its route.
+pub(crate) struct Asked<'a> {
+    pub(crate) rules: &'a KeyRules,
+    pub(crate) claim: &'a mut Claim,
+    /// The key's other id, if it has one.
+    pub(crate) other_id: &'a Option<OtherId>,
+    /// When SQS received the message. Zero without a message or a cache.
+    pub(crate) sent_at: Timestamp,
+    /// Whether the claim replaces an attempt whose outcome has to be asked for.
+    pub(crate) follows_unknown: &'a mut bool,
 }
 
 impl KeyRules {

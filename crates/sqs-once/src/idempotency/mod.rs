@@ -18,8 +18,8 @@ mod settings;
 mod settle;
 mod shared_settings;
 
-pub(crate) use admit::{Admitted, Asked, admit};
-pub(crate) use also_read::OtherId;
+pub(crate) use admit::{Admitted, admit};
+pub(crate) use also_read::{Asked, OtherId};
 pub use cache::Cache;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
