@@ -7,8 +7,6 @@ use crate::doctor::DoctorArgs;
 use crate::key::KeyArgs;
 use crate::new::NewArgs;
 use crate::shell::{CompletionsArgs, ManArgs};
-#[cfg(feature = "aws")]
-use crate::verify_aws::VerifyAwsArgs;
 use clap::{Args, Parser, Subcommand};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -32,8 +30,6 @@ pub(crate) enum Command {
     Dlq(DlqArgs),
     Breaker(BreakerArgs),
     DeleteExpired(DeleteExpiredArgs),
-    #[cfg(feature = "aws")]
-    VerifyAws(Box<VerifyAwsArgs>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

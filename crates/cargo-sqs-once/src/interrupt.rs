@@ -28,11 +28,6 @@ impl Interrupt {
         Self(receiver)
     }
 
-    /// Listens to nothing, for steps that must complete.
-    pub(crate) fn never() -> Self {
-        Self(watch::channel(false).1)
-    }
-
     pub(crate) fn is_here(&self) -> bool {
         *self.0.borrow()
     }

@@ -20,8 +20,6 @@ mod operate;
 mod print;
 mod private;
 mod shell;
-#[cfg(feature = "aws")]
-mod verify_aws;
 mod workspace;
 
 use clap::Parser;
@@ -42,8 +40,6 @@ async fn main() -> ExitCode {
     };
     // These commands handle Ctrl-C themselves: they finish their current step and release what they hold.
     let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
-    #[cfg(feature = "aws")]
-    let listens_itself = listens_itself || matches!(command, Command::VerifyAws(_));
     let work = async {
         match command {
             Command::New(arguments) => new::new(arguments)?,
@@ -60,8 +56,6 @@ async fn main() -> ExitCode {
             Command::Dlq(arguments) => dlq::dlq(arguments).await?,
             #[cfg(feature = "aws")]
             Command::Breaker(arguments) => breaker::breaker(arguments).await?,
-            #[cfg(feature = "aws")]
-            Command::VerifyAws(arguments) => verify_aws::verify_aws(*arguments).await?,
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => return Err(error::NO_POSTGRES.into()),
             #[cfg(feature = "postgres")]

@@ -1,8 +1,7 @@
 //! `cargo sqs-once new`: creates a project that builds, tests, lints and deploys.
 
-mod name;
+mod project;
 mod template;
-mod write;
 
 use crate::print;
 use anyhow::{Context, Result, anyhow};
@@ -28,7 +27,7 @@ The same by cargo-lambda, in a checkout of sqs-once:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NewArgs {
     /// The name of the project and its folder: lower-case letters, digits and hyphens
-    #[arg(value_parser = name::parse)]
+    #[arg(value_parser = project::name)]
     name: String,
 
     /// Use a FIFO queue with a FIFO dead-letter queue
@@ -121,7 +120,7 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
         sqs_once: source(args.sqs_once.as_deref())?,
     };
     let files = template::render(&args.name, &choices)?;
-    write::project(&here, &args.name, &files)?;
+    project::write(&here, &args.name, &files)?;
     let paths: Vec<&str> = files.iter().map(|file| &*file.path).collect();
     if args.json {
         let folder = here.join(&args.name);
@@ -131,19 +130,6 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
         );
     }
     print::result(summary(&args, &paths, choices.sqs_once.as_deref()))
-}
-
-/// Creates a project of the transactional variant in `parent`, deployed by other means.
-#[cfg(feature = "aws")]
-pub(crate) fn transactional(parent: &Path, name: &str, sqs_once: Option<&Path>) -> Result<()> {
-    let choices = Choices {
-        fifo: false,
-        sns: false,
-        effect: "dynamodb",
-        iac: Iac::Sam.variable(),
-        sqs_once: source(sqs_once)?,
-    };
-    write::project(parent, name, &template::render(name, &choices)?)
 }
 
 /// The checkout or git URL that the project depends on. `None` is the released version.

@@ -21,5 +21,3 @@ mod project;
 mod shell;
 #[cfg(all(unix, feature = "aws"))]
 mod support;
-#[cfg(feature = "aws")]
-mod verify_aws;

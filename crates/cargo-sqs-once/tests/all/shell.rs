@@ -128,16 +128,7 @@ fn a_page_that_is_not_there_or_can_not_be_written_is_an_error() {
 
 #[test]
 fn the_help_of_every_command_with_examples_ends_with_them() {
-    for command in [
-        "new",
-        "dev",
-        "doctor",
-        "key",
-        "dlq",
-        "verify-aws",
-        "completions",
-        "man",
-    ] {
+    for command in ["new", "dev", "doctor", "key", "dlq", "completions", "man"] {
         let mut all = vec![vec![command]];
         let inner = subcommands(&[command]);
         let inner = inner.iter().filter(|inner| *inner != "help");
