@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, MessageSystemAttributeName,
     MessageSystemAttributeNameForSends, MessageSystemAttributeValue, QueueAttributeName,
@@ -14,7 +12,6 @@ use sqs_once::key::ItemId;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::time::{Clock, SystemClock};
 
-use crate::error::SIGN_IN;
 use crate::letter::{DeadLetter, KeyFrom, Standing};
 use crate::{Error, Keys};
 
@@ -89,7 +86,7 @@ impl DeadLetters {
         let request = self.client.get_queue_attributes().queue_url(&self.url);
         let request = request.set_attribute_names(Some(vec![visible.clone(), hidden.clone()]));
         let answer = request.send().await;
-        let answer = answer.map_err(|error| failed(error, "sqs:GetQueueAttributes"))?;
+        let answer = answer.map_err(Error::of_sqs("sqs:GetQueueAttributes"))?;
         let number = |name| answer.attributes()?.get(&name)?.parse::<u64>().ok();
         let hidden = number(hidden).unwrap_or(0);
         Ok((number(visible).unwrap_or(0) + hidden, hidden))
@@ -102,7 +99,7 @@ impl DeadLetters {
     pub async fn source(&self) -> Result<String, Error> {
         let request = self.client.list_dead_letter_source_queues();
         let answer = request.queue_url(&self.url).send().await;
-        let answer = answer.map_err(|error| failed(error, "sqs:ListDeadLetterSourceQueues"))?;
+        let answer = answer.map_err(Error::of_sqs("sqs:ListDeadLetterSourceQueues"))?;
         match <[String; 1]>::try_from(answer.queue_urls) {
             Ok([url]) => Ok(url),
             Err(found) => Err(Error::Sources { found }),
@@ -136,7 +133,7 @@ impl DeadLetters {
             .message_attribute_names("All")
             .message_system_attribute_names(MessageSystemAttributeName::All);
         let answer = request.send().await;
-        let answer = answer.map_err(|error| failed(error, "sqs:ReceiveMessage"))?;
+        let answer = answer.map_err(Error::of_sqs("sqs:ReceiveMessage"))?;
         let messages = answer.messages.unwrap_or_default().into_iter();
         let mut letters: Vec<_> = messages
             .map(|message| DeadLetter::new(message, self.key_from.as_ref()))
@@ -204,12 +201,12 @@ impl DeadLetters {
                     .build()
             });
             let entries = entries.collect::<Result<Vec<_>, _>>();
-            let entries = entries.map_err(|error| Error::queue(ACTION, REPORT, error))?;
+            let entries = entries.map_err(|error| Error::unexpected(ACTION, error))?;
             let request = self.client.change_message_visibility_batch();
             let request = request.queue_url(&self.url).set_entries(Some(entries));
             // SQS rejects messages that are no longer in flight. They are visible already.
             let answer = request.send().await;
-            answer.map_err(|error| failed(error, ACTION))?;
+            answer.map_err(Error::of_sqs(ACTION))?;
         }
         Ok(())
     }
@@ -226,7 +223,7 @@ impl DeadLetters {
             value.map(|value| HashMap::from([(name, value)]))
         });
         let trace = trace.transpose();
-        let trace = trace.map_err(|error| Error::queue("sqs:SendMessage", REPORT, error))?;
+        let trace = trace.map_err(|error| Error::unexpected("sqs:SendMessage", error))?;
         // The original deduplication ID would not work: SQS accepts such a copy within five minutes of the first send
         // but does not deliver it. The copy's ID depends only on the message. If an interrupted run starts again within
         // five minutes, SQS discards the second copy.
@@ -244,7 +241,7 @@ impl DeadLetters {
             })
             .set_message_deduplication_id(deduplication);
         let answer = request.send().await;
-        let answer = answer.map_err(|error| failed(error, "sqs:SendMessage"))?;
+        let answer = answer.map_err(Error::of_sqs("sqs:SendMessage"))?;
         answer.message_id.ok_or_else(|| {
             let advice =
                 "something answers in the place of SQS: check the network and AWS_ENDPOINT_URL_SQS";
@@ -256,60 +253,15 @@ impl DeadLetters {
     pub(crate) async fn delete(&self, letter: &DeadLetter) -> Result<(), Error> {
         let request = self.client.delete_message().queue_url(&self.url);
         let answer = request.receipt_handle(letter.receipt()).send().await;
-        answer.map_err(|error| failed(error, "sqs:DeleteMessage"))?;
+        answer.map_err(Error::of_sqs("sqs:DeleteMessage"))?;
         Ok(())
     }
 }
 
 async fn url_of(client: &Client, name: &str) -> Result<String, Error> {
     let answer = client.get_queue_url().queue_name(name).send().await;
-    let answer = answer.map_err(|error| failed(error, "sqs:GetQueueUrl"))?;
+    let answer = answer.map_err(Error::of_sqs("sqs:GetQueueUrl"))?;
     answer
         .queue_url
-        .ok_or_else(|| Error::queue("sqs:GetQueueUrl", REPORT, "the answer has no URL"))
-}
-
-/// The advice for what should never happen.
-const REPORT: &str = "please report it";
-
-/// An error of SQS, with the advice for its kind.
-fn failed<E>(error: SdkError<E>, action: &'static str) -> Error
-where
-    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-{
-    let Some(code) = error.code() else {
-        let advice = match without_credentials(&error) {
-            true => SIGN_IN,
-            false => "check the network, --region and --profile",
-        };
-        return Error::queue(action, advice, error);
-    };
-    let advice = match code {
-        "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" => {
-            "check the queue's name, --region and --profile"
-        }
-        "AccessDenied" | "AccessDeniedException" | "KMS.AccessDeniedException" => {
-            "your credentials must permit it"
-        }
-        "ExpiredToken" | "ExpiredTokenException" | "InvalidClientTokenId" => {
-            "sign in again, or name another profile with --profile"
-        }
-        "InvalidAction"
-        | "UnknownOperationException"
-        | "AWS.SimpleQueueService.UnsupportedOperation" => {
-            "this endpoint does not offer it: check AWS_ENDPOINT_URL_SQS"
-        }
-        "RequestThrottled" | "ThrottlingException" => "wait a moment",
-        _ => "see the cause",
-    };
-    let message = error.message().unwrap_or("no more is known");
-    Error::queue(action, advice, format!("{code}: {message}"))
-}
-
-fn without_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
-    let is_it = matches!(
-        error.downcast_ref(),
-        Some(CredentialsError::CredentialsNotLoaded(_))
-    );
-    is_it || error.source().is_some_and(without_credentials)
+        .ok_or_else(|| Error::unexpected("sqs:GetQueueUrl", "the answer has no URL"))
 }

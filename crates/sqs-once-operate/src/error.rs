@@ -1,12 +1,13 @@
 //! Errors of this crate.
 
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use sqs_once::key::{InvalidNamespace, KeyError};
 use sqs_once::store::{StoreError, StoreErrorKind};
 use thiserror::Error as ThisError;
 
 /// The advice for missing credentials.
-pub(crate) const SIGN_IN: &str =
-    "sign in, such as by `aws sso login`, or name a profile with --profile";
+const SIGN_IN: &str = "sign in, such as by `aws sso login`, or name a profile with --profile";
 
 /// An operation on a key or a dead-letter queue failed.
 #[derive(Debug, ThisError)]
@@ -75,6 +76,58 @@ impl Error {
             source: source.into(),
         }
     }
+
+    /// An error of a request to SQS that should never happen.
+    pub fn unexpected(
+        action: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::queue(action, "please report it", source)
+    }
+
+    /// Words an error of SQS for an action, such as `sqs:SendMessage`, with the advice for its kind.
+    pub fn of_sqs<E>(action: &'static str) -> impl FnOnce(SdkError<E>) -> Self
+    where
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    {
+        move |error| {
+            let Some(code) = error.code() else {
+                let advice = match without_credentials(&error) {
+                    true => SIGN_IN,
+                    false => "check the network, --region and --profile",
+                };
+                return Self::queue(action, advice, error);
+            };
+            let advice = match code {
+                "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" => {
+                    "check the queue's name, --region and --profile"
+                }
+                "AccessDenied" | "AccessDeniedException" | "KMS.AccessDeniedException" => {
+                    "your credentials must permit it"
+                }
+                "ExpiredToken" | "ExpiredTokenException" | "InvalidClientTokenId" => {
+                    "sign in again, or name another profile with --profile"
+                }
+                "InvalidAction"
+                | "UnknownOperationException"
+                | "AWS.SimpleQueueService.UnsupportedOperation" => {
+                    "this endpoint does not offer it: check AWS_ENDPOINT_URL_SQS"
+                }
+                "RequestThrottled" | "ThrottlingException" => "wait a moment",
+                _ => "see the cause",
+            };
+            let message = error.message().unwrap_or("no more is known");
+            Self::queue(action, advice, format!("{code}: {message}"))
+        }
+    }
+}
+
+fn without_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_it = matches!(
+        error.downcast_ref(),
+        Some(CredentialsError::CredentialsNotLoaded(_))
+    );
+    is_it || error.source().is_some_and(without_credentials)
 }
 
 /// Words the error for a user with credentials, who may have no function.

@@ -1,13 +1,11 @@
 //! Keys in a table: finding, listing and changing them.
 
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::random::Random;
-use sqs_once::store::dynamodb::{Listed, Listing, Page, PageStart};
-use sqs_once::store::{DynamoDbStore, Item, Owner, Settled, Store, StoreError};
-use sqs_once::time::Timestamp;
+use sqs_once::store::dynamodb::{Listed, Listing, Page};
+use sqs_once::store::{DynamoDbStore, Item, Settled, Store, StoreError};
 
 use crate::name::ids;
-use crate::{Change, Error, KeyName};
+use crate::{Error, KeyName};
 
 /// The length of a complete hash: 64 digits after the `#`.
 const WHOLE_HASH: usize = 64;
@@ -18,34 +16,14 @@ pub struct Keys {
     store: DynamoDbStore,
 }
 
-/// The result of a search for a key.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// The matching items. Several if the name is ambiguous.
-    pub items: Vec<Item>,
-    /// The hashed IDs of the key. Empty if the search was by ID.
-    pub ids: Vec<ItemId>,
-}
-
-/// The result of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
-    /// The item was written.
-    Written(Box<Item>),
-    /// Nothing had to change.
-    Nothing,
-    /// The item was not written, since another writer changed it. Contains the current item.
-    Refused(Option<Box<Item>>),
-}
-
 impl Keys {
     /// The keys in a store's table.
     pub fn new(store: DynamoDbStore) -> Self {
         Self { store }
     }
 
-    /// Searches for a key. A search by parts or by complete ID is one consistent read. A search by the start of an ID
-    /// lists the table.
+    /// Searches for a key. Returns several items if the name is ambiguous. A search by parts or by complete ID is one
+    /// consistent read. A search by the start of an ID lists the table.
     ///
     /// # Errors
     /// [`Error::NoNamespace`] if parts are given without a namespace, [`Error::Key`] if the parts are not a valid key,
@@ -54,62 +32,45 @@ impl Keys {
         &self,
         name: &KeyName,
         namespace: Option<&Namespace>,
-    ) -> Result<Found, Error> {
+    ) -> Result<Vec<Item>, Error> {
         let id = match name {
             KeyName::Id(id) => id,
-            KeyName::Parts(_) => return self.find_parts(name, namespace).await,
+            KeyName::Parts(_) => {
+                let keys = name.keys()?;
+                let namespace = namespace.ok_or(Error::NoNamespace)?;
+                let mut ids: Vec<_> = keys.iter().flat_map(|key| ids(key, namespace)).collect();
+                // A readable ID that would be too long is replaced by the hash, so both IDs may be equal.
+                ids.dedup();
+                return self.read(&ids).await;
+            }
         };
         let items = self.read(&[ItemId::from_stored(id.as_str())]).await?;
         let key = id.split_once('#').map_or("", |(_, key)| key);
         if !items.is_empty() || key.len() >= WHOLE_HASH || key.contains(':') {
-            let ids = Vec::new();
-            return Ok(Found { items, ids });
+            return Ok(items);
         }
         self.find_start(id).await
     }
 
-    async fn find_parts(
-        &self,
-        name: &KeyName,
-        namespace: Option<&Namespace>,
-    ) -> Result<Found, Error> {
-        let keys = name.keys()?;
-        let namespace = namespace.ok_or(Error::NoNamespace)?;
-        let forms: Vec<[ItemId; 2]> = keys.iter().map(|key| ids(key, namespace)).collect();
-        let mut all: Vec<_> = forms.iter().flatten().cloned().collect();
-        // A readable ID that would be too long is replaced by the hash, so both IDs may be equal.
-        all.dedup();
-        Ok(Found {
-            items: self.read(&all).await?,
-            ids: forms.into_iter().map(|[hashed, _]| hashed).collect(),
-        })
-    }
-
     /// Searches by the start of a hash from a log line. It may be the hash of the key or of a readable ID.
-    async fn find_start(&self, start: &str) -> Result<Found, Error> {
+    async fn find_start(&self, start: &str) -> Result<Vec<Item>, Error> {
         let namespace = start.split_once('#').map_or("", |(namespace, _)| namespace);
+        let mut found = Vec::new();
         for prefix in [start.to_owned(), format!("{namespace}#")] {
             let status = None;
             let listing = Listing { prefix, status };
-            let mut found = Found::default();
-            let mut from = None;
-            loop {
-                let (items, next) = self.page(&listing, from).await?;
-                for (id, item) in items {
-                    if id.as_str().starts_with(start) || id.short() == start {
-                        found.items.push(item?);
-                    }
+            let walk = self.walk(&listing, |(id, item)| {
+                if id.as_str().starts_with(start) || id.short() == start {
+                    found.push(item?);
                 }
-                from = next;
-                if from.is_none() {
-                    break;
-                }
-            }
-            if !found.items.is_empty() {
-                return Ok(found);
+                Ok::<_, Error>(true)
+            });
+            walk.await?;
+            if !found.is_empty() {
+                break;
             }
         }
-        Ok(Found::default())
+        Ok(found)
     }
 
     /// Reads items consistently, and omits those that do not exist.
@@ -129,42 +90,31 @@ impl Keys {
         self.store.read(ids).await
     }
 
-    /// One page of a listing and the start of the next page: see [`DynamoDbStore::page`].
+    /// Visits the items of a listing until `each` returns `false`: see [`DynamoDbStore::page`].
     ///
     /// # Errors
-    /// [`Error::Store`] if the table does not answer.
-    pub async fn page(
+    /// [`Error::Store`] if the table does not answer, and the errors of `each`.
+    pub async fn walk<E: From<Error>>(
         &self,
         listing: &Listing,
-        from: Option<PageStart>,
-    ) -> Result<(Vec<Listed>, Option<PageStart>), Error> {
-        let Page { items, next } = self.store.page(listing, from).await?;
-        Ok((items, next))
+        mut each: impl FnMut(Listed) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut from = None;
+        loop {
+            let Page { items, next } = self.store.page(listing, from).await.map_err(Error::from)?;
+            for item in items {
+                if !each(item)? {
+                    return Ok(());
+                }
+            }
+            match next {
+                None => return Ok(()),
+                next => from = next,
+            }
+        }
     }
 
-    /// Changes a key, if its item is still the one in `seen`.
-    ///
-    /// # Errors
-    /// [`Error::Store`] if the table does not confirm or refuse the write.
-    pub async fn change(
-        &self,
-        change: Change,
-        id: &ItemId,
-        seen: Option<&Item>,
-        random: &dyn Random,
-        now: Timestamp,
-    ) -> Result<Changed, Error> {
-        let owner = Owner::from_bits(random.bits());
-        let Some(new) = change.write(id, seen, owner, now) else {
-            return Ok(Changed::Nothing);
-        };
-        Ok(match self.replace(seen, &new).await? {
-            Settled::Written => Changed::Written(Box::new(new)),
-            Settled::Refused(found) => Changed::Refused(found),
-        })
-    }
-
-    /// Writes the item of a [`Change`], if the table still has the item in `seen`.
+    /// Writes the item of a [`Change`](crate::Change), if the table still has the item in `seen`.
     ///
     /// # Errors
     /// [`Error::Store`] if the table does not confirm or refuse the write.

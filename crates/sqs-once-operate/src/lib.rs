@@ -31,7 +31,7 @@ pub use change::Change;
 pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub use group::Group;
-pub use keys::{Changed, Found, Keys};
+pub use keys::Keys;
 pub use letter::{DeadLetter, KeyFrom, PartFrom, Standing};
 pub use name::{KeyName, NameError};
 pub use redrive::{Fate, Selection, Tally};

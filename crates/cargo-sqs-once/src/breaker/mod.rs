@@ -1,14 +1,14 @@
 //! `cargo sqs-once breaker`: shows, opens and closes the breakers of dependencies.
 
 #[cfg(feature = "aws")]
-mod change;
-#[cfg(feature = "aws")]
-mod show;
+mod run;
 #[cfg(feature = "aws")]
 mod shown;
 
-use crate::operate::{AuditArgs, TableArgs};
+use crate::operate::{TableArgs, WriteArgs};
 use clap::{Args, Subcommand};
+#[cfg(feature = "aws")]
+pub(crate) use run::breaker;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -74,16 +74,8 @@ struct ChangeArgs {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Don't ask
-    #[arg(long, short)]
-    yes: bool,
-
-    /// Write the change as a line of JSON, with the breaker before and after it
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
-    audit: AuditArgs,
+    write: WriteArgs,
 
     #[command(flatten)]
     table: TableArgs,
@@ -111,14 +103,5 @@ fn some_time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("no time; `breaker close` closes it".to_owned()),
         parsed => parsed.map_err(|error| error.to_string()),
-    }
-}
-
-#[cfg(feature = "aws")]
-pub(crate) async fn breaker(args: BreakerArgs) -> anyhow::Result<()> {
-    match args.command {
-        BreakerCommand::Show(args) => show::show(&args).await,
-        BreakerCommand::Open(args) => change::change(&args.change, Some(args.duration)).await,
-        BreakerCommand::Close(args) => change::change(&args, None).await,
     }
 }

@@ -1,6 +1,6 @@
 //! Formats a breaker for people and as JSON.
 
-use crate::operate::{at, distance, moment};
+use crate::operate::{at, distance, fields, moment, row};
 use serde_json::{Value, json};
 use sqs_once::store::{Fence, Item};
 use sqs_once::time::Timestamp;
@@ -29,52 +29,31 @@ fn until(state: BreakerState) -> Option<Timestamp> {
     }
 }
 
-pub(super) fn heading() -> String {
-    let (state, since, until) = ("state", "since", "until");
-    format!("{state:12} {since:14} {until:14} dependency")
-}
-
-/// Formats a breaker on one line.
+/// Formats a breaker on one line. Without an item, its item can't be read.
 pub(super) fn line(name: &BreakerName, item: Option<&Item>, now: Timestamp) -> String {
-    let state = BreakerState::from_item(item, now);
+    let name = name.to_string();
+    let Some(item) = item else {
+        return row(["unreadable", "", "", &name]);
+    };
+    let state = BreakerState::from_item(Some(item), now);
     let distance = |time: Option<Timestamp>| time.map_or(String::new(), |time| distance(time, now));
-    row(
-        state.name(),
-        &distance(since(state)),
-        &distance(until(state)),
-        name,
-    )
-}
-
-/// Formats a breaker whose item can't be read.
-pub(super) fn unreadable(name: &BreakerName) -> String {
-    row("unreadable", "", "", name)
-}
-
-fn row(state: &str, since: &str, until: &str, name: &BreakerName) -> String {
-    format!("{state:12} {since:14} {until:14} {name}")
+    let (since, until) = (distance(since(state)), distance(until(state)));
+    row([state.name(), &since, &until, &name])
 }
 
 /// Formats a breaker on several lines.
 pub(super) fn text(name: &BreakerName, item: Option<&Item>, now: Timestamp) -> String {
     let state = BreakerState::from_item(item, now);
     let moment = |time: Option<Timestamp>| time.map(|time| at(time, now));
-    let lines = [
+    let described = format!("{}: {}", state.name(), meaning(state));
+    let fence = item.and_then(|item| item.fence).map(|it| it.to_string());
+    fields([
         ("dependency", Some(name.to_string())),
-        (
-            "state",
-            Some(format!("{}: {}", state.name(), meaning(state))),
-        ),
+        ("state", Some(described)),
         ("since", moment(since(state))),
         ("until", moment(until(state))),
-        (
-            "fence",
-            item.and_then(|item| item.fence).map(|it| it.to_string()),
-        ),
-    ];
-    let lines = lines.into_iter();
-    let lines = lines.filter_map(|(name, value)| Some(format!("{name:12}{}\n", value?)));
-    lines.collect()
+        ("fence", fence),
+    ])
 }
 
 /// Formats a breaker as JSON.

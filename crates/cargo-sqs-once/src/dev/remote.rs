@@ -1,7 +1,6 @@
 //! A queue at any SQS endpoint, polled with the user's own AWS settings.
 
 use aws_sdk_sqs::config::{Credentials, Region};
-use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
@@ -11,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sqs_once_local::{Launch, LocalEvent, NewMessage, Observer, REGION, Received, Source};
+use sqs_once_operate::Error;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
@@ -20,22 +20,6 @@ const ENTRIES: usize = 10;
 /// The longest wait that SQS allows.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const DEFAULT_VISIBILITY: Duration = Duration::from_secs(30);
-
-/// Why the queue can't be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RemoteError {
-    #[error(transparent)]
-    Settings(#[from] sqs_once_operate::Error),
-    #[error("SQS refused {operation}: {said}")]
-    Refused {
-        operation: &'static str,
-        said: String,
-    },
-    #[error("a request to SQS lacks something")]
-    Request(#[from] BuildError),
-    #[error("SQS did not say the ARN of {0}")]
-    NoArn(String),
-}
 
 pub(crate) struct RemoteQueue {
     client: Client,
@@ -49,7 +33,7 @@ pub(crate) struct RemoteQueue {
 
 impl RemoteQueue {
     /// Connects to the queue at this URL. A URL on this machine is its own endpoint and needs no credentials.
-    pub(crate) async fn connect(url: &str, observer: Observer) -> Result<Self, RemoteError> {
+    pub(crate) async fn connect(url: &str, observer: Observer) -> Result<Self, Error> {
         let loopback = loopback(url);
         let region = region(url);
         let config = match &loopback {
@@ -77,7 +61,8 @@ impl RemoteQueue {
         ];
         let mut attributes = queue.attributes(&names).await?;
         let arn = attributes.remove(&names[0]);
-        queue.arn = arn.ok_or_else(|| RemoteError::NoArn(url.to_owned()))?;
+        let no_arn = || Error::unexpected("sqs:GetQueueAttributes", "the answer has no ARN");
+        queue.arn = arn.ok_or_else(no_arn)?;
         let seconds = attributes.get(&names[1]);
         if let Some(seconds) = seconds.and_then(|seconds| seconds.parse().ok()) {
             queue.visibility_timeout = Duration::from_secs(seconds);
@@ -97,11 +82,11 @@ impl RemoteQueue {
     async fn attributes(
         &self,
         names: &[QueueAttributeName],
-    ) -> Result<HashMap<QueueAttributeName, String>, RemoteError> {
+    ) -> Result<HashMap<QueueAttributeName, String>, Error> {
         let request = self.client.get_queue_attributes().queue_url(&self.url);
         let request = request.set_attribute_names(Some(names.to_vec()));
         let answer = request.send().await;
-        let answer = answer.map_err(|error| refused("GetQueueAttributes", error))?;
+        let answer = answer.map_err(Error::of_sqs("sqs:GetQueueAttributes"))?;
         Ok(answer.attributes.unwrap_or_default())
     }
 
@@ -137,17 +122,13 @@ impl RemoteQueue {
 }
 
 impl Source for RemoteQueue {
-    type Error = RemoteError;
+    type Error = Error;
 
     fn arn(&self) -> String {
         self.arn.clone()
     }
 
-    async fn receive(
-        &self,
-        most: NonZeroU32,
-        wait: Duration,
-    ) -> Result<Vec<Received>, RemoteError> {
+    async fn receive(&self, most: NonZeroU32, wait: Duration) -> Result<Vec<Received>, Error> {
         let most = most.get().min(10).cast_signed();
         let wait = wait.min(LONGEST_WAIT).as_secs_f64().ceil() as i32;
         let request = self.client.receive_message().queue_url(&self.url);
@@ -157,25 +138,27 @@ impl Source for RemoteQueue {
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .message_attribute_names("All");
         let answer = request.send().await;
-        let answer = answer.map_err(|error| refused("ReceiveMessage", error))?;
+        let answer = answer.map_err(Error::of_sqs("sqs:ReceiveMessage"))?;
         let messages = answer.messages.unwrap_or_default().into_iter();
         let received: Vec<_> = messages.map(received).collect();
         received.iter().for_each(|one| self.tell_received(one));
         Ok(received)
     }
 
-    async fn delete(&self, messages: &[Received]) -> Result<(), RemoteError> {
+    async fn delete(&self, messages: &[Received]) -> Result<(), Error> {
+        const ACTION: &str = "sqs:DeleteMessage";
         for some in messages.chunks(ENTRIES) {
-            let mut request = self.client.delete_message_batch().queue_url(&self.url);
-            for (index, message) in some.iter().enumerate() {
-                let entry = DeleteMessageBatchRequestEntry::builder()
+            let entry = |(index, message): (usize, &Received)| {
+                DeleteMessageBatchRequestEntry::builder()
                     .id(index.to_string())
                     .receipt_handle(&message.receipt_handle)
-                    .build()?;
-                request = request.entries(entry);
-            }
-            let answer = request.send().await;
-            let answer = answer.map_err(|error| refused("DeleteMessageBatch", error))?;
+                    .build()
+            };
+            let entries: Result<Vec<_>, _> = some.iter().enumerate().map(entry).collect();
+            let entries = entries.map_err(|error| Error::unexpected(ACTION, error))?;
+            let request = self.client.delete_message_batch().queue_url(&self.url);
+            let answer = request.set_entries(Some(entries)).send().await;
+            let answer = answer.map_err(Error::of_sqs(ACTION))?;
             // SQS redelivers messages that could not be deleted.
             for done in answer.successful {
                 let index: Option<usize> = done.id.parse().ok();
@@ -190,26 +173,27 @@ impl Source for RemoteQueue {
         Ok(())
     }
 
-    async fn give_back(&self, messages: &[Received]) -> Result<(), RemoteError> {
+    async fn give_back(&self, messages: &[Received]) -> Result<(), Error> {
+        const ACTION: &str = "sqs:ChangeMessageVisibility";
         for some in messages.chunks(ENTRIES) {
-            let request = self.client.change_message_visibility_batch();
-            let mut request = request.queue_url(&self.url);
-            for (index, message) in some.iter().enumerate() {
-                let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
+            let entry = |(index, message): (usize, &Received)| {
+                ChangeMessageVisibilityBatchRequestEntry::builder()
                     .id(index.to_string())
                     .receipt_handle(&message.receipt_handle)
                     .visibility_timeout(0)
-                    .build()?;
-                request = request.entries(entry);
-            }
+                    .build()
+            };
+            let entries: Result<Vec<_>, _> = some.iter().enumerate().map(entry).collect();
+            let entries = entries.map_err(|error| Error::unexpected(ACTION, error))?;
+            let request = self.client.change_message_visibility_batch();
+            let request = request.queue_url(&self.url).set_entries(Some(entries));
             // Messages that could not be released return after their visibility timeout.
-            let answer = request.send().await;
-            answer.map_err(|error| refused("ChangeMessageVisibilityBatch", error))?;
+            request.send().await.map_err(Error::of_sqs(ACTION))?;
         }
         Ok(())
     }
 
-    async fn is_empty(&self) -> Result<bool, RemoteError> {
+    async fn is_empty(&self) -> Result<bool, Error> {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
@@ -218,15 +202,6 @@ impl Source for RemoteQueue {
         let attributes = self.attributes(&names).await?;
         Ok(attributes.values().all(|count| count == "0"))
     }
-}
-
-fn refused<E>(operation: &'static str, error: E) -> RemoteError
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    // Not the SDK's debug format, which includes the whole answer with bodies and receipt handles.
-    let said = format!("{:#}", anyhow::Error::new(error));
-    RemoteError::Refused { operation, said }
 }
 
 /// The endpoint of a URL on this machine.

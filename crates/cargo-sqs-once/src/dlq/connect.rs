@@ -1,6 +1,6 @@
 //! Opens the queue and its table, and selects messages, from the arguments.
 
-use super::{ATTRIBUTE, CauseArgs, QueueArgs, SelectionArgs, StateArg};
+use super::{ATTRIBUTE, CauseArgs, ChangeArgs, QueueArgs, SelectionArgs, StateArg};
 use crate::operate::{config, keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
@@ -36,11 +36,14 @@ fn part(place: &str) -> PartFrom {
     }
 }
 
-pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selection> {
+pub(super) fn selection(args: &ChangeArgs) -> Result<Selection> {
+    let SelectionArgs {
+        ids, state, cause, ..
+    } = &args.selection;
     Ok(Selection {
-        ids: args.ids.iter().cloned().collect(),
-        standings: standings(&args.state, queue)?,
-        ..by_cause(&args.cause)
+        ids: ids.iter().cloned().collect(),
+        standings: standings(state, &args.queue)?,
+        ..by_cause(cause)
     })
 }
 

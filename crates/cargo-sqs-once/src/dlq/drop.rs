@@ -17,9 +17,9 @@ use std::path::Path;
 use std::time::Instant;
 
 pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
-    let selection = connect::selection(&args.selection, &args.queue)?;
-    let (queue, config) = connect::queue(&args.queue).await?;
-    let audit = RefCell::new(Audit::open(&args.audit, &config).await?);
+    let selection = connect::selection(&args.change)?;
+    let (queue, config) = connect::queue(&args.change.queue).await?;
+    let audit = RefCell::new(Audit::open(&args.change.write, &config).await?);
     let since = Instant::now();
     let stop = || interrupt.is_here();
     let (letters, tally) = queue.hold(&selection, &stop).await?;
@@ -40,7 +40,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     };
     let each = |letter: &DeadLetter| {
         audit.borrow_mut().done(letter.id());
-        if args.json && printed.is_ok() {
+        if args.change.write.json && printed.is_ok() {
             printed = print::json(&shown::document(letter));
         }
     };
@@ -49,7 +49,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     if let Err(error) = &ended {
         audit.borrow_mut().failed(error);
     }
-    if !args.json {
+    if !args.change.write.json {
         let messages = print::counted(dropped as u64, "message", "messages");
         print::result(format!("dropped {messages}"))?;
     }
@@ -80,7 +80,12 @@ async fn sure(
         print::note(&shown::line(letter, now));
     }
     connect::note_behind(queue, seen).await?;
-    ask(&question(letters, queue.url()), args.yes, interrupt).await?;
+    ask(
+        &question(letters, queue.url()),
+        args.change.write.yes,
+        interrupt,
+    )
+    .await?;
     // The first of them may be visible again by then, and held by another consumer.
     if since.elapsed() > DeadLetters::HOLD / 2 {
         bail!(

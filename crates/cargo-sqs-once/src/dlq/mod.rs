@@ -13,7 +13,7 @@ mod shown;
 
 #[cfg(feature = "aws")]
 use crate::interrupt::Interrupt;
-use crate::operate::{AuditArgs, ConsumerArgs, TableArgs};
+use crate::operate::{ConsumerArgs, TableArgs, WriteArgs};
 use clap::{Args, Subcommand, ValueEnum};
 #[cfg(feature = "aws")]
 use std::collections::BTreeSet;
@@ -209,7 +209,7 @@ struct ShowArgs {
 /// attributes that describe the failure are removed. Keeps the order of a FIFO queue. It can be interrupted at any time
 /// and run again: no message is lost, and the consumer recognises a message sent twice as a duplicate.
 ///
-/// With --all it asks first.
+/// With --all it asks first. With --json, the last line is the total.
 ///
 /// Messages whose effect is done stay, unless --even-completed is set. So do later messages of their FIFO group, and
 /// messages that fail again meanwhile and come back. Fails if messages had to stay.
@@ -222,9 +222,6 @@ Examples:
     cargo sqs-once dlq redrive --queue orders-dlq --table orders-idempotency --reason unavailable
   cargo sqs-once dlq redrive --queue orders-dlq --even-completed --to orders 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e")]
 struct RedriveArgs {
-    #[command(flatten)]
-    selection: SelectionArgs,
-
     /// The queue to send to, by name or URL [default: the queue of --source-queue, or else the queue that uses this
     /// dead-letter queue. Messages that came from another queue stay]
     #[arg(long, value_name = "QUEUE")]
@@ -234,19 +231,8 @@ struct RedriveArgs {
     #[arg(long)]
     even_completed: bool,
 
-    /// Don't ask before sending all messages
-    #[arg(long, short)]
-    yes: bool,
-
-    /// Write a line of JSON for every message, and one for the total
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
-    audit: AuditArgs,
-
-    #[command(flatten)]
-    queue: QueueArgs,
+    change: ChangeArgs,
 }
 
 /// Delete messages for good
@@ -259,23 +245,22 @@ Examples:
   cargo sqs-once dlq drop --queue orders-dlq --table orders-idempotency --state completed --save dropped.jsonl
   cargo sqs-once dlq drop --queue orders-dlq 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e")]
 struct DropArgs {
-    #[command(flatten)]
-    selection: SelectionArgs,
-
     /// Append the messages to a file, one line of JSON each
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Don't ask
-    #[arg(long, short)]
-    yes: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
 
-    /// Write a line of JSON for every deleted message
-    #[arg(long)]
-    json: bool,
+/// Arguments of both changes.
+#[derive(Args)]
+struct ChangeArgs {
+    #[command(flatten)]
+    selection: SelectionArgs,
 
     #[command(flatten)]
-    audit: AuditArgs,
+    write: WriteArgs,
 
     #[command(flatten)]
     queue: QueueArgs,

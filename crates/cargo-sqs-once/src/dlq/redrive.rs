@@ -15,12 +15,12 @@ use std::collections::BTreeSet;
 
 pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<()> {
     ensure!(
-        args.even_completed || table(&args.queue.table).is_some(),
+        args.even_completed || table(&args.change.queue.table).is_some(),
         "which table? Give --table, or set SQS_ONCE_TABLE: without it, the command can't tell which messages are completed (--even-completed sends all of them)"
     );
-    let mut selection = connect::selection(&args.selection, &args.queue)?;
-    let (queue, config) = connect::queue(&args.queue).await?;
-    let audit = RefCell::new(Audit::open(&args.audit, &config).await?);
+    let mut selection = connect::selection(&args.change)?;
+    let (queue, config) = connect::queue(&args.change.queue).await?;
+    let audit = RefCell::new(Audit::open(&args.change.write, &config).await?);
     let sources: Vec<_> = selection.sources.iter().collect();
     let to = match (&args.to, &sources[..]) {
         (Some(to), _) => queue.other(to).await?,
@@ -33,9 +33,9 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         selection.unknown_source = true;
     }
     let (messages, _) = queue.count().await?;
-    if args.selection.all {
+    if args.change.selection.all {
         let question = format!("Send about {messages} messages of {} to {to}?", queue.url());
-        ask(&question, args.yes, interrupt).await?;
+        ask(&question, args.change.write.yes, interrupt).await?;
     }
     let bar = bar(messages);
     let (mut printed, mut unchecked) = (Ok(()), 0_usize);
@@ -65,7 +65,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         let unknown = [Standing::UnknownKey, Standing::NotLookedUp];
         let is_unknown = unknown.contains(&letter.standing);
         unchecked += usize::from(is_unknown && fate == Fate::Redriven && !args.even_completed);
-        if args.json && printed.is_ok() {
+        if args.change.write.json && printed.is_ok() {
             let (id, state) = (letter.id(), letter.standing.name());
             printed = print::json(&json!({"id": id, "state": state, "fate": name(fate)}));
         }
@@ -79,7 +79,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         audit.borrow_mut().failed(error);
     }
 
-    print::result(match args.json {
+    print::result(match args.change.write.json {
         true => print::json_line(&json!({
             "to": to, "seen": tally.seen, "redriven": tally.redriven, "unchecked": unchecked,
             "completed": tally.refused, "behind": tally.behind, "came_back": tally.came_back,

@@ -1,18 +1,14 @@
 //! `cargo sqs-once key`: shows and corrects what the table stores for a business key.
 
 #[cfg(feature = "aws")]
-mod change;
-#[cfg(feature = "aws")]
-mod list;
-#[cfg(feature = "aws")]
-mod show;
+mod run;
 #[cfg(feature = "aws")]
 mod shown;
 
-use crate::operate::{AuditArgs, ConsumerArgs, TableArgs};
+use crate::operate::{ConsumerArgs, TableArgs, WriteArgs};
 use clap::{Args, Subcommand, ValueEnum};
 #[cfg(feature = "aws")]
-use sqs_once_operate::{BreakerName, KeyName};
+pub(crate) use run::key;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -161,16 +157,8 @@ struct ChangeArgs {
     #[arg(long)]
     even_in_progress: bool,
 
-    /// Don't ask
-    #[arg(long, short)]
-    yes: bool,
-
-    /// Write the change as a line of JSON, with the key before and after it
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
-    audit: AuditArgs,
+    write: WriteArgs,
 
     #[command(flatten)]
     consumer: ConsumerArgs,
@@ -199,29 +187,4 @@ struct CompleteArgs {
 
     #[command(flatten)]
     change: ChangeArgs,
-}
-
-#[cfg(feature = "aws")]
-const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its record has \
-                         expired and is gone";
-
-/// Reads the key's name. A breaker's item is not a key.
-#[cfg(feature = "aws")]
-fn key_name(args: &KeyNameArgs) -> anyhow::Result<KeyName> {
-    if let [word] = &args.words[..]
-        && let Some(name) = BreakerName::from_id(word)
-    {
-        anyhow::bail!("{word} is a breaker: use `cargo sqs-once breaker show {name}`");
-    }
-    Ok(KeyName::read(&args.words)?)
-}
-
-#[cfg(feature = "aws")]
-pub(crate) async fn key(args: KeyArgs) -> anyhow::Result<()> {
-    match args.command {
-        KeyCommand::Show(args) => show::show(args).await,
-        KeyCommand::List(args) => list::list(args).await,
-        KeyCommand::Forget(args) => change::change(&args, None).await,
-        KeyCommand::Complete(args) => change::change(&args.change, Some(&args)).await,
-    }
 }

@@ -1,6 +1,6 @@
 //! Formats a key's item for people and as JSON.
 
-use crate::operate::{at, moment};
+use crate::operate::{at, fields, moment};
 use crate::print::one_line;
 use serde_json::{Value, json};
 use sqs_once::store::{Fence, Item, Status};
@@ -39,7 +39,7 @@ pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
     let powertools = "Powertools for AWS Lambda, which writes no owner and no fence";
     let powertools = is_powertools(item).then(|| powertools.to_owned());
     let moment = |moment: Option<Timestamp>| moment.map(|moment| at(moment, now));
-    let lines = [
+    fields([
         ("key", Some(one_line(item.id.as_str()))),
         ("state", Some(format!("{state}: {}", meaning(state)))),
         ("status", status),
@@ -51,10 +51,7 @@ pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
         ("payload", payload),
         ("data", data),
         ("written by", powertools),
-    ];
-    let lines = lines.into_iter();
-    let lines = lines.filter_map(|(name, value)| Some(format!("{name:12}{}\n", value?)));
-    lines.collect()
+    ])
 }
 
 /// The item's lease. After a completion or a release, it has no meaning.

@@ -69,9 +69,17 @@ pub(crate) struct ConsumerArgs {
     pub(crate) key_secret_file: Option<PathBuf>,
 }
 
-/// The file that lists the changes.
+/// Arguments of every change.
 #[derive(Args)]
-pub(crate) struct AuditArgs {
+pub(crate) struct WriteArgs {
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+
+    /// Write each change as a line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
     /// Append every change to this file before it is made, as a line of JSON: who, when, where and what
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,

@@ -1,23 +1,17 @@
-//! What `key`, `breaker` and `dlq` share: arguments, connections, changes, and the formatting of times.
+//! What `key`, `breaker` and `dlq` share: arguments, connections, changes, and what they print.
 
 mod args;
 #[cfg(feature = "aws")]
-mod audit;
-#[cfg(feature = "aws")]
 mod connect;
 #[cfg(feature = "aws")]
-mod words;
+mod show;
 #[cfg(feature = "aws")]
 mod write;
 
+pub(crate) use args::{ConsumerArgs, TableArgs, WriteArgs};
 #[cfg(feature = "aws")]
-pub(crate) use args::AccountArgs;
-pub(crate) use args::{AuditArgs, ConsumerArgs, TableArgs};
+pub(crate) use connect::{Place, config, keys, keys_in, namespace, table};
 #[cfg(feature = "aws")]
-pub(crate) use audit::Audit;
+pub(crate) use show::{List, at, distance, fields, moment, row};
 #[cfg(feature = "aws")]
-pub(crate) use connect::{config, keys, keys_in, namespace, table};
-#[cfg(feature = "aws")]
-pub(crate) use words::{at, distance, moment};
-#[cfg(feature = "aws")]
-pub(crate) use write::ItemChange;
+pub(crate) use write::{Audit, ItemChange};

@@ -168,8 +168,17 @@ impl Account {
     }
 
     async fn redrive_all(&self, letters: &DeadLetters) -> (Tally, Result<(), Error>) {
+        self.redrive(letters, false, |_, _| {}).await
+    }
+
+    async fn redrive(
+        &self,
+        letters: &DeadLetters,
+        even_completed: bool,
+        each: impl FnMut(&DeadLetter, Fate),
+    ) -> (Tally, Result<(), Error>) {
         let (to, all) = (self.sqs.url(&self.source()), Selection::default());
-        let run = letters.redrive(&to, &all, false, &|| false, |_| true, |_, _| {});
+        let run = letters.redrive(&to, &all, even_completed, &|| false, |_| true, each);
         run.await
     }
 
@@ -398,15 +407,11 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     // The record has expired, but a redrive would repeat the effect.
     let (_dynamodb, keys) = completed(&["payments#a1"]).await;
     let letters = account.reliable(Some(keys));
-    let to = account.sqs.url("orders.fifo");
     let mut fates = Vec::new();
     let each = |letter: &DeadLetter, fate| {
         fates.push((letter.body().to_owned(), letter.standing, fate));
     };
-    let all = Selection::default();
-    let (tally, ended) = letters
-        .redrive(&to, &all, false, &|| false, |_| true, each)
-        .await;
+    let (tally, ended) = account.redrive(&letters, false, each).await;
     ended.unwrap();
     let expected = [
         ("a1".to_owned(), Standing::Completed, Fate::Refused),
@@ -419,9 +424,7 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     assert_eq!(account.bodies("orders-dlq.fifo"), ["a1", "a2"]);
     assert_eq!(account.in_flight(), 0);
 
-    let (tally, ended) = letters
-        .redrive(&to, &all, true, &|| false, |_| true, |_, _| {})
-        .await;
+    let (tally, ended) = account.redrive(&letters, true, |_, _| {}).await;
     ended.unwrap();
     assert_eq!(tally.redriven, 2);
     assert_eq!(account.bodies("orders.fifo"), ["b1", "b2", "a1", "a2"]);
@@ -518,7 +521,6 @@ async fn what_fails_again_during_a_redrive_stays() {
     for says_its_id in [true, false] {
         let account = Account::with("", &BODIES).await;
         let letters = account.reliable(None);
-        let to = account.sqs.url("orders");
         let mut fates = Vec::new();
         let each = |_: &_, fate| {
             fates.push(fate);
@@ -538,10 +540,7 @@ async fn what_fails_again_during_a_redrive_stays() {
             }
             assert!(fates.len() < 20, "it has no end");
         };
-        let all = Selection::default();
-        let (tally, ended) = letters
-            .redrive(&to, &all, true, &|| false, |_| true, each)
-            .await;
+        let (tally, ended) = account.redrive(&letters, true, each).await;
         ended.unwrap();
         assert_eq!((tally.redriven, tally.came_back), (4, 4));
         assert_eq!(fates[4..], [Fate::CameBack; 4]);
@@ -586,14 +585,19 @@ async fn a_message_whose_key_was_completed_for_another_payload_is_not_taken_for_
     let seen = looked(&letters).await.into_iter();
     let standings: Vec<_> = seen.map(|(standing, _)| standing).collect();
     assert_eq!(standings, [Standing::OtherPayload, Standing::Completed]);
-    let to = account.sqs.url("orders.fifo");
-    let all = Selection::default();
-    let (tally, ended) = letters
-        .redrive(&to, &all, false, &|| false, |_| true, |_, _| {})
-        .await;
+    let (tally, ended) = account.redrive_all(&letters).await;
     ended.unwrap();
     assert_eq!((tally.redriven, tally.refused), (1, 1));
     assert_eq!(account.bodies("orders.fifo"), ["a1"]);
+}
+
+/// A key whose first part is in the body.
+fn key_from(others: Vec<PartFrom>) -> KeyFrom {
+    let first = PartFrom::Body(JsonPointer::new("/id"));
+    KeyFrom {
+        parts: [vec![first], others].concat(),
+        namespace: payments(),
+    }
 }
 
 /// The consumer switched `readable_keys` on or off.
@@ -610,10 +614,7 @@ async fn what_is_completed_under_either_form_of_its_id_is_done() {
             "id": {"S": failed.as_str()}, "status": {"S": "INPROGRESS"}, "in_progress_expiration": {"N": "0"},
         });
         put(&dynamodb, released);
-        let key_from = KeyFrom {
-            parts: vec![PartFrom::Body(JsonPointer::new("/id"))],
-            namespace: payments(),
-        };
+        let key_from = key_from(vec![]);
         let letters = account.reliable(Some(keys)).key_from(Some(key_from));
         let expected = [(Standing::Completed, Some(done.clone()))];
         assert_eq!(looked(&letters).await, expected);
@@ -625,21 +626,13 @@ async fn a_key_can_have_a_part_in_the_body_and_one_in_an_attribute() {
     let key = BusinessKey::new(&("o-1", "acme")).unwrap();
     let id = payments().item_id(&key);
     let account = Account::new("").await;
-    let tenant = json!({"tenant": {"DataType": "String", "StringValue": "acme"}});
-    let of_tenant = NewMessage {
-        attributes: tenant.as_object().unwrap().clone(),
-        ..NewMessage::new("m-1", r#"{"id": "o-1"}"#)
-    };
+    let mut of_tenant = NewMessage::new("m-1", r#"{"id": "o-1"}"#);
+    let tenant = ("tenant".to_owned(), text("acme"));
+    of_tenant.attributes.extend([tenant]);
     account.put(of_tenant);
     account.put(NewMessage::new("m-2", r#"{"id": "o-1"}"#));
     let (_dynamodb, keys) = completed(&[id.as_str()]).await;
-    let key_from = KeyFrom {
-        parts: vec![
-            PartFrom::Body(JsonPointer::new("/id")),
-            PartFrom::Attribute("tenant".to_owned()),
-        ],
-        namespace: payments(),
-    };
+    let key_from = key_from(vec![PartFrom::Attribute("tenant".to_owned())]);
     let letters = account.reliable(Some(keys)).key_from(Some(key_from));
     let expected = [
         (Standing::Completed, Some(id)),

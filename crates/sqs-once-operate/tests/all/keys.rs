@@ -15,7 +15,7 @@ use sqs_once::store::{
 };
 use sqs_once::time::Timestamp;
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
-use sqs_once_operate::{Change, Changed, Error, KeyName, Keys, NameError, State};
+use sqs_once_operate::{Change, Error, KeyName, Keys, NameError, State};
 
 use crate::{dynamodb, payments, put};
 
@@ -99,20 +99,21 @@ impl Table {
         item
     }
 
-    async fn change(&self, change: Change, seen: &Item) -> Changed {
+    async fn change(&self, change: Change, seen: &Item) -> Settled {
         self.change_of(change, &seen.id, Some(seen)).await
     }
 
-    async fn change_of(&self, change: Change, id: &ItemId, seen: Option<&Item>) -> Changed {
-        let changed = self.keys.change(change, id, seen, &OsRandom, NOW);
-        changed.await.unwrap()
+    async fn change_of(&self, change: Change, id: &ItemId, seen: Option<&Item>) -> Settled {
+        let owner = Owner::from_bits(OsRandom.bits());
+        let new = change.write(id, seen, owner, NOW).unwrap();
+        self.keys.replace(seen, &new).await.unwrap()
     }
 
     /// The IDs under which a key is found.
     async fn find(&self, words: &[&str]) -> Vec<String> {
         let name = KeyName::read(words).unwrap();
         let found = self.keys.find(&name, Some(&payments())).await.unwrap();
-        let mut ids: Vec<_> = found.items.iter().map(|item| item.id.to_string()).collect();
+        let mut ids: Vec<_> = found.iter().map(|item| item.id.to_string()).collect();
         ids.sort();
         ids
     }
@@ -185,7 +186,7 @@ async fn parts_need_a_namespace_and_ids_do_not() {
         table.keys.find(&name, None).await
     };
     assert!(matches!(find("order-42").await, Err(Error::NoNamespace)));
-    assert_eq!(find(order.as_str()).await.unwrap().items.len(), 1);
+    assert_eq!(find(order.as_str()).await.unwrap().len(), 1);
 }
 
 #[test]
@@ -221,25 +222,21 @@ async fn a_listing_reaches_every_item_over_all_of_its_pages() {
 
         let count = async |prefix: &str, status: Option<Status>| {
             let prefix = prefix.to_owned();
+            let mut count = 0;
+            let each = |_| {
+                count += 1;
+                Ok::<_, Error>(true)
+            };
             let listing = Listing { prefix, status };
-            let (mut count, mut pages, mut from) = (0, 0, None);
-            loop {
-                let (items, next) = table.keys.page(&listing, from).await.unwrap();
-                count += items.len();
-                pages += 1;
-                from = next;
-                if from.is_none() {
-                    break;
-                }
-            }
-            (count, pages)
+            table.keys.walk(&listing, each).await.unwrap();
+            count
         };
-        let (all, pages) = count("", None).await;
-        assert_eq!(all, 9);
-        assert!(pages > 1, "one page of 2 MB");
-        assert_eq!(count("payments#", None).await.0, 8);
-        assert_eq!(count("", Some(Status::Completed)).await.0, 8);
-        assert_eq!(count("", Some(Status::InProgress)).await.0, 1);
+        let first = table.store.page(&Listing::default(), None).await.unwrap();
+        assert!(first.next.is_some(), "one page of 2 MB");
+        assert_eq!(count("", None).await, 9);
+        assert_eq!(count("payments#", None).await, 8);
+        assert_eq!(count("", Some(Status::Completed)).await, 8);
+        assert_eq!(count("", Some(Status::InProgress)).await, 1);
     }
 }
 
@@ -249,8 +246,8 @@ async fn what_others_keep_in_the_table_is_not_listed_and_what_cannot_be_read_is_
     table.put(json!({"id": {"S": "customer#7"}, "name": {"S": "Ada"}}));
     let status = json!({"S": "COMPLETED"});
     table.put(json!({"id": {"S": "payments#x"}, "status": status, "fence": {"S": "?"}}));
-    let (items, _) = table.keys.page(&Listing::default(), None).await.unwrap();
-    let [(id, item)] = items.try_into().unwrap();
+    let page = table.store.page(&Listing::default(), None).await.unwrap();
+    let [(id, item)] = page.items.try_into().unwrap();
     assert_eq!(id.as_str(), "payments#x");
     assert!(item.is_err());
 }
@@ -267,7 +264,7 @@ async fn a_forgotten_key_runs_again_under_a_larger_fence() {
 
         let changed = table.change(Change::Forget, &seen).await;
         let now = table.item(&order).await;
-        assert_eq!(changed, Changed::Written(Box::new(now.clone())));
+        assert_eq!(changed, Settled::Written);
         assert_eq!(State::from_item(&now, NOW), State::Released);
         assert_eq!(now.data, None);
         assert!(now.fence > Some(first));
@@ -283,10 +280,9 @@ async fn the_next_attempt_at_a_forgotten_key_is_a_first_one() {
     let table = Table::new().await;
     let (order, seen) = table.claimed().await;
     let later = NOW + 2 * DAY;
-    let forgets = table
-        .keys
-        .change(Change::Forget, &order, Some(&seen), &OsRandom, later);
-    assert!(matches!(forgets.await.unwrap(), Changed::Written(_)));
+    let forgotten = Change::Forget.write(&order, Some(&seen), Owner::from_bits(9), later);
+    let settled = table.keys.replace(Some(&seen), &forgotten.unwrap()).await;
+    assert_eq!(settled.unwrap(), Settled::Written);
     // The fence tells when the key was first attempted.
     assert_eq!(table.item(&order).await.fence, Some(Fence::first(later)));
 }
@@ -328,16 +324,16 @@ async fn a_completed_key_is_a_duplicate_whoever_was_working_on_it() {
 async fn a_key_that_never_came_can_be_completed_and_need_not_be_forgotten() {
     let table = Table::new().await;
     let order = id("order-42");
-    let forgotten = table.change_of(Change::Forget, &order, None).await;
-    assert_eq!(forgotten, Changed::Nothing);
+    let forgotten = Change::Forget.write(&order, None, Owner::from_bits(9), NOW);
+    assert_eq!(forgotten, None);
     let completed = table.change_of(forever(), &order, None).await;
-    assert!(matches!(completed, Changed::Written(_)));
+    assert_eq!(completed, Settled::Written);
     let claimed = table.claim(&order, 1, NOW).await;
     assert!(matches!(claimed, Claimed::Refused(_)));
 
     // The item appeared after the read.
     let completed = table.change_of(forever(), &order, None).await;
-    assert!(matches!(completed, Changed::Refused(Some(_))));
+    assert!(matches!(completed, Settled::Refused(Some(_))));
 }
 
 #[tokio::test]
@@ -378,14 +374,14 @@ async fn a_change_is_refused_when_anything_of_what_was_seen_has_changed() {
         let mut seen = there.clone();
         differ(&mut seen);
         for change in [Change::Forget, forever()] {
-            let refused = Changed::Refused(Some(Box::new(there.clone())));
+            let refused = Settled::Refused(Some(Box::new(there.clone())));
             assert_eq!(table.change(change, &seen).await, refused, "{seen:?}");
         }
     }
     let mut gone = there.clone();
     gone.id = id("order-43");
     let refused = table.change(Change::Forget, &gone).await;
-    assert_eq!(refused, Changed::Refused(None));
+    assert_eq!(refused, Settled::Refused(None));
     assert_eq!(table.item(&order).await, there);
 }
 
@@ -403,7 +399,7 @@ async fn records_of_powertools_are_found_and_changed() {
     let seen = table.item(&ItemId::from_stored(id)).await;
     assert_eq!((seen.owner, seen.fence), (None, None));
     let changed = table.change(Change::Forget, &seen).await;
-    assert!(matches!(changed, Changed::Written(_)));
+    assert_eq!(changed, Settled::Written);
     let stored = table.stored(id);
     // Powertools reads only these two: in progress, with an expired lease.
     assert_eq!(stored["status"]["S"], "INPROGRESS");
@@ -422,30 +418,23 @@ async fn a_key_whose_expiration_has_a_fraction_of_a_second_can_be_changed_and_ke
     }));
     let seen = table.item(&ItemId::from_stored("payments#1")).await;
     let changed = table.change(forever(), &seen).await;
-    assert!(matches!(changed, Changed::Written(_)));
+    assert_eq!(changed, Settled::Written);
     assert_eq!(table.stored("payments#1")["note"]["S"], "keep");
     // It has changed since.
     let refused = table.change(forever(), &seen).await;
-    assert!(matches!(refused, Changed::Refused(_)));
+    assert!(matches!(refused, Settled::Refused(_)));
 }
 
-/// Always the same owner, as in a request that the SDK repeats.
-struct Same;
-
-impl Random for Same {
-    fn bits(&self) -> u128 {
-        99
-    }
-}
-
+/// The SDK repeats a request whose answer is lost.
 #[tokio::test]
 async fn a_change_that_is_sent_twice_is_written() {
     let table = Table::new().await;
     let (order, seen) = table.claimed().await;
+    let new = forever().write(&order, Some(&seen), Owner::from_bits(99), NOW);
+    let new = new.unwrap();
     for _ in 0..2 {
-        let keys = &table.keys;
-        let changed = keys.change(forever(), &order, Some(&seen), &Same, NOW);
-        assert!(matches!(changed.await.unwrap(), Changed::Written(_)));
+        let settled = table.keys.replace(Some(&seen), &new).await.unwrap();
+        assert_eq!(settled, Settled::Written);
     }
 }
 

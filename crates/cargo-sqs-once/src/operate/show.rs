@@ -1,10 +1,69 @@
-//! Formats times.
+//! Prints lists, and formats fields and times.
 
+use crate::print;
+use anyhow::{Error, Result};
+use sqs_once::store::dynamodb::{Listed, Listing};
 use sqs_once::time::Timestamp;
+use sqs_once_operate::Keys;
 use std::time::{Duration, SystemTime};
 
 /// The first second of the year 10000, which RFC 3339 can't express.
 const YEAR_10000: u64 = 253_402_300_800;
+
+/// What a list prints beside its lines.
+pub(crate) struct List {
+    pub(crate) json: bool,
+    /// The most lines.
+    pub(crate) limit: usize,
+    /// The names of the columns.
+    pub(crate) heading: [&'static str; 4],
+    /// The note if there is no line.
+    pub(crate) none: &'static str,
+}
+
+impl List {
+    /// Prints a line for each item that has one.
+    pub(crate) async fn print(
+        &self,
+        keys: &Keys,
+        listing: &Listing,
+        line: impl Fn(&Listed) -> Option<String>,
+    ) -> Result<()> {
+        let mut listed = 0;
+        let each = |item: Listed| {
+            let Some(line) = line(&item) else {
+                return Ok(true);
+            };
+            if listed == self.limit {
+                print::note(&format!("there may be more: these are the first {listed}"));
+                return Ok(false);
+            }
+            if listed == 0 && !self.json {
+                print::note(&row(self.heading));
+            }
+            listed += 1;
+            // Without a reader, every further page would cost read units.
+            print::one_result(line)
+        };
+        keys.walk::<Error>(listing, each).await?;
+        if listed == 0 {
+            print::note(self.none);
+        }
+        Ok(())
+    }
+}
+
+/// Formats columns.
+pub(crate) fn row([state, from, to, name]: [&str; 4]) -> String {
+    format!("{state:12} {from:14} {to:14} {name}")
+}
+
+/// Formats fields that are known, one on each line.
+pub(crate) fn fields(fields: impl IntoIterator<Item = (&'static str, Option<String>)>) -> String {
+    let fields = fields.into_iter();
+    let lines = fields.filter_map(|(name, value)| Some(format!("{name:12}{}\n", value?)));
+    lines.collect()
+}
 
 /// Formats a time, such as `2026-11-22T10:30:00Z`.
 pub(crate) fn moment(moment: Timestamp) -> String {

@@ -1,0 +1,231 @@
+//! Shows, lists, forgets and completes keys.
+
+use super::{ChangeArgs, CompleteArgs, KeyArgs, KeyCommand, KeyNameArgs, ListArgs, ShowArgs};
+use super::{StateArg, shown};
+use crate::operate::{ItemChange, List, distance, keys, moment, namespace, row};
+use crate::print::{self, one_line};
+use anyhow::{Error, Result, anyhow, bail, ensure};
+use serde_json::json;
+use sqs_once::key::{ItemId, Namespace};
+use sqs_once::store::dynamodb::{Listed, Listing};
+use sqs_once::store::{Item, Status};
+use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once_operate::{BreakerName, Change, KeyName, State};
+
+const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its record has \
+                         expired and is gone";
+
+pub(crate) async fn key(args: KeyArgs) -> Result<()> {
+    match args.command {
+        KeyCommand::Show(args) => show(args).await,
+        KeyCommand::List(args) => list(args).await,
+        KeyCommand::Forget(args) => change(&args, None).await,
+        KeyCommand::Complete(args) => change(&args.change, Some(&args)).await,
+    }
+}
+
+/// Reads the key's name. A breaker's item is not a key.
+fn key_name(args: &KeyNameArgs) -> Result<KeyName> {
+    if let [word] = &args.words[..]
+        && let Some(name) = BreakerName::from_id(word)
+    {
+        bail!("{word} is a breaker: use `cargo sqs-once breaker show {name}`");
+    }
+    Ok(KeyName::read(&args.words)?)
+}
+
+async fn show(args: ShowArgs) -> Result<()> {
+    let name = key_name(&args.name)?;
+    let namespace = namespace(&args.consumer)?;
+    let (keys, _) = keys(&args.table).await?;
+    let found = keys.find(&name, namespace.as_ref()).await?;
+    ensure!(!found.is_empty(), NOT_FOUND);
+    let now = SystemClock.now();
+    if args.json {
+        let mut documents = found
+            .iter()
+            .map(|item| shown::document(item, args.data, now));
+        return documents.try_for_each(|document| print::json(&document));
+    }
+    let texts = found.iter().map(|item| shown::text(item, args.data, now));
+    print::result(texts.collect::<Vec<_>>().join("\n").trim_end())
+}
+
+async fn list(args: ListArgs) -> Result<()> {
+    let now = SystemClock.now();
+    let namespace = namespace(&args.consumer)?;
+    let unknown = args.unknown.then_some(State::Lapsed);
+    let states = args.status.iter().map(|state| state.state()).chain(unknown);
+    let states: Vec<State> = states.collect();
+    let listing = Listing {
+        prefix: namespace.map_or_else(String::new, |name| format!("{}#", name.as_str())),
+        status: common_status(&states),
+    };
+    let (keys, _) = keys(&args.table).await?;
+    let list = List {
+        json: args.json,
+        limit: args.limit.get(),
+        heading: ["state", "lease", "expires", "key"],
+        none: "no such keys",
+    };
+    let print = list.print(&keys, &listing, |item| {
+        is_wanted(item, &states, now).then(|| match args.json {
+            true => json_line(item, now),
+            false => line(item, now),
+        })
+    });
+    print.await
+}
+
+/// The status that DynamoDB can filter by, if all states share one.
+fn common_status(states: &[State]) -> Option<Status> {
+    let all = |these: &[State]| states.iter().all(|state| these.contains(state));
+    if states.is_empty() {
+        None
+    } else if all(&[State::InProgress, State::Lapsed, State::Released]) {
+        Some(Status::InProgress)
+    } else if all(&[State::Completed, State::Expired]) {
+        Some(Status::Completed)
+    } else {
+        None
+    }
+}
+
+/// Whether to list an item. Items that can't be read are in no state, but the user should see them.
+/// The items of breakers are not keys.
+fn is_wanted((id, item): &Listed, states: &[State], now: Timestamp) -> bool {
+    let state = match item {
+        _ if BreakerName::from_id(id.as_str()).is_some() => return false,
+        Ok(item) => State::from_item(item, now),
+        Err(_) => State::Unknown,
+    };
+    states.is_empty() || states.contains(&state)
+}
+
+fn line((id, item): &Listed, now: Timestamp) -> String {
+    let id = one_line(id.as_str());
+    let Ok(item) = item else {
+        return row(["unreadable", "", "", &id]);
+    };
+    let distance = |time: Option<Timestamp>| time.map_or(String::new(), |time| distance(time, now));
+    let state = State::from_item(item, now);
+    let lease = distance(shown::lease(item, state));
+    row([state.name(), &lease, &distance(item.expiration), &id])
+}
+
+fn json_line((id, item): &Listed, now: Timestamp) -> String {
+    match item {
+        Ok(item) => print::json_line(&shown::document(item, false, now)),
+        Err(error) => print::json_line(
+            &json!({"id": id.as_str(), "state": "unreadable", "error": error.to_string()}),
+        ),
+    }
+}
+
+impl StateArg {
+    fn state(self) -> State {
+        match self {
+            Self::InProgress => State::InProgress,
+            Self::Lapsed => State::Lapsed,
+            Self::Released => State::Released,
+            Self::Completed => State::Completed,
+            Self::Expired => State::Expired,
+            Self::Unknown => State::Unknown,
+        }
+    }
+}
+
+/// Shows the key, asks, forgets or completes it, and reports the change.
+async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()> {
+    let name = key_name(&args.name)?;
+    let namespace = namespace(&args.consumer)?;
+    let (keys, place) = keys(&args.table).await?;
+    let found = keys.find(&name, namespace.as_ref()).await?;
+    let (id, seen) = one(found, complete, &name, namespace)?;
+    let now = SystemClock.now();
+    match &seen {
+        Some(item) => print::note(shown::text(item, false, now).trim_end()),
+        None => print::note("the table does not have this key"),
+    }
+    if let Some(item) = &seen
+        && State::from_item(item, now) == State::InProgress
+        && !args.even_in_progress
+    {
+        let until = item.lease_until.or(item.expiration);
+        let until = until.map_or_else(|| "an unknown time".to_owned(), moment);
+        bail!(
+            "a worker is processing this key until {until}: wait until then, or give \
+             --even-in-progress if the effect may happen twice"
+        );
+    }
+    let (action, question) = match complete {
+        None => {
+            let question = "Forget it? The effect happens again with its next message.";
+            ("forget", question.to_owned())
+        }
+        Some(complete) => {
+            let retention = humantime::format_duration(complete.retention);
+            let question = format!("For {retention} its messages will have no effect.");
+            ("complete", format!("Complete it? {question}"))
+        }
+    };
+    let change = ItemChange {
+        keys: &keys,
+        place: &place,
+        args: &args.write,
+        action,
+        kind: "key",
+        id: &id,
+        seen: seen.as_ref(),
+        document: &|item, at| shown::document(item, false, at),
+        text: &|item, at| shown::text(item, false, at),
+    };
+    let write = |at| match complete {
+        None => Change::Forget,
+        Some(complete) => Change::Complete {
+            expiration: at + complete.retention,
+        },
+    };
+    let id = print::one_line(id.as_str());
+    let done = |item: &Item| match (complete, item.expiration) {
+        (None, _) => format!(
+            "forgot {id}: its next message runs, as a first attempt with the idempotency token of earlier ones"
+        ),
+        (Some(_), None) => format!("completed {id} for ever"),
+        (Some(_), Some(expiration)) => format!("completed {id} until {}", moment(expiration)),
+    };
+    change.make(&question, write, done).await
+}
+
+/// Returns the id of the one matching key, and its item if it exists.
+fn one(
+    mut found: Vec<Item>,
+    complete: Option<&CompleteArgs>,
+    name: &KeyName,
+    namespace: Option<Namespace>,
+) -> Result<(ItemId, Option<Item>)> {
+    if let Some(item) = found.pop() {
+        return match found.len() {
+            0 => Ok((item.id.clone(), Some(item))),
+            others => Err(ambiguous(others + 1)),
+        };
+    }
+    let Some(complete) = complete else {
+        bail!(NOT_FOUND);
+    };
+    let keys = name.keys().map_err(sqs_once_operate::Error::from)?;
+    match (keys.as_slice(), namespace) {
+        ([key], Some(namespace)) => {
+            let namespace = namespace.readable_keys(complete.readable_keys);
+            Ok((namespace.item_id(key), None))
+        }
+        ([], _) | (_, None) => bail!(NOT_FOUND),
+        (several, _) => Err(ambiguous(several.len())),
+    }
+}
+
+fn ambiguous(keys: usize) -> Error {
+    anyhow!(
+        "this name matches {keys} keys: give the id of one, or the kind of each part (s:42 is text, i:42 an integer)"
+    )
+}
