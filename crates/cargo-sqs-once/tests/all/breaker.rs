@@ -1,7 +1,7 @@
 //! Runs `cargo sqs-once breaker` as a user does, on a table in an embedded DynamoDB.
 
-use crate::project::Run;
-use crate::support::{AtTerminal, Table, lines, on_table};
+use crate::project::{Run, Runs};
+use crate::support::{Log, Table, on_table};
 use serde_json::{Value, json};
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, REGION, TableDescription};
 use std::time::SystemTime;
@@ -48,14 +48,8 @@ impl Table {
         self.item(&format!("breaker#{name}"))
     }
 
-    fn breaker(&self, arguments: &[&str]) -> Run {
-        Run::of(self.command(arguments))
-    }
-
     fn state(&self, name: &str) -> Value {
-        let run = self.breaker(&["show", name, "--json"]);
-        run.assert_done();
-        let [mut shown] = run.json().try_into().unwrap();
+        let mut shown = self.done(&["show", name, "--json"]).one();
         assert_eq!(shown["name"], name);
         shown["state"].take()
     }
@@ -72,13 +66,12 @@ async fn a_breaker_is_shown_as_workers_see_it() {
     .await;
     let states = ["a", "b", "c", "d", "e"].map(|name| table.state(name));
     assert_eq!(states, ["open", "half-open", "closed", "unknown", "closed"]);
-    let run = table.breaker(&["show", "a"]);
+    let run = table.run(&["show", "a"]);
     run.shows("dependency  a\n");
     run.shows("state       open: records that depend on it return to the queue\n");
     run.shows(", 10m");
     run.shows(&format!("fence       {FENCE}\n"));
-    let run = table.breaker(&["show", "a b"]);
-    run.assert_failed_with("\"a b\" is not a dependency's name");
+    table.fails(&["show", "a b"], "\"a b\" is not a dependency's name");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,25 +83,22 @@ async fn all_breakers_of_a_table_are_listed_and_no_keys() {
     let mut other = key.clone();
     other["id"] = json!({"S": "payments#s:breaker#d"});
     let table = with([open("a"), unreadable, key, other]).await;
-    let run = table.breaker(&["show", "--json"]);
-    run.assert_done();
+    let run = table.done(&["show", "--json"]);
     let mut listed = run.json();
     listed.sort_by_key(|one| one["name"].to_string());
     let states: Vec<_> = listed.iter().map(|one| &one["state"]).collect();
     assert_eq!(states, ["open", "unreadable"]);
-    let run = table.breaker(&["show"]);
+    let run = table.run(&["show"]);
     assert_eq!(run.stdout.lines().count(), 2, "{}", run.stdout);
     run.says("state        since");
-    let run = with([]).await.breaker(&["show"]);
-    run.assert_done();
+    let run = with([]).await.done(&["show"]);
     run.says("no breaker was ever opened in this table");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
     let table = with([]).await;
-    let run = table.breaker(&["open", "payments", "--for", "2h", "--yes"]);
-    run.assert_done();
+    let run = table.done(&["open", "payments", "--for", "2h", "--yes"]);
     run.shows("opened payments until 2");
     let opened = table.breaker_item("payments");
     assert_eq!(opened["status"]["S"], "INPROGRESS");
@@ -117,20 +107,16 @@ async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
     let since = number(&opened, "expiration") - 60 * DAY;
     assert!((now() - MINUTE..=now() + 1).contains(&since));
 
-    let run = table.breaker(&["close", "payments", "--yes"]);
-    run.assert_done();
+    let run = table.done(&["close", "payments", "--yes"]);
     assert_eq!(run.stdout, "closed payments\n");
     let closed = table.breaker_item("payments");
     assert_eq!(closed["status"]["S"], "COMPLETED");
     assert_eq!(closed["fence"], opened["fence"]);
     assert!(number(&closed, "expiration") <= now() + 1);
-    let run = table.breaker(&["close", "payments"]);
-    run.assert_done();
+    let run = table.done(&["close", "payments"]);
     run.says("nothing had to be changed");
 
-    table
-        .breaker(&["open", "payments", "--for", "1m", "--yes"])
-        .assert_done();
+    table.done(&["open", "payments", "--for", "1m", "--yes"]);
     let again = table.breaker_item("payments");
     assert_eq!(number(&again, "fence"), number(&opened, "fence") + 1);
     assert_eq!(table.state("payments"), "open");
@@ -141,8 +127,7 @@ async fn an_open_breaker_is_extended_or_shortened_and_keeps_the_start_of_its_out
     for before in [open("payments"), half_open("payments")] {
         for (time, secs) in [("1m", MINUTE), ("3h", 180 * MINUTE)] {
             let table = with([before.clone()]).await;
-            let run = table.breaker(&["open", "payments", "--for", time, "--yes"]);
-            run.assert_done();
+            table.done(&["open", "payments", "--for", time, "--yes"]);
             let after = table.breaker_item("payments");
             let until = number(&after, "in_progress_expiration") / 1000;
             assert!((now() + secs - 30..=now() + secs).contains(&until));
@@ -152,10 +137,10 @@ async fn an_open_breaker_is_extended_or_shortened_and_keeps_the_start_of_its_out
         }
     }
     let table = with([]).await;
-    let run = table.breaker(&["open", "payments", "--for", "0s", "--yes"]);
+    let run = table.run(&["open", "payments", "--for", "0s", "--yes"]);
     run.assert_refused_with("`breaker close` closes it");
     table
-        .breaker(&["open", "payments"])
+        .run(&["open", "payments"])
         .assert_refused_with("--for");
 }
 
@@ -163,60 +148,31 @@ async fn an_open_breaker_is_extended_or_shortened_and_keeps_the_start_of_its_out
 async fn a_change_asks_and_names_its_place() {
     let table = with([open("payments")]).await;
     let before = table.breaker_item("payments");
-    let close = ["close", "payments"];
-    table
-        .breaker(&close)
-        .assert_failed_with("confirm with --yes");
-    let mut command = table.command(&close);
-    command.env("AWS_ACCOUNT_ID", "123456789012");
-    let run = AtTerminal::start(command).answer("n\n");
-    run.assert_failed_with("nothing was changed");
-    run.says("state       open");
-    run.says(&format!(
-        "table sqs-once, {REGION}, account 123456789012: Close payments?"
-    ));
-    let open = ["open", "payments", "--for", "90m"];
-    let run = AtTerminal::start(table.command(&open)).interrupt();
-    run.assert_failed_with("interrupted");
-    run.says("Open payments for 1h 30m?");
-    assert_eq!(table.breaker_item("payments"), before);
-    let run = AtTerminal::start(table.command(&close)).answer("y\n");
-    run.assert_done();
-    assert_eq!(table.state("payments"), "closed");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_breaker_that_a_worker_has_changed_since_is_left_alone() {
-    for arguments in [
-        &["close", "payments"][..],
-        &["open", "payments", "--for", "2h"],
+    for (arguments, question) in [
+        (&["close", "payments"][..], "Close payments?"),
+        (
+            &["open", "payments", "--for", "90m"],
+            "Open payments for 1h 30m?",
+        ),
     ] {
-        let table = with([half_open("payments")]).await;
-        let mut asked = AtTerminal::start(table.command(arguments));
-        asked.wait_for("[y/N] ");
-        let mut probe = open("payments");
-        probe["fence"] = json!({"N": (FENCE + 1).to_string()});
-        table.put(probe.clone());
-        let run = asked.answer("y\n");
-        run.assert_failed_with("the breaker has changed since it was shown: nothing was written");
-        assert_eq!(table.breaker_item("payments"), probe);
+        let run = table.asked(arguments).answer("n\n");
+        run.assert_failed_with("nothing was changed");
+        run.says("state       open");
+        run.says(&format!("table sqs-once, {REGION}, "));
+        run.says(question);
     }
+    assert_eq!(table.breaker_item("payments"), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_change_is_logged() {
     let table = with([]).await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("changes.jsonl");
-    let log = path.to_str().unwrap();
-    let open = [
-        "open", "payments", "--for", "2h", "--yes", "--json", "--log", log,
-    ];
-    let [told] = table.breaker(&open).json().try_into().unwrap();
-    let run = table.breaker(&["close", "payments", "--yes", "--log", log]);
-    run.assert_done();
-    let [opened, closed] = lines(&path).try_into().unwrap();
-    assert_eq!(opened, told);
+    let log = Log::new();
+    let changed = ["payments", "--yes", "--json", "--log", log.name()];
+    let told = table.done(&[&["open", "--for", "2h"], &changed[..]].concat());
+    table.done(&[&["close"], &changed[..]].concat());
+    let [opened, closed] = log.lines().try_into().unwrap();
+    assert_eq!(opened, told.one());
     assert_eq!(opened["action"], "open");
     assert_eq!(opened["id"], "breaker#payments");
     assert_eq!(opened["before"], Value::Null);
@@ -236,23 +192,12 @@ async fn a_table_of_any_layout_has_breakers() {
         ..TableDescription::default()
     };
     dynamodb.create_table(&description).unwrap();
-    let layout = [
-        "--table",
-        "shared",
-        "--partition-key",
-        "pk",
-        "--sort-key",
-        "sk",
-        "--partition-value",
-        "idempotency",
-        "--attribute",
-        "owner=lock_owner",
-    ];
+    let layout = "--table shared --partition-key pk --sort-key sk --partition-value idempotency \
+                  --attribute owner=lock_owner";
+    let layout: Vec<_> = layout.split_whitespace().collect();
     let run = |arguments: &[&str]| {
-        let run = Run::of(on_table(
-            &dynamodb,
-            &[&["breaker"], arguments, &layout].concat(),
-        ));
+        let arguments = [&["breaker"], arguments, &layout].concat();
+        let run = Run::of(on_table(&dynamodb, &arguments));
         run.assert_done();
         run
     };
@@ -260,7 +205,7 @@ async fn a_table_of_any_layout_has_breakers() {
     let key = json!({"pk": {"S": "idempotency"}, "sk": {"S": "breaker#payments"}});
     let item = dynamodb.item("shared", key).unwrap().unwrap();
     assert!(item["lock_owner"]["S"].is_string());
-    let [listed] = run(&["show", "--json"]).json().try_into().unwrap();
+    let listed = run(&["show", "--json"]).one();
     assert_eq!(listed["name"], "payments");
     assert_eq!(listed["state"], "open");
     run(&["close", "payments", "--yes"]);

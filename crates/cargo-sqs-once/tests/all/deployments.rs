@@ -69,85 +69,13 @@ fn stack() -> Value {
     }})
 }
 
-/// The plan for new resources, as `terraform show -json` writes it. It omits the values that only AWS knows.
-fn plan() -> Value {
-    let mut planned = Vec::new();
-    let mut configured = Vec::new();
-    let mut changes = Vec::new();
-    let mut add = |kind: &str, name: &str, values: Value, unknown: Value, references: Value| {
-        let address = format!("{kind}.{name}");
-        let named = json!({"address": address, "mode": "managed", "type": kind, "name": name});
-        let with = |key: &str, value: &Value| {
-            let mut resource = named.clone();
-            resource[key] = value.clone();
-            resource
-        };
-        planned.push(with("values", &values));
-        configured.push(with("expressions", &references));
-        changes.push(with(
-            "change",
-            &json!({"actions": ["create"], "after_unknown": unknown}),
-        ));
-    };
-    let table = |name: &str, key: &str| {
-        let attribute = json!([{"name": key, "type": "S"}]);
-        json!({"name": name, "hash_key": key, "range_key": null, "attribute": attribute})
-    };
-    let of_aws = json!({"arn": true, "id": true, "url": true});
-    let keys = table("plan-keys", "id");
-    add(
-        "aws_dynamodb_table",
-        "keys",
-        keys,
-        json!({"arn": true}),
-        json!({}),
-    );
-    let orders = table("plan-orders", "order_id");
-    add(
-        "aws_dynamodb_table",
-        "orders",
-        orders,
-        json!({"arn": true}),
-        json!({}),
-    );
-    let dead = json!({"references": ["aws_sqs_queue.dead.arn", "aws_sqs_queue.dead"]});
-    add(
-        "aws_sqs_queue",
-        "orders",
-        json!({"name": "plan-orders"}),
-        json!({"arn": true, "id": true, "url": true, "redrive_policy": true}),
-        json!({"redrive_policy": dead}),
-    );
-    add(
-        "aws_sqs_queue",
-        "dead",
-        json!({"name": "plan-dead"}),
-        of_aws,
-        json!({}),
-    );
-    let variables = json!({"SQS_ONCE_NAMESPACE": "plan", "SQS_ONCE_TABLE": "plan-keys"});
-    add(
-        "aws_lambda_function",
-        "payments",
-        json!({"function_name": "payments", "timeout": 13, "environment": [{"variables": variables}]}),
-        json!({"arn": true, "environment": [{"variables": {"SQS_ONCE_DLQ_URL": true}}]}),
-        json!({"environment": [{"variables": {"references": ["aws_sqs_queue.dead.url", "aws_sqs_queue.dead"]}}]}),
-    );
-    add(
-        "aws_lambda_event_source_mapping",
-        "orders",
-        json!({"function_response_types": ["ReportBatchItemFailures"]}),
-        json!({"event_source_arn": true, "function_name": true}),
-        json!({
-            "event_source_arn": {"references": ["aws_sqs_queue.orders.arn", "aws_sqs_queue.orders"]},
-            "function_name": {"references": ["aws_lambda_function.payments.arn", "aws_lambda_function.payments"]},
-        }),
-    );
-    json!({
-        "planned_values": {"root_module": {"resources": planned}},
-        "resource_changes": changes,
-        "configuration": {"root_module": {"resources": configured}},
-    })
+/// A plan of Terraform, with a namespace and the type of the table's key.
+fn plan() -> String {
+    let plan = include_str!("../../../sqs-once-doctor/tests/plans/good.json");
+    let key = r#""hash_key": "id""#;
+    let typed = format!(r#"{key}, "attribute": [{{"name": "id", "type": "S"}}]"#);
+    let plan = plan.replace(key, &typed);
+    plan.replace(r#""RUST_LOG": "info""#, r#""SQS_ONCE_NAMESPACE": "plan""#)
 }
 
 #[test]
@@ -156,37 +84,37 @@ fn queue_timeout_environment_and_table_are_found_in_every_form() {
     fs::remove_file(project.folder.path().join("template.yaml")).unwrap();
     project.event(&[("m-1", "good")]);
     // A Terraform configuration comes before CDK's output, and a plan is only read if it is named.
-    for (file, text, form, timeout, named) in [
+    let (cdk, terraform) = ("cdk/cdk.out/payments.template.json", "terraform/main.tf");
+    let plan_named = ["--template", "plan.json"];
+    for (file, text, [form, queue, dead], timeout, named) in [
         (
-            "cdk/cdk.out/payments.template.json",
+            cdk,
             stack().to_string(),
-            "cdk",
+            ["cdk", "cdk-orders", "cdk-dead"],
             12,
             &[][..],
         ),
         (
-            "terraform/main.tf",
+            terraform,
             TERRAFORM.to_owned(),
-            "terraform",
+            ["terraform", "terraform-orders", "terraform-dead"],
             11,
             &[],
         ),
         (
             "plan.json",
-            plan().to_string(),
-            "plan",
-            13,
-            &["--template", "plan.json"],
+            plan(),
+            ["plan", "orders", "orders-dead"],
+            30,
+            &plan_named,
         ),
     ] {
         project.write(file, &text);
         let always = ["--send", "event.json", "--until-empty"];
         let dev = Run::of(project.command("dev", &[&always, named].concat()));
         dev.assert_done();
-        dev.says(&format!("polling {form}-orders: "));
-        dev.says(&format!(
-            ", timeout {timeout}s\ndead letters: {form}-dead\n"
-        ));
+        dev.says(&format!("polling {queue}: "));
+        dev.says(&format!(", timeout {timeout}s\ndead letters: {dead}\n"));
         dev.says(&format!("namespace: {form}\n"));
         // The other forms have other tables, so the message is new in each.
         dev.shows(" processed ");

@@ -339,7 +339,7 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     assert_eq!(sqs.queues().len(name).unwrap(), 0);
 
     let run = Run::of(project.command("dev", &["--queue-url", &format!("{url}-gone")]));
-    run.assert_failed_with("SQS refused GetQueueAttributes");
+    run.assert_failed_with("SQS did not carry out sqs:GetQueueAttributes");
     let run = Run::of(project.command("dev", &["--queue-url", &url, "--send", "x"]));
     run.assert_refused_with("");
 }

@@ -1,7 +1,7 @@
 //! Runs `cargo sqs-once dlq` as a user does, on queues and a table in this process.
 
-use crate::project::{Run, command};
-use crate::support::{AtTerminal, assert_private, dynamodb, id, lines, on_table};
+use crate::project::{Run, Runs, command};
+use crate::support::{AtTerminal, Log, dynamodb, id, on_table};
 use serde_json::{Value, json};
 use sqs_once_local::{LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, Redrive};
 use std::process::Command;
@@ -85,10 +85,6 @@ impl Account {
         command
     }
 
-    fn dlq(&self, arguments: &[&str]) -> Run {
-        Run::of(self.command(arguments))
-    }
-
     /// A command at a terminal.
     fn asked(&self, arguments: &[&str]) -> AtTerminal {
         AtTerminal::start(self.command(arguments))
@@ -113,6 +109,12 @@ impl Account {
     }
 }
 
+impl Runs for Account {
+    fn run(&self, arguments: &[&str]) -> Run {
+        Run::of(self.command(arguments))
+    }
+}
+
 fn texts(attributes: &[(&str, &str)]) -> serde_json::Map<String, Value> {
     let attributes = attributes.iter().map(|(name, value)| {
         let value = json!({"DataType": "String", "StringValue": value});
@@ -124,8 +126,7 @@ fn texts(attributes: &[(&str, &str)]) -> serde_json::Map<String, Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
     let account = Account::new().await;
-    let run = account.dlq(&["list", "--messages"]);
-    run.assert_done();
+    let run = account.done(&["list", "--messages"]);
     let state_of = |run: &Run, message: &str| {
         let mut lines = run.stdout.lines();
         let line = lines.find(|line| line.contains(message)).unwrap();
@@ -137,14 +138,15 @@ async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
     run.shows("the card was refused");
     account.assert_all_are_back();
 
-    let run = account.dlq(&["list", "--messages", "--key-from", "/order/id"]);
+    let run = account.run(&["list", "--messages", "--key-from", "/order/id"]);
     assert_eq!(state_of(&run, "m-moved"), "completed");
-    let run = account.dlq(&["list", "--messages", "--json", "--state", "failed"]);
-    let [line] = run.json().try_into().unwrap();
+    let line = account
+        .run(&["list", "--messages", "--json", "--state", "failed"])
+        .one();
     assert_eq!(line["id"], "m-failed");
     assert_eq!(line["state"], "failed");
     assert_eq!(line["key"], id("o-1"));
-    let run = account.dlq(&["list", "--messages", "--limit", "1"]);
+    let run = account.run(&["list", "--messages", "--limit", "1"]);
     assert_eq!(run.stdout.lines().count(), 1);
     run.says("there are more");
     account.assert_all_are_back();
@@ -177,15 +179,14 @@ async fn an_error_of_sqs_names_its_next_step_and_its_cause_once() {
 async fn a_message_that_sqs_moved_says_so_and_has_the_query_for_its_reason() {
     let account = Account::empty().await;
     account.receive_too_often("m-often");
-    let run = account.dlq(&["list", "--group", "moved-by-sqs"]);
-    run.assert_done();
+    let run = account.done(&["list", "--group", "moved-by-sqs"]);
     run.shows("moved by SQS: received too often");
     let query = r#"filter target = "sqs_once::record" and message_id = "m-often""#;
     run.says(query);
-    let shown = account.dlq(&["show", "m-often"]);
+    let shown = account.run(&["show", "m-often"]);
     shown.shows("reason        moved by SQS: received too often\n");
     shown.shows(query);
-    let [line] = account.dlq(&["list", "--json"]).json().try_into().unwrap();
+    let line = account.run(&["list", "--json"]).one();
     assert_eq!(line["reason"], "moved by SQS: received too often");
     assert_eq!(line["group"], "moved-by-sqs");
     assert_eq!(line["example"], "m-often");
@@ -233,18 +234,26 @@ async fn after_an_outage() -> Account {
     account
 }
 
+/// The ids of the messages that a run lists.
+fn ids(run: &Run) -> Vec<String> {
+    let mut ids: Vec<_> = run.json().iter().map(|one| text(&one["id"])).collect();
+    ids.sort();
+    ids
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
 /// The name of the group with a message.
 fn group_with(account: &Account, message: &str) -> String {
-    let run = account.dlq(&["show", message, "--json"]);
-    let [shown] = run.json().try_into().unwrap();
-    shown["group"].as_str().unwrap().to_owned()
+    text(&account.run(&["show", message, "--json"]).one()["group"])
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_letters_are_listed_in_groups_of_one_cause() {
     let account = after_an_outage().await;
-    let run = account.dlq(&["list"]);
-    run.assert_done();
+    let run = account.done(&["list"]);
     let outage = group_with(&account, "m-1");
     assert_eq!(outage.len(), 8);
     let rows: Vec<_> = run.stdout.lines().collect();
@@ -256,20 +265,17 @@ async fn dead_letters_are_listed_in_groups_of_one_cause() {
     run.shows("no-reason");
     run.says("--group GROUP lists the messages of a group");
 
-    let run = account.dlq(&["list", "--json"]);
+    let run = account.run(&["list", "--json"]);
     let groups = run.json();
     assert_eq!(groups[0]["group"], *outage);
     assert_eq!(groups[0]["count"], 2);
     assert!(groups[0]["first"].as_str() <= groups[0]["last"].as_str());
-    let run = account.dlq(&["list", "--group", &outage, "--json"]);
-    let messages = run.json();
-    let mut ids: Vec<_> = messages.iter().map(|one| one["id"].as_str()).collect();
-    ids.sort();
-    assert_eq!(ids, [Some("m-1"), Some("m-3")]);
-    assert!(messages.iter().all(|one| one["group"] == *outage));
-    let run = account.dlq(&["list", "--limit", "1"]);
+    let run = account.run(&["list", "--group", &outage, "--json"]);
+    assert_eq!(ids(&run), ["m-1", "m-3"]);
+    assert!(run.json().iter().all(|one| one["group"] == *outage));
+    let run = account.run(&["list", "--limit", "1"]);
     run.says("there are more: these are 1");
-    let run = account.dlq(&["list", "--reason", "unavailable"]);
+    let run = account.run(&["list", "--reason", "unavailable"]);
     assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
     assert_eq!(account.queues().0.len(), 5);
 }
@@ -279,12 +285,10 @@ async fn the_messages_of_an_outage_are_redriven_and_no_others() {
     for reason in ["unavailable", "unavailable: payments:"] {
         let account = after_an_outage().await;
         for other in ["unavailable: other", "unavail"] {
-            let run = account.dlq(&["redrive", "--reason", other]);
-            run.assert_done();
+            let run = account.done(&["redrive", "--reason", other]);
             run.shows("sent 0 messages to http://");
         }
-        let run = account.dlq(&["redrive", "--reason", reason]);
-        run.assert_done();
+        let run = account.done(&["redrive", "--reason", reason]);
         run.shows("sent 2 messages to http://");
         assert_eq!(account.queues().0, ["m-2", "m-4", "m-5"]);
     }
@@ -294,30 +298,22 @@ async fn the_messages_of_an_outage_are_redriven_and_no_others() {
 async fn a_group_is_shown_by_one_of_its_messages_and_dropped_alone() {
     let account = after_an_outage().await;
     let group = group_with(&account, "m-2");
-    let run = account.dlq(&["show", "--group", &group]);
-    run.assert_done();
+    let run = account.done(&["show", "--group", &group]);
     run.shows("message id    m-2\n");
     run.shows(&format!("group         {group}\n"));
-    let run = account.dlq(&["show", "--group", "00000000"]);
-    run.assert_failed_with("no such messages");
-    account.dlq(&["show"]).assert_refused_with("");
-    let run = account.dlq(&["drop", "--yes", "--group", &group, "--group", "no-reason"]);
-    run.assert_done();
+    account.fails(&["show", "--group", "00000000"], "no such messages");
+    account.run(&["show"]).assert_refused_with("");
+    account.done(&["drop", "--yes", "--group", &group, "--group", "no-reason"]);
     assert_eq!(account.queues().0, ["m-1", "m-3", "m-4"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_message_that_is_redriven_or_dropped_is_logged() {
     let account = Account::new().await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("changes.jsonl");
-    let log = ["--log", path.to_str().unwrap()];
-    let redrive = ["redrive", "--state", "failed"];
-    account.dlq(&[&redrive[..], &log].concat()).assert_done();
-    let drop = ["drop", "--yes", "m-done"];
-    account.dlq(&[&drop[..], &log].concat()).assert_done();
-    assert_private(&path);
-    let [redriven, dropped] = lines(&path).try_into().unwrap();
+    let log = Log::new();
+    account.done(&["redrive", "--state", "failed", "--log", log.name()]);
+    account.done(&["drop", "--yes", "m-done", "--log", log.name()]);
+    let [redriven, dropped] = log.lines().try_into().unwrap();
     assert_eq!(redriven["action"], "redrive");
     assert_eq!(redriven["id"], "m-failed");
     assert_eq!(redriven["key"], id("o-1"));
@@ -336,8 +332,10 @@ async fn each_message_that_is_redriven_or_dropped_is_logged() {
 async fn a_message_whose_line_cannot_be_written_stays() {
     let account = Account::new().await;
     for change in ["redrive", "drop"] {
-        let run = account.dlq(&[change, "--all", "--yes", "--log", "/dev/full"]);
-        run.assert_failed_with("the log /dev/full can't be written: nothing more was changed");
+        account.fails(
+            &[change, "--all", "--yes", "--log", "/dev/full"],
+            "the log /dev/full can't be written: nothing more was changed",
+        );
         account.assert_all_are_back();
         assert_eq!(account.queues().1, [] as [String; 0]);
     }
@@ -346,13 +344,10 @@ async fn a_message_whose_line_cannot_be_written_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_may_not_have_moved_is_logged_with_the_error() {
     let account = Account::new().await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("changes.jsonl");
-    let to = account.sqs.url("no-such-queue");
-    let log = path.to_str().unwrap();
-    let run = account.dlq(&["redrive", "m-failed", "--to", &to, "--log", log]);
-    run.assert_failed_with("sqs:SendMessage");
-    let [before, after] = lines(&path).try_into().unwrap();
+    let (to, log) = (account.sqs.url("no-such-queue"), Log::new());
+    let redrive = ["redrive", "m-failed", "--to", &to, "--log", log.name()];
+    account.fails(&redrive, "sqs:SendMessage");
+    let [before, after] = log.lines().try_into().unwrap();
     assert_eq!(before["error"], Value::Null);
     assert_eq!(after["id"], "m-failed");
     assert!(after["error"].as_str().unwrap().contains("sqs:SendMessage"));
@@ -362,13 +357,11 @@ async fn a_message_that_may_not_have_moved_is_logged_with_the_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_message_is_shown_whole() {
     let account = Account::new().await;
-    let run = account.dlq(&["show", "m-done"]);
-    run.assert_done();
+    let run = account.done(&["show", "m-done"]);
     run.shows("state         completed\n");
     run.shows("attribute     sqs-once-reason (String): the card was refused\n");
     run.shows("body          {\"order\":{\"id\":\"o-2\"}}\n");
-    let run = account.dlq(&["show", "m-none"]);
-    run.assert_failed_with("m-none: not received from the queue");
+    account.fails(&["show", "m-none"], "m-none: not received from the queue");
     account.assert_all_are_back();
 }
 
@@ -376,8 +369,10 @@ async fn one_message_is_shown_whole() {
 async fn a_redrive_refuses_what_is_completed_unless_told() {
     let account = Account::new().await;
     let all = ["redrive", "--all", "--yes", "--json"];
-    let run = account.dlq(&[&all[..], &["--key-from", "/order/id"]].concat());
-    run.assert_failed_with("2 messages stay, because their effect is done");
+    let run = account.fails(
+        &[&all[..], &["--key-from", "/order/id"]].concat(),
+        "2 messages stay, because their effect is done",
+    );
     let summary = run.json().pop().unwrap();
     assert_eq!(summary["redriven"], 1);
     assert_eq!(summary["completed"], 2);
@@ -385,8 +380,7 @@ async fn a_redrive_refuses_what_is_completed_unless_told() {
     assert_eq!(letters, ["m-done", "m-moved"]);
     assert_eq!(orders, [r#"{"order":{"id":"o-1"}}"#]);
 
-    let run = account.dlq(&["redrive", "m-done", "--even-completed"]);
-    run.assert_done();
+    let run = account.done(&["redrive", "m-done", "--even-completed"]);
     run.shows("sent 1 message to http://");
     assert_eq!(account.queues().0, ["m-moved"]);
 }
@@ -394,16 +388,17 @@ async fn a_redrive_refuses_what_is_completed_unless_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_is_selected_is_redriven() {
     let account = Account::new().await;
-    let run = account.dlq(&["redrive", "--state", "failed"]);
-    run.assert_done();
+    account.done(&["redrive", "--state", "failed"]);
     assert_eq!(account.queues().0, ["m-done", "m-moved"]);
-    let run = account.dlq(&["redrive", "m-moved", "m-none"]);
-    run.assert_failed_with("m-none: not received from the queue");
+    let run = account.fails(
+        &["redrive", "m-moved", "m-none"],
+        "m-none: not received from the queue",
+    );
     // It is completed, but the message does not contain its key.
     run.says("unknown keys: 1");
     assert_eq!(account.queues().0, ["m-done"]);
-    account.dlq(&["redrive"]).assert_refused_with("");
-    let pointer = account.dlq(&["list", "--key-from", "order"]);
+    account.run(&["redrive"]).assert_refused_with("");
+    let pointer = account.run(&["list", "--key-from", "order"]);
     pointer.assert_refused_with("neither attribute:NAME nor a JSON pointer");
 }
 
@@ -429,12 +424,11 @@ async fn of_two_queues() -> Account {
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_listed_with_their_source_queue_and_selected_by_it() {
     let account = of_two_queues().await;
-    let run = account.dlq(&["list"]);
-    run.assert_done();
+    let run = account.done(&["list"]);
     run.shows(" orders,refunds   no");
     let arn = "arn:aws:sqs:eu-central-1:000000000000:refunds";
     account
-        .dlq(&["show", "m-refund"])
+        .run(&["show", "m-refund"])
         .shows(&format!("moved from    {arn}\n"));
     for (queue, expected) in [
         ("orders", &["m-often", "m-order"][..]),
@@ -442,26 +436,18 @@ async fn messages_are_listed_with_their_source_queue_and_selected_by_it() {
         (arn, &["m-refund"]),
         ("other", &[]),
     ] {
-        let run = account.dlq(&["list", "--messages", "--json", "--source-queue", queue]);
-        let letters = run.json();
-        let mut ids: Vec<_> = letters
-            .iter()
-            .map(|one| one["id"].as_str().unwrap())
-            .collect();
-        ids.sort();
-        assert_eq!(ids, expected, "{queue}");
+        let list = ["list", "--messages", "--json", "--source-queue", queue];
+        assert_eq!(ids(&account.run(&list)), expected, "{queue}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_redriven_to_the_queue_that_it_came_from() {
     let account = of_two_queues().await;
-    let run = account.dlq(&["redrive", "--all", "--yes"]);
-    run.assert_done();
+    let run = account.done(&["redrive", "--all", "--yes"]);
     run.says("messages of other queues stay: refunds; send them with --source-queue");
     assert_eq!(account.queues().0, ["m-refund"]);
-    let run = account.dlq(&["redrive", "--source-queue", "refunds"]);
-    run.assert_done();
+    let run = account.done(&["redrive", "--source-queue", "refunds"]);
     run.shows("/refunds");
     assert_eq!(account.queues().0, [""; 0]);
     assert_eq!(account.sqs.queues().messages("refunds").unwrap().count(), 1);
@@ -488,8 +474,7 @@ async fn without_a_table_nobody_knows_what_is_completed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bar_is_shown_on_a_terminal_only() {
     let account = Account::new().await;
-    let run = account.dlq(&["redrive", "m-failed"]);
-    run.assert_done();
+    let run = account.done(&["redrive", "m-failed"]);
     assert_eq!(run.stderr, "");
     let mut terminal = account.asked(&["redrive", "m-moved"]);
     terminal.wait_for(" of about 2");
@@ -499,16 +484,16 @@ async fn a_bar_is_shown_on_a_terminal_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_dropped_is_asked_for_saved_and_gone() {
     let account = Account::new().await;
-    let folder = tempfile::tempdir().unwrap();
-    let saved = folder.path().join("dropped.jsonl");
-    let save = ["--save", saved.to_str().unwrap()];
+    let saved = Log::new();
+    let save = ["--save", saved.name()];
     let completed = ["--state", "completed", "--key-from", "/order/id"];
     let arguments = [&["drop"], &completed[..], &save].concat();
-    account
-        .dlq(&arguments)
-        .assert_failed_with("confirm with --yes");
+    account.fails(&arguments, "confirm with --yes");
     account.assert_all_are_back();
 
+    let run = account.asked(&arguments).interrupt();
+    run.assert_failed_with("interrupted");
+    account.assert_all_are_back();
     let mut asked = account.asked(&arguments);
     let url = account.sqs.url("orders-dlq");
     asked.wait_for(&format!("Drop 2 messages of {url} for good (2 completed)?"));
@@ -516,45 +501,38 @@ async fn what_is_dropped_is_asked_for_saved_and_gone() {
         .answer("n\n")
         .assert_failed_with("nothing was changed");
     account.assert_all_are_back();
-    assert!(!saved.exists());
+    assert!(!saved.path.exists());
 
     let run = account.asked(&arguments).answer("yes\n");
     run.assert_done();
     assert_eq!(run.stdout, "dropped 2 messages\n");
     assert_eq!(account.queues().0, ["m-failed"]);
-    let lines = lines(&saved);
+    let lines = saved.lines();
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0]["body"], r#"{"order":{"id":"o-2"}}"#);
     assert_eq!(lines[0]["attributes"]["tenant"]["text"], "seven");
-    assert_private(&saved);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_dropped_that_cannot_be_saved_or_is_not_there() {
     let account = Account::new().await;
     let nowhere = ["drop", "--all", "--yes", "--save", "/no/such/folder/file"];
-    account
-        .dlq(&nowhere)
-        .assert_failed_with("nothing was dropped");
+    account.fails(&nowhere, "nothing was dropped");
     account.assert_all_are_back();
-    let run = account.dlq(&["drop", "--yes", "m-done", "m-none"]);
-    run.assert_failed_with("m-none: not received");
-    account.assert_all_are_back();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_at_the_question_puts_all_back() {
-    let account = Account::new().await;
-    let run = account.asked(&["drop", "--all"]).interrupt();
-    run.assert_failed_with("interrupted");
+    account.fails(
+        &["drop", "--yes", "m-done", "m-none"],
+        "m-none: not received",
+    );
     account.assert_all_are_back();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redrive_of_all_names_both_queues_and_asks() {
     let account = Account::new().await;
-    let run = account.dlq(&["redrive", "--all"]);
-    run.assert_failed_with("there is no terminal to ask on: confirm with --yes");
+    account.fails(
+        &["redrive", "--all"],
+        "there is no terminal to ask on: confirm with --yes",
+    );
     account.assert_all_are_back();
     let mut asked = account.asked(&["redrive", "--all"]);
     let (from, to) = (account.sqs.url("orders-dlq"), account.sqs.url("orders"));
@@ -566,14 +544,6 @@ async fn a_redrive_of_all_names_both_queues_and_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_is_not_there_is_said_with_what_the_credentials_need() {
-    let account = Account::empty().await;
-    let mut command = command(&["dlq", "list", "--queue", "other"]);
-    let run = Run::of(command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint()));
-    run.assert_failed_with("sqs:GetQueueUrl");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
     let account = Account::empty().await;
     let odd = "a\u{1b}[2J\r\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200e}\u{200f}\u{61c}z";
@@ -581,11 +551,11 @@ async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
     let mut message = NewMessage::new("m-odd", odd);
     message.attributes = texts(&[("sqs-once-reason", &text), ("sqs-once-key", &text)]);
     account.put("orders-dlq", message);
-    let missing = account.dlq(&["show", "m-\u{9b}\u{202e}\u{1b}"]);
+    let missing = account.run(&["show", "m-\u{9b}\u{202e}\u{1b}"]);
     missing.assert_failed_with("m-   : not received from the queue");
-    let refused = account.dlq(&["show", "m-odd", "--\u{9b}\u{202e}\u{1b}"]);
+    let refused = account.run(&["show", "m-odd", "--\u{9b}\u{202e}\u{1b}"]);
     refused.assert_refused_with("unexpected argument '--  '");
-    let json = account.dlq(&["show", "m-odd", "--json"]);
+    let json = account.run(&["show", "m-odd", "--json"]);
     assert_eq!(json.json()[0]["body"], odd, "JSON keeps what the text is");
     missing.assert_is_text();
     refused.assert_is_text();
@@ -598,8 +568,7 @@ async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
         &["show", "m-odd", "--json"],
         &["drop", "--all", "--yes"],
     ] {
-        let run = account.dlq(arguments);
-        run.assert_done();
+        let run = account.done(arguments);
         run.assert_is_text();
     }
 }

@@ -1,7 +1,7 @@
 //! Runs `cargo sqs-once key` as a user does, on a table in an embedded DynamoDB.
 
-use crate::project::Run;
-use crate::support::{AtTerminal, Table, assert_private, id, lines};
+use crate::project::{Run, Runs};
+use crate::support::{AtTerminal, Log, Table, id};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::{KeySecret, Namespace};
@@ -42,17 +42,6 @@ async fn with(items: impl IntoIterator<Item = Value>) -> Table {
     Table::with("key", items).await
 }
 
-impl Table {
-    fn key(&self, arguments: &[&str]) -> Run {
-        Run::of(self.command(arguments))
-    }
-
-    /// A command at a terminal.
-    fn asked(&self, arguments: &[&str]) -> AtTerminal {
-        AtTerminal::start(self.command(arguments))
-    }
-}
-
 /// A table with a completed key, and the id of its item.
 async fn with_order() -> (Table, String) {
     let order = id("order-42");
@@ -62,8 +51,7 @@ async fn with_order() -> (Table, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_completed_key_shows_all_that_is_known_but_the_result() {
     let (table, order) = with_order().await;
-    let run = table.key(&["show", "order-42"]);
-    run.assert_done();
+    let run = table.done(&["show", "order-42"]);
     for part in [
         &format!("key         {order}\n"),
         "state       completed: done; its messages are duplicates\n",
@@ -76,14 +64,11 @@ async fn a_completed_key_shows_all_that_is_known_but_the_result() {
     assert!(!run.stdout.contains("secret"));
     assert!(!run.stdout.contains("lease"), "{}", run.stdout);
     table
-        .key(&["show", "--data", "order-42"])
+        .run(&["show", "--data", "order-42"])
         .shows("\"secret\"");
     // The start of an id, as log lines show it, needs no namespace.
     let mut command = table.command(&["show", "--json", &order[..21]]);
-    let [shown] = Run::of(command.env_remove("SQS_ONCE_NAMESPACE"))
-        .json()
-        .try_into()
-        .unwrap();
+    let shown = Run::of(command.env_remove("SQS_ONCE_NAMESPACE")).one();
     assert_eq!(shown["id"], order);
     assert_eq!(shown["state"], "completed");
     assert_eq!(shown["written_by"], "sqs-once");
@@ -95,8 +80,7 @@ async fn records_of_powertools_are_marked() {
     let id = "payments.handler#0123456789abcdef0123456789abcdef";
     let item = json!({"id": {"S": id}, "status": {"S": "COMPLETED"}, "expiration": {"N": "1"}});
     let table = with([item]).await;
-    let run = table.key(&["show", id]);
-    run.assert_done();
+    let run = table.done(&["show", id]);
     run.shows("state       expired");
     run.shows("Powertools");
 }
@@ -104,17 +88,20 @@ async fn records_of_powertools_are_marked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_named() {
     let table = with([]).await;
-    let run = table.key(&["show", "order-42"]);
-    run.assert_failed_with("the table does not have this key");
+    table.fails(&["show", "order-42"], "the table does not have this key");
     let without =
         |variable: &str| Run::of(table.command(&["show", "order-42"]).env_remove(variable));
     without("SQS_ONCE_TABLE").assert_failed_with("Give --table, or set SQS_ONCE_TABLE");
     without("SQS_ONCE_NAMESPACE").assert_failed_with("give --namespace");
     without("AWS_REGION").assert_failed_with("give --region");
-    let run = table.key(&["show", "--table", "other", "order-42"]);
-    run.assert_failed_with("check --table, --region and --profile");
-    let run = table.key(&["show", "i:many"]);
-    run.assert_failed_with("`i:many` is not an integer; text that starts like this is written");
+    table.fails(
+        &["show", "--table", "other", "order-42"],
+        "check --table, --region and --profile",
+    );
+    table.fails(
+        &["show", "i:many"],
+        "`i:many` is not an integer; text that starts like this is written",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,8 +118,7 @@ async fn keys_are_listed_by_state() {
     ])
     .await;
     let states = |arguments: &[&str]| {
-        let run = table.key(&[&["list", "--json"], arguments].concat());
-        run.assert_done();
+        let run = table.done(&[&["list", "--json"], arguments].concat());
         let lines = run.json();
         let states = lines.iter().map(|line| line["state"].as_str().unwrap());
         let mut states: Vec<_> = states.collect();
@@ -151,11 +137,10 @@ async fn keys_are_listed_by_state() {
         states(&["--status", "expired", "--status", "released"]),
         "expired released"
     );
-    let run = table.key(&["list", "--limit", "2"]);
+    let run = table.run(&["list", "--limit", "2"]);
     assert_eq!(run.stdout.lines().count(), 2);
     run.says("these are the first 2");
-    let run = table.key(&["list", "--namespace", "nobody"]);
-    run.assert_done();
+    let run = table.done(&["list", "--namespace", "nobody"]);
     assert_eq!((&*run.stdout, &*run.stderr), ("", "no such keys\n"));
 }
 
@@ -188,7 +173,7 @@ async fn nothing_that_a_table_holds_writes_to_the_terminal_but_text() {
         &["show", "--data", name, "--namespace", "x"],
         &["show", "--json", "--data", "payments#x:1"],
     ] {
-        table.key(arguments).assert_is_text();
+        table.run(arguments).assert_is_text();
     }
 }
 
@@ -197,13 +182,11 @@ async fn without_a_terminal_nothing_is_changed_unless_told() {
     let (table, order) = with_order().await;
     let before = table.item(&order);
     for action in ["forget", "complete"] {
-        let run = table.key(&[action, "order-42"]);
-        run.assert_failed_with("confirm with --yes");
+        table.fails(&[action, "order-42"], "confirm with --yes");
     }
     assert_eq!(table.item(&order), before);
 
-    let run = table.key(&["forget", "--yes", "order-42"]);
-    run.assert_done();
+    let run = table.done(&["forget", "--yes", "order-42"]);
     let forgot = format!(
         "forgot {order}: its next message runs, as a first attempt with the idempotency token"
     );
@@ -217,25 +200,23 @@ async fn a_live_lease_is_respected_unless_told() {
     let order = id("order-42");
     let table = with([live(&order)]).await;
     for action in ["forget", "complete"] {
-        let run = table.key(&[action, "--yes", "order-42"]);
-        run.assert_failed_with("a worker is processing this key until 2");
+        table.fails(
+            &[action, "--yes", "order-42"],
+            "a worker is processing this key until 2",
+        );
     }
     assert_eq!(table.item(&order)["owner"]["S"], OWNER);
-    let run = table.key(&["forget", "--yes", "--even-in-progress", "order-42"]);
-    run.assert_done();
+    table.done(&["forget", "--yes", "--even-in-progress", "order-42"]);
     assert_ne!(table.item(&order)["owner"]["S"], OWNER);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
     let (table, order) = with_order().await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("changes.jsonl");
-    let log = path.to_str().unwrap();
-    let run = table.key(&["forget", "--yes", "--json", "--log", log, "order-42"]);
-    run.assert_done();
-    assert_private(&path);
-    let [line] = run.json().try_into().unwrap();
+    let file = Log::new();
+    let log = file.name();
+    let run = table.done(&["forget", "--yes", "--json", "--log", log, "order-42"]);
+    let line = run.one();
     assert_eq!(line["action"], "forget");
     assert_eq!(line["id"], order);
     assert_eq!(line["before"]["state"], "completed");
@@ -247,15 +228,13 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
     assert_eq!(line["table"], "sqs-once");
     assert!(line["at"].is_string());
 
-    let run = table.key(&["complete", "--yes", "--json", "--log", log, "order-42"]);
-    run.assert_done();
-    let logged = std::fs::read_to_string(log).unwrap();
-    let [first, second] = logged.lines().collect::<Vec<_>>().try_into().unwrap();
-    assert_eq!(serde_json::from_str::<Value>(first).unwrap(), line);
-    assert_eq!(format!("{second}\n"), run.stdout);
+    let run = table.done(&["complete", "--yes", "--json", "--log", log, "order-42"]);
+    assert_eq!(file.lines(), [line, run.one()]);
 
-    let run = table.key(&["forget", "--yes", "--log", "/no/such/file", "order-42"]);
-    run.assert_failed_with("nothing was changed");
+    table.fails(
+        &["forget", "--yes", "--log", "/no/such/file", "order-42"],
+        "nothing was changed",
+    );
     assert_eq!(table.item(&order)["status"]["S"], "COMPLETED");
 }
 
@@ -265,8 +244,10 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
 async fn a_change_whose_line_cannot_be_written_is_not_made() {
     let (table, order) = with_order().await;
     let before = table.item(&order);
-    let run = table.key(&["forget", "--yes", "--log", "/dev/full", "order-42"]);
-    run.assert_failed_with("the log /dev/full can't be written: nothing more was changed");
+    table.fails(
+        &["forget", "--yes", "--log", "/dev/full", "order-42"],
+        "the log /dev/full can't be written: nothing more was changed",
+    );
     assert_eq!(table.item(&order), before);
 }
 
@@ -276,15 +257,17 @@ async fn a_breaker_is_not_a_key() {
     let key = format!("breaker#{}", "0".repeat(64));
     let table = with([live(breaker), completed(&key)]).await;
     for arguments in [&["show"][..], &["forget", "--yes"], &["complete", "--yes"]] {
-        let run = table.key(&[arguments, &[breaker]].concat());
-        run.assert_failed_with("use `cargo sqs-once breaker show payments`");
+        table.fails(
+            &[arguments, &[breaker]].concat(),
+            "use `cargo sqs-once breaker show payments`",
+        );
     }
     assert_eq!(table.item(breaker)["owner"]["S"], OWNER);
     // A consumer may have this namespace.
-    let run = table.key(&["list", "--namespace", "breaker", "--json"]);
-    let [listed] = run.json().try_into().unwrap();
+    let list = ["list", "--namespace", "breaker", "--json"];
+    let listed = table.run(&list).one();
     assert_eq!(listed["id"], key);
-    table.key(&["show", &key]).assert_done();
+    table.done(&["show", &key]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -308,10 +291,8 @@ async fn a_question_names_the_table_its_region_and_its_account() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_nobody_knows_the_end_of_is_logged_as_such() {
     let (table, _) = with_order().await;
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("changes.jsonl");
-    let arguments = ["forget", "--log", log.to_str().unwrap(), "order-42"];
-    let mut asked = table.asked(&arguments);
+    let log = Log::new();
+    let mut asked = table.asked(&["forget", "--log", log.name(), "order-42"]);
     asked.wait_for("[y/N] ");
     let address = table.dynamodb.endpoint().replace("http://", "");
     table.dynamodb.stop().await;
@@ -324,7 +305,7 @@ async fn a_change_that_nobody_knows_the_end_of_is_logged_as_such() {
     });
     let run = asked.answer("y\n");
     run.assert_failed_with("the store did not answer");
-    let [before, after] = lines(&log).try_into().unwrap();
+    let [before, after] = log.lines().try_into().unwrap();
     assert_eq!(before["before"]["state"], "completed");
     assert_eq!(before["after"]["state"], "released");
     assert_eq!(before["error"], Value::Null);
@@ -342,17 +323,13 @@ async fn a_key_that_never_came_is_completed_under_one_name_only() {
         ("complete", "42", "this name matches 2 keys"),
         ("complete", "payments#0123456789ab", not_there),
     ] {
-        table
-            .key(&[action, "--yes", key])
-            .assert_failed_with(message);
+        table.fails(&[action, "--yes", key], message);
     }
-    let run = table.key(&["complete", "--yes", "--retention", "90d", "s:42"]);
-    run.assert_done();
+    table.done(&["complete", "--yes", "--retention", "90d", "s:42"]);
     let expires = &table.item(&id("42"))["expiration"]["N"];
     let expires: u64 = expires.as_str().unwrap().parse().unwrap();
     assert!((hour(89 * 24)..hour(91 * 24)).contains(&(expires * 1000)));
-    let run = table.key(&["complete", "--yes", "--readable-keys", "order-42"]);
-    run.assert_done();
+    table.done(&["complete", "--yes", "--readable-keys", "order-42"]);
     assert_eq!(
         table.item("payments#s:order-42")["status"]["S"],
         "COMPLETED"
@@ -399,13 +376,12 @@ async fn a_key_that_is_hashed_with_a_secret_is_found_with_the_secret_alone() {
     let keyed = keyed.key_secret(KeySecret::new(secret).unwrap());
     let order = keyed.item_id(&BusinessKey::new("order-42").unwrap());
     let table = with([completed(order.as_str())]).await;
-    let run = table.key(&["show", "order-42"]);
-    run.assert_failed_with("the table does not have this key");
+    table.fails(&["show", "order-42"], "the table does not have this key");
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secret");
     let with_secret = || {
-        table.key(&[
+        table.run(&[
             "show",
             "order-42",
             "--key-secret-file",

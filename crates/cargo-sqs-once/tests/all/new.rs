@@ -1,7 +1,7 @@
 //! Runs `cargo sqs-once new` as a user does. `.ci/new.py` checks that the projects build and pass their tests, and what
 //! their templates deploy.
 
-use crate::project::{Run, command};
+use crate::project::{Run, Runs, command};
 use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,14 +22,9 @@ impl Folder {
         self.0.path()
     }
 
-    fn run(&self, arguments: &[&str]) -> Run {
-        let mut command = command(&[&["new"], arguments].concat());
-        Run::of(command.current_dir(self.path()))
-    }
-
     /// Creates a project and returns its files by path.
     fn make(&self, arguments: &[&str]) -> BTreeMap<String, String> {
-        self.run(arguments).assert_done();
+        self.done(arguments);
         let mut files = BTreeMap::new();
         let project = self.path().join(arguments[0]);
         read(&project, &project, &mut files);
@@ -41,6 +36,13 @@ impl Folder {
         let entries = fs::read_dir(self.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.collect()
+    }
+}
+
+impl Runs for Folder {
+    fn run(&self, arguments: &[&str]) -> Run {
+        let mut command = command(&[&["new"], arguments].concat());
+        Run::of(command.current_dir(self.path()))
     }
 }
 
@@ -138,7 +140,7 @@ fn every_variant_is_a_whole_project() {
 }
 
 /// Checks that each variant for a tool has exactly these files for its deployment, and otherwise SAM's.
-fn assert_only_the_deployment_differs(iac: &str, deployment: &[&str]) {
+fn assert_only_the_deployment_differs(iac: &str, deployment: &[String]) {
     let folder = Folder::new();
     let about_it = [".github/workflows/ci.yml", ".gitignore", "README.md"];
     for (name, options) in variants() {
@@ -147,7 +149,7 @@ fn assert_only_the_deployment_differs(iac: &str, deployment: &[&str]) {
         let mut other = folder.make(&[&[&*name, "--iac", iac], &options[..]].concat());
         for file in deployment {
             let content = other
-                .remove(*file)
+                .remove(file)
                 .unwrap_or_else(|| panic!("{name} has no {file}"));
             assert!(!content.contains("{%"), "{name}: {file} is not rendered");
             assert!(
@@ -172,42 +174,18 @@ fn assert_only_the_deployment_differs(iac: &str, deployment: &[&str]) {
     }
 }
 
-/// `.ci/cdk.py` checks what the projects for CDK deploy.
+/// `.ci/cdk.py` and `.ci/terraform.py` check what the projects deploy.
 #[test]
-fn a_project_for_cdk_has_another_deployment_and_the_same_function() {
-    assert_only_the_deployment_differs(
-        "cdk",
-        &[
-            "cdk/bin/app.ts",
-            "cdk/cdk.json",
-            "cdk/lib/sqs-once-consumer.ts",
-            "cdk/package-lock.json",
-            "cdk/package.json",
-            "cdk/tsconfig.json",
-        ],
-    );
-}
-
-/// `.ci/terraform.py` checks what the projects for Terraform deploy.
-#[test]
-fn a_project_for_terraform_has_another_deployment_and_the_same_function() {
-    assert_only_the_deployment_differs(
-        "terraform",
-        &[
-            "terraform/consumer/alarms.tf",
-            "terraform/consumer/dashboard.tf",
-            "terraform/consumer/main.tf",
-            "terraform/consumer/outputs.tf",
-            "terraform/consumer/queues.tf",
-            "terraform/consumer/table.tf",
-            "terraform/consumer/variables.tf",
-            "terraform/consumer/versions.tf",
-            "terraform/main.tf",
-            "terraform/outputs.tf",
-            "terraform/variables.tf",
-            "terraform/versions.tf",
-        ],
-    );
+fn a_project_for_another_tool_has_another_deployment_and_the_same_function() {
+    let cdk = "cdk/bin/app.ts cdk/cdk.json cdk/lib/sqs-once-consumer.ts cdk/package-lock.json
+        cdk/package.json cdk/tsconfig.json";
+    let module = "alarms dashboard main outputs queues table variables versions";
+    let module = module.split(' ').map(|file| format!("consumer/{file}"));
+    let all = module.chain(["main", "outputs", "variables", "versions"].map(str::to_owned));
+    let terraform: Vec<_> = all.map(|file| format!("terraform/{file}.tf")).collect();
+    let cdk: Vec<_> = cdk.split_whitespace().map(str::to_owned).collect();
+    assert_only_the_deployment_differs("cdk", &cdk);
+    assert_only_the_deployment_differs("terraform", &terraform);
 }
 
 /// The module in `deploy` is a link to it, which Windows may check out as a file.
@@ -252,65 +230,51 @@ fn manifest(files: &BTreeMap<String, String>) -> toml::Table {
     files["Cargo.toml"].parse().unwrap()
 }
 
-#[test]
-fn a_project_depends_on_this_version_of_sqs_once() {
-    let mut version = env!("CARGO_PKG_VERSION").split('.');
-    let version = format!("{}.{}", version.next().unwrap(), version.next().unwrap());
-    let options = ["payments", "--postgres", "--sqs-once", "released"];
-    let manifest = manifest(&Folder::new().make(&options));
-    for package in ["sqs-once", "sqs-once-postgres"] {
-        let depended = &manifest["dependencies"][package]["version"];
-        assert_eq!(depended.as_str(), Some(&*version), "{package}");
-    }
-}
-
-#[test]
-fn a_project_may_depend_on_a_git_repository() {
-    let url = "https://git.example.com/sqs-once";
-    let options = ["payments", "--postgres", "--sqs-once", url];
-    let manifest = manifest(&Folder::new().make(&options));
-    for package in ["sqs-once", "sqs-once-postgres"] {
-        let depended = &manifest["dependencies"][package]["git"];
-        assert_eq!(depended.as_str(), Some(url), "{package}");
-    }
-}
-
 /// Before the first release, a project on the released version could not build.
 #[test]
-fn a_command_that_was_built_in_a_checkout_makes_projects_that_depend_on_it_and_says_so() {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let own = own.canonicalize().unwrap();
+fn a_project_depends_on_the_given_source_or_else_on_the_checkout_of_the_command() {
     let folder = Folder::new();
-    let manifest = manifest(&folder.make(&["payments", "--postgres"]));
-    for package in ["sqs-once", "sqs-once-postgres"] {
-        let depended = manifest["dependencies"][package]["path"].as_str();
-        let path = own.join("crates").join(package);
-        assert_eq!(depended, path.to_str(), "{package}");
+    let checkout = folder.path().join("a \"quoted\" one");
+    fs::create_dir_all(checkout.join("crates/sqs-once")).unwrap();
+    fs::write(checkout.join("crates/sqs-once/Cargo.toml"), "").unwrap();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let [own, checkout] = [own, checkout].map(|path| path.canonicalize().unwrap());
+    let path = |checkout: &Path| format!("{}/crates/PACKAGE", checkout.display());
+    let version = env!("CARGO_PKG_VERSION");
+    let (version, _) = version.rsplit_once('.').unwrap();
+    let url = "https://git.example.com/sqs-once";
+    for (project, source, kind, expected) in [
+        ("released", Some("released"), "version", version.to_owned()),
+        ("by-git", Some(url), "git", url.to_owned()),
+        ("given", Some("./a \"quoted\" one"), "path", path(&checkout)),
+        ("own", None, "path", path(&own)),
+    ] {
+        let source = source.map(|source| ["--sqs-once", source]);
+        let source = source.as_ref().map_or(&[][..], |source| source);
+        let files = folder.make(&[&[project, "--postgres"], source].concat());
+        let manifest = manifest(&files);
+        for package in ["sqs-once", "sqs-once-postgres"] {
+            let depended = &manifest["dependencies"][package][kind];
+            let expected = expected.replace("PACKAGE", package);
+            assert_eq!(depended.as_str(), Some(&*expected), "{package}");
+        }
     }
+    let files = folder.make(&["tested", "--sqs-once", "./a \"quoted\" one"]);
+    let depended = &manifest(&files)["dev-dependencies"]["sqs-once"]["path"];
+    let expected = path(&checkout).replace("PACKAGE", "sqs-once");
+    assert_eq!(depended.as_str(), Some(&*expected));
     let run = folder.run(&["shipping"]);
     run.shows(&format!("built from, {}", own.display()));
     run.shows("--sqs-once released");
 }
 
 #[test]
-fn a_project_may_depend_on_a_checkout_wherever_it_lies() {
-    let folder = Folder::new();
-    let checkout = folder.path().join("a \"quoted\" one");
-    fs::create_dir_all(checkout.join("crates/sqs-once")).unwrap();
-    fs::write(checkout.join("crates/sqs-once/Cargo.toml"), "").unwrap();
-    let manifest = manifest(&folder.make(&["payments", "--sqs-once", "./a \"quoted\" one"]));
-    let path = checkout.canonicalize().unwrap().join("crates/sqs-once");
-    for kind in ["dependencies", "dev-dependencies"] {
-        let depended = &manifest[kind]["sqs-once"]["path"];
-        assert_eq!(depended.as_str(), path.to_str(), "{kind}");
-    }
-}
-
-#[test]
 fn a_folder_that_is_not_a_checkout_is_refused() {
     let folder = Folder::new();
-    let run = folder.run(&["payments", "--sqs-once", "elsewhere"]);
-    run.assert_failed_with("elsewhere is not a checkout of sqs-once");
+    folder.fails(
+        &["payments", "--sqs-once", "elsewhere"],
+        "elsewhere is not a checkout of sqs-once",
+    );
     assert!(folder.entries().is_empty());
 }
 
@@ -366,14 +330,13 @@ fn what_is_there_already_is_not_touched() {
     let project = folder.path().join("payments");
     fs::create_dir(&project).unwrap();
     fs::write(project.join("notes"), "mine").unwrap();
-    let run = folder.run(&["payments"]);
-    run.assert_failed_with("payments already exists");
+    folder.fails(&["payments"], "payments already exists");
     assert_eq!(folder.entries(), ["payments"]);
     assert_eq!(fs::read_to_string(project.join("notes")).unwrap(), "mine");
     assert_eq!(fs::read_dir(project).unwrap().count(), 1);
 
     fs::write(folder.path().join("a-file"), "mine").unwrap();
-    folder.run(&["a-file"]).assert_failed_with("");
+    folder.fails(&["a-file"], "");
     let file = fs::read_to_string(folder.path().join("a-file"));
     assert_eq!(file.unwrap(), "mine");
 }

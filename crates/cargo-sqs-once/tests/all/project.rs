@@ -119,12 +119,40 @@ impl Run {
         assert!(self.stdout.contains(text), "{text}: {}", self.stdout);
     }
 
+    /// The line of JSON that is all of standard output.
+    #[track_caller]
+    pub(crate) fn one(&self) -> Value {
+        let [line] = self.json().try_into().unwrap();
+        line
+    }
+
     /// The lines of JSON on standard output.
     pub(crate) fn json(&self) -> Vec<Value> {
         let lines = self.stdout.lines();
         lines
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
+    }
+}
+
+/// What a test runs the command line on.
+pub(crate) trait Runs {
+    fn run(&self, arguments: &[&str]) -> Run;
+
+    /// A run that succeeds.
+    #[track_caller]
+    fn done(&self, arguments: &[&str]) -> Run {
+        let run = self.run(arguments);
+        run.assert_done();
+        run
+    }
+
+    /// A run that fails with this message.
+    #[track_caller]
+    fn fails(&self, arguments: &[&str], message: &str) -> Run {
+        let run = self.run(arguments);
+        run.assert_failed_with(message);
+        run
     }
 }
 

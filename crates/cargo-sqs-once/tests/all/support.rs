@@ -1,6 +1,6 @@
 //! A table of keys, and a terminal.
 
-use crate::project::{Run, command, signal};
+use crate::project::{Run, Runs, command, signal};
 use nix::pty::{OpenptyResult, openpty};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
@@ -9,7 +9,7 @@ use sqs_once_local::{LocalDynamoDb, TableDescription};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A DynamoDB with the default table.
@@ -35,19 +35,6 @@ pub(crate) fn on_table(dynamodb: &LocalDynamoDb, arguments: &[&str]) -> Command 
         .env("SQS_ONCE_NAMESPACE", "payments")
         .stdin(Stdio::null());
     command
-}
-
-/// The lines of a file of JSON.
-pub(crate) fn lines(path: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    lines.collect()
-}
-
-/// Checks that a file is for its owner alone.
-pub(crate) fn assert_private(path: &Path) {
-    let mode = std::fs::metadata(path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
 }
 
 impl Run {
@@ -174,5 +161,46 @@ impl Table {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         on_table(&self.dynamodb, &[&[self.command], arguments].concat())
+    }
+
+    /// A command at a terminal.
+    pub(crate) fn asked(&self, arguments: &[&str]) -> AtTerminal {
+        AtTerminal::start(self.command(arguments))
+    }
+}
+
+impl Runs for Table {
+    fn run(&self, arguments: &[&str]) -> Run {
+        Run::of(self.command(arguments))
+    }
+}
+
+/// A file of changes that is not there yet.
+pub(crate) struct Log {
+    _folder: tempfile::TempDir,
+    pub(crate) path: PathBuf,
+}
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("changes.jsonl");
+        Self {
+            _folder: folder,
+            path,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.path.to_str().unwrap()
+    }
+
+    /// Its lines. It is for its owner alone.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let mode = std::fs::metadata(&self.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let text = std::fs::read_to_string(&self.path).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        lines.collect()
     }
 }
