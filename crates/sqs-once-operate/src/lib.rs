@@ -35,5 +35,5 @@ pub use keys::Keys;
 pub use letter::{DeadLetter, KeyFrom, PartFrom, Standing};
 pub use name::{KeyName, NameError};
 pub use redrive::{Fate, Selection, Tally};
-pub use sdk::{account, sdk_config, sqs_client};
+pub use sdk::{account, sdk_config};
 pub use state::State;

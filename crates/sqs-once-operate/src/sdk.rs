@@ -53,8 +53,3 @@ pub async fn account(config: &SdkConfig) -> Option<String> {
     let credentials = provider.provide_credentials().await.ok()?;
     credentials.account_id().map(|id| id.as_str().to_owned())
 }
-
-/// An SQS client with these settings.
-pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
-    aws_sdk_sqs::Client::new(config)
-}

@@ -23,16 +23,6 @@ pub enum State {
 }
 
 impl State {
-    /// All states.
-    pub const ALL: [Self; 6] = [
-        Self::InProgress,
-        Self::Lapsed,
-        Self::Released,
-        Self::Completed,
-        Self::Expired,
-        Self::Unknown,
-    ];
-
     /// The state of an item at `now`.
     pub fn from_item(item: &Item, now: Timestamp) -> Self {
         // DynamoDB stores the expiry in whole seconds.
@@ -49,11 +39,6 @@ impl State {
             (Status::InProgress, _) => Self::InProgress,
             (Status::Unknown(_), _) => Self::Unknown,
         }
-    }
-
-    /// Whether the next message with this key would run.
-    pub const fn is_free(self) -> bool {
-        matches!(self, Self::Lapsed | Self::Released | Self::Expired)
     }
 
     /// The state's name, for example `in-progress`.

@@ -4,10 +4,9 @@ use super::{ATTRIBUTE, CauseArgs, ChangeArgs, QueueArgs, SelectionArgs, StateArg
 use crate::operate::{config, keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
+use aws_sdk_sqs::Client;
 use sqs_once::key::JsonPointer;
-use sqs_once_operate::{
-    DeadLetters, KeyFrom, PartFrom, SdkConfig, Selection, Standing, sqs_client,
-};
+use sqs_once_operate::{DeadLetters, KeyFrom, PartFrom, SdkConfig, Selection, Standing};
 
 /// Opens the queue, joined with the table if the arguments name one. Also returns the settings of the account.
 pub(super) async fn queue(args: &QueueArgs) -> Result<(DeadLetters, SdkConfig)> {
@@ -21,7 +20,7 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<(DeadLetters, SdkConfig)> 
     };
     let config = config(&args.table).await?;
     let keys = table(&args.table).map(|table| keys_in(&config, table, &args.table));
-    let (keys, client) = (keys.transpose()?, sqs_client(&config));
+    let (keys, client) = (keys.transpose()?, Client::new(&config));
     let queue = match &args.queue_url {
         Some(url) => DeadLetters::new(client, url, keys),
         None => DeadLetters::named(client, args.queue.as_deref().unwrap_or_default(), keys).await?,

@@ -17,7 +17,7 @@ pub(crate) struct List {
     pub(crate) limit: usize,
     /// The names of the columns.
     pub(crate) heading: [&'static str; 4],
-    /// The note if there is no line.
+    /// The note of an empty list.
     pub(crate) none: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! The conformance suite on a table of the user's account, or without one in an embedded DynamoDB.
+//! The conformance suite on a table of the user's account. Region and credentials are those that the AWS CLI finds.
 
 use std::collections::HashMap;
 
@@ -7,37 +7,27 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
 use sqs_once::store::{DynamoDbStore, Item, Store};
-use sqs_once_local::TableDescription;
 
-/// The name of a table with the default layout. The region and the credentials are those that the AWS CLI finds.
-const TABLE: &str = "SQS_ONCE_CONFORMANCE_TABLE";
-
+/// A table with the default layout.
 struct Table {
     client: Client,
     name: String,
     store: DynamoDbStore,
 }
 
-impl Table {
-    fn new(client: Client, name: String) -> Self {
-        let store = DynamoDbStore::new(client.clone(), &name);
-        Self {
-            client,
-            name,
-            store,
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a table of the user's account"]
 async fn the_table_that_the_variable_names_keeps_every_promise_of_the_conformance_suite() {
-    if let Ok(name) = std::env::var(TABLE) {
-        let config = sqs_once_operate::sdk_config(None, None).await.unwrap();
-        return conformance::run(&Table::new(Client::new(&config), name)).await;
-    }
-    let description = TableDescription::default();
-    let (_dynamodb, client) = crate::client(&description).await;
-    conformance::run(&Table::new(client, description.name)).await;
+    let name = std::env::var("SQS_ONCE_CONFORMANCE_TABLE").unwrap();
+    let config = sqs_once_operate::sdk_config(None, None).await.unwrap();
+    let client = Client::new(&config);
+    let store = DynamoDbStore::new(client.clone(), &name);
+    let table = Table {
+        client,
+        name,
+        store,
+    };
+    conformance::run(&table).await;
 }
 
 impl Fixture for Table {

@@ -7,7 +7,6 @@ mod dead_letters;
 mod groups;
 mod keys;
 
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use serde_json::Value;
 use sqs_once::key::Namespace;
@@ -16,13 +15,6 @@ use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
 
 /// An embedded DynamoDB with an empty table.
 async fn dynamodb(table: &TableDescription) -> (LocalDynamoDb, DynamoDbStore) {
-    let (dynamodb, client) = client(table).await;
-    let store = DynamoDbStore::new(client, &table.name);
-    (dynamodb, store)
-}
-
-/// An embedded DynamoDB with an empty table, and a client of it.
-async fn client(table: &TableDescription) -> (LocalDynamoDb, Client) {
     let dynamodb = LocalDynamoDb::memory().await.unwrap();
     dynamodb.create_table(table).unwrap();
     let config = aws_sdk_dynamodb::Config::builder()
@@ -32,7 +24,9 @@ async fn client(table: &TableDescription) -> (LocalDynamoDb, Client) {
         .endpoint_url(dynamodb.endpoint())
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
-    (dynamodb, Client::from_conf(config))
+    let client = aws_sdk_dynamodb::Client::from_conf(config);
+    let store = DynamoDbStore::new(client, &table.name);
+    (dynamodb, store)
 }
 
 fn credentials() -> Credentials {
