@@ -138,12 +138,11 @@ class Model(Run):
 class Simulation(Run):
     name = "simulation"
     what = "whole consumers in simulated time: at the `Store` trait, beneath the SDK, and two versions at once"
-    takes = "5 min each"
-    # The engine's and the guards' mutants are found within a tenth of these seeds.
+    takes = "40 min each, 15 min for the versions"
     units = {
-        "trait": Unit({"seeds": "0..1000000"}, WORLD),
-        "sdk": Unit({"seeds": "0..100000"}, BENEATH),
-        "versions": Unit({"seeds": "0..100000"}, WORLD),
+        "trait": Unit({"seeds": "0..10000000"}, WORLD),
+        "sdk": Unit({"seeds": "0..1000000"}, BENEATH),
+        "versions": Unit({"seeds": "0..1000000"}, WORLD),
     }
 
     def parts(self, unit, arguments):
