@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import tomllib
 
 from .run import OUT, ROOT, Run, Unit, bounds, commit, output, release, slices, table, worktree
 
@@ -17,7 +18,7 @@ WORLD = [*DECISIONS, *CONSUMER, WAYS, "verification/sqs-once-sim/src/simulation"
 BENEATH = [*WORLD, f"{LIBRARY}/aws"]
 # The configurations of the model that are expected to break a property, where the search stops early.
 BREAKING = ("clocks-too-far-apart", "two-ids-unread")
-PATCHES = ROOT / "verification/sqs-once-sim/mutants"
+MUTANTS = ROOT / "verification/sqs-once-sim/mutants.toml"
 # The properties in the words of the simulation, in the order in which `verification/reliability.md` numbers them.
 PROPERTIES = (
     "nothing is acknowledged that is neither on record nor a dead letter",
@@ -83,6 +84,21 @@ def violated(found):
     if name not in PROPERTIES:
         raise SystemExit(f"verification/reliability.md has no number for the property {name!r}")
     return PROPERTIES.index(name) + 1
+
+
+def mutants():
+    return tomllib.loads(MUTANTS.read_text())
+
+
+def mutated(name, tree):
+    """The only file of a checkout that has what a mutant replaces, and its text with the mutant."""
+    find, replace = (mutants()[name][key] for key in ("find", "replace"))
+    sources = {file: file.read_text() for file in (tree / LIBRARY).rglob("*.rs")}
+    hits = [file for file, text in sources.items() for _ in range(text.count(find))]
+    if len(hits) != 1:
+        found = ", ".join(str(file.relative_to(tree)) for file in hits) or "nowhere"
+        raise SystemExit(f"{MUTANTS.relative_to(ROOT)}: {name} must be found once, and is found {found}: {find}")
+    return hits[0], sources[hits[0]].replace(find, replace)
 
 
 def by_property(guards):
@@ -203,14 +219,15 @@ class Engine(Run):
     name = "engine-mutants"
     what = "the simulation of an engine without one of its guards"
     takes = "10 min"
-    units = {"all": Unit({"seeds": 100_000}, [*WORLD, "verification/sqs-once-sim/mutants"])}
+    units = {"all": Unit({"seeds": 100_000}, [*WORLD, "verification/sqs-once-sim/mutants.toml"])}
 
     def parts(self, unit, arguments):
-        return sorted(patch.stem for patch in PATCHES.glob("*.patch"))
+        return sorted(mutants())
 
     def part(self, unit, arguments, part, done):
         tree = worktree(OUT / self.name / "tree", commit())
-        output("git", "apply", PATCHES / f"{part}.patch", cwd=tree)
+        file, text = mutated(part, tree)
+        file.write_text(text)
         # A separate target folder, because cargo would confuse the builds of the copy and of the repository.
         environment = os.environ | {"CARGO_TARGET_DIR": str(OUT / self.name / "build")}
         options = ["--seeds", str(arguments["seeds"]), "--threads", str(THREADS)]
@@ -229,12 +246,12 @@ class Engine(Run):
         return by_property(records["all"]["figures"])
 
     def problems(self, records):
-        patches = self.parts("all", {})
         problems = []
-        for name in patches:
-            fits = subprocess.run(["git", "apply", "--check", str(PATCHES / f"{name}.patch")], cwd=ROOT)
-            if fits.returncode:
-                problems.append(f"verification/sqs-once-sim/mutants/{name}.patch no longer fits the code")
-        if patches != sorted(records["all"]["figures"]):
-            problems.append("the patches are not those that were measured")
+        for name in mutants():
+            try:
+                mutated(name, ROOT)
+            except SystemExit as problem:
+                problems.append(str(problem))
+        if sorted(mutants()) != sorted(records["all"]["figures"]):
+            problems.append("the mutants are not those that were measured")
         return problems
