@@ -76,7 +76,8 @@ NEXT_TO = {
     " transactional_effects transactional_settings transactions writes",
     "key": "also_read attribute fetched_secrets fingerprint invalid_settings jmespath key_codecs key_secret keys namesakes"
     " powertools_items readable_keys start stored_values",
-    "once": "also_read cache idempotency_run invalid_settings metrics start transactional writes",
+    "once": "also_read cache idempotency_effects idempotency_run invalid_settings metrics start transactional transactions"
+    " writes",
     "record": "bad_input batch batch_handlers correlation dead_letters envelopes events fifo idempotency_run key_codecs logs"
     " metrics own_envelopes producer spans testing_kit visibility",
     "report": "invalid_settings logs metrics spans",
@@ -100,7 +101,6 @@ NEXT_TO = {
     "key/json_pointer.rs": "fingerprint keys",
     "key/mod.rs": "keys stored_values",
     "key/namespace.rs": "keys readable_keys start",
-    "key/nfc.rs": "keys",
     "key/part.rs": "keys",
     "key/powertools.rs": "key_codecs",
     "key/readable.rs": "readable_keys",

@@ -2,6 +2,7 @@
 
 use crate::support::sqs::Sqs;
 use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, assert_contains, grouped, handling};
+use crate::transactional_effects::{Committing, ENTRIES, Way};
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::policy::{Disposition, Mode};
 use sqs_once::store::Status;
@@ -91,26 +92,28 @@ async fn a_terminal_conflict_goes_to_the_dead_letter_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_is_throttled_is_sent_again_as_it_was_until_the_deadline() {
-    let (bench, seen) = setup();
-    bench.store.fail("commit", Throttled, 3);
-    assert_eq!(bench.outcome("a").await, "processed");
-    let commits = bench.store.take_commits();
-    assert_eq!(commits.len(), 4);
-    assert!(commits.iter().all(|commit| *commit == commits[0]));
-    assert_eq!(seen.len(), 1);
+    for entry in ENTRIES {
+        let it = Committing::new(entry, Way::Writes);
+        it.store.fail("commit", Throttled, 3);
+        assert_eq!(it.outcome("a").await, "processed");
+        let commits = it.store.take_commits();
+        assert_eq!(commits.len(), 4);
+        assert!(commits.iter().all(|commit| *commit == commits[0]));
+        assert_eq!(it.seen.len(), 1);
 
-    bench.store.always_fails("commit", Throttled);
-    let begun = bench.elapsed();
-    assert_eq!(bench.outcome("b").await, "failed");
-    assert!(bench.elapsed() - begun < bench.timeout);
-    let commits = bench.store.take_commits();
-    assert!(commits.len() > 10);
-    assert!(commits.iter().all(|commit| *commit == commits[0]));
+        it.store.always_fails("commit", Throttled);
+        let begun = it.elapsed();
+        assert_eq!(it.outcome("b").await, "failed");
+        assert!(it.elapsed() - begun < it.timeout);
+        let commits = it.store.take_commits();
+        assert!(commits.len() > 10);
+        assert!(commits.iter().all(|commit| *commit == commits[0]));
 
-    // Another delivery is another attempt.
-    bench.store.fail("commit", Throttled, 0);
-    assert_eq!(bench.outcome("b").await, "processed");
-    assert_ne!(bench.store.take_commits()[0].owner, commits[0].owner);
+        // Another delivery is another attempt.
+        it.store.fail("commit", Throttled, 0);
+        assert_eq!(it.outcome("b").await, "processed");
+        assert_ne!(it.store.take_commits()[0].owner, commits[0].owner);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,14 +128,16 @@ async fn a_commit_that_is_throttled_holds_up_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn when_no_answer_comes_before_the_deadline_the_next_delivery_is_a_duplicate() {
-    let (bench, _) = setup();
-    bench.store.lose_answer("commit", usize::MAX);
-    assert_eq!(bench.outcome("a").await, "failed");
-    assert_eq!(bench.store.written(), ["a"]);
-
-    bench.store.lose_answer("commit", 0);
-    assert_eq!(bench.outcome("a").await, "duplicate");
-    assert_eq!(bench.store.written(), ["a"]);
+    for entry in ENTRIES {
+        let it = Committing::new(entry, Way::Writes);
+        it.store.lose_answer("commit", 3);
+        assert_eq!(it.outcome("b").await, "processed");
+        it.store.lose_answer("commit", usize::MAX);
+        assert_eq!(it.outcome("a").await, "failed");
+        it.store.lose_answer("commit", 0);
+        assert_eq!(it.outcome("a").await, "duplicate");
+        assert_eq!(it.effects(), ["b", "a"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

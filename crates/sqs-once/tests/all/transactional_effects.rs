@@ -1,27 +1,58 @@
-//! Effects that commit with the record of their key: what `Writes` and a transaction of the store promise alike.
+//! Effects that commit with the record of their key: what `Writes` and a transaction of the store promise alike, to
+//! consumers and to work without SQS.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
 
-use crate::support::database::Turn;
-use crate::support::{Notes, SECOND, Seen, Tested, body, set};
+use crate::support::database::{Database, Ledger, Turn};
+use crate::support::{Notes, Order, SECOND, Seen, Tested, assert_contains, body, set};
+use crate::transactional::update;
 use crate::transactions::Booking;
-use sqs_once::Consumer;
+use futures_util::FutureExt;
 use sqs_once::hook::RecordEnd;
+use sqs_once::key::Fingerprint;
 use sqs_once::policy::{Cache, PayloadMismatch};
 use sqs_once::store::StoreErrorKind::{self, AccessDenied, Other};
 use sqs_once::store::{Owner, Status};
+use sqs_once::{Consumer, HandlerError, Idempotency, Once, RunError, Writes};
 use tokio::time::sleep;
 
-/// A consumer whose effects are its orders' IDs, and the orders of its calls.
-struct Committing {
-    bench: Tested,
-    seen: Seen,
-    /// The requests of a record.
-    requests: &'static [(&'static str, usize)],
-    effects: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// Makes the next commit fail.
-    fail: Box<dyn Fn(StoreErrorKind)>,
+/// Who runs the handler or work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Entry {
+    Consumer,
+    Work,
+}
+
+/// How the effect commits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Way {
+    Writes,
+    Transaction,
+}
+
+pub(crate) const ENTRIES: [Entry; 2] = [Entry::Consumer, Entry::Work];
+pub(crate) const BOTH: [Way; 2] = [Way::Writes, Way::Transaction];
+
+/// A test makes one after the other, since each captures the log.
+const ALL: [(Entry, Way); 4] = [
+    (Entry::Consumer, Way::Writes),
+    (Entry::Consumer, Way::Transaction),
+    (Entry::Work, Way::Writes),
+    (Entry::Work, Way::Transaction),
+];
+
+pub(crate) type Ran = Result<Once<String>, RunError>;
+
+/// A consumer and work whose effects are the keys' names, on one store.
+pub(crate) struct Committing {
+    pub(crate) bench: Tested,
+    pub(crate) database: Database,
+    pub(crate) idempotency: Idempotency,
+    entry: Entry,
+    way: Way,
+    /// The keys of the handlers and work that began.
+    pub(crate) seen: Seen,
 }
 
 impl Deref for Committing {
@@ -33,73 +64,188 @@ impl Deref for Committing {
 }
 
 impl Committing {
-    fn with(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
+    pub(crate) fn new(entry: Entry, way: Way) -> Self {
+        let Booking {
+            bench,
+            database,
+            seen,
+        } = match way {
+            Way::Transaction => Booking::new(),
+            Way::Writes => {
+                let (bench, seen) = crate::transactional::setup();
+                let database = Database::beside(&bench.store);
+                Booking {
+                    bench,
+                    database,
+                    seen,
+                }
+            }
+        };
+        Self {
+            idempotency: bench.idempotency().store(database.clone()),
+            bench,
+            database,
+            entry,
+            way,
+            seen,
+        }
+    }
+
+    pub(crate) fn work(way: Way) -> Self {
+        Self::new(Entry::Work, way)
+    }
+
+    pub(crate) fn with(self, settings: impl FnOnce(Idempotency) -> Idempotency) -> Self {
+        Self {
+            idempotency: settings(self.idempotency),
+            ..self
+        }
+    }
+
+    pub(crate) fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
         Self {
             bench: self.bench.with(settings),
             ..self
         }
     }
 
-    fn effects(&self) -> Vec<String> {
-        (self.effects)()
+    pub(crate) fn cached(self) -> Self {
+        self.with(|it| it.cache(Cache::new(10)))
+            .with_consumer(|it| it.cache(Cache::new(10)))
+    }
+
+    /// Handles one order, or does work for its key. Returns the outcome, in the words of a consumer.
+    pub(crate) async fn outcome(&self, id: &str) -> String {
+        if self.entry == Entry::Consumer {
+            return self.bench.outcome(id).await;
+        }
+        let Ok(ran) = AssertUnwindSafe(self.book(id)).catch_unwind().await else {
+            return "failed".to_owned();
+        };
+        let outcome = match ran {
+            Ok(Once::Processed(value)) => {
+                assert_eq!(value, format!("receipt of {id}"));
+                "processed"
+            }
+            Ok(Once::Duplicate(_)) => "duplicate",
+            Err(RunError::InProgress { .. }) => "in_progress",
+            Err(_) => "failed",
+        };
+        outcome.to_owned()
+    }
+
+    /// Handles one order, or does work for its key. Returns the reason of its failure.
+    pub(crate) async fn reason(&self, id: &str) -> String {
+        match self.entry {
+            Entry::Consumer => {
+                assert_eq!(self.run([id]).await, ["m-0"]);
+                self.line()["reason"].clone()
+            }
+            Entry::Work => self.book(id).await.unwrap_err().to_string(),
+        }
+    }
+
+    /// Does work whose effect is the key, and that then ends as the key's name requests.
+    pub(crate) async fn book(&self, id: &str) -> Ran {
+        let order = Order {
+            id: id.to_owned(),
+            total: 0,
+        };
+        self.book_after(id, None, async || order.obey().await).await
+    }
+
+    /// Does work whose effect is the key, and that ends after `then`.
+    pub(crate) async fn book_after(
+        &self,
+        id: &str,
+        fingerprint: Option<u64>,
+        then: impl AsyncFnOnce() -> Result<(), HandlerError>,
+    ) -> Ran {
+        let invocation = self.idempotency.until(self.deadline());
+        let invocation = match fingerprint {
+            Some(cents) => invocation.fingerprint(Fingerprint::new(&cents).unwrap()),
+            None => invocation,
+        };
+        let receipt = format!("receipt of {id}");
+        let begins = || self.seen.add(id.to_owned());
+        match self.way {
+            Way::Writes => {
+                let work = async || {
+                    begins();
+                    then().await?;
+                    Ok::<_, HandlerError>((Writes::new().update(update(id)), receipt))
+                };
+                invocation.run(id, work).await
+            }
+            Way::Transaction => {
+                let work = async |ledger: Ledger, _| {
+                    begins();
+                    ledger.write(id);
+                    then().await?;
+                    if id.starts_with("ends") {
+                        ledger.end();
+                    }
+                    Ok::<_, HandlerError>(receipt)
+                };
+                invocation.run_in_transaction(id, work).await
+            }
+        }
+    }
+
+    /// The requests for a new key.
+    fn requests(&self) -> &'static [(&'static str, usize)] {
+        match self.way {
+            Way::Writes => &[("commit", 1)],
+            Way::Transaction => &[("begin", 1), ("commit", 1)],
+        }
+    }
+
+    pub(crate) fn effects(&self) -> Vec<String> {
+        self.reads_effects()()
+    }
+
+    fn reads_effects(&self) -> impl Fn() -> Vec<String> + Clone + Send + Sync + use<> {
+        let (way, store, database) = (self.way, self.store.clone(), self.database.clone());
+        move || match way {
+            Way::Writes => store.written(),
+            Way::Transaction => database.effects(),
+        }
+    }
+
+    /// Makes the next commit fail without effect.
+    pub(crate) fn fail(&self, kind: StoreErrorKind) {
+        match self.way {
+            Way::Writes => self.store.fail("commit", kind, 1),
+            Way::Transaction => self.database.commits([Turn::Fail(kind)]),
+        }
     }
 }
-
-fn writes() -> Committing {
-    let (bench, seen) = crate::transactional::setup();
-    let [written, failing] = [&bench.store; 2].map(Clone::clone);
-    Committing {
-        bench,
-        seen,
-        requests: &[("commit", 1)],
-        effects: Arc::new(move || written.written()),
-        fail: Box::new(move |kind| failing.fail("commit", kind, 1)),
-    }
-}
-
-fn transaction() -> Committing {
-    let Booking {
-        bench,
-        database,
-        seen,
-    } = Booking::new();
-    let failing = database.clone();
-    Committing {
-        bench,
-        seen,
-        requests: &[("begin", 1), ("commit", 1)],
-        effects: Arc::new(move || database.effects()),
-        fail: Box::new(move |kind| failing.commits([Turn::Fail(kind)])),
-    }
-}
-
-/// A test makes one consumer after the other, since each captures the log.
-const BOTH: [fn() -> Committing; 2] = [writes, transaction];
 
 #[tokio::test(start_paused = true)]
-async fn the_effect_and_the_record_of_its_key_commit_together() {
-    for new in BOTH {
-        let it = new();
+async fn the_effect_the_value_and_the_record_of_the_key_commit_together() {
+    for (entry, way) in ALL {
+        let it = Committing::new(entry, way);
         for id in ["a", "b"] {
             assert_eq!(it.outcome(id).await, "processed");
-            assert_eq!(it.store.take_calls(), it.requests);
+            assert_eq!(it.store.take_calls(), it.requests());
             let item = it.store.item(id).unwrap();
             assert_eq!(item.status, Status::Completed);
             assert_eq!(item.data, Some(format!("\"receipt of {id}\"").into()));
         }
+        assert_eq!(it.outcome("a").await, "duplicate");
         assert_eq!(it.effects(), ["a", "b"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_key_twice_in_a_batch_has_one_effect() {
-    for new in BOTH {
-        let it = new();
+    for way in BOTH {
+        let it = Committing::new(Entry::Consumer, way);
         assert_eq!(it.run(["a", "a"]).await, [""; 0]);
         assert_eq!(it.outcomes(), "processed duplicate");
         assert_eq!(it.seen.take(), ["a"]);
-        assert_eq!(it.store.take_calls(), it.requests);
-        (it.fail)(Other);
+        assert_eq!(it.store.take_calls(), it.requests());
+        it.fail(Other);
         for id in ["b", "bad"] {
             assert_eq!(it.run([id, id]).await, ["m-0", "m-1"]);
             assert_eq!(it.seen.take(), [id]);
@@ -110,41 +256,41 @@ async fn the_same_key_twice_in_a_batch_has_one_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_live_claim_of_another_worker_prevents_the_effect_and_is_not_acknowledged() {
-    for new in BOTH {
-        let it = new();
+    for (entry, way) in ALL {
+        let it = Committing::new(entry, way);
         it.foreign("a", Status::InProgress, 60 * SECOND);
-        assert_eq!(it.run(["a", "b"]).await, ["m-0"]);
-        assert_eq!(it.outcomes(), "in_progress processed");
+        assert_eq!(it.outcome("a").await, "in_progress");
+        assert_eq!(it.effects(), [""; 0]);
         let owner = it.store.item("a").unwrap().owner;
         assert_eq!(owner, Some(Owner::from_bits(7)));
 
         sleep(61 * SECOND).await;
         assert_eq!(it.outcome("a").await, "processed");
-        assert_eq!(it.effects(), ["b", "a"]);
+        assert_eq!(it.effects(), ["a"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_status_that_nobody_knows_prevents_the_effect() {
-    for new in BOTH {
-        let it = new();
+    for (entry, way) in ALL {
+        let it = Committing::new(entry, way);
         it.foreign("a", Status::Unknown("PAUSED".to_owned()), SECOND);
-        assert_eq!(it.run(["a"]).await, ["m-0"]);
-        assert!(it.line()["reason"].contains("\"PAUSED\""));
+        assert_contains!(it.reason("a").await, "\"PAUSED\"");
         assert_eq!(it.effects(), [""; 0]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_payload_under_the_same_key_has_no_effect_whatever_the_policy() {
-    for new in BOTH {
+    for way in BOTH {
         for (policy, expected) in [
             (PayloadMismatch::Terminal, "terminal"),
             (PayloadMismatch::Warn, "duplicate"),
             (PayloadMismatch::Reject, "failed"),
             (PayloadMismatch::Ignore, "duplicate"),
         ] {
-            let it = new().with(|it| it.payload_mismatch(policy));
+            let it = Committing::new(Entry::Consumer, way);
+            let it = it.with_consumer(|it| it.payload_mismatch(policy));
             let order = |total| body(&format!(r#"{{"id": "a", "total": {total}}}"#));
             it.run([order(1)]).await;
             assert_eq!(it.outcomes(), "processed");
@@ -157,17 +303,24 @@ async fn another_payload_under_the_same_key_has_no_effect_whatever_the_policy() 
 
 #[tokio::test(start_paused = true)]
 async fn what_fails_has_no_effect_and_its_key_is_free_at_once() {
-    for new in BOTH {
-        for id in ["bad", "hopeless", "panic", "slow"] {
+    for (entry, way) in ALL {
+        for id in ["bad", "hopeless", "panic", "slow", "ends"] {
+            // Only a transaction can be ended.
+            let ends = id == "ends";
+            if ends && way == Way::Writes {
+                continue;
+            }
             for record_timeout in [None, Some(SECOND)] {
-                let it = new().with(|it| set(it, record_timeout, Consumer::record_timeout));
-                let without_commit = &it.requests[..it.requests.len() - 1];
+                let it = Committing::new(entry, way);
+                let it = it.with_consumer(|it| set(it, record_timeout, Consumer::record_timeout));
+                let requests = &it.requests()[..it.requests().len() - usize::from(!ends)];
                 for delivery in 1..=2 {
-                    assert_eq!(it.run([id]).await, ["m-0"], "{id}");
-                    assert_eq!(it.store.take_calls(), without_commit, "{id}");
+                    assert_ne!(it.outcome(id).await, "processed", "{id}");
+                    assert_eq!(it.store.take_calls(), requests, "{id}");
                     assert_eq!(it.effects(), [""; 0], "{id}");
                     assert_eq!(it.store.item(id), None, "{id}");
                     assert_eq!(it.seen.len(), delivery, "{id}");
+                    assert_eq!(it.database.open(), 0, "{id}");
                 }
             }
         }
@@ -176,9 +329,9 @@ async fn what_fails_has_no_effect_and_its_key_is_free_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_is_denied_fails_its_record_alone() {
-    for new in BOTH {
-        let it = new().with(|it| it.concurrency(1));
-        (it.fail)(AccessDenied);
+    for way in BOTH {
+        let it = Committing::new(Entry::Consumer, way).with_consumer(|it| it.concurrency(1));
+        it.fail(AccessDenied);
         assert_eq!(it.run(["a", "b", "c"]).await, ["m-0"]);
         assert_eq!(it.effects(), ["b", "c"]);
         let [line] = it.log.take("sqs_once::store").try_into().unwrap();
@@ -188,8 +341,8 @@ async fn a_commit_that_is_denied_fails_its_record_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call() {
-    for new in BOTH {
-        let it = new().with(|it| it.cache(Cache::new(10)));
+    for (entry, way) in ALL {
+        let it = Committing::new(entry, way).cached();
         assert_eq!(it.outcome("a").await, "processed");
         it.store.take_calls();
         assert_eq!(it.outcome("a").await, "duplicate");
@@ -197,7 +350,7 @@ async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call(
         assert_eq!(it.seen.take(), ["a"]);
 
         // A commit that fails does not count as a completion.
-        (it.fail)(Other);
+        it.fail(Other);
         assert_eq!(it.outcome("b").await, "failed");
         assert_eq!(it.outcome("b").await, "processed");
         assert_eq!(it.effects(), ["a", "b"]);
@@ -206,10 +359,10 @@ async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call(
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_another_process_has_committed_is_known_from_the_stores_answer() {
-    for new in BOTH {
-        let it = new().with(|it| it.cache(Cache::new(10)));
+    for (entry, way) in ALL {
+        let it = Committing::new(entry, way).cached();
         it.foreign("b", Status::Completed, SECOND);
-        for requests in [&it.requests[..1], &[]] {
+        for requests in [&it.requests()[..1], &[]] {
             assert_eq!(it.outcome("b").await, "duplicate");
             assert_eq!(it.store.take_calls(), requests);
         }
@@ -219,10 +372,10 @@ async fn a_key_that_another_process_has_committed_is_known_from_the_stores_answe
 
 #[tokio::test(start_paused = true)]
 async fn hooks_get_what_was_recorded_once_it_is_committed() {
-    for new in BOTH {
-        let (it, told) = (new(), Notes::default());
+    for way in BOTH {
+        let (it, told) = (Committing::new(Entry::Consumer, way), Notes::default());
         let note = |name: &'static str| {
-            let (told, effects) = (told.clone(), Arc::clone(&it.effects));
+            let (told, effects) = (told.clone(), it.reads_effects());
             move |end: RecordEnd| {
                 let recorded: Option<String> = end.recorded().unwrap();
                 told.add((name, recorded, effects().len()));
@@ -230,12 +383,12 @@ async fn hooks_get_what_was_recorded_once_it_is_committed() {
             }
         };
         let [success, duplicate, failure] = ["success", "duplicate", "failure"].map(note);
-        let it = it.with(|it| {
+        let it = it.with_consumer(|it| {
             it.on_success(success)
                 .on_duplicate(duplicate)
                 .on_failure(failure)
         });
-        (it.fail)(Other);
+        it.fail(Other);
         for expected in ["failed", "processed", "duplicate"] {
             assert_eq!(it.outcome("a").await, expected);
         }

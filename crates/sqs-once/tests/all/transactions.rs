@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::support::database::{Database, Ledger, Turn};
 use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped};
+use crate::transactional_effects::{Committing, ENTRIES, Entry, Way};
 use sqs_once::extract::Attempt;
-use sqs_once::policy::{Cache, FifoFailure, InProgress};
+use sqs_once::policy::{FifoFailure, InProgress};
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
 use sqs_once::store::{Fence, Status};
 use sqs_once::time::Timestamp;
@@ -66,17 +67,6 @@ impl Booking {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_and_what_ends_its_own_transaction_leaves_no_transaction_open() {
-    for id in ["bad", "hopeless", "panic", "slow", "ends"] {
-        let booking = Booking::new();
-        assert_eq!(booking.run([id]).await, ["m-0"], "{id}");
-        assert_eq!(booking.database.open(), 0, "{id}");
-        assert_eq!(booking.database.effects(), [""; 0], "{id}");
-        assert_eq!(booking.store.item(id), None, "{id}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn who_waits_for_another_transaction_holds_up_no_other_record_and_waits_until_the_deadline() {
     let booking = Booking::with(|it| it.concurrency(2));
     let held = booking.database.lock("a").await;
@@ -124,18 +114,32 @@ async fn a_claim_without_a_transaction_is_not_waited_for_whatever_the_policy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_begin_that_fails_for_the_moment_is_tried_again_until_the_deadline() {
-    let booking = Booking::new();
-    let busy = || Turn::Fail(Throttled);
-    let turns = [busy(), busy(), Turn::Fail(Unanswered)];
-    booking.database.begins(turns);
-    assert_eq!(booking.run(["a"]).await, [""; 0]);
-    assert_eq!(booking.database.effects(), ["a"]);
+    for entry in ENTRIES {
+        let it = Committing::new(entry, Way::Transaction);
+        let busy = || Turn::Fail(Throttled);
+        it.database.begins([busy(), busy(), Turn::Fail(Unanswered)]);
+        assert_eq!(it.outcome("a").await, "processed");
 
-    booking.database.begins_always(busy());
-    let begun = booking.elapsed();
-    assert_eq!(booking.run(["b", "c"]).await, ["m-0", "m-1"]);
-    assert!(booking.elapsed() - begun <= booking.timeout);
-    assert_eq!(booking.database.effects(), ["a"]);
+        it.database.begins_always(busy());
+        let begun = it.elapsed();
+        assert_eq!(it.outcome("b").await, "failed");
+        assert!(it.elapsed() - begun <= it.timeout);
+        assert_eq!(it.effects(), ["a"]);
+
+        it.database.begins_always(Turn::Fail(AccessDenied));
+        it.store.take_calls();
+        assert_contains!(it.reason("b").await, "claimed");
+        assert_eq!(it.store.take_calls(), [("begin", 1)]);
+
+        it.database.begins_always(Turn::Do);
+        let held = it.database.lock("c").await;
+        let begun = it.elapsed();
+        assert_eq!(it.outcome("c").await, "failed");
+        assert_eq!(it.elapsed() - begun, it.timeout - SECOND);
+        drop(held);
+        assert_eq!(it.outcome("c").await, "processed");
+        assert_eq!(it.seen.take(), ["a", "c"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,50 +154,63 @@ async fn a_begin_that_is_denied_fails_its_record_with_one_line_that_names_the_fi
 
 #[tokio::test(start_paused = true)]
 async fn a_database_that_never_answers_does_not_hold_up_the_answer() {
-    for (begins, commits) in [(Turn::Hang, Turn::Do), (Turn::Do, Turn::Hang)] {
-        let booking = Booking::new();
-        booking.database.begins_always(begins);
-        booking.database.commits_always(commits);
-        assert_eq!(booking.run(["a", "b"]).await, ["m-0", "m-1"]);
-        assert!(booking.elapsed() < booking.timeout);
-        // The batch's task ends after the answer.
-        tokio::task::yield_now().await;
-        assert_eq!(booking.database.open(), 0);
-        assert_eq!(booking.database.effects(), [""; 0]);
+    for entry in ENTRIES {
+        for (begins, commits) in [(Turn::Hang, Turn::Do), (Turn::Do, Turn::Hang)] {
+            let it = Committing::new(entry, Way::Transaction);
+            it.database.begins_always(begins);
+            it.database.commits_always(commits);
+            assert_eq!(it.outcome("a").await, "failed");
+            assert!(it.elapsed() < it.timeout);
+            // The batch's task ends after the answer.
+            tokio::task::yield_now().await;
+            assert_eq!(it.database.open(), 0);
+            assert_eq!(it.effects(), [""; 0]);
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_whose_answer_was_lost_fails_its_record_which_comes_back_as_a_duplicate() {
-    // The cache does not know a commit that was not confirmed, and knows the duplicate.
-    let booking = Booking::with(|it| it.cache(Cache::new(10)));
-    booking.database.commits([Turn::LoseAnswer]);
-    assert_eq!(booking.run(["a"]).await, ["m-0"]);
-    // The consumer does not repeat the commit, since the transaction is gone.
-    assert_eq!(booking.elapsed(), Duration::ZERO);
-    let expected = "its next delivery will find whether its effect committed";
-    assert_contains!(booking.line()["reason"], expected);
-    booking.store.take_calls();
-    for calls in [&[("begin", 1)][..], &[]] {
-        assert_eq!(booking.outcome("a").await, "duplicate");
-        assert_eq!(booking.store.take_calls(), calls);
+    for entry in ENTRIES {
+        // The cache does not know a commit that was not confirmed, and knows the duplicate.
+        let it = Committing::new(entry, Way::Transaction).cached();
+        it.database.commits([Turn::LoseAnswer]);
+        let reason = it.reason("a").await;
+        // The commit is not repeated, since the transaction is gone.
+        assert_eq!(it.elapsed(), Duration::ZERO);
+        match entry {
+            Entry::Consumer => {
+                assert_contains!(
+                    reason,
+                    "next delivery will find whether its effect committed"
+                );
+            }
+            Entry::Work => assert_contains!(reason, "was not confirmed"),
+        }
+        it.store.take_calls();
+        for calls in [&[("begin", 1)][..], &[]] {
+            assert_eq!(it.outcome("a").await, "duplicate");
+            assert_eq!(it.store.take_calls(), calls);
+        }
+        assert_eq!(it.effects(), ["a"]);
+        assert_eq!(it.seen.take(), ["a"]);
     }
-    assert_eq!(booking.database.effects(), ["a"]);
-    assert_eq!(booking.seen.take(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_failed_is_not_sent_again_and_the_next_delivery_runs() {
-    let booking = Booking::new();
-    for kind in [Throttled, Unanswered, Other] {
-        booking.database.commits([Turn::Fail(kind)]);
-        booking.store.take_calls();
-        assert_eq!(booking.run(["a"]).await, ["m-0"]);
-        assert_eq!(booking.store.take_calls(), [("begin", 1), ("commit", 1)]);
-        assert_eq!(booking.database.effects(), [""; 0]);
+    for entry in ENTRIES {
+        let it = Committing::new(entry, Way::Transaction);
+        for kind in [Throttled, Unanswered, Other] {
+            it.fail(kind);
+            it.store.take_calls();
+            assert_eq!(it.outcome("a").await, "failed");
+            assert_eq!(it.store.take_calls(), [("begin", 1), ("commit", 1)]);
+            assert_eq!(it.effects(), [""; 0]);
+        }
+        assert_eq!(it.outcome("a").await, "processed");
+        assert_eq!(it.effects(), ["a"]);
     }
-    assert_eq!(booking.run(["a"]).await, [""; 0]);
-    assert_eq!(booking.database.effects(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
