@@ -73,7 +73,6 @@
 //!   `producer`. Compiles the SDK of SQS.
 //! - `s3`: fetches bodies that are too large for SQS from S3, with the module `large_messages`. Compiles the SDK of S3.
 //! - `jmespath`: keys by JMESPath expressions.
-//! - `nfc`: normalises text keys to one Unicode form with [`key::nfc`].
 //! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
 //! - `powertools`: computes the ids of Powertools for AWS Lambda, to share its table.
 //! - `serde_dynamo`: turns serializable values into items, in [`Writes::put`]. Enables `dynamodb`.

@@ -9,8 +9,6 @@ mod hex;
 mod jmes_path;
 mod json_pointer;
 mod namespace;
-#[cfg(feature = "nfc")]
-mod nfc;
 mod part;
 #[cfg(feature = "powertools")]
 mod powertools;
@@ -33,8 +31,6 @@ pub(crate) use hex::{HexDigest, hex};
 pub use jmes_path::JmesPath;
 pub use json_pointer::JsonPointer;
 pub use namespace::{InvalidNamespace, ItemId, Namespace};
-#[cfg(feature = "nfc")]
-pub use nfc::nfc;
 pub use part::{KeyPart, KeyWriter};
 pub use secret::KeySecret;
 

@@ -1,7 +1,7 @@
 //! Effects of the attribute's options on the running consumer.
 
 use crate::support::envelope_bench::publication;
-use crate::support::{Bench, Order, Seen, body};
+use crate::support::{Bench, Seen, body};
 use sqs_once::body::{Sns, Text};
 use sqs_once::{Batch, BatchOutcome, State, batch_handler, handler};
 
@@ -28,18 +28,4 @@ async fn a_message_is_opened_and_decoded_as_the_attribute_says_also_for_a_batch_
         assert_eq!(bench.run([published.clone(), published]).await, [""; 0]);
         assert_eq!(seen.take(), ["no json"]);
     }
-}
-
-#[handler(key = sqs_once::key::nfc(&order.id), namespace = "test")]
-async fn in_one_form(order: Order, State(seen): State<Seen>) {
-    seen.add(order.id);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_in_one_unicode_form_recognises_a_text_in_the_other() {
-    let seen = Seen::default();
-    let bench = Bench::new().on(in_one_form::consumer().state(seen.clone()));
-    // The second has the same key, and another body.
-    assert_eq!(bench.run(["Zo\u{eb}", "Zoe\u{308}", "Zoe"]).await, ["m-1"]);
-    assert_eq!(seen.take(), ["Zo\u{eb}", "Zoe"]);
 }
