@@ -11,8 +11,6 @@ mod crashes;
 mod errors;
 mod exactly_once;
 mod expired;
-#[path = "../../../sqs-once/tests/all/store_suite/histories.rs"]
-mod histories;
 mod operations;
 mod orders;
 mod pgbouncer;

@@ -59,24 +59,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_is_read_as_it_was_written() {
-        let mut full = Item::new(ItemId::from_stored("k#1".to_owned()), Status::Completed);
-        full.lease_until = Some(Timestamp::from_millis(1_234));
-        full.expiration = Some(Timestamp::from_secs(99));
-        full.fingerprint = Some(Fingerprint::from_stored("f".to_owned()));
-        full.data = Some("d".into());
-        full.owner = Some(Owner::from_bits(7));
-        full.fence = Some(Fence::from_stored(3));
-        let bare = Item::new(ItemId::from_stored("k#2".to_owned()), Status::InProgress);
-        for written in [full, bare] {
-            assert_eq!(
-                from_attributes(&to_attributes(written.clone())),
-                Some(written)
-            );
-        }
-    }
-
-    #[test]
     fn an_item_with_another_attribute_or_type_is_refused() {
         let bare = Item::new(ItemId::from_stored("k#1".to_owned()), Status::InProgress);
         let mut more = to_attributes(bare.clone());

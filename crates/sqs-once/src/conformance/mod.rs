@@ -2,7 +2,9 @@
 //!
 //! This module is unstable: a minor release may add cases and change its items.
 //!
-//! Implement [`Fixture`] for the store and call [`run`] in a test. It panics at the first broken promise.
+//! Implement [`Fixture`] for the store and call [`run`] in a test. It panics at the first broken promise, with the steps
+//! that led to it. The suite compares the store with the protocol's own decisions: [`Claim::admitted_by`],
+//! [`Claim::write`], and the same functions of a [`Settlement`](crate::store::Settlement).
 //!
 //! ```
 //! use sqs_once::key::ItemId;
@@ -32,26 +34,34 @@
 //! # }
 //! ```
 //!
-//! Every case uses new keys in the namespaces `conformance` and `conformance-2`, and leaves its items behind. The cases
-//! run in the year 2100, so that no store deletes their items as expired.
+//! First come the rows of the protocol's tables, each by its name. Then come random histories, the same in each run. If
+//! one of them breaks a promise, the message names its seed and the shortest history that still does so. Call
+//! [`histories`] to repeat a seed, or to try others.
+//!
+//! Every history uses new keys in the namespaces `conformance` and `conformance-2`, and leaves its items behind. Histories
+//! happen in the year 2100, so that no store deletes their items as expired.
 
 mod attributes;
-mod case;
-mod claims;
-mod commits;
-mod foreign;
-mod seen;
-mod settlements;
-mod slices;
+mod random;
+mod row;
+mod rows;
+mod world;
 
-pub use attributes::{from_attributes, to_attributes};
+use std::ops::Range;
 
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::idempotency::{Retries, on_refused};
 use crate::key::ItemId;
 use crate::store::{Claim, Claimed, Item, Store, StoreError};
-use case::{Grouping, Suite};
+
+pub use attributes::{from_attributes, to_attributes};
+use row::{LEASE, RETENTION, at};
+use world::{Way, stranger};
+
+/// The random histories of each run.
+const SEEDS: Range<u64> = 0..20;
 
 /// A store under test, with direct access to its items. `plant`, `peek` and `delete` should not use the [`Store`],
 /// because the suite compares the store's behaviour with their results.
@@ -70,29 +80,67 @@ pub trait Fixture: Sync {
     fn delete(&self, id: &ItemId) -> impl Future<Output = ()> + Send;
 }
 
-/// Runs the whole suite, one case after the other.
+/// Runs the whole suite, one history after the other.
 ///
 /// # Panics
 /// At the first promise that the store breaks; the message names the promise. Also if the store returns an `Err`,
 /// because the suite needs a store that answers.
 pub async fn run<F: Fixture>(fixture: &F) {
-    for grouping in [Grouping::Alone, Grouping::Grouped] {
-        let suite = &Suite { fixture, grouping };
-        claims::all(suite).await;
-        settlements::completions(suite).await;
-        settlements::releases(suite).await;
-        settlements::renewals(suite).await;
-        settlements::recordings(suite).await;
-        foreign::all(suite).await;
-        seen::all(suite).await;
-        commits::all(suite).await;
-    }
-    if fixture.store().atomic_writes().is_some() {
-        for grouping in [Grouping::InTransaction, Grouping::InSharedTransaction] {
-            commits::all(&Suite { fixture, grouping }).await;
+    for in_transaction in [false, true] {
+        if in_transaction && fixture.store().atomic_writes().is_none() {
+            continue;
+        }
+        for in_company in [false, true] {
+            let way = Way {
+                in_company,
+                in_transaction,
+            };
+            let mut rows = Vec::new();
+            if !in_transaction {
+                rows.extend(rows::claims());
+                rows.extend(rows::settlements());
+                rows.extend(rows::carry_overs());
+                rows.extend(rows::foreign_items());
+            }
+            rows.extend(rows::commits());
+            for row in rows {
+                row.holds(fixture, way).await;
+            }
         }
     }
-    slices::all(fixture).await;
+    one_of_many_is_granted(fixture.store()).await;
+    random::slices_hold(fixture).await;
+    histories(fixture, SEEDS).await;
+}
+
+/// Runs a random history for each of these seeds.
+///
+/// # Panics
+/// At the first history in which the store breaks a promise.
+pub async fn histories<F: Fixture>(fixture: &F, seeds: Range<u64>) {
+    for seed in seeds {
+        random::history_holds(fixture, seed).await;
+    }
+}
+
+async fn one_of_many_is_granted(store: &dyn Store) {
+    let (id, _) = stranger();
+    for now in [0, LEASE * 2] {
+        let claims = [(); 16].map(|()| {
+            let [now, lease, retention] = [now, now + LEASE, now + RETENTION].map(at);
+            Claim::new(id.clone(), stranger().1, now, lease, retention)
+        });
+        let sent = claims
+            .each_ref()
+            .map(|one| claim(store, std::slice::from_ref(one)));
+        let answers = join_all(sent).await;
+        let is_granted = |answers: &&Vec<_>| matches!(answers[..], [Ok(Claimed::Written { .. })]);
+        let granted = answers.iter().filter(is_granted).count();
+        assert!(
+            granted == 1,
+            "promise broken: exactly one of many claims at the same time is granted: {answers:?}"
+        );
+    }
 }
 
 /// Claims keys as a consumer does: first as new keys, then by replacing items whose keys are free. Returns the store's

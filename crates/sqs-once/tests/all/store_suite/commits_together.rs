@@ -3,12 +3,10 @@
 use aws_sdk_dynamodb::types::{Put, Update};
 use serde_json::{Value, json};
 use sqs_once::conformance::Fixture;
-use sqs_once::idempotency::on_committed;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
 use sqs_once::store::{Committed, Settlement, Store, StoreError, StoreErrorKind, Writes};
 
 use crate::store_suite::commits::{number, order, shop, shops, taken, text};
-use crate::store_suite::lost_answers::losses;
 use crate::store_suite::support::{
     Networked, TABLE, commit_of, new_claims, new_commit, refused, rivals,
 };
@@ -19,12 +17,12 @@ const TRANSACTION: &str = "TransactWriteItems";
 const READ: &str = "BatchGetItem";
 
 /// A commit of a new key.
-struct Entry {
-    settlement: Settlement,
-    writes: Writes,
+pub(crate) struct Entry {
+    pub(crate) settlement: Settlement,
+    pub(crate) writes: Writes,
 }
 
-fn entry(writes: Writes) -> Entry {
+pub(crate) fn entry(writes: Writes) -> Entry {
     let settlement = new_commit();
     Entry { settlement, writes }
 }
@@ -44,7 +42,10 @@ fn orderings(count: usize, writes: usize) -> Vec<Entry> {
 }
 
 impl Networked {
-    async fn commit_all<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Outcome> {
+    pub(crate) async fn commit_all<'a>(
+        &self,
+        entries: impl IntoIterator<Item = &'a Entry>,
+    ) -> Vec<Outcome> {
         let commits = entries
             .into_iter()
             .map(|one| (&one.settlement, &one.writes));
@@ -54,7 +55,11 @@ impl Networked {
     }
 
     /// The entries commit, except those at these places.
-    async fn all_commit_except(&self, entries: &[Entry], except: &[usize]) -> Vec<Outcome> {
+    pub(crate) async fn all_commit_except(
+        &self,
+        entries: &[Entry],
+        except: &[usize],
+    ) -> Vec<Outcome> {
         let answers = self.commit_all(entries).await;
         assert_eq!(answers.len(), entries.len());
         let mut others = Vec::new();
@@ -77,7 +82,7 @@ impl Networked {
     }
 }
 
-type Outcome = Result<Committed, StoreError>;
+pub(crate) type Outcome = Result<Committed, StoreError>;
 
 fn conflicts(outcome: &Outcome) -> usize {
     match outcome {
@@ -309,61 +314,6 @@ async fn a_write_to_the_record_of_another_key_fails_nothing_else() {
         .iter()
         .filter(|answer| matches!(answer, Ok(Committed::Written)));
     assert_eq!(written.count(), 2, "{answers:?}");
-}
-
-#[tokio::test]
-async fn commits_whose_answer_was_lost_are_sent_again_and_happen_once() {
-    let in_progress = refused("TransactionInProgressException", json!({}));
-    for loss in losses().into_iter().chain([Turn::LoseRequest, in_progress]) {
-        let shop = shop().await;
-        for at in 0..3 {
-            shop.put_stock(&format!("a-{at}"), 3);
-        }
-        shop.wire.next([loss.clone()]);
-        let entries = [0, 1, 2].map(|at| entry(Writes::new().update(taken(&format!("a-{at}")))));
-        shop.all_commit_except(&entries, &[]).await;
-        for at in 0..3 {
-            assert_eq!(shop.stock(&format!("a-{at}")), Some(2), "{loss:?}");
-        }
-        let bodies = shop.wire.bodies();
-        assert_eq!(bodies.len(), 2);
-        assert_eq!(bodies[0], bodies[1], "the token is the same");
-        let token = bodies[0]["ClientRequestToken"].as_str().unwrap();
-        assert!(token.len() <= 36, "{token}");
-    }
-}
-
-#[tokio::test]
-async fn commits_that_are_never_answered_are_unknown_and_happen_once_in_any_company() {
-    for (later, sent_first) in [
-        ([0, 1, 2], 3),
-        ([0, 1, 3], 3),
-        ([3, 2, 0], 2),
-        ([1, 3, 2], 1),
-    ] {
-        let shop = shop().await;
-        for at in 0..4 {
-            shop.put_stock(&format!("a-{at}"), 3);
-        }
-        let all = [0, 1, 2, 3].map(|at| entry(Writes::new().update(taken(&format!("a-{at}")))));
-        shop.wire.next(vec![Turn::LoseAnswer; 3]);
-        for answer in shop.commit_all(&all[..sent_first]).await {
-            assert_eq!(answer.unwrap_err().kind(), Unanswered);
-        }
-        // Now with other records.
-        let again = later.map(|at| &all[at]);
-        for (at, answer) in later.into_iter().zip(shop.commit_all(again).await) {
-            let owner = all[at].settlement.owner;
-            let refused_by = match answer.unwrap() {
-                Committed::Written => None,
-                Committed::Refused(item) => Some(*item),
-                conflict => panic!("{conflict:?}"),
-            };
-            let committed = on_committed(owner, None, refused_by.as_ref());
-            assert_eq!(committed, Ok(()), "{at} of {later:?}");
-            assert_eq!(shop.stock(&format!("a-{at}")), Some(2), "{at} of {later:?}");
-        }
-    }
 }
 
 #[tokio::test]

@@ -9,7 +9,6 @@ mod commits_unanswered;
 mod conformance;
 mod errors;
 mod expired_signatures;
-mod histories;
 mod https;
 mod layout;
 mod lost_answers;
