@@ -56,12 +56,12 @@ pub(super) struct Places<'b> {
 pub(super) type Decision = Result<Option<Admitted>, StoreError>;
 
 impl Batch<'_> {
-    /// Claims a key. Returns the places that the record still has.
+    /// Claims a key. Keeps the places that the record still has.
     pub(super) async fn claim<'b>(
         &'b self,
         mut candidate: Candidate,
-        mut places: Places<'b>,
-    ) -> (Candidate, Result<Admitted, StoreError>, Places<'b>) {
+        places: &mut Places<'b>,
+    ) -> (Candidate, Result<Admitted, StoreError>) {
         places.slot.iter_mut().for_each(|it| it.has_asked = true);
         let needs_handler = places.handler.is_some();
         let route = &self.engine.routes[candidate.route];
@@ -106,13 +106,13 @@ impl Batch<'_> {
                 _ => None,
             };
             let Some(pause) = pause else {
-                return (candidate, answer, places);
+                return (candidate, answer);
             };
             // While it waits for another worker, others may enter in its place, unless it holds a fetched body. An error
             // keeps its place: otherwise all records would be claimed once the store answers again.
             if waits.is_some() {
-                let slot = places.slot;
-                places = Places {
+                let slot = places.slot.take();
+                *places = Places {
                     slot: slot.and_then(|slot| self.gate.kept(candidate.route, slot)),
                     handler: None,
                 };
@@ -121,12 +121,12 @@ impl Batch<'_> {
             if needs_handler && places.handler.is_none() {
                 match self.start_handler(candidate.route).await {
                     Way::In(handler) => places.handler = Some(handler),
-                    Way::Shut | Way::Returned(_) => return (candidate, answer, places),
+                    Way::Shut | Way::Returned(_) => return (candidate, answer),
                 }
             }
             // A claim that is written now could only be released.
             if self.stop.claims_over().is_some() {
-                return (candidate, answer, places);
+                return (candidate, answer);
             }
             candidate.claim.now = route.idempotency.driver.clock.now();
         }

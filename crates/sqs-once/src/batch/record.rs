@@ -331,7 +331,10 @@ impl<'a> Batch<'a> {
             work,
         } = keyed;
         let route = candidate.route;
-        let handler = self.start_before_claim(record, route).await?;
+        let handler = match self.engine.routes[route].idempotency.counts_attempts() {
+            true => Some(self.start_before_claim(record, route).await?),
+            false => None,
+        };
         // Its payload, or its handler's turn, may have been waited for.
         let begun = match &self.together {
             Some(together) if together.begins_once && together.has_asked() => {
@@ -345,11 +348,11 @@ impl<'a> Batch<'a> {
         if let Some(together) = &self.together {
             together.claims(record.at);
         }
-        let places = Places {
+        let mut places = Places {
             slot: Some(slot),
             handler,
         };
-        let (candidate, decided, places) = self.claim(candidate, places).await;
+        let (candidate, decided) = self.claim(candidate, &mut places).await;
         if !matches!(decided, Ok((Admission::Run { .. }, _))) {
             self.waits_for_no_claim(record);
         }
@@ -385,21 +388,20 @@ impl<'a> Batch<'a> {
         Ok(self.handle(record, route, places, admitted).await)
     }
 
-    /// Waits until a record's handler may start, if its key must not be claimed earlier. A key that is claimed ahead looks as if
-    /// its handler had started.
-    async fn start_before_claim(
-        &self,
-        record: &mut Record,
+    /// Waits until the handler of a record may start whose key must not be claimed earlier. A key that is claimed ahead looks as
+    /// if its handler had started.
+    fn start_before_claim<'b>(
+        &'b self,
+        record: &'b mut Record,
         route: usize,
-    ) -> Result<Option<gate::Running>, Report> {
-        if !self.engine.routes[route].idempotency.counts_attempts() {
-            return Ok(None);
-        }
-        match self.start_handler(route).await {
-            Way::In(handler) => Ok(Some(handler)),
-            Way::Shut => Err(self.shut(record).await),
-            Way::Returned(why) => Err(Report::untried(why)),
-        }
+    ) -> BoxFuture<'b, Result<gate::Running, Report>> {
+        Box::pin(async move {
+            match self.start_handler(route).await {
+                Way::In(handler) => Ok(handler),
+                Way::Shut => Err(self.shut(record).await),
+                Way::Returned(why) => Err(Report::untried(why)),
+            }
+        })
     }
 
     /// Ends a record whose claim the store has not decided on.
