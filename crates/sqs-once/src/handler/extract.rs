@@ -9,7 +9,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::key::{BusinessKey, ItemId, Namespace, hex};
+use crate::key::{BusinessKey, HexDigest, ItemId, Namespace};
 use crate::record::{CorrelationId, EventBridgeMeta, Message, Needed, S3Object, SnsMeta};
 use crate::store::Fence;
 
@@ -154,8 +154,10 @@ impl IdempotencyToken {
         hash.update(b"sqs-once idempotency token\0");
         // Uses the digest instead of the id, so that an event's token does not depend on the form of its id in the
         // table.
-        hash.update(format!("{}#{}", namespace.as_str(), key.digest()));
-        Self(hex(&hash.finalize()[..16]).into())
+        for part in [namespace.as_str(), "#", key.digest().as_str()] {
+            hash.update(part);
+        }
+        Self(HexDigest::end(hash).as_str()[..32].into())
     }
 
     /// Returns the token as text.

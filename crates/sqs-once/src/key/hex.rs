@@ -5,6 +5,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 /// A SHA-256 or HMAC-SHA-256 in hexadecimal digits. It is on the stack, because every record needs one or two.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct HexDigest([u8; 64]);
 
 impl HexDigest {
@@ -12,7 +13,7 @@ impl HexDigest {
         Self::end(Sha256::new_with_prefix(bytes))
     }
 
-    pub(super) fn end(hash: Sha256) -> Self {
+    pub(crate) fn end(hash: Sha256) -> Self {
         Self::from_bytes(hash.finalize())
     }
 

@@ -55,6 +55,8 @@ pub use secret::KeySecret;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BusinessKey {
     encoded: Vec<u8>,
+    /// Made once, because the item id and the token both contain it.
+    digest: HexDigest,
 }
 
 impl BusinessKey {
@@ -69,12 +71,16 @@ impl BusinessKey {
     pub fn new<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::default();
         part.write(&mut writer)?;
-        let encoded = writer.finish()?;
-        Ok(Self { encoded })
+        writer.finish().map(Self::of)
+    }
+
+    fn of(encoded: Vec<u8>) -> Self {
+        let digest = HexDigest::of(&encoded);
+        Self { encoded, digest }
     }
 
     pub(crate) fn digest(&self) -> HexDigest {
-        HexDigest::of(&self.encoded)
+        self.digest
     }
 
     /// Returns the parts in a readable form. It contains a `:`, so it can't be mistaken for a digest.
@@ -86,9 +92,7 @@ impl BusinessKey {
     pub(crate) fn from_readable(text: &str) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::default();
         readable::write(text, &mut writer)?;
-        let key = Self {
-            encoded: writer.finish()?,
-        };
+        let key = Self::of(writer.finish()?);
         let is_same = key.readable().is_some_and(|readable| readable == text);
         is_same.then_some(key).ok_or(KeyError::Malformed)
     }
