@@ -147,16 +147,7 @@ impl Object {
     }
 
     fn text(&mut self, text: &str) {
-        let to_escape = |byte| byte < b' ' || byte == b'"' || byte == b'\\';
-        // Checks every byte without an early exit, so that the compiler can vectorize the loop.
-        match text.bytes().fold(false, |any, byte| any | to_escape(byte)) {
-            true => self.value(text),
-            false => {
-                self.json.push(b'"');
-                self.json.extend_from_slice(text.as_bytes());
-                self.json.push(b'"');
-            }
-        }
+        json_text(&mut self.json, text);
     }
 
     fn value(&mut self, value: impl Serialize) {
@@ -213,6 +204,20 @@ impl Visit for Object {
             Ok(())
         });
         self.field(field, |object| object.value(format_args!("{text}")));
+    }
+}
+
+/// Adds a text.
+pub(crate) fn json_text(json: &mut Vec<u8>, text: &str) {
+    let to_escape = |byte| byte < b' ' || byte == b'"' || byte == b'\\';
+    // Checks every byte without an early exit, so that the compiler can vectorize the loop.
+    match text.bytes().fold(false, |any, byte| any | to_escape(byte)) {
+        true => drop(serde_json::to_writer(json, text)),
+        false => {
+            json.push(b'"');
+            json.extend_from_slice(text.as_bytes());
+            json.push(b'"');
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub use crate::report::Outcome;
 pub(crate) use invocation::Identity;
 use invocation::Sampling;
 use json::JsonLines;
+#[cfg(feature = "dynamodb")]
+pub(crate) use json::json_text;
 pub use metrics::Metrics;
 pub(crate) use metrics::{BatchMetrics, Meter, Seen};
 use output::Output;

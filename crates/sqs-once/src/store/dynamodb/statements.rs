@@ -4,14 +4,14 @@
 //! time. They are written as JSON instead. Signing, sending, retrying and reading the answer remain the SDK's.
 
 use std::array;
-use std::fmt::Display;
 use std::io::Write;
 
 use aws_sdk_dynamodb::config::http::HttpRequest;
 
 use crate::key::ItemId;
 use crate::store::item::{longest_lease, whole_secs};
-use crate::store::{Claim, Fence, RELEASED, Settlement, Settling};
+use crate::store::{Claim, Fence, Owner, RELEASED, Settlement, Settling};
+use crate::telemetry::json_text;
 
 use super::layout::{TableKey, TableLayout};
 use super::table::{COMPLETED, IN_PROGRESS, Table};
@@ -160,20 +160,20 @@ struct Parameters<'a> {
 impl Parameters<'_> {
     fn text(&mut self, text: &str) {
         self.begin(b"{\"S\":");
-        // Writing to a `Vec` can't fail, here and below.
-        let _ = serde_json::to_writer(&mut *self.json, text);
+        json_text(self.json, text);
         self.json.push(b'}');
     }
 
-    /// Adds text that needs no escapes in JSON.
-    fn plain(&mut self, text: impl Display) {
+    fn owner(&mut self, owner: Owner) {
         self.begin(b"{\"S\":\"");
-        let _ = write!(self.json, "{text}\"}}");
+        // Writing to a `Vec` can't fail, here and below.
+        let _ = write!(self.json, "{owner}\"}}");
     }
 
     fn number(&mut self, number: u64) {
         self.begin(b"{\"N\":\"");
-        let _ = write!(self.json, "{number}\"}}");
+        let _ = serde_json::to_writer(&mut *self.json, &number);
+        self.json.extend_from_slice(b"\"}");
     }
 
     fn key(&mut self, key: &TableKey, id: &ItemId) {
@@ -220,9 +220,9 @@ impl Table {
         let text = &self.texts.insert[lease][fingerprint][data];
         statements.add(text, false, |parameters| {
             parameters.key(&self.key, new.id);
-            parameters.plain(new.status);
+            parameters.text(new.status);
             parameters.number(whole_secs(new.expiration).as_secs());
-            parameters.plain(new.owner);
+            parameters.owner(new.owner);
             parameters.number(Fence::first(new.now).get());
             if let Some(until) = new.lease_until {
                 parameters.number(until.as_millis());
@@ -239,20 +239,20 @@ impl Table {
             Settling::Complete { expiration, data } => {
                 let text = &self.texts.complete[usize::from(data.is_some())];
                 statements.add(text, true, |parameters| {
-                    parameters.plain(COMPLETED);
+                    parameters.text(COMPLETED);
                     parameters.number(whole_secs(*expiration).as_secs());
                     if let Some(data) = data {
                         parameters.text(data);
                     }
                     parameters.key(&self.key, id);
-                    parameters.plain(owner);
+                    parameters.owner(owner);
                 });
             }
             Settling::Release => statements.add(&self.texts.release, true, |parameters| {
                 parameters.number(RELEASED.as_millis());
                 parameters.key(&self.key, id);
-                parameters.plain(owner);
-                parameters.plain(IN_PROGRESS);
+                parameters.owner(owner);
+                parameters.text(IN_PROGRESS);
             }),
             Settling::Renew { lease_until, fence } => {
                 let text = &self.texts.renew[usize::from(fence.is_some())];
@@ -262,8 +262,8 @@ impl Table {
                         parameters.number(fence.follows.get());
                     }
                     parameters.key(&self.key, id);
-                    parameters.plain(owner);
-                    parameters.plain(IN_PROGRESS);
+                    parameters.owner(owner);
+                    parameters.text(IN_PROGRESS);
                     parameters.number(RELEASED.as_millis());
                     parameters.number(longest_lease(*lease_until).as_millis());
                     if let Some(fence) = fence {
