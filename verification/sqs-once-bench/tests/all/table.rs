@@ -1,6 +1,5 @@
 //! The stand-in for DynamoDB decides like DynamoDB: it passes the tests that every store must pass.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::Client;
@@ -9,9 +8,9 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, BatchStatementRequest, ReturnValuesOnConditionCheckFailure,
 };
 use sqs_once::conformance::{self, Fixture};
-use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Claimed, DynamoDbStore, Item, Settled, Settlement, Status, Store, StoreFuture,
+    Claim, Claimed, DynamoDbStore, Item, Settled, Settlement, Store, StoreFuture,
 };
 use sqs_once_bench::table::{Latency, Table, Units};
 use sqs_once_bench::units::client;
@@ -61,7 +60,8 @@ impl Fixture for StandIn {
 
     async fn plant(&self, item: Item) {
         let put = self.client.put_item().table_name(TABLE);
-        put.set_item(Some(attributes(item))).send().await.unwrap();
+        let put = put.set_item(Some(conformance::to_attributes(item)));
+        put.send().await.unwrap();
     }
 
     async fn peek(&self, id: &ItemId) -> Option<Item> {
@@ -77,33 +77,6 @@ impl Fixture for StandIn {
 
 fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
-}
-
-fn attributes(item: Item) -> HashMap<String, AttributeValue> {
-    let number = |number: u64| AttributeValue::N(number.to_string());
-    let status = match &item.status {
-        Status::InProgress => "INPROGRESS",
-        Status::Completed => "COMPLETED",
-        Status::Unknown(status) => status,
-    };
-    let fingerprint = item.fingerprint.as_ref().map(Fingerprint::as_str);
-    let all = [
-        ("id", Some(text(item.id.as_str()))),
-        ("status", Some(text(status))),
-        (
-            "in_progress_expiration",
-            item.lease_until.map(|at| number(at.as_millis())),
-        ),
-        ("expiration", item.expiration.map(|at| number(at.as_secs()))),
-        ("validation", fingerprint.map(text)),
-        ("data", item.data.as_deref().map(text)),
-        ("owner", item.owner.map(|owner| text(&owner.to_string()))),
-        ("fence", item.fence.map(|fence| number(fence.get()))),
-    ];
-    let present = all
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    present.collect()
 }
 
 #[tokio::test]
