@@ -104,6 +104,15 @@ fn failing() -> (Bench, Bench, Seen) {
     (old, new, fences)
 }
 
+/// Asserts that this many calls got larger and larger fences.
+#[track_caller]
+fn assert_growing(fences: &Seen, count: usize) {
+    let fences = fences.all().into_iter();
+    let fences: Vec<u64> = fences.map(|fence| fence.parse().unwrap()).collect();
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    assert_eq!(fences.len(), count);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_token_that_expired_under_the_other_id_is_not_used_again() {
     for dies in [false, true] {
@@ -128,13 +137,7 @@ async fn the_fences_of_a_key_grow_across_both_of_its_ids() {
     for bench in [&old, &old, &old, &new, &old, &new, &new, &old] {
         bench.run(one("k")).await.assert_failed("m-1");
     }
-    let fences: Vec<u64> = fences
-        .all()
-        .iter()
-        .map(|fence| fence.parse().unwrap())
-        .collect();
-    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
-    assert_eq!(fences.len(), 8);
+    assert_growing(&fences, 8);
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,9 +174,7 @@ async fn a_look_that_is_repeated_repeats_no_fence() {
         for bench in [&new, &old] {
             bench.run(one("k")).await.assert_failed("m-1");
         }
-        let fences: Vec<u64> = fences.all().iter().map(|it| it.parse().unwrap()).collect();
-        assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
-        assert_eq!(fences.len(), 4);
+        assert_growing(&fences, 4);
     }
 }
 
@@ -204,8 +205,7 @@ async fn an_expired_item_of_the_other_id_repeats_no_fence_and_makes_no_token_old
     let own = new.item("k").await.unwrap().id;
     new.store().memory().remove(&own);
     new.run(one("k")).await.assert_failed("m-1");
-    let fences: Vec<u64> = fences.all().iter().map(|it| it.parse().unwrap()).collect();
-    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    assert_growing(&fences, 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -372,9 +372,7 @@ async fn the_fences_of_a_key_grow_although_its_age_is_unknown() {
     for _ in 0..2 {
         bench.run(one("k")).await.assert_failed("m-1");
     }
-    let fences: Vec<u64> = fences.all().iter().map(|it| it.parse().unwrap()).collect();
-    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
-    assert_eq!(fences.len(), 6);
+    assert_growing(&fences, 6);
 }
 
 #[tokio::test(start_paused = true)]

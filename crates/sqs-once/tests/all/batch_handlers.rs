@@ -97,14 +97,14 @@ async fn what_a_handler_receives_and_returns_shows_no_content_in_its_debug_form(
         orders.all_succeeded()
     };
     let bench = Bench::new().on(orders().batch_handler(handler));
-    assert_eq!(bench.run(["secret"]).await, [""; 0]);
-    let done = Recorded("secret").into_outcome().unwrap();
+    assert_eq!(bench.run(["canary"]).await, [""; 0]);
+    let done = Recorded("canary").into_outcome().unwrap();
     let shown = "Done { has_data: true, writes: None, left_out: None }";
     assert_eq!(format!("{done:?}"), shown);
     let error = HandlerError::terminal("no use");
     let shown = r#"HandlerError { failed: Terminal, source: "no use" }"#;
     assert_eq!(format!("{error:?}"), shown);
-    let opened = Opened::new("secret");
+    let opened = Opened::new("canary");
     assert_eq!(format!("{opened:?}"), "Opened { ignored: None, .. }");
 }
 

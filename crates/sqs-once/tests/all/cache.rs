@@ -4,17 +4,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::process::passes;
+use crate::support::stores::Altered;
 use crate::support::{
     Bench, Notes, Order, SECOND, Seen, TestStore, Tested, body, in_group, json_body, noting, order,
     orders, with,
 };
 use serde_json::{Value, json};
 use sqs_once::Recorded;
-use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::key::Fingerprint;
 use sqs_once::policy::{Cache, Mode, PayloadMismatch};
-use sqs_once::store::{
-    Claim, Claimed, Item, Owner, Settled, Settlement, Status, Store, StoreErrorKind, StoreFuture,
-};
+use sqs_once::store::{Owner, Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use tokio::time::sleep;
@@ -262,35 +261,6 @@ async fn a_redriven_message_runs_after_its_key_was_forgotten_whatever_the_cache_
     }
 }
 
-/// A store whose answer to one kind of request arrives a second after the write or the read.
-struct Late(TestStore, &'static str);
-
-impl Late {
-    async fn answer<A>(&self, request: &str, answers: A) -> A {
-        if request == self.1 {
-            sleep(SECOND).await;
-        }
-        answers
-    }
-}
-
-impl Store for Late {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        Box::pin(async { self.answer("claim", self.0.claim(claims).await).await })
-    }
-
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        Box::pin(async {
-            self.answer("settle", self.0.settle(settlements).await)
-                .await
-        })
-    }
-
-    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        Box::pin(async { self.answer("read", self.0.read(ids).await).await })
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_message_redriven_while_an_earlier_invocation_waits_for_the_store_runs() {
     for (mode, late, runs) in [
@@ -303,7 +273,7 @@ async fn a_message_redriven_while_an_earlier_invocation_waits_for_the_store_runs
         if late != "settle" {
             bench.foreign("a", Status::Completed, MINUTE);
         }
-        let store = Late(bench.store.clone(), late);
+        let store = Altered::new(bench.store.clone()).late(late);
         let bench = bench.with(|it| it.mode(mode).store(store));
         let (earlier, redriven) = tokio::join!(bench.run(["a"]), async {
             sleep(SECOND / 2).await;

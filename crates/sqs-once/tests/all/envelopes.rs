@@ -70,13 +70,13 @@ async fn copies_of_an_event_that_differ_in_their_envelope_only_are_plain_duplica
 async fn an_sns_envelope_without_an_event_in_it_is_terminal_and_says_what_it_is() {
     let opening = envelope_bench(Sns, whole);
     for kind in ["SubscriptionConfirmation", "UnsubscribeConfirmation"] {
-        let confirmation = sns("n-1", "You have chosen to subscribe to secret");
+        let confirmation = sns("n-1", "You have chosen to subscribe to canary");
         let confirmation = with(confirmation, json!({ "Type": kind }));
         let reason = opening.reason(&confirmation.to_string()).await;
         assert_contains!(reason, kind);
-        assert_lacks!(reason, "secret");
+        assert_lacks!(reason, "canary");
     }
-    for message in [Value::Null, json!({ "secret": 1 })] {
+    for message in [Value::Null, json!({ "canary": 1 })] {
         let broken = with(sns("n-1", ""), json!({ "Message": message }));
         let said = "the SNS envelope can't be opened: `Message` is missing or is not text";
         assert_eq!(opening.reason(&broken.to_string()).await, said);
@@ -109,9 +109,9 @@ async fn what_eventbridge_delivers_is_opened_with_what_it_says() {
 async fn what_is_no_event_of_eventbridge_is_terminal_and_says_what_is_missing() {
     let opening = envelope_bench(EventBridge, whole);
     for (content, problem) in [
-        ("secret", "it is not a JSON object"),
-        ("[\"secret\"]", "it is not a JSON object"),
-        (r#"{"id": "secret"}"#, "`detail` is missing"),
+        ("canary", "it is not a JSON object"),
+        ("[\"canary\"]", "it is not a JSON object"),
+        (r#"{"id": "canary"}"#, "`detail` is missing"),
     ] {
         let said = format!("the EventBridge envelope can't be opened: {problem}");
         assert_eq!(opening.reason(content).await, said);
@@ -191,10 +191,10 @@ async fn a_notification_that_is_not_of_one_object_is_terminal_and_says_why() {
     for (content, problem) in [
         (&*two.to_string(), two_records),
         (r#"{"Records": []}"#, "it has 0 records"),
-        (r#"{"secret": 1}"#, "`Records` is missing"),
+        (r#"{"canary": 1}"#, "`Records` is missing"),
         (r#"{"Event": "s3:TestEvent"}"#, "`Records` is missing"),
         (
-            r#"{"Records": ["secret"]}"#,
+            r#"{"Records": ["canary"]}"#,
             "its record is not a JSON object",
         ),
         (
@@ -203,11 +203,11 @@ async fn a_notification_that_is_not_of_one_object_is_terminal_and_says_why() {
         ),
         (&keyless.to_string(), "`s3.object.key` is missing"),
         (&unreadable.to_string(), "is not URL-encoded text"),
-        ("secret", "it is not a JSON object"),
+        ("canary", "it is not a JSON object"),
     ] {
         let reason = opening.reason(content).await;
         assert_contains!(reason, "the S3 envelope can't be opened: ", problem);
-        assert_lacks!(reason, "secret");
+        assert_lacks!(reason, "canary");
     }
 }
 

@@ -43,16 +43,16 @@ async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
         ("id", r#"{"id": " \n"}"#, "empty"),
         ("id", r#"{"id": 18446744073709551616}"#, "more than 64 bits"),
         ("id", r#"{"id": 1.5}"#, "more than 64 bits"),
-        ("id", r#"{"id": {"secret": 1}}"#, "is an object"),
-        ("id", r#"{"id": ["secret"]}"#, "is an array"),
+        ("id", r#"{"id": {"canary": 1}}"#, "is an object"),
+        ("id", r#"{"id": ["canary"]}"#, "is an array"),
         (
             "to_number(id)",
-            r#"{"id": "secret"}"#,
+            r#"{"id": "canary"}"#,
             "the business key is missing",
         ),
         (
             "length(id)",
-            r#"{"id": true, "x": "secret"}"#,
+            r#"{"id": true, "x": "canary"}"#,
             "the key extractor failed",
         ),
     ] {
@@ -60,7 +60,7 @@ async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
         let [(outcome, reason)] = told.try_into().unwrap();
         assert_eq!(outcome, "terminal", "{json}");
         assert_contains!(reason, said);
-        assert_lacks!(reason, "secret");
+        assert_lacks!(reason, "canary");
     }
 }
 

@@ -107,26 +107,26 @@ async fn a_body_that_no_retry_can_fetch_is_terminal_and_keeps_its_reason_short()
     for (turn, body, why) in [
         (
             Turn::Do,
-            pointer(BUCKET, "key-1"),
+            pointer(BUCKET, "canary-1"),
             "missing in the bucket \"large-messages\"",
         ),
         (
             Turn::Refuse(403, "InvalidObjectState"),
-            pointer(BUCKET, "key-1"),
+            pointer(BUCKET, "canary-1"),
             "archived: restore it",
         ),
         (
             Turn::Parts(vec![Some(b"\xff")]),
-            pointer(BUCKET, "key-1"),
+            pointer(BUCKET, "canary-1"),
             "not UTF-8",
         ),
-        (Turn::Do, pointer("secrets", "key-1"), not_ours),
-        (Turn::Do, pointer(&long, "key-1"), not_ours),
+        (Turn::Do, pointer("secrets", "canary-1"), not_ours),
+        (Turn::Do, pointer(&long, "canary-1"), not_ours),
         (Turn::Do, json!([CLASS]).to_string(), malformed),
-        (Turn::Do, json!([CLASS, "key-1"]).to_string(), malformed),
+        (Turn::Do, json!([CLASS, "canary-1"]).to_string(), malformed),
         (
             Turn::Do,
-            json!([CLASS, { "s3Key": "key-1" }]).to_string(),
+            json!([CLASS, { "s3Key": "canary-1" }]).to_string(),
             malformed,
         ),
         (Turn::Do, format!(r#"["{CLASS}", "#), malformed),
@@ -135,7 +135,7 @@ async fn a_body_that_no_retry_can_fetch_is_terminal_and_keeps_its_reason_short()
         let (answer, handled) = handled(settings(&s3), &body).await;
         answer.assert_terminal("m-1").assert_reason("m-1", why);
         let reason = answer.reason("m-1").unwrap();
-        assert!(!reason.contains("key-1") && reason.len() < 300, "{reason}");
+        assert!(!reason.contains("canary") && reason.len() < 300, "{reason}");
         assert_eq!(handled, [""; 0]);
     }
 }
@@ -156,11 +156,11 @@ async fn a_body_that_a_later_delivery_may_fetch_returns_to_the_queue() {
         ),
     ] {
         let s3 = S3::always(turn);
-        let (answer, handled) = handled(settings(&s3), &pointer(BUCKET, "key-1")).await;
+        let (answer, handled) = handled(settings(&s3), &pointer(BUCKET, "canary-1")).await;
         answer.assert_failed("m-1").assert_reason("m-1", why);
         answer.assert_retried(["m-1"]);
         let reason = answer.reason("m-1").unwrap();
-        assert!(!reason.contains("key-1"), "{reason}");
+        assert!(!reason.contains("canary"), "{reason}");
         assert_eq!(handled, [""; 0]);
     }
 }
@@ -169,9 +169,9 @@ async fn a_body_that_a_later_delivery_may_fetch_returns_to_the_queue() {
 async fn no_more_than_max_size_is_read() {
     let order = r#"{"id":"o-1"}"#;
     let s3 = S3::default();
-    s3.put("large-messages/key-1", order);
+    s3.put("large-messages/canary-1", order);
     let with = |max_size| settings(&s3).max_size(max_size);
-    let body = pointer(BUCKET, "key-1");
+    let body = pointer(BUCKET, "canary-1");
     let (answer, _) = handled(with(order.len()), &body).await;
     answer.assert_processed("m-1");
     let (answer, _) = handled(with(order.len() - 1), &body).await;
@@ -343,23 +343,23 @@ async fn in_a_process_with_the_variable_the_consumer_has_its_queues() {
 #[tokio::test(start_paused = true)]
 async fn the_dead_letter_queue_gets_the_pointer() {
     let (s3, sqs) = (S3::default(), Sqs::default());
-    s3.put("large-messages/key-1", r#"{"id":"hopeless-1"}"#);
+    s3.put("large-messages/canary-1", r#"{"id":"hopeless-1"}"#);
     let consumer = noting(settings(&s3), &Notes::default())
         .dead_letter_queue(DLQ)
         .sqs_client(sqs.client());
-    let body = pointer(BUCKET, "key-1");
+    let body = pointer(BUCKET, "canary-1");
     let answer = Bench::new(consumer)
         .run(Event::new([Record::text(&body)]))
         .await;
     answer.assert_terminal("m-1").assert_all_acknowledged();
     assert_eq!(sqs.asked("SendMessage")[0]["MessageBody"], *body);
-    assert_eq!(s3.paths(), ["large-messages/key-1"], "redrive needs it");
+    assert_eq!(s3.paths(), ["large-messages/canary-1"], "redrive needs it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_body_behind_an_envelope_is_fetched_and_is_what_the_handler_sees_of_the_message() {
     let s3 = S3::default();
-    s3.put("large-messages/key-1", r#"{"id":"o-1"}"#);
+    s3.put("large-messages/canary-1", r#"{"id":"o-1"}"#);
     let contents: Notes<(String, String)> = Notes::default();
     let consumer = orders()
         .envelope(Sns)
@@ -376,7 +376,7 @@ async fn the_body_behind_an_envelope_is_fetched_and_is_what_the_handler_sees_of_
         "Type": "Notification",
         "MessageId": "n-1",
         "TopicArn": "arn:aws:sns:eu-central-1:123456789012:orders",
-        "Message": pointer(BUCKET, "key-1"),
+        "Message": pointer(BUCKET, "canary-1"),
         "Timestamp": "2026-01-01T00:00:00.000Z",
     });
     let record = Record::text(notification.to_string());
@@ -389,11 +389,11 @@ async fn the_body_behind_an_envelope_is_fetched_and_is_what_the_handler_sees_of_
 #[tokio::test(start_paused = true)]
 async fn the_key_and_the_payload_of_a_duplicate_are_those_of_the_body() {
     let s3 = S3::default();
-    s3.put("large-messages/key-1", r#"{"id":"o-1"}"#);
+    s3.put("large-messages/canary-1", r#"{"id":"o-1"}"#);
     s3.put("large-messages/key-2", r#"{"id":"o-1"}"#);
     let handled = Notes::default();
     let bench = Bench::new(noting(settings(&s3), &handled));
-    let records = ["key-1", "key-2", "key-1"].map(|key| Record::text(pointer(BUCKET, key)));
+    let records = ["canary-1", "key-2", "canary-1"].map(|key| Record::text(pointer(BUCKET, key)));
     let answer = bench.run(Event::new(records)).await;
     answer.assert_processed("m-1").assert_duplicate("m-2");
     let small = Event::new([Record::text(r#"{"id":"o-1"}"#)]);
@@ -404,10 +404,10 @@ async fn the_key_and_the_payload_of_a_duplicate_are_those_of_the_body() {
 #[tokio::test(start_paused = true)]
 async fn records_whose_body_does_not_come_by_the_deadline_return_alone() {
     let s3 = S3::turns([Turn::Hang]);
-    s3.put("large-messages/key-1", r#"{"id":"o-1"}"#);
+    s3.put("large-messages/canary-1", r#"{"id":"o-1"}"#);
     let handled = Notes::default();
     let bench = Bench::new(noting(settings(&s3), &handled));
-    let records = [0, 1].map(|_| Record::text(pointer(BUCKET, "key-1")));
+    let records = [0, 1].map(|_| Record::text(pointer(BUCKET, "canary-1")));
     let answer = bench.run(Event::new(records)).await;
     answer.assert_retried(["m-1"]).assert_processed("m-2");
     answer.assert_reason("m-1", "the deadline came before its payload was there");
@@ -418,7 +418,7 @@ async fn records_whose_body_does_not_come_by_the_deadline_return_alone() {
 async fn a_batch_fetches_no_more_bodies_at_once_than_it_has_handlers() {
     let s3 = S3::always(Turn::Hang);
     let consumer = noting(settings(&s3), &Notes::default()).concurrency(3);
-    let records = vec![Record::text(pointer(BUCKET, "key-1")); 100];
+    let records = vec![Record::text(pointer(BUCKET, "canary-1")); 100];
     let answer = Bench::new(consumer).run(Event::new(records)).await;
     assert_eq!(answer.retried().len(), 100);
     assert_eq!(s3.requests().len(), 3);

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use crate::no_secrets::watch;
 use crate::support::Notes;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
@@ -23,7 +24,6 @@ use sqs_once::{BusinessKey, Consumer, State};
 use sqs_once_local::{EventSourceMapping, LocalSqs, QueueSettings, Queues};
 use tracing::subscriber::DefaultGuard;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
-use tracing_subscriber::layer::SubscriberExt;
 
 /// What the handler received of each record: key, correlation ID and trace header.
 type Seen = Notes<(BusinessKey, Option<String>, Option<String>)>;
@@ -134,7 +134,7 @@ fn entry() -> SendMessageBatchRequestEntryBuilder {
 fn traces() -> DefaultGuard {
     let provider = SdkTracerProvider::builder().build();
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
-    tracing::subscriber::set_default(tracing_subscriber::registry().with(layer))
+    watch::beside(layer)
 }
 
 #[tokio::test]

@@ -349,7 +349,7 @@ async fn a_route_is_chosen_by_an_attribute_that_sns_delivers_in_its_envelope() {
 async fn a_function_that_panics_makes_its_record_terminal() {
     let done = Done::default();
     let by = RouteBy::function(|message| {
-        assert_ne!(message.id(), "o-1", "secret");
+        assert_ne!(message.id(), "o-1", "canary");
         Some("charge".to_owned())
     });
     let bench = Bench::new(router(by).route("charge", noting("charge", &done)));

@@ -158,6 +158,7 @@ async fn a_transaction_without_an_answer_ends_with_its_batch() {
         assert_store_error(&bench);
         bench.assert_ended("failed", reason);
         assert_eq!(database.open(), 0);
+        assert_eq!(database.effects(), [""; 0]);
     }
 }
 

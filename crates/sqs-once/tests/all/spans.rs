@@ -1,5 +1,6 @@
 //! The OpenTelemetry spans of a batch.
 
+use crate::no_secrets::watch;
 use crate::support::process::{Process, is_logging};
 use crate::support::{invoke, pay, values};
 use lambda_runtime::Context;
@@ -14,7 +15,7 @@ use sqs_once::testing::{Event, Record};
 use sqs_once::{Consumer, MemoryStore, router};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::filter_fn;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::Layer;
 
 const PRODUCER: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 const UNSAMPLED: &str =
@@ -40,7 +41,7 @@ impl Traces {
             .with_filter(filter_fn(|metadata| metadata.is_span()));
         Self {
             exporter,
-            _guard: tracing::subscriber::set_default(tracing_subscriber::registry().with(layer)),
+            _guard: watch::beside(layer),
             provider,
         }
     }

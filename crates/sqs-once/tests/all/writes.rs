@@ -251,12 +251,12 @@ fn a_value_that_is_no_item_is_an_error_that_names_the_write() {
 #[test]
 fn writes_show_nothing_of_what_is_in_them() {
     let writes = Writes::new()
-        .put_item(put("orders", [("id", text("secret"))]))
-        .delete(delete("carts", [("id", text("secret"))]))
+        .put_item(put("orders", [("id", text("canary"))]))
+        .delete(delete("carts", [("id", text("canary"))]))
         .on_conflict(0, |_| Disposition::Terminal)
-        .recording(&"secret");
+        .recording(&"canary");
     let shown = format!("{writes:?}");
-    assert!(!shown.contains("secret"), "{shown}");
+    assert!(!shown.contains("canary"), "{shown}");
     for part in ["put into table", "orders", "delete from table", "carts"] {
         assert!(shown.contains(part), "{shown}");
     }

@@ -1,64 +1,84 @@
-//! A function that a Runtime API drives, including invalid events and signals.
+//! A function that a Runtime API drives, with invalid events and signals: its log in its own format, at every level.
 
-use std::process::{Output, Stdio};
+#![allow(clippy::print_stdout, reason = "what is printed beside the log")]
+
+use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::Value;
+use sqs_once::testing::{Event, Record};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::no_secrets::world::{Order, id, order, record};
-use crate::support::process::driven_by;
+use super::assert_hidden;
+use crate::support::process::{driven_by, this_program};
+use crate::support::values;
 
 /// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const AT_WORK: &str = "the handler is at work";
+/// The variable that starts the function.
+const SERVES: &str = "TEST_SERVES";
 
-/// Runs a consumer whose handler blocks its thread for ever.
-pub(crate) async fn serve() {
-    let blocking = |_: Order| async {
+/// Runs a consumer whose handler blocks its thread for ever. Enough threads for those that it blocks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_function_that_never_ends() {
+    if std::env::var_os(SERVES).is_none() {
+        return;
+    }
+    let blocking = |_: Value| async {
         println!("{AT_WORK}");
         let (_never, holding) = mpsc::channel::<()>();
         // Blocks for ever, since `_never` is dropped later.
         let _ = holding.recv();
     };
-    let consumer = sqs_once::consumer::<Order>()
-        .key(id)
-        .handler(blocking)
-        .namespace("test")
-        .after_answer(|| panic!("nothing of an event is here"));
+    let consumer = values().handler(blocking).namespace("test");
+    let consumer = consumer.after_answer(|| panic!("nothing of an event is here"));
     sqs_once::run(consumer).await.unwrap();
 }
 
-/// Sends the function an invalid event, an event whose handler does not end in time, and an event that it must not take
+const INVALID: [&str; 10] = [
+    "\"canary\"",
+    "canary",
+    "[\"canary\"]",
+    "{\"canary\": 1}",
+    "{\"other\": [\"canary\", }",
+    "{\"Records\": \"canary\"}",
+    "{\"Records\": {\"canary\": 1}}",
+    "{\"Records\": [\"canary\"]}",
+    "{\"Records\": [{\"messageId\": {\"canary\": 1}}]}",
+    "{\"Records\": [{\"messageId\": \"m-0\", \"body\": \"canary\", \"attributes\": \"canary\"}",
+];
+
+/// Sends the function invalid events, an event whose handler does not end in time, and an event that it must not take
 /// meanwhile. Then asks it to end, twice.
-pub(crate) async fn drive(process: std::process::Command) -> Output {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_shows_no_part_of_an_event_in_its_log_or_its_answers() {
     let lambda = RuntimeApi::start("orders").await.unwrap();
-    let function = driven_by(&lambda, process)
+    let function = this_program(module_path!(), "a_function_that_never_ends");
+    let function = driven_by(&lambda, function)
+        .arg("--nocapture")
+        .env(SERVES, "1")
+        .env("AWS_REGION", "eu-central-1")
+        .env("RUST_LOG", "trace")
+        // Nothing reads stderr meanwhile.
+        .env("RUST_BACKTRACE", "0")
+        .env("SQS_ONCE_LOG_SAMPLE_RATE", "1")
+        .env("SQS_ONCE_UNKNOWN", "canary")
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut answers = String::new();
-    for event in [
-        "\"canary\"",
-        "canary",
-        "[\"canary\"]",
-        "{\"canary\": 1}",
-        "{\"other\": [\"canary\", }",
-        "{\"Records\": \"canary\"}",
-        "{\"Records\": {\"canary\": 1}}",
-        "{\"Records\": [\"canary\"]}",
-        "{\"Records\": [{\"messageId\": {\"canary\": 1}}]}",
-        "{\"Records\": [{\"messageId\": \"m-0\", \"body\": \"canary\", \"attributes\": \"canary\"}",
-    ] {
+    for event in INVALID {
         let answer = lambda.invoke(event, TIMEOUT).await;
-        answers.push_str(&format!("answered: {answer:?}\n"));
+        assert_hidden(&format!("{answer:?}"));
     }
-    let event = json!({ "Records": [record(0, &order("a"))] }).to_string();
-    let answer = lambda.invoke(event.clone(), Duration::from_secs(1)).await;
-    assert!(String::from_utf8_lossy(&answer.unwrap()).contains("m-0"));
+    let record = Record::text(r#"{"id": "canary-key", "card": "canary"}"#);
+    let record = record.attribute("canary-name", "canary").fifo("canary");
+    let event = Event::new([record]).as_json().to_owned();
+    let answer = lambda.invoke(event.clone(), Duration::from_secs(2)).await;
+    assert!(String::from_utf8_lossy(&answer.unwrap()).contains("m-1"));
 
     // The handler still runs. Lambda would end the process at the function's timeout.
     let lambda = lambda.init_limit(Duration::from_secs(1));
@@ -66,14 +86,16 @@ pub(crate) async fn drive(process: std::process::Command) -> Output {
     let is_not_taken = matches!(taken, Err(InvokeError::NotTaken { .. }));
     assert!(is_not_taken, "{taken:?}");
 
-    let asked = tokio::time::timeout(TIMEOUT, asked_to_end(function, answers));
-    asked.await.expect("it ends")
+    let asked = tokio::time::timeout(TIMEOUT, asked_to_end(function));
+    let said = asked.await.expect("it ends");
+    assert_hidden(&said);
+    assert!(said.contains("the after_answer hook did not complete"));
 }
 
-/// Asks a process to end while it handles an event, and again.
-async fn asked_to_end(mut function: Child, answers: String) -> Output {
+/// Asks a process to end while it handles an event, and again. Returns its output.
+async fn asked_to_end(mut function: Child) -> String {
     let mut stdout = BufReader::new(function.stdout.take().unwrap());
-    let mut said = answers.into_bytes();
+    let mut said = Vec::new();
     let pid = function.id().unwrap().to_string();
     let steps = [
         (AT_WORK, false),
@@ -96,8 +118,6 @@ async fn asked_to_end(mut function: Child, answers: String) -> Output {
     }
     stdout.read_to_end(&mut said).await.unwrap();
     let rest = function.wait_with_output().await.unwrap();
-    Output {
-        stdout: said,
-        ..rest
-    }
+    said.extend(rest.stderr);
+    String::from_utf8(said).unwrap()
 }

@@ -1,136 +1,163 @@
-//! The output of the process contains no part of a message, on any path of the message: no body, key, receipt handle,
-//! attribute or group, no recorded data, and no quotation of these by AWS.
+//! No log line, span, error or dead letter contains a part of a message: no body, key, receipt handle, attribute or group,
+//! no recorded data, and no quotation of these by AWS.
 //!
-//! The table in `paths` lists all paths. The test fails if no path reaches a line of the log: add a path then.
-
-#![allow(
-    clippy::print_stdout,
-    reason = "what is printed is what is looked through"
-)]
+//! [`SECRETS`] are in the bodies, keys and receipt handles of the tests. Every test of this program looks through the log of
+//! the whole process: see [`watch`]. A secret ends the process with the name of the thread, which is that of the test.
+//! [`REACHING`] lists tests that together reach every line of the log. The test of a new line belongs there.
 
 mod lambda;
-mod paths;
-mod paths_dynamodb;
-mod paths_input;
-mod paths_large;
-mod paths_once;
-mod paths_store;
+mod leaks;
+mod quoting;
 mod sites;
-mod world;
+pub(crate) mod watch;
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output, Stdio};
+use std::error::Error;
+use std::process::Command;
 
-use crate::support::process::this_program;
 use sites::Site;
+use sqs_once::HandlerError;
+use sqs_once::key::Fingerprint;
+use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::telemetry::Outcome;
+use tracing::Level;
 
-/// The variable that selects the part that a process of this program plays.
-const PART: &str = "TEST_PART";
-/// The prefix of the line that starts a path's output.
-const PATH: &str = "==== ";
+use crate::support::{Bench, Order, SECOND, orders};
 
-/// Every secret contains one of these: as text, in base64, in hexadecimal digits, and as formatted bytes.
-const SECRETS: [&str; 4] = [
+/// Every secret contains one of these: as text, in base64, in hexadecimal digits, and as formatted bytes. The testing kit's
+/// receipt handles contain one, and the field of the tests' bodies another.
+const SECRETS: [&str; 12] = [
     "canary",
-    "y2fuyxj5",
+    "4111-1111",
+    "Y2FuYXJ5",
     "63616e617279",
+    "63616E617279",
     "99, 97, 110, 97, 114, 121",
+    "receipt-handle-of-",
+    "deduplication-",
+    "AIDAIENQZ",
+    "#s:",
+    "\"id\":",
+    "id\\\":",
 ];
 
-/// Log lines that no test can reach, with the reason.
-const UNREACHED: [(&str, &str); 5] = [
+/// The tests that reach every line of the log.
+const REACHING: [&str; 19] = [
+    "async_decoders::when_completions_cant_be_recorded_nothing_more_is_claimed",
+    "batch_handlers_fifo::a_failure_hook_that_hangs_holds_up_no_call",
+    "blocking::cancelled_work_holds_its_transaction_until_its_blocking_work_has_ended",
+    "cache::the_off_switch_bypasses_cache_and_store",
+    "deadline::without_time_left_nothing_starts",
+    "hostile_code::a_payload_that_panics_when_it_is_dropped_fails_nothing_else",
+    "hostile_code::a_result_that_panics_when_it_is_written_never_makes_the_effect_happen_again",
+    "no_secrets::what_no_other_test_logs_is_logged_here",
+    "outages::a_breaker_that_an_operator_opens_during_the_ramp_is_noticed_after_a_pause",
+    "outages::an_error_is_recognised_by_its_own_type_and_by_that_of_a_cause_only_if_the_consumer_says_so",
+    "outages::queues::a_message_of_a_queue_with_unknown_settings_keeps_its_visibility_timeout_or_its_backoff",
+    "renewals::a_record_that_is_left_out_of_a_batch_handlers_call_holds_no_key",
+    "silence::a_record_whose_move_is_not_answered_stays_terminal",
+    "start::a_start_that_the_store_refuses_says_what_to_do_and_succeeds",
+    "unknown_outcome::a_first_attempt_may_take_longer_than_its_token_is_valid",
+    "variables::unknown_variables_are_warned_about_once_with_the_variable_that_they_stand_for",
+    "visibility::a_call_that_fails_changes_nothing_and_is_one_line_without_receipt_handles",
+    "visibility::a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows",
+    "visibility::the_answer_is_in_time_even_if_sqs_never_answers",
+];
+
+/// The lines that no test in this process reaches, with the reason.
+const UNREACHED: [(&str, &str); 8] = [
     // The tests have the feature.
     ("config.rs", "without its feature `sqs`"),
     // No signal handler can be installed.
     ("lambda/shutdown.rs", "no signal can be received"),
     // The library catches every panic of user code earlier, so this needs a bug in this crate.
     ("batch/answer.rs", "a batch ended early"),
+    // The test `lambda` reads them in the log of another process.
+    ("lambda/shutdown.rs", "asked to end: "),
+    ("lambda/shutdown.rs", "asked to end again"),
+    ("lambda/after_answer.rs", "did not complete"),
     // They end the process, and have no fields: the test `next_event` reads them.
     ("batch/watchdog.rs", "takes no other event"),
     ("batch/watchdog.rs", "ends itself"),
 ];
 
-/// Starts this program again in one of its tests, with a part to play.
-fn process(test: &str) -> Command {
-    let mut process = this_program(module_path!(), test);
-    process
-        .args(["--nocapture", "--test-threads=1"])
-        .env(PART, test)
-        // Sampled invocations have one more span.
-        .env("SQS_ONCE_LOG_SAMPLE_RATE", "1")
-        .env("SQS_ONCE_UNKNOWN", "canary")
-        .env("AWS_ACCESS_KEY_ID", "local")
-        .env("AWS_SECRET_ACCESS_KEY", "local")
-        .env("AWS_REGION", "eu-central-1")
-        .env_remove("SQS_ONCE_TABLE")
-        .stdin(Stdio::null());
-    process
+/// Asserts that a text contains no secret.
+#[track_caller]
+pub(crate) fn assert_hidden(text: &str) {
+    let secret = watch::secret_in(text);
+    assert!(secret.is_none(), "a secret in {text}");
 }
 
-fn plays(test: &str) -> bool {
-    std::env::var_os(PART).is_some_and(|part| part == test)
-}
-
-/// The complete output of a process.
-fn said(output: &Output) -> String {
-    let both = [&output.stdout[..], &output.stderr].concat();
-    String::from_utf8_lossy(&both).into_owned()
-}
-
-/// The lines that contain a secret, each with its path.
-fn secrets_in(said: &str) -> Vec<(&str, &str)> {
-    let mut path = "run by Lambda";
-    let mut found = Vec::new();
-    for line in said.lines() {
-        path = line.strip_prefix(PATH).unwrap_or(path);
-        let lower = line.to_lowercase();
-        if SECRETS.iter().any(|secret| lower.contains(secret)) {
-            found.push((path, line));
-        }
+/// Asserts that neither an error nor its causes show a secret in any format.
+#[track_caller]
+fn assert_error_hidden(error: &(dyn Error + 'static)) {
+    assert_hidden(&format!("{error:?} {error:#?}"));
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        assert_hidden(&error.to_string());
+        cause = error.source();
     }
-    found
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_process_that_goes_every_way() {
-    if plays("in_a_process_that_goes_every_way") {
-        sites::watch();
-        paths::go().await;
+async fn what_no_other_test_logs_is_logged_here() {
+    // A record's line at every level.
+    let bench = Bench::new();
+    for level in [
+        Level::TRACE,
+        Level::DEBUG,
+        Level::INFO,
+        Level::WARN,
+        Level::ERROR,
+    ] {
+        let failing = orders().handler(async |_: Order| Err::<(), HandlerError>("no luck".into()));
+        let failing = bench.consumer(failing.record_level(Outcome::Failed, level));
+        assert_eq!(bench.deliver(&failing, ["canary"]).await, ["m-0"]);
     }
+    // Payloads that can't be compared.
+    let idempotency = bench.idempotency();
+    let until = || idempotency.until(bench.deadline());
+    let seven = async || Ok::<_, HandlerError>(7);
+    for body in ["{\"canary\": 1}", "{\"canary\": 1, \"canary-2\": 2}"] {
+        let invocation = until().fingerprint(Fingerprint::from_body(body));
+        invocation.run("canary-1", seven).await.unwrap();
+    }
+    // A recorded value of another type.
+    let text = async || Ok::<_, HandlerError>("canary".to_owned());
+    until().run("canary-2", text).await.unwrap();
+    until().run("canary-2", seven).await.unwrap();
+    // A completion of another worker.
+    let overtaken = async || {
+        bench.foreign("canary-3", Status::Completed, SECOND);
+        seven().await
+    };
+    until().run("canary-3", overtaken).await.unwrap();
+    // A release that the store refuses.
+    let denied = StoreErrorKind::AccessDenied;
+    bench.store.always_fails("settle", denied);
+    let failing = async || Err::<u8, HandlerError>("no luck".into());
+    until().run("canary-4", failing).await.unwrap_err();
+    // A function without a table.
+    let consumer = orders().handler(async |_: Order| {}).namespace("test");
+    let error = sqs_once::run(consumer).await.unwrap_err();
+    assert_hidden(&format!("{error} {error:?}"));
 }
 
-// Enough threads for those that the handler blocks.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn in_a_process_that_lambda_runs() {
-    if plays("in_a_process_that_lambda_runs") {
-        sites::watch();
-        lambda::serve().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_way_of_a_message_says_what_it_holds_and_every_line_of_the_log_is_on_a_way() {
-    let ways = process("in_a_process_that_goes_every_way")
+#[test]
+fn every_line_of_the_log_is_reached_by_a_test_that_is_listed_here() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .arg("--exact")
+        .args(REACHING)
+        .env(watch::SITES, "1")
+        // Sampled invocations have one more span.
+        .env("SQS_ONCE_LOG_SAMPLE_RATE", "1")
         .output()
         .unwrap();
-    let ways_said = said(&ways);
-    assert!(ways.status.success(), "{ways_said}");
-    let by_lambda = said(&lambda::drive(process("in_a_process_that_lambda_runs")).await);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let all_passed = format!("{} passed", REACHING.len());
+    assert!(said.contains(&all_passed), "{said}");
 
-    for (name, words) in paths::expected() {
-        let path = format!("{PATH}{name}\n");
-        let said = ways_said.split_once(&path);
-        let (_, said) = said.unwrap_or_else(|| panic!("{name} is no path"));
-        let said = said.split(PATH).next().unwrap();
-        let has_words = said.contains(words);
-        assert!(has_words, "{name:?} did not say {words:?}:\n{said}");
-    }
-    let found = [secrets_in(&ways_said), secrets_in(&by_lambda)].concat();
-    let (count, first) = (found.len(), &found[..found.len().min(20)]);
-    assert!(found.is_empty(), "{count} lines show a secret: {first:#?}");
-
-    let reached = sites::said(&ways_said).chain(sites::said(&by_lambda));
-    let reached: BTreeSet<Site> = reached.collect();
+    let reached: BTreeSet<Site> = sites::said(&said).collect();
     let in_source = sites::in_source();
     let strange = &reached - &in_source.keys().cloned().collect();
     assert!(strange.is_empty(), "not found in the source: {strange:?}");
@@ -139,7 +166,7 @@ async fn no_way_of_a_message_says_what_it_holds_and_every_line_of_the_log_is_on_
     for (site, text) in unreached {
         let is_it = |(file, words): &(&str, &str)| site.0 == *file && text.contains(words);
         let is_excused = UNREACHED.iter().any(is_it);
-        assert!(is_excused, "no path comes to {site:?}: {text}");
+        assert!(is_excused, "no test reaches {site:?}: {text}");
         excused += 1;
     }
     assert_eq!(excused, UNREACHED.len(), "what is excused is unreached");

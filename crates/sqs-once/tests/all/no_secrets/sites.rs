@@ -1,97 +1,23 @@
 //! The places in the source that log, with their text.
 
 use std::collections::BTreeMap;
-use std::error::Error;
+use std::fs;
 use std::path::Path;
-use std::{fmt, fs};
 
-use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::{Context, SubscriberExt};
-use tracing_subscriber::util::SubscriberInitExt;
-
+use super::watch::SAID_AT;
 use crate::guides::files;
 
 /// A file under `src` and a line number.
 pub(crate) type Site = (String, u32);
 
-const SAID_AT: &str = "said at ";
-const SOURCE: &str = "sqs-once/src/";
-
-/// Prints all log events from now on: every event of this crate, and the events of other crates that its logging
-/// allows.
-pub(crate) fn watch() {
-    let quiet = ["lambda_runtime", "aws_", "hyper", "rustls"];
-    let levels = Targets::new()
-        .with_default(LevelFilter::TRACE)
-        .with_targets(quiet.map(|target| (target, LevelFilter::DEBUG)))
-        .with_targets(
-            // Both log the keys of objects in S3.
-            [
-                "aws_sdk_s3",
-                "aws_smithy_runtime::client::orchestrator::endpoints",
-            ]
-            .map(|target| (target, LevelFilter::INFO)),
-        );
-    tracing_subscriber::registry()
-        .with(levels)
-        .with(Watch)
-        .init();
-}
-
-struct Watch;
-
-impl<S: Subscriber> Layer<S> for Watch {
-    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        print(attributes.metadata(), |fields| attributes.record(fields));
-    }
-
-    fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, S>) {
-        let mut fields = Fields(String::new());
-        values.record(&mut fields);
-        println!("recorded{}", fields.0);
-    }
-
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        print(event.metadata(), |fields| event.record(fields));
-    }
-}
-
-fn print(metadata: &Metadata<'_>, record: impl FnOnce(&mut Fields)) {
-    let mut fields = Fields(String::new());
-    record(&mut fields);
-    let file = metadata.file().unwrap_or_default();
-    let line = metadata.line().unwrap_or_default();
-    // Events of other crates have other paths, which do not matter.
-    if let Some((_, file)) = file.replace('\\', "/").split_once(SOURCE) {
-        println!("{SAID_AT}{file}:{line}");
-    }
-    let (level, target, name) = (metadata.level(), metadata.target(), metadata.name());
-    println!("{level} {target} {name}{}", fields.0);
-}
-
-struct Fields(String);
-
-impl Visit for Fields {
-    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        self.0.push_str(&format!(" {field}={value} {value:?}"));
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.push_str(&format!(" {field}={value:?}"));
-    }
-}
-
-/// The places that logged.
+/// The places of this crate that the output of a process lists.
 pub(crate) fn said(output: &str) -> impl Iterator<Item = Site> {
-    let sites = output.lines().filter_map(|line| line.split_once(SAID_AT));
-    sites.map(|(_, site)| {
-        let (file, line) = site.rsplit_once(':').unwrap();
-        (file.to_owned(), line.parse().unwrap())
+    let sites = output.lines().filter_map(|line| line.strip_prefix(SAID_AT));
+    // Events of other crates have other paths, which do not matter.
+    sites.filter_map(|site| {
+        let site = site.replace('\\', "/");
+        let (file, line) = site.split_once("sqs-once/src/")?.1.rsplit_once(':')?;
+        Some((file.to_owned(), line.parse().unwrap()))
     })
 }
 

@@ -13,7 +13,7 @@ pub(crate) mod wire;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
@@ -42,7 +42,8 @@ use tokio::time::sleep;
 use tower_service::Service;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::layer::SubscriberExt;
+
+use crate::no_secrets;
 
 pub(crate) const STANDARD: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 pub(crate) const FIFO: &str = "arn:aws:sqs:eu-central-1:123456789012:orders.fifo";
@@ -112,12 +113,14 @@ type Id<T, K> = fn(&T) -> K;
 
 /// Starts a consumer of orders by their ID.
 pub(crate) fn orders() -> Consumer<Keyed<Order, Id<Order, String>>> {
+    no_secrets::watch::everywhere();
     let id: Id<Order, String> = |order| order.id.clone();
     consumer().key(id)
 }
 
 /// Starts a consumer of any JSON by its `id`.
 pub(crate) fn values() -> Consumer<Keyed<Value, Id<Value, Option<String>>>> {
+    no_secrets::watch::everywhere();
     let id: Id<Value, Option<String>> = |order| order["id"].as_str().map(str::to_owned);
     consumer().key(id)
 }
@@ -141,6 +144,7 @@ pub(crate) fn keys(count: usize) -> impl Iterator<Item = String> {
 
 /// Starts a consumer of any message by its ID.
 pub(crate) fn messages() -> Consumer<Keyed<IgnoredAny, MessageId>> {
+    no_secrets::watch::everywhere();
     consumer().key(MessageId)
 }
 
@@ -151,6 +155,7 @@ pub(crate) fn one(id: &str) -> Event {
 
 /// An event with a record for each `id`, whose body has nothing else.
 pub(crate) fn several(ids: impl IntoIterator<Item: Serialize>) -> Event {
+    no_secrets::watch::everywhere();
     let records = ids.into_iter().map(|id| Record::json(&json!({ "id": id })));
     Event::new(records)
 }
@@ -437,7 +442,7 @@ pub(crate) fn with_attribute(mut record: Value, name: &str, value: &str) -> Valu
 fn event(records: impl IntoIterator<Item: Into<Value>>) -> Value {
     let records = records.into_iter().enumerate().map(|(at, one)| {
         let defaults = json!({
-            "messageId": format!("m-{at}"), "eventSourceARN": STANDARD, "receiptHandle": "handle",
+            "messageId": format!("m-{at}"), "eventSourceARN": STANDARD, "receiptHandle": format!("receipt-handle-of-m-{at}"),
             "attributes": { "SentTimestamp": "1790000000000" },
         });
         with(defaults, record(one))
@@ -467,10 +472,11 @@ pub(crate) async fn deliver_until(
     let mut context = Context::default();
     context.deadline = deadline;
     let event = serde_json::from_value(event(records)).unwrap();
-    consumer
-        .clone()
-        .call(LambdaEvent::new(event, context))
-        .await
+    let mut consumer = consumer.clone();
+    let answer = consumer.call(LambdaEvent::new(event, context)).await;
+    let shown = || "an invocation's answer".to_owned();
+    no_secrets::watch::look_through(&format!("{answer:?}"), shown);
+    answer
 }
 
 /// The surroundings of consumers under test, with their own clock.
@@ -789,18 +795,11 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn capture() -> Self {
-        // With only one subscriber, the first thread that reaches a line decides for all threads whether the line is
-        // enabled. A test without a log must not disable it.
-        static EVERYWHERE: Once = Once::new();
-        EVERYWHERE.call_once(|| {
-            let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-        });
         let lines = Arc::new(Mutex::new(Vec::new()));
         let layer = Capture(Arc::clone(&lines));
-        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
         Self {
             lines,
-            _guard: guard,
+            _guard: no_secrets::watch::beside(layer),
         }
     }
 

@@ -10,6 +10,8 @@ use serde::de::IgnoredAny;
 use sqs_once::HandlerError;
 use sqs_once_local::RuntimeApi;
 
+use crate::no_secrets::watch::{self, UNWATCHED};
+
 /// The variable that makes a process of this program set up logging.
 const LOGGING: &str = "TEST_LOGGING";
 
@@ -29,6 +31,7 @@ pub(crate) fn driven_by(
 ) -> tokio::process::Command {
     let mut function = function.into();
     function
+        .env(UNWATCHED, "1")
         .env("AWS_LAMBDA_RUNTIME_API", lambda.address().to_string())
         .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
         .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
@@ -45,6 +48,7 @@ pub(crate) fn passes(module: &str, test: &str, variables: &[(&str, &str)]) {
     let mut process = this_program(module, test);
     let output = process.envs(variables.iter().copied()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
+    watch::pass_on(&said);
     assert!(said.contains("1 passed"), "{said}");
 }
 
@@ -61,6 +65,7 @@ impl Process {
         let mut child = this_program(module, test)
             .args(["--nocapture", "--test-threads=2"])
             .env(LOGGING, "1")
+            .env(UNWATCHED, "1")
             .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
             .env_remove("AWS_LAMBDA_LOG_LEVEL")
             .env_remove("RUST_LOG")

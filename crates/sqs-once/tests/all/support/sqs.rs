@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::{Notes, Turns};
+use crate::no_secrets::watch::look_through;
 
 /// The fate of a request.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +108,12 @@ impl HttpConnector for Sqs {
         let operation = target.rsplit('.').next().unwrap().to_owned();
         let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
         let entries = body["Entries"].as_array().map_or(0, Vec::len);
+        // The attributes that the library adds to a dead letter.
+        let attributes = body["MessageAttributes"].as_object().into_iter().flatten();
+        for (name, value) in attributes.filter(|(name, _)| name.starts_with("sqs-once-")) {
+            look_through(&value.to_string(), || name.clone());
+        }
+        let handle = body["Entries"][0]["ReceiptHandle"].to_string();
         self.requests.add(Request { operation, body });
         self.arrived.notify_one();
         let turn = self.turns.lock().unwrap().take();
@@ -121,7 +128,8 @@ impl HttpConnector for Sqs {
                 Turn::LoseAnswer => Err(ConnectorError::io("the connection was closed".into())),
                 Turn::Refuse(code) => {
                     // SQS quotes the request in its error.
-                    let error = json!({ "__type": code, "message": "Value handle-0 for parameter ReceiptHandle" });
+                    let quoting = format!("Value {handle} for parameter ReceiptHandle");
+                    let error = json!({ "__type": code, "message": quoting });
                     Ok(answer(400, &error))
                 }
                 Turn::Hold(gate) => {
@@ -139,7 +147,7 @@ fn done(entries: usize, refused: &[usize]) -> HttpResponse {
         (0..entries).partition(|entry| refused.contains(entry));
     let failed = failed.iter().map(|entry| {
         json!({ "Id": entry.to_string(), "SenderFault": true, "Code": "ReceiptHandleIsInvalid",
-                "Message": "The input receipt handle handle-0 is invalid" })
+                "Message": "The input receipt handle receipt-handle-of-m-0 is invalid" })
     });
     let successful = successful
         .iter()

@@ -3,16 +3,23 @@
 use std::time::Duration;
 
 use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreError, StoreFuture};
+use sqs_once::store::{
+    Claim, Claimed, Item, Settled, Settlement, Store, StoreError, StoreErrorKind, StoreFuture,
+};
 use tokio::time::sleep;
+
+use super::SECOND;
 
 type Time<E> = dyn Fn(&[E]) -> Duration + Send + Sync;
 type Refuses<E> = dyn Fn(&E) -> Option<StoreError> + Send + Sync;
+type Answers<E> = dyn Fn(&[E]) -> Result<Duration, StoreErrorKind> + Send + Sync;
 
 /// The treatment of one kind of request.
 struct Requests<E> {
     time: Box<Time<E>>,
     refuses: Box<Refuses<E>>,
+    /// How long the answer takes once the request is carried out, or how it is lost.
+    answers: Box<Answers<E>>,
 }
 
 impl<E> Default for Requests<E> {
@@ -20,6 +27,7 @@ impl<E> Default for Requests<E> {
         Self {
             time: Box::new(|_| Duration::ZERO),
             refuses: Box::new(|_| None),
+            answers: Box::new(|_| Ok(Duration::ZERO)),
         }
     }
 }
@@ -34,12 +42,20 @@ impl<E: Clone> Requests<E> {
         passing.cloned().collect()
     }
 
-    /// Puts the errors of refused entries between the answers to the others.
-    fn answers<A>(
+    /// Puts the errors of refused entries between the answers to the others, which may be late or lost.
+    async fn answers<A>(
         &self,
         entries: &[E],
         answers: Vec<Result<A, StoreError>>,
     ) -> Vec<Result<A, StoreError>> {
+        match (self.answers)(entries) {
+            Ok(Duration::ZERO) => {}
+            Ok(time) => sleep(time).await,
+            Err(kind) => {
+                let lost = |_: &_| Err(StoreError::new(kind, "lost"));
+                return entries.iter().map(lost).collect();
+            }
+        }
         let mut answers = answers.into_iter();
         let all = entries.iter().filter_map(|one| match (self.refuses)(one) {
             Some(error) => Some(Err(error)),
@@ -106,6 +122,25 @@ impl<S: Store> Altered<S> {
         self
     }
 
+    /// Carries claims out, and answers after this time, or with this error.
+    pub(crate) fn claims_answered(
+        mut self,
+        answers: impl Fn(&[Claim]) -> Result<Duration, StoreErrorKind> + Send + Sync + 'static,
+    ) -> Self {
+        self.claims.answers = Box::new(answers);
+        self
+    }
+
+    /// Carries this kind of request out, and answers a second later.
+    pub(crate) fn late(mut self, request: &str) -> Self {
+        match request {
+            "claim" => self.claims.answers = Box::new(|_| Ok(SECOND)),
+            "settle" => self.settlements.answers = Box::new(|_| Ok(SECOND)),
+            _ => self.reads.answers = Box::new(|_| Ok(SECOND)),
+        }
+        self
+    }
+
     pub(crate) fn refusing_claims(
         mut self,
         refuses: impl Fn(&Claim) -> Option<StoreError> + Send + Sync + 'static,
@@ -128,8 +163,8 @@ impl<S: Store> Store for Altered<S> {
         let time = (self.claims.time)(claims);
         Box::pin(async move {
             let passing = self.claims.pass(time, claims).await;
-            self.claims
-                .answers(claims, self.inner.claim(&passing).await)
+            let answers = self.inner.claim(&passing).await;
+            self.claims.answers(claims, answers).await
         })
     }
 
@@ -138,7 +173,7 @@ impl<S: Store> Store for Altered<S> {
         Box::pin(async move {
             let passing = self.settlements.pass(time, settlements).await;
             let answers = self.inner.settle(&passing).await;
-            self.settlements.answers(settlements, answers)
+            self.settlements.answers(settlements, answers).await
         })
     }
 
@@ -146,7 +181,8 @@ impl<S: Store> Store for Altered<S> {
         let time = (self.reads.time)(ids);
         Box::pin(async move {
             let passing = self.reads.pass(time, ids).await;
-            self.reads.answers(ids, self.inner.read(&passing).await)
+            let answers = self.inner.read(&passing).await;
+            self.reads.answers(ids, answers).await
         })
     }
 
