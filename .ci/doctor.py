@@ -16,7 +16,8 @@ from npm import packed
 
 OUT = CI / "doctor"
 PROGRAM = built("cargo-sqs-once")
-RULES = ROOT / "crates" / "sqs-once-doctor" / "tests" / "rules"
+# For each rule a folder with an example that breaks it.
+BAD = OUT / "bad"
 EXPECTED = ROOT / ".ci" / "doctor-public.txt"
 
 # The rules that cfn-lint also has, because both resources are in the same template.
@@ -91,17 +92,11 @@ def own_templates():
 
 def beside_cfn_lint():
     """cfn-lint misses most of the doctor's findings, and accepts the templates that the doctor has fixed."""
-    bad = sorted(RULES.glob("*/bad.yaml"))
+    bad = sorted(BAD.glob("*/template.yaml"))
     found = set()
     fixed = []
     for template in bad:
-        rule = template.parent.name
-        folder = OUT / "fixed" / rule
-        folder.mkdir(parents=True)
-        # A manifest of its own, because the doctor would otherwise use one from a parent folder.
-        manifest = template.with_name("bad.toml")
-        (folder / "Cargo.toml").write_text(manifest.read_text() if manifest.exists() else "[workspace]\n")
-        copy = Path(shutil.copy(template, folder / "template.yaml"))
+        copy = shutil.copytree(template.parent, OUT / "fixed" / template.parent.name) / template.name
         _, said, _ = doctor(copy, "--json")
         found |= {finding["rule"] for finding in json.loads(said)["findings"]}
         doctor(copy, "--fix")
@@ -131,9 +126,9 @@ def sarif():
     """The SARIF output for a template and for a Terraform plan matches the schema."""
     schema = json.loads((npm(*SARIF_SCHEMA) / "package/lib/schemas/sarif-2.1.0-rtm.5.json").read_text())
     validator = jsonschema.validators.validator_for(schema)(schema)
-    plan = RULES.parent / "plans" / "bad.json"
+    plan = ROOT / "crates" / "sqs-once-doctor" / "tests" / "plans" / "bad.json"
     results = 0
-    for file in (RULES / "permission-missing" / "bad.yaml", plan, ROOT / "template.yaml"):
+    for file in (BAD / "permission-missing" / "template.yaml", plan, ROOT / "template.yaml"):
         _, said, _ = doctor(file, "--sarif")
         log = json.loads(said)
         validator.validate(log)
@@ -168,6 +163,7 @@ def public_templates():
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
+    subprocess.run([built("examples/rule_templates"), BAD], check=True)
     own_templates()
     beside_cfn_lint()
     sarif()

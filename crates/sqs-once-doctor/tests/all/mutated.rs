@@ -2,26 +2,25 @@
 
 #![allow(clippy::print_stdout, reason = "a test that says its seed")]
 
+use crate::examples;
 use fastrand::Rng;
-use sqs_once_doctor::{Source, sarif};
+use sqs_once_doctor::{RULES, Source, sarif};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The minimum number of damaged inputs that must parse, and the minimum number that must be fixed.
 const EXAMINED: usize = 100;
 const FIXED: usize = 40;
 
-fn files() -> Vec<PathBuf> {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let mut files = Vec::new();
-    for folder in fs::read_dir(tests.join("rules")).unwrap() {
-        files.push(folder.unwrap().path().join("bad.yaml"));
-    }
-    for plan in fs::read_dir(tests.join("plans")).unwrap() {
-        files.push(plan.unwrap().path());
-    }
-    files.sort();
-    files
+/// The templates with findings, and the plans.
+fn texts() -> Vec<String> {
+    let templates = RULES.iter().map(|it| examples::template(it.id, "bad"));
+    let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let plans = fs::read_dir(plans).unwrap();
+    let plans = plans.map(|plan| fs::read_to_string(plan.unwrap().path()).unwrap());
+    let mut texts: Vec<String> = templates.chain(plans).collect();
+    texts.sort();
+    texts
 }
 
 /// Deletes, duplicates, moves or truncates a line, or inserts unrelated text.
@@ -59,9 +58,7 @@ fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
     let seed = std::env::var("DOCTOR_SEED").map_or(1, |seed| seed.parse().unwrap());
     println!("DOCTOR_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
-    let files = files();
-    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
-    let texts: Vec<String> = texts.collect();
+    let texts = texts();
     let (mut examined, mut fixed) = (0, 0);
     for round in 0.. {
         if examined >= EXAMINED && fixed >= FIXED {

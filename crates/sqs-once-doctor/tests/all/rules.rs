@@ -1,11 +1,10 @@
 //! Each rule against a deployment that breaks it and a near miss that satisfies it.
 //!
-//! `tests/rules/ID/bad.yaml` and `good.yaml` are templates. In `bad.yaml`, `# finding: ID` marks every line with a finding.
-//! The same templates are also examined as JSON, which is what CDK writes.
-//!
-//! `tests/rules/ID/bad.tf` and `good.tf` override parts of the Terraform configuration in `tests/terraform`. In `bad.tf`,
-//! a line `# finding: ID ADDRESS` names each finding. The same configurations are also examined as a plan's JSON.
+//! In a rule's `bad.yaml`, `# finding: ID` marks every line with a finding. The same templates are also examined as JSON,
+//! which is what CDK writes. In `bad.tf`, a line `# finding: ID ADDRESS` names each finding. The same configurations are
+//! also examined as a plan's JSON.
 
+use crate::examples;
 use saphyr::{LoadableYamlNode, ScalarOwned, YamlOwned};
 use serde_json::{Value, json};
 use sqs_once_doctor::{Finding, RULES, Source, evaluate_terraform};
@@ -19,22 +18,10 @@ struct Case {
 
 impl Case {
     fn new(rule: &str, name: &str) -> Self {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/rules")
-            .join(rule);
         let case = Self {
             folder: tempfile::tempdir().unwrap(),
         };
-        let template = from.join(format!("{name}.yaml"));
-        assert!(template.exists(), "the rule {rule} has no {name}.yaml");
-        fs::copy(template, case.template()).unwrap();
-        // Keeps the search from reaching a manifest in a parent folder.
-        let manifest = from.join(format!("{name}.toml"));
-        if manifest.exists() {
-            fs::copy(manifest, case.manifest()).unwrap();
-        } else {
-            fs::write(case.manifest(), "[workspace]\n").unwrap();
-        }
+        examples::write(rule, name, case.folder.path());
         case
     }
 
@@ -152,16 +139,14 @@ fn every_rule_finds_the_same_in_a_template_of_json() {
 
 #[test]
 fn every_rule_finds_what_breaks_it_in_terraforms_language_and_in_a_plan() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     for rule in RULES {
         for name in ["bad", "good"] {
             let case = Case::new(rule.id, name);
             let folder = case.folder.path();
             fs::remove_file(case.template()).unwrap();
-            fs::copy(root.join("terraform/main.tf"), folder.join("main.tf")).unwrap();
-            let overriding = root.join(format!("rules/{}/{name}.tf", rule.id));
-            let text = fs::read_to_string(&overriding).unwrap();
-            fs::write(folder.join("override.tf"), &text).unwrap();
+            fs::write(folder.join("main.tf"), examples::configuration()).unwrap();
+            let text = examples::part(&format!("{}/{name}.tf", rule.id)).unwrap();
+            fs::write(folder.join("override.tf"), text).unwrap();
             let marks = text.lines().filter_map(|it| it.strip_prefix("# finding: "));
             let mut marked: Vec<_> = marks.collect();
             marked.sort_unstable();
@@ -185,11 +170,10 @@ fn every_rule_finds_what_breaks_it_in_terraforms_language_and_in_a_plan() {
 }
 
 #[test]
-fn no_template_is_of_a_rule_that_is_not_there() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
-    for entry in fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(RULES.iter().any(|rule| rule.id == name), "{name}");
+fn no_example_is_of_a_rule_that_is_not_there() {
+    for name in examples::names() {
+        let (id, _) = name.split_once('/').unwrap();
+        assert!(RULES.iter().any(|rule| rule.id == id), "{name}");
     }
 }
 

@@ -1,0 +1,17 @@
+//! Writes the example that breaks each rule into a folder: `cargo run --example rule_templates -- FOLDER`.
+
+#![allow(clippy::unwrap_used, reason = "it shares the tests' code")]
+
+#[path = "../tests/all/examples.rs"]
+#[allow(dead_code, reason = "only the tests use all of it")]
+mod examples;
+
+use sqs_once_doctor::RULES;
+use std::path::PathBuf;
+
+fn main() {
+    let folder = PathBuf::from(std::env::args_os().nth(1).unwrap());
+    for rule in RULES {
+        examples::write(rule.id, "bad", &folder.join(rule.id));
+    }
+}

@@ -1,5 +1,0 @@
-# finding: bucket-permission-missing aws_lambda_function.charge
-locals {
-  environment = { SQS_ONCE_LARGE_MESSAGES = "arn:aws:sqs:eu-central-1:123456789012:orders=bodies/orders/*" }
-  permissions = [{ actions = ["s3:PutObject"], resources = ["arn:aws:s3:::bodies/orders/*"] }]
-}

@@ -1,3 +1,0 @@
-resource "aws_cloudwatch_metric_alarm" "dead" {
-  metric_name = "ApproximateAgeOfOldestMessage"
-}

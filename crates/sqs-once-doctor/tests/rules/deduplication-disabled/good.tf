@@ -1,3 +1,0 @@
-locals {
-  environment = { SQS_ONCE_DISABLED = "false" }
-}

@@ -1,5 +1,0 @@
-# finding: expires-before-dead-letter-queue aws_sqs_queue.orders
-resource "aws_sqs_queue" "orders" {
-  visibility_timeout_seconds = 18000
-  message_retention_seconds  = 90000
-}

@@ -1,9 +1,0 @@
-resource "aws_sqs_queue" "orders" {
-  name       = "orders.fifo"
-  fifo_queue = true
-}
-
-resource "aws_sqs_queue" "dead" {
-  name       = "dead.fifo"
-  fifo_queue = true
-}

@@ -1,4 +1,0 @@
-# finding: max-receive-count-too-low aws_sqs_queue.orders
-resource "aws_sqs_queue" "orders" {
-  redrive_policy = jsonencode({ deadLetterTargetArn = aws_sqs_queue.dead.arn, maxReceiveCount = 2 })
-}

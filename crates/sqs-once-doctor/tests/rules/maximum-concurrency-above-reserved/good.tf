@@ -1,7 +1,0 @@
-resource "aws_lambda_function" "charge" {
-  reserved_concurrent_executions = 10
-}
-
-resource "aws_lambda_event_source_mapping" "orders" {
-  scaling_config { maximum_concurrency = 10 }
-}

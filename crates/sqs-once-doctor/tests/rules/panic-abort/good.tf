@@ -1,1 +1,0 @@
-# The manifest beside it has no such profile.

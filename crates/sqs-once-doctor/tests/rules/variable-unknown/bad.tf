@@ -1,4 +1,0 @@
-# finding: variable-unknown aws_lambda_function.charge
-locals {
-  environment = { SQS_ONCE_TABEL = "keys" }
-}
