@@ -28,7 +28,6 @@
 mod consumers;
 mod error;
 mod field;
-mod finding;
 mod iam;
 mod manifest;
 mod model;
@@ -42,13 +41,12 @@ mod variables;
 
 pub use error::{ReadError, WriteError};
 pub use field::{Field, Place};
-pub use finding::{Finding, Severity};
 pub use manifest::{Aborting, Manifest};
 pub use model::{
     Alarm, Deployment, Format, Function, Key, Mapping, Metric, Permissions, Pollers, Queue, Scope,
     Sender, Site, Statement, Table, Target, Unread,
 };
-pub use rules::{RULES, Rule};
+pub use rules::{RULES, Rule, Severity};
 pub use sarif::sarif;
-pub use source::{Fixes, Source};
+pub use source::{Finding, Fixes, Source};
 pub use terraform::evaluate_terraform;

@@ -1,7 +1,7 @@
 //! Findings in SARIF 2.1.0, which code scanning reads.
 
-use crate::finding::Finding;
 use crate::rules::RULES;
+use crate::source::Finding;
 use serde_json::{Value, json};
 
 /// The findings as a SARIF log. The log describes every rule, including rules without findings.

@@ -1,7 +1,7 @@
 //! A deployment file: reading, examining, fixing.
 
 use crate::error::{ReadError, WriteError};
-use crate::finding::Finding;
+use crate::field::Place;
 use crate::manifest::Manifest;
 use crate::model::{Deployment, Format};
 use crate::remedy::Remedy;
@@ -23,6 +23,26 @@ pub struct Source {
     /// `None` for a folder with a Terraform configuration.
     text: Option<String>,
     allowed: Vec<&'static str>,
+}
+
+/// A setting that loses or duplicates messages.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// The rule that the deployment breaks.
+    pub rule: &'static Rule,
+    /// The file.
+    pub file: PathBuf,
+    /// The position in the file.
+    pub place: Place,
+    /// The path of the CDK construct that makes the resource, if CDK wrote the file.
+    pub construct: Option<String>,
+    /// The problem in one sentence.
+    pub message: String,
+    /// The text to write at that place.
+    pub snippet: String,
+    /// Whether `Source::fix` writes the snippet.
+    pub is_fixable: bool,
+    pub(crate) remedy: Remedy,
 }
 
 /// The result of fixing a deployment.

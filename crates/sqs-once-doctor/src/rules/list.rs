@@ -1,10 +1,9 @@
 //! The list of all rules.
 
-use super::{Rule, UNREAD, found};
+use super::{Rule, Severity, UNREAD, found};
 use super::{
     accounts, alarms, concurrency, dead_letters, delivery, keys, permissions, settings, table,
 };
-use crate::finding::Severity;
 
 const LAMBDA_SQS: &str = "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html";
 const LAMBDA_ERRORS: &str =

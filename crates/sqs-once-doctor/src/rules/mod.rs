@@ -12,7 +12,6 @@ mod settings;
 mod table;
 
 use crate::field::{Field, Place};
-use crate::finding::Severity;
 use crate::model::{Deployment, Function, Site};
 use crate::remedy::Remedy;
 pub use list::RULES;
@@ -33,6 +32,29 @@ pub struct Rule {
     /// The page of AWS, or of Cargo, that it follows from.
     pub url: &'static str,
     pub(crate) check: fn(&Deployment) -> Vec<Problem>,
+}
+
+/// The severity of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Severity {
+    /// A good practice is missing, but no message is lost or duplicated because of it.
+    Note,
+    /// Messages may be lost or duplicated when something else fails too.
+    Warning,
+    /// Messages are lost or duplicated, or the function does not work at all.
+    Error,
+}
+
+impl Severity {
+    /// The name of the severity in SARIF and in the terminal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
 }
 
 impl Rule {
