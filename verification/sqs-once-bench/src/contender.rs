@@ -59,13 +59,7 @@ impl Contender {
         let bare = Kind::Rust("contender-bare");
         let by_hand = Kind::Rust("contender-by-hand");
         vec![
-            one(
-                LIMIT,
-                "limit: bare HTTP client",
-                bare,
-                // The limit of sqs-once when its goals were set.
-                4,
-            ),
+            one(LIMIT, "limit: bare HTTP client", bare, 4),
             one("bare-8", "bare HTTP client, 8 claims at a time", bare, 8),
             one(
                 PROTOTYPE,
@@ -92,12 +86,6 @@ impl Contender {
             one("python-6", "Powertools Python, 6 threads", Kind::Python, 6),
             one("python-1", "Powertools Python, sequential", Kind::Python, 1),
         ]
-    }
-
-    /// The contenders with these names, in the order of [`all`](Self::all).
-    pub(crate) fn named(names: &[&str]) -> impl Iterator<Item = Self> {
-        let all = Self::all().into_iter();
-        all.filter(|contender| names.contains(&contender.name))
     }
 
     fn new(name: &'static str, title: &'static str, kind: Kind, concurrency: usize) -> Self {

@@ -15,7 +15,7 @@
 //! | [`shape`] | the measured batches |
 //! | [`measure`] | the measurement |
 //! | [`units`] | the request units of each kind of record |
-//! | [`report`] | the results: table, JSON |
+//! | [`report`] | the results: Markdown, JSON |
 //! | [`instructions`] | the instructions of a record and of a cold start |
 
 pub mod contender;

@@ -5,15 +5,14 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
+use clap::builder::PossibleValuesParser;
 use sqs_once_bench::contender::{self, Contender};
 use sqs_once_bench::measure::measure;
 use sqs_once_bench::shape::Shape;
-use sqs_once_bench::{instructions, machine, report, units};
+use sqs_once_bench::{instructions, machine, units};
 
 /// Measures sqs-once, its peers, and the minimal cost of the same requests.
 ///
@@ -24,10 +23,10 @@ use sqs_once_bench::{instructions, machine, report, units};
 #[command(version)]
 struct Arguments {
     /// Measures only these contenders, by name, separated by commas.
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    #[arg(long, value_delimiter = ',', value_parser = contenders())]
     only: Vec<String>,
     /// Measures only these batches, by name, such as `--shape "100 new"`; may be repeated.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_parser = shapes())]
     shape: Vec<String>,
     /// How many turns each contender has for each batch.
     #[arg(long, default_value_t = 5)]
@@ -57,68 +56,50 @@ fn run(arguments: &Arguments) -> Result<bool> {
         "the benchmark reads CPU time as only Linux tells it"
     );
     let load_before = machine::load();
-    let progress = ProgressBar::new(0);
-    progress.set_style(ProgressStyle::with_template(
-        "{wide_bar} {percent:>3} %, about {eta} left  {msg}",
-    )?);
-    progress.enable_steady_tick(Duration::from_secs(1));
     if arguments.instructions {
-        progress.set_message("counting instructions");
-        let counted = if arguments.record {
-            (instructions::record()?, true)
-        } else {
-            instructions::check()?
+        let (lines, holds) = match arguments.record {
+            true => (instructions::record()?, true),
+            false => instructions::check()?,
         };
-        progress.finish_and_clear();
-        let (lines, holds) = counted;
         lines.iter().for_each(|line| println!("{line}"));
         return Ok(holds);
     }
-    progress.set_message("building the Rust contenders");
     contender::build()?;
-    let contenders = chosen(
-        "contender",
-        Contender::all(),
-        |contender| contender.name,
-        &arguments.only,
-    )?;
-    let shapes = chosen("batch", Shape::all(), |shape| shape.name, &arguments.shape)?;
+    let is_chosen =
+        |name: &str, names: &[String]| names.is_empty() || names.iter().any(|one| one == name);
+    let mut contenders = Contender::all();
+    contenders.retain(|contender| is_chosen(contender.name, &arguments.only));
+    let mut shapes = Shape::all();
+    shapes.retain(|shape| is_chosen(shape.name, &arguments.shape));
     let mut ready = Vec::new();
     let mut missing = Vec::new();
     for contender in contenders {
-        progress.set_message(format!("preparing {}", contender.title));
         match contender.prepare() {
             Ok(program) => ready.push((contender, program)),
-            Err(error) => missing.push((contender, error)),
+            Err(error) => missing.push(format!("MISSING: {}: {error:#}", contender.title)),
         }
     }
     let rounds = arguments.rounds.max(1);
-    let mut results = measure(&ready, &shapes, rounds, &progress)?;
+    let mut results = measure(&ready, &shapes, rounds, |next| eprintln!("{next}"))?;
     results.load_before = load_before;
     results.consumptions = units::consumptions()?;
-    for (contender, error) in &missing {
-        results.missing(contender, error);
-    }
-    progress.finish_and_clear();
-    print!("{}", report::text(&results));
+    results.failures.extend(missing);
+    print!("{results}");
     if let Some(file) = &arguments.json {
-        fs::write(file, report::json(&results)?)?;
+        fs::write(file, serde_json::to_string_pretty(&results)?)?;
     }
     Ok(results.failures.is_empty())
 }
 
-/// The named elements of `all`, or all of them without names.
-fn chosen<T>(
-    what: &str,
-    all: Vec<T>,
-    name: impl Fn(&T) -> &'static str,
-    names: &[String],
-) -> Result<Vec<T>> {
-    let known: Vec<_> = all.iter().map(&name).collect();
-    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        let known = known.join("; ");
-        bail!("no {what} is called {unknown:?}; there are: {known}");
-    }
-    let is_chosen = |one: &T| names.is_empty() || names.iter().any(|wanted| wanted == name(one));
-    Ok(all.into_iter().filter(is_chosen).collect())
+fn contenders() -> PossibleValuesParser {
+    PossibleValuesParser::new(
+        Contender::all()
+            .iter()
+            .map(|one| one.name)
+            .collect::<Vec<_>>(),
+    )
+}
+
+fn shapes() -> PossibleValuesParser {
+    PossibleValuesParser::new(Shape::all().iter().map(|one| one.name).collect::<Vec<_>>())
 }

@@ -2,11 +2,11 @@
 //! all of them equally.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
-use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::contender::{Contender, Program};
@@ -92,29 +92,33 @@ impl Spread {
     }
 }
 
+/// Two columns of a table: the median, and the range.
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { median, min, max } = self;
+        write!(f, "{median:.2} | {min:.2} – {max:.2}")
+    }
+}
+
 /// Measures these contenders for these shapes. Small shapes should come first: the time of a small batch predicts that
 /// of a larger one. Each contender has `rounds` turns for a shape. The failure of a contender is an entry of the results.
+/// Calls `say` with the name of what is measured next.
 pub fn measure(
     contenders: &[(Contender, Program)],
     shapes: &[Shape],
     rounds: usize,
-    progress: &ProgressBar,
+    say: impl Fn(&str),
 ) -> Result<Results> {
     let table = Table::start(LATENCY).context("no loopback port can be had")?;
     let mut results = Results::new(rounds);
-    let pairs = shapes.iter().flat_map(|shape| {
-        those(contenders, shape).map(|(contender, _)| Plan::new(contender, rounds, Duration::ZERO))
-    });
-    let shares = Shape::cold_starts();
-    let cold = rounds * contenders.len() * shares.len();
-    let cold = millis(TURN) as u64 * cold as u64;
-    progress.set_length(cold + pairs.map(|plan| plan.whole()).sum::<u64>());
-    for shape in &shares {
-        cold_starts(contenders, shape, rounds, &table, &mut results, progress);
+    for shape in &Shape::cold_starts() {
+        say(shape.name);
+        cold_starts(contenders, shape, rounds, &table, &mut results);
     }
     // The time per record in the last batch of new keys.
     let mut per_record = BTreeMap::new();
     for shape in shapes {
+        say(shape.name);
         table.clear();
         table.set_latency(Latency {
             statement: LATENCY.statement + shape.statement,
@@ -122,40 +126,22 @@ pub fn measure(
         });
         let mut turns = Vec::new();
         for (contender, program) in those(contenders, shape) {
-            progress.set_message(format!("{}: warming up {}", shape.name, contender.title));
             let expected: Option<Duration> = per_record.get(contender.name).copied();
             let expected = expected.unwrap_or_default() * u32::try_from(shape.records).unwrap_or(1);
             let expected = expected.div_f64(shape.share.map_or(1.0, |share| share.cores));
-            let unknown = Plan::new(contender, rounds, Duration::ZERO);
             if expected > LONGEST {
                 results.skip(contender, shape, expected);
-                progress.inc(unknown.whole());
                 continue;
             }
-            let plan = Plan::new(contender, rounds, expected);
-            progress.inc_length(plan.whole() - unknown.whole());
             match Turns::start(contender, program, shape, &table) {
-                Ok(started) => {
-                    turns.push((started, plan));
-                    progress.inc(plan.warm_up);
-                }
-                Err(error) => {
-                    results.fail(contender, shape, &error);
-                    progress.inc(plan.whole());
-                }
+                Ok(started) => turns.push(started),
+                Err(error) => results.fail(contender, shape, &error),
             }
         }
-        for round in 1..=rounds {
-            for (turn, plan) in &mut turns {
-                progress.set_message(format!(
-                    "{}: round {round}, {}",
-                    shape.name, turn.contender.title
-                ));
-                turn.take(&table);
-                progress.inc(plan.turn);
-            }
+        for _ in 0..rounds {
+            turns.iter_mut().for_each(|turn| turn.take(&table));
         }
-        for (turn, _) in turns {
+        for turn in turns {
             let contender = turn.contender;
             match turn.end(&table) {
                 Ok(cell) => {
@@ -182,29 +168,6 @@ fn those<'a>(
     those.filter(|(contender, _)| shape.is_for(contender))
 }
 
-/// The expected time of a contender for a shape, in milliseconds, which is the number of steps in the progress bar.
-#[derive(Clone, Copy)]
-struct Plan {
-    warm_up: u64,
-    turn: u64,
-    rounds: u64,
-}
-
-impl Plan {
-    /// The plan for batches that are expected to take this long.
-    fn new(contender: &Contender, rounds: usize, batch: Duration) -> Self {
-        Self {
-            warm_up: millis(contender.warm_up().max(batch)) as u64,
-            turn: millis(TURN.max(batch)) as u64,
-            rounds: rounds as u64,
-        }
-    }
-
-    fn whole(self) -> u64 {
-        self.warm_up + self.rounds * self.turn
-    }
-}
-
 /// Measures the time from the start of the process to its first answer.
 fn cold_starts(
     contenders: &[(Contender, Program)],
@@ -212,17 +175,11 @@ fn cold_starts(
     rounds: usize,
     table: &Table,
     results: &mut Results,
-    progress: &ProgressBar,
 ) {
     let mut orders = Orders::default();
     let mut times: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for round in 1..=rounds {
-        for (contender, program) in contenders {
-            progress.set_message(format!("cold start {round} of {}", contender.title));
-            progress.inc(millis(TURN) as u64);
-            if !shape.is_for(contender) {
-                continue;
-            }
+    for _ in 0..rounds {
+        for (contender, program) in those(contenders, shape) {
             let (event, _) = orders.event(&[], shape.records);
             let started = Process::start(contender, program, shape, &table.endpoint());
             match started.and_then(|mut process| process.first_answer(&event)) {

@@ -9,8 +9,6 @@ use crate::contender::{BY_HAND_10, BY_HAND_50, Contender, LIMIT, OURS, OURS_SING
 pub struct Shape {
     /// Its name in results, such as `100 new`.
     pub name: &'static str,
-    /// The purpose of the measurement.
-    pub part: Part,
     /// The number of records.
     pub records: usize,
     /// How many of them an earlier batch completed.
@@ -31,19 +29,6 @@ pub struct Shape {
     contenders: &'static [&'static str],
 }
 
-/// The purpose of a shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The comparison of the contenders.
-    Comparison,
-    /// How time grows with the batch: more sizes than in the comparison.
-    Growth,
-    /// How the comparison changes if statements take time on the real service.
-    Statements,
-    /// The comparison on functions with little memory, which get a share of a core.
-    Shares,
-}
-
 /// A share of a core, as Lambda gives it to a function with little memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
@@ -56,7 +41,7 @@ pub struct Share {
 }
 
 /// The measured shares. Lambda gives a function with 1769 MB one core, and others in proportion.
-pub const SHARES: [Share; 3] = [
+const SHARES: [Share; 3] = [
     Share {
         name: "0.07 of a core",
         cores: 0.07,
@@ -74,22 +59,19 @@ pub const SHARES: [Share; 3] = [
     },
 ];
 
-/// The contenders whose growth is measured at every size.
-pub const GROWING: [&str; 3] = [LIMIT, PROTOTYPE, OURS];
+/// The contenders that handle a second copy with the first one.
+const WITH_COPIES: [&str; 3] = [LIMIT, PROTOTYPE, OURS];
 /// The contenders that statements affect, and contenders to compare them with.
-pub const WITH_STATEMENTS: [&str; 6] =
-    [LIMIT, PROTOTYPE, OURS, OURS_SINGLE, BY_HAND_50, BY_HAND_10];
+const WITH_STATEMENTS: [&str; 6] = [LIMIT, PROTOTYPE, OURS, OURS_SINGLE, BY_HAND_50, BY_HAND_10];
 /// The contenders on a share of a core.
-pub const WITH_SHARES: [&str; 6] = [LIMIT, PROTOTYPE, OURS, BY_HAND_10, "typescript", "python-6"];
+const WITH_SHARES: [&str; 6] = [LIMIT, PROTOTYPE, OURS, BY_HAND_10, "typescript", "python-6"];
 /// The contenders with a cache of completed keys.
 const WITH_CACHE: [&str; 4] = [OURS, "typescript", "python-6", "python-1"];
 
 /// The batches with which the comparison is repeated: their names, sizes, and the latency of a statement in microseconds.
-const STATEMENTS: [(&str, usize, u64); 6] = [
-    ("10 new, 0.2 ms a statement", 10, 200),
+const STATEMENTS: [(&str, usize, u64); 4] = [
     ("100 new, 0.2 ms a statement", 100, 200),
     ("1000 new, 0.2 ms a statement", 1000, 200),
-    ("10 new, 1 ms a statement", 10, 1000),
     ("100 new, 1 ms a statement", 100, 1000),
     ("1000 new, 1 ms a statement", 1000, 1000),
 ];
@@ -118,11 +100,6 @@ impl Shape {
             duplicates,
             ..new(name, records)
         };
-        let growth = |name, records| Self {
-            part: Part::Growth,
-            contenders: &GROWING,
-            ..new(name, records)
-        };
         let mut all = vec![
             new("1 new", 1),
             new("10 new", 10),
@@ -138,7 +115,7 @@ impl Shape {
             Self {
                 copies: 2,
                 // The other contenders treat the second copy as in progress, and return it.
-                contenders: &GROWING,
+                contenders: &WITH_COPIES,
                 ..new("50 new, each twice", 100)
             },
             Self {
@@ -149,20 +126,14 @@ impl Shape {
             new("1000 new", 1000),
             duplicates("1000, half duplicates", 1000, 500),
             new("10000 new", 10_000),
-            growth("3 new", 3),
-            growth("30 new", 30),
-            growth("300 new", 300),
-            growth("3000 new", 3000),
         ];
         all.extend(STATEMENTS.map(|(name, records, micros)| Self {
-            part: Part::Statements,
             statement: Duration::from_micros(micros),
             contenders: &WITH_STATEMENTS,
             ..new(name, records)
         }));
         for (share, batches) in SHARES.into_iter().zip(SHARED) {
             all.extend(batches.map(|(name, records)| Self {
-                part: Part::Shares,
                 share: Some(share),
                 contenders: &WITH_SHARES,
                 ..new(name, records)
@@ -198,7 +169,6 @@ impl Shape {
     fn new(name: &'static str, records: usize) -> Self {
         Self {
             name,
-            part: Part::Comparison,
             records,
             duplicates: 0,
             copies: 1,
@@ -221,18 +191,11 @@ impl Shape {
         (self.records - self.duplicates) / self.copies
     }
 
-    /// Whether the batch has only new keys, at the table's own latency, on whole cores. Growth is computed from such
-    /// batches.
+    /// Whether the batch has only new keys, at the table's own latency, on whole cores. The time of such a batch predicts that
+    /// of a larger one.
     pub fn has_only_new_keys(&self) -> bool {
-        matches!(self.part, Part::Comparison | Part::Growth)
-            && (self.duplicates, self.copies, self.handler_ms) == (0, 1, 0)
-    }
-
-    /// The batches of only new keys, from small to large.
-    pub fn of_new_keys() -> Vec<Self> {
-        let mut shapes = Self::all();
-        shapes.retain(Self::has_only_new_keys);
-        shapes.sort_by_key(|shape| shape.records);
-        shapes
+        (self.duplicates, self.copies, self.handler_ms) == (0, 1, 0)
+            && self.statement.is_zero()
+            && self.share.is_none()
     }
 }

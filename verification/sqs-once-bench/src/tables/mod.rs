@@ -1,7 +1,7 @@
 //! DynamoDB's tables in memory, as far as the contenders use them.
 //!
-//! The operations are `GetItem`, `PutItem`, `UpdateItem`, `DeleteItem`, `BatchGetItem`, and `BatchExecuteStatement` with
-//! the PartiQL statements `INSERT` and `UPDATE`. Values are of type S or N, and every table has the key `id`, of type S.
+//! The operations are `PutItem`, `UpdateItem`, `DeleteItem`, `BatchGetItem`, and `BatchExecuteStatement` with the PartiQL
+//! statements `INSERT` and `UPDATE`. Reads are consistent. Values are of type S or N, and every table has the key `id`, of type S.
 //! Any other request is refused with a `ValidationException`.
 //!
 //! dynoxide, the DynamoDB of the simulation and of `cargo sqs-once`, would be part of what the benchmark measures. 25
@@ -51,22 +51,6 @@ pub(crate) struct Answer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Get {
-    table_name: String,
-    key: Item,
-    #[serde(default)]
-    consistent_read: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Found<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    item: Option<&'a Item>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
 struct BatchGet {
     request_items: BTreeMap<String, Keys>,
 }
@@ -75,8 +59,6 @@ struct BatchGet {
 #[serde(rename_all = "PascalCase")]
 struct Keys {
     keys: Vec<Item>,
-    #[serde(default)]
-    consistent_read: bool,
 }
 
 #[derive(Serialize)]
@@ -90,7 +72,6 @@ impl Tables {
     /// Carries out one request: `operation` is its name, such as `PutItem`, `body` its JSON.
     pub(crate) fn carry_out(&mut self, operation: &str, body: &[u8]) -> Answer {
         let done = match operation {
-            "GetItem" => self.get(body),
             "PutItem" | "UpdateItem" | "DeleteItem" => self.write(operation, body),
             "BatchGetItem" => self.batch_get(body),
             "BatchExecuteStatement" => self.batch_execute(body),
@@ -116,13 +97,6 @@ impl Tables {
         self.tables.entry(name.to_owned()).or_default()
     }
 
-    fn get(&mut self, body: &[u8]) -> Result<Answer, Refusal> {
-        let get: Get = read(body)?;
-        let item = self.table(&get.table_name).get(id_of(get.key.get("id"))?);
-        let units = Units::of_read(item.map_or(0, item_size), get.consistent_read);
-        done(&Found { item }, units)
-    }
-
     fn batch_get(&mut self, body: &[u8]) -> Result<Answer, Refusal> {
         const MOST_KEYS: usize = 100;
         let request: BatchGet = read(body)?;
@@ -141,7 +115,7 @@ impl Tables {
             for key in &wanted.keys {
                 let item = table.get(id_of(key.get("id"))?);
                 let size = item.map_or(0, item_size);
-                units = units + Units::of_read(size, wanted.consistent_read);
+                units = units + Units::of_read(size);
                 found.extend(item.cloned());
             }
         }

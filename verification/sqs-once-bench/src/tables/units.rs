@@ -9,8 +9,7 @@ const WRITE: usize = 1024;
 const READ: usize = 4096;
 
 /// Request units as DynamoDB bills them. A write takes one for each KiB of the item, before or after the write, whichever
-/// is larger, and at least one, even if its condition is not met. A consistent read takes one for each 4 KiB, any other read
-/// half of that.
+/// is larger, and at least one, even if its condition is not met. A consistent read takes one for each 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Units {
     /// Write request units.
@@ -38,11 +37,10 @@ impl Units {
     }
 
     /// The units of a read of `size` bytes.
-    pub(super) fn of_read(size: usize, is_consistent: bool) -> Self {
-        let units = size.div_ceil(READ).max(1) as f64;
+    pub(super) fn of_read(size: usize) -> Self {
         Self {
             write: 0.0,
-            read: if is_consistent { units } else { units / 2.0 },
+            read: size.div_ceil(READ).max(1) as f64,
         }
     }
 }

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod report;
 mod requests;
 mod table;
 mod units;
