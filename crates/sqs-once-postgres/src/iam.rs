@@ -259,6 +259,9 @@ mod tests {
 
     #[tokio::test]
     async fn each_new_connection_has_a_new_token() {
+        if postgres_for_tests::is_missing() {
+            return;
+        }
         let server = Server::start_with_tls();
         let database = server.create_database();
         // The only database of the test server that accepts connections without TLS.

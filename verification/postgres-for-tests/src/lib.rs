@@ -1,4 +1,4 @@
-//! A real PostgreSQL for tests, on a machine without PostgreSQL: Linux or macOS with Node.js.
+//! A real PostgreSQL for tests, on Linux or macOS.
 //!
 //! ```
 //! let server = postgres_for_tests::Server::start();
@@ -15,8 +15,12 @@
 //! server.restart();
 //! ```
 //!
-//! The programs come from npm, with pinned versions and hashes. They are downloaded once, into `target/postgres`;
-//! delete this directory to start from scratch. The machine's own PostgreSQL is not used.
+//! The programs are those of an installed PostgreSQL: the one whose `initdb` is on the path, or the newest in Debian's
+//! `/usr/lib/postgresql`. Without one, they come from npm, with pinned versions and hashes. They are downloaded once, into
+//! `target/postgres`; delete this directory to start from scratch.
+//!
+//! Without an installed PostgreSQL and without npm, [`is_missing`] prints one line, and the tests that ask it pass. If
+//! the variable `POSTGRES_REQUIRED` is set, they fail instead.
 //!
 //! PostgreSQL refuses to run as root. If the tests run as root, the server gets a user namespace or another user.
 //!
@@ -36,5 +40,23 @@ mod server;
 mod tls;
 mod unprivileged;
 
+use std::io::Write;
+use std::sync::LazyLock;
+
 pub use pgbouncer::PgBouncer;
 pub use server::Server;
+
+/// Whether this machine has no PostgreSQL for a test. The first call says so in one line on standard error.
+#[must_use]
+pub fn is_missing() -> bool {
+    static IS_MISSING: LazyLock<bool> = LazyLock::new(|| {
+        let is_missing = std::env::var_os("POSTGRES_REQUIRED").is_none() && !install::is_possible();
+        if is_missing {
+            let line = "NOT RUN: tests with PostgreSQL; install PostgreSQL, or Node.js with npm\n";
+            // Not `eprintln`, which tests that pass do not show.
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+        is_missing
+    });
+    *IS_MISSING
+}

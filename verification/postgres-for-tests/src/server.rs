@@ -3,6 +3,7 @@
 use crate::error::{file, or_panic};
 use crate::guardian::Guardian;
 use crate::install::Installation;
+use crate::is_missing;
 use crate::port::Port;
 use crate::run::run;
 use crate::tls::Tls;
@@ -34,10 +35,13 @@ pub struct Server {
 
 impl Server {
     /// Starts a server and waits until it accepts connections, which takes about a tenth of a second. The first call on
-    /// a machine downloads PostgreSQL.
+    /// a machine downloads PostgreSQL if none is installed.
+    ///
+    /// If PostgreSQL [is missing](crate::is_missing), this ends the process with success: every other test of the
+    /// program needs it, too, or has asked before.
     ///
     /// # Panics
-    /// If PostgreSQL is not available or does not start. The message names the reason.
+    /// If PostgreSQL is not available although it is required, or does not start. The message names the reason.
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
@@ -69,6 +73,9 @@ impl Server {
         tls: impl FnOnce(&Path) -> Result<Option<Tls>>,
         more_settings: &[&str],
     ) -> Result<Self> {
+        if is_missing() {
+            std::process::exit(0);
+        }
         let installation = Installation::ready()?;
         let port = Port::take(&installation.ports())?;
         let clusters = installation.clusters();
