@@ -30,6 +30,29 @@ pub struct Trouble {
     pub forgets: u8,
 }
 
+impl Trouble {
+    /// The trouble with these names, each as often as it is named.
+    fn of(names: &str) -> Self {
+        let mut trouble = Self::default();
+        for name in names.split(' ') {
+            let count = match name {
+                "crash" => &mut trouble.crashes,
+                "resend" => &mut trouble.resends,
+                "silence" => &mut trouble.silences,
+                "failure" => &mut trouble.failures,
+                "duplicate" => &mut trouble.duplicates,
+                "cancel" => &mut trouble.cancels,
+                "overrun" => &mut trouble.overruns,
+                "renewal" => &mut trouble.renewals,
+                "forget" => &mut trouble.forgets,
+                _ => unreachable!("there is no {name}"),
+            };
+            *count += 1;
+        }
+        trouble
+    }
+}
+
 /// A model to check.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -112,54 +135,14 @@ impl Config {
 
     /// Configurations that take seconds, each with some of the trouble.
     pub fn small() -> Vec<Self> {
-        let crash = Trouble {
-            crashes: 1,
-            resends: 1,
-            duplicates: 1,
-            ..Trouble::default()
-        };
-        let late = Trouble {
-            resends: 1,
-            failures: 1,
-            duplicates: 1,
-            ..Trouble::default()
-        };
-        let silent = Trouble {
-            silences: 1,
-            cancels: 1,
-            duplicates: 1,
-            ..Trouble::default()
-        };
-        let stale = Trouble {
-            silences: 1,
-            failures: 1,
-            overruns: 1,
-            ..Trouble::default()
-        };
-        let again = Trouble {
-            resends: 1,
-            failures: 3,
-            ..Trouble::default()
-        };
-        let renewed = Trouble {
-            resends: 1,
-            failures: 1,
-            renewals: 2,
-            ..Trouble::default()
-        };
-        let forgotten_late = Trouble {
-            resends: 1,
-            duplicates: 1,
-            forgets: 1,
-            ..Trouble::default()
-        };
-        let forgotten_silent = Trouble {
-            silences: 1,
-            failures: 1,
-            renewals: 1,
-            forgets: 1,
-            ..Trouble::default()
-        };
+        let crash = Trouble::of("crash resend duplicate");
+        let late = Trouble::of("resend failure duplicate");
+        let silent = Trouble::of("silence duplicate cancel");
+        let stale = Trouble::of("silence failure overrun");
+        let again = Trouble::of("resend failure failure failure");
+        let renewed = Trouble::of("resend failure renewal renewal");
+        let forgotten_late = Trouble::of("resend duplicate forget");
+        let forgotten_silent = Trouble::of("silence failure renewal forget");
         let twice = |name, trouble| Self {
             receives: 2,
             ..Self::new(name, Way::ClaimFirst, &[0], trouble)
@@ -197,45 +180,15 @@ impl Config {
 
     /// Small configurations with fences and ages, of keys with one id or two.
     fn aged() -> Vec<Self> {
-        let none = Trouble::default();
-        let failure = Trouble {
-            failures: 1,
-            ..none
-        };
-        let again = Trouble {
-            failures: 2,
-            ..none
-        };
-        let late = Trouble {
-            resends: 1,
-            ..failure
-        };
-        let retried = Trouble { forgets: 1, ..late };
-        let silent = Trouble {
-            silences: 1,
-            ..failure
-        };
-        let stale = Trouble {
-            silences: 1,
-            overruns: 1,
-            ..none
-        };
-        let forgotten = Trouble {
-            forgets: 2,
-            ..failure
-        };
-        let reconciled = Trouble {
-            forgets: 1,
-            ..failure
-        };
-        let duplicate = Trouble {
-            duplicates: 1,
-            ..none
-        };
-        let refused = Trouble {
-            duplicates: 1,
-            ..failure
-        };
+        let again = Trouble::of("failure failure");
+        let late = Trouble::of("resend failure");
+        let retried = Trouble::of("resend failure forget");
+        let silent = Trouble::of("silence failure");
+        let stale = Trouble::of("silence overrun");
+        let forgotten = Trouble::of("failure forget forget");
+        let reconciled = Trouble::of("failure forget");
+        let duplicate = Trouble::of("duplicate");
+        let refused = Trouble::of("failure duplicate");
         let unknown = |config| Self {
             is_of_unknown_age: true,
             ..config
@@ -265,31 +218,10 @@ impl Config {
 
     /// Large configurations of keys with two ids.
     fn large_aged() -> Vec<Self> {
-        let failure = Trouble {
-            failures: 1,
-            ..Trouble::default()
-        };
-        let late = Trouble {
-            resends: 1,
-            duplicates: 1,
-            ..failure
-        };
-        let silent = Trouble {
-            crashes: 1,
-            silences: 1,
-            ..failure
-        };
-        let stale = Trouble {
-            silences: 1,
-            duplicates: 1,
-            overruns: 1,
-            ..Trouble::default()
-        };
-        let forgotten = Trouble {
-            silences: 1,
-            forgets: 2,
-            ..failure
-        };
+        let late = Trouble::of("resend failure duplicate");
+        let silent = Trouble::of("crash silence failure");
+        let stale = Trouble::of("silence duplicate overrun");
+        let forgotten = Trouble::of("silence failure forget forget");
         let apart = |name, trouble| Self {
             skews: vec![0, 0, 1],
             versions: vec![Version::OLD, Version::NEW, Version::NEW],
@@ -325,21 +257,9 @@ impl Config {
 
     /// Configurations that need a release build: `writes-large` has 14 million states, the others up to 7 million.
     fn large() -> Vec<Self> {
-        let most = Trouble {
-            crashes: 1,
-            resends: 1,
-            silences: 1,
-            failures: 1,
-            ..Trouble::default()
-        };
-        let crash = Trouble {
-            silences: 0,
-            ..most
-        };
-        let fewer = Trouble {
-            failures: 0,
-            ..crash
-        };
+        let most = Trouble::of("crash resend silence failure");
+        let crash = Trouble::of("crash resend failure");
+        let fewer = Trouble::of("crash resend");
         let two = |name, flow, trouble| Self {
             receives: 2,
             ..Self::new(name, flow, &[0, 0, 1], trouble)
