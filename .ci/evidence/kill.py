@@ -26,7 +26,7 @@ class Kill(Run):
     units = {
         "all": Unit(
             {"messages": 100_000, "kills": 1_200, "seed": 1},
-            [*(f"{SOURCES}/{module}" for module in MODULES), "verification/sqs-once-kill/src", "crates/sqs-once-local/src"],
+            [*(f"{SOURCES}/{module}" for module in MODULES), *(f"verification/sqs-once-{one}/src" for one in ("kill", "judge")), "crates/sqs-once-local/src"],
         )
     }
 

@@ -14,7 +14,8 @@ DECISIONS = [f"{LIBRARY}/{module}" for module in ("idempotency", "store")]
 CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "failed", "handler", "key", "record", "report.rs", "router.rs")]
 FORGET = "crates/sqs-once-operate/src/change.rs"
 WAYS = "verification/sqs-once-sim/src/way.rs"
-WORLD = [*DECISIONS, *CONSUMER, WAYS, "verification/sqs-once-sim/src/simulation"]
+JUDGE = "verification/sqs-once-judge/src"
+WORLD = [*DECISIONS, *CONSUMER, WAYS, JUDGE, "verification/sqs-once-sim/src/simulation"]
 BENEATH = [*WORLD, f"{LIBRARY}/aws"]
 # The configurations of the model that are expected to break a property, where the search stops early.
 BREAKING = ("clocks-too-far-apart", "two-ids-unread")

@@ -2,16 +2,18 @@
 
 #[cfg(test)]
 mod tests;
+mod verdict;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
 
 use crate::history::{Book, Close, OrderNotes, What};
 use crate::network::TrafficFault;
-use crate::plan::{Plan, Way};
+use crate::plan::Plan;
 use crate::report::story;
+use verdict::{Verdict, verdict};
 
 /// A window in which an effect may be repeated, because it does not commit with its record. No library can close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -148,45 +150,15 @@ pub(crate) fn account(plan: &Plan, book: Book, took: Duration) -> Accounts {
             "the ledger was told of what was never delivered: {stray}"
         ));
     }
+    let verdict = verdict(plan, &book);
     for (number, order) in book.orders.iter().enumerate() {
-        Audit::new(plan, &book, number, order).enter(&mut accounts);
+        Audit::new(plan, &book, number, order, &verdict).enter(&mut accounts);
     }
-    if plan.way == Way::Fifo {
-        for (order, overtaken) in disordered(&book) {
-            let overtaken = story(overtaken, "sent before it in its message group", &book);
-            let why = format!("it was handled before {overtaken}\nand itself:");
-            accounts.enter(Wrong::Disordered, &why, order, &book);
-        }
+    for (order, wrong, why) in verdict.wrong {
+        accounts.enter(wrong, &why, order, &book);
     }
     accounts.book = book;
     accounts
-}
-
-/// The orders whose first effect came before that of an earlier order of their message group, each with that order.
-/// Redriven messages lose their place in the group, so their orders are ignored.
-fn disordered(book: &Book) -> Vec<(usize, usize)> {
-    let (mut latest, mut disordered) = (BTreeMap::new(), Vec::new());
-    for (number, order) in book.orders.iter().enumerate() {
-        let is_redriven = |what: &What| match what {
-            What::Received { delivery } => book.deliveries[*delivery].is_redriven(),
-            _ => false,
-        };
-        if order.notes.iter().any(|note| is_redriven(&note.what)) {
-            continue;
-        }
-        let mut notes = order.notes.iter();
-        let Some(first) = notes.find(|note| matches!(note.what, What::Effect { .. })) else {
-            continue;
-        };
-        let latest = latest
-            .entry(Plan::group(number))
-            .or_insert((first.at, number));
-        if first.at < latest.0 {
-            disordered.push((number, latest.1));
-        }
-        *latest = (*latest).max((first.at, number));
-    }
-    disordered
 }
 
 /// The check of one order.
@@ -196,10 +168,15 @@ struct Audit<'a> {
     number: usize,
     order: &'a OrderNotes,
     effects: Vec<Effect<'a>>,
-    outlived: usize,
-    is_recorded: bool,
-    is_acknowledged: bool,
     wrong: Vec<(Wrong, &'static str)>,
+}
+
+/// How the deliveries of an order ended.
+fn closes(order: &OrderNotes) -> impl Iterator<Item = Close> {
+    order.notes.iter().filter_map(|note| match note.what {
+        What::Closed { close, .. } => Some(close),
+        _ => None,
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -215,142 +192,55 @@ struct Effect<'a> {
     is_outlived: bool,
 }
 
-/// How soon after its thaw a process has looked at the clock, however busy the machine is.
-const LOOKS_WITHIN: Duration = Duration::from_secs(2);
-
-/// The deliveries of an order whose handlers may run.
-#[derive(Default)]
-struct Handlers {
-    open: HashSet<usize>,
-    closed: HashSet<usize>,
-    /// With the time of the thaw.
-    frozen: HashMap<usize, Option<Duration>>,
-    /// The deliveries in frozen processes, beside which another handler has begun.
-    overtaken: HashSet<usize>,
-}
-
 impl<'a> Audit<'a> {
-    fn new(plan: &'a Plan, book: &'a Book, number: usize, order: &'a OrderNotes) -> Self {
+    fn new(
+        plan: &'a Plan,
+        book: &'a Book,
+        number: usize,
+        order: &'a OrderNotes,
+        verdict: &Verdict,
+    ) -> Self {
         let mut audit = Self {
             plan,
             book,
             number,
             order,
             effects: Vec::new(),
-            outlived: 0,
-            is_recorded: false,
-            is_acknowledged: false,
             wrong: Vec::new(),
         };
-        audit.follow();
+        audit.follow(verdict);
         audit
     }
 
-    /// Checks the order's notes one by one.
-    fn follow(&mut self) {
-        let mut handlers = Handlers::default();
-        let mut counted = 0;
-        for (at, note) in self.order.notes.iter().enumerate() {
-            match &note.what {
-                What::Sent { .. } | What::Received { .. } | What::TrafficFault { .. } => {}
-                What::Begun { delivery, .. } => self.begun(&mut handlers, *delivery),
-                What::Effect {
-                    delivery,
-                    fence,
-                    token,
-                } => {
-                    let is_outlived = handlers.closed.contains(delivery);
-                    self.outlived += usize::from(is_outlived);
-                    let is_of_thawed = self.happened(&mut handlers, *delivery, note.at);
-                    self.effects.push(Effect {
-                        at,
-                        delivery: *delivery,
-                        fence: *fence,
-                        token,
-                        is_of_thawed,
-                        is_outlived,
-                    });
-                }
-                What::Recorded => self.is_recorded = true,
-                What::Counted { times } => counted = *times,
-                What::Frozen { delivery } => {
-                    handlers.frozen.insert(*delivery, None);
-                }
-                What::Thawed { delivery } => {
-                    handlers.frozen.insert(*delivery, Some(note.at));
-                }
-                What::Gone { delivery } => {
-                    handlers.open.remove(delivery);
-                    handlers.frozen.remove(delivery);
-                }
-                What::Closed { delivery, close } => {
-                    let lives_on = matches!(close, Close::Returned | Close::TimedOut)
-                        || *close == Close::AnswerLost;
-                    if !(self.order.outlives && lives_on) {
-                        handlers.open.remove(delivery);
-                    }
-                    handlers.closed.insert(*delivery);
-                    if matches!(close, Close::Deleted | Close::DeletedLate) {
-                        self.acknowledged(counted);
-                    }
-                }
+    /// Collects the order's effects.
+    fn follow(&mut self, verdict: &Verdict) {
+        let notes = &self.order.notes;
+        for (at, note) in notes.iter().enumerate() {
+            let What::Effect {
+                delivery,
+                fence,
+                token,
+            } = &note.what
+            else {
+                continue;
+            };
+            let had = |is: &dyn Fn(&What) -> bool| notes[..at].iter().any(|note| is(&note.what));
+            let ends =
+                |what: &What| matches!(what, What::Closed { delivery: one, .. } if one == delivery);
+            let is_of_thawed = verdict.of_thawed.contains(&(self.number, at));
+            let is_outlived = had(&ends);
+            if !is_of_thawed && had(&|what| matches!(what, What::Recorded)) {
+                let why = "its effect was on record, and happened again";
+                self.wrong.push((Wrong::Duplicated, why));
             }
-        }
-    }
-
-    fn begun(&mut self, handlers: &mut Handlers, delivery: usize) {
-        let Handlers {
-            open,
-            closed,
-            frozen,
-            overtaken,
-        } = handlers;
-        // A killed process's request may arrive after the kill.
-        if closed.contains(&delivery) {
-            return;
-        }
-        // Its own request may arrive after the freeze.
-        let still = frozen
-            .iter()
-            .filter(|(other, thawed_at)| **other != delivery && thawed_at.is_none());
-        let still: HashSet<_> = still.map(|(other, _)| *other).collect();
-        if open.iter().any(|other| !still.contains(other)) {
-            self.blame(Wrong::Concurrent, "two handlers had it at once");
-        }
-        open.retain(|other| !still.contains(other));
-        overtaken.extend(still);
-        open.insert(delivery);
-    }
-
-    /// Checks an effect. Returns whether it is of a process that had just thawed, beside another one.
-    fn happened(&mut self, handlers: &mut Handlers, delivery: usize, at: Duration) -> bool {
-        handlers.open.remove(&delivery);
-        if handlers.overtaken.contains(&delivery) {
-            let thawed_at = handlers.frozen.get(&delivery).copied().flatten();
-            if thawed_at.is_some_and(|thawed_at| at < thawed_at + LOOKS_WITHIN) {
-                return true;
-            }
-            let why = "its code went on after another worker had begun";
-            self.blame(Wrong::Concurrent, why);
-        }
-        if self.is_recorded {
-            let why = "its effect was on record, and happened again";
-            self.blame(Wrong::Duplicated, why);
-        }
-        false
-    }
-
-    fn acknowledged(&mut self, counted: u64) {
-        self.is_acknowledged = true;
-        let has_effect = counted > 0 || !self.effects.is_empty();
-        if !has_effect && !self.order.is_spoilt {
-            let why = "it was acknowledged before its effect had happened";
-            self.blame(Wrong::Lost, why);
-        }
-        let records = self.plan.way != Way::Unprotected;
-        if records && !self.is_recorded && !self.order.is_spoilt {
-            let why = "it was acknowledged, and its key was not on record";
-            self.blame(Wrong::Unrecorded, why);
+            self.effects.push(Effect {
+                at,
+                delivery: *delivery,
+                fence: *fence,
+                token,
+                is_of_thawed,
+                is_outlived,
+            });
         }
     }
 
@@ -367,10 +257,13 @@ impl<'a> Audit<'a> {
             .filter(|note| matches!(note.what, What::Sent { .. }))
             .count();
         accounts.spoilt += usize::from(order.is_spoilt);
-        accounts.acknowledged += usize::from(self.is_acknowledged);
+        let is_acknowledged =
+            closes(order).any(|close| matches!(close, Close::Deleted | Close::DeletedLate));
+        accounts.acknowledged += usize::from(is_acknowledged);
         accounts.effects += effects;
         accounts.done += usize::from(effects > 0);
-        accounts.outlived += self.outlived;
+        let outlived = self.effects.iter().filter(|effect| effect.is_outlived);
+        accounts.outlived += outlived.count();
         accounts.dead_letters += order.dead_letters;
         match (order.is_spoilt, effects) {
             (true, 1..) => self.blame(Wrong::Unexpected, "it is hopeless, and has an effect"),
@@ -386,25 +279,19 @@ impl<'a> Audit<'a> {
         if !order.is_spoilt && order.dead_letters > 0 {
             self.blame(Wrong::Misplaced, "it is in the dead-letter queue");
         }
-        if !order.is_spoilt && !self.is_acknowledged {
+        if !order.is_spoilt && !is_acknowledged {
             self.blame(Wrong::Lost, "none of its messages was acknowledged");
-        }
-        if order.counted.is_some_and(|times| times > 1) {
-            self.blame(Wrong::Duplicated, "its effect is there more than once");
         }
         for window in self.repeats() {
             *accounts.windows.entry(window).or_default() += 1;
         }
-        let was_cut_off = order.notes.iter().any(|note| match note.what {
-            What::Closed { close, .. } => {
-                matches!(
-                    close,
-                    Close::Killed | Close::TimedOut | Close::EndedItself | Close::AnswerLost
-                )
-            }
-            _ => false,
+        let was_cut_off = closes(order).any(|close| {
+            matches!(
+                close,
+                Close::Killed | Close::TimedOut | Close::EndedItself | Close::AnswerLost
+            )
         });
-        accounts.recovered += usize::from(was_cut_off && effects > 0 && self.is_acknowledged);
+        accounts.recovered += usize::from(was_cut_off && effects > 0 && is_acknowledged);
         for (wrong, why) in self.wrong {
             accounts.enter(wrong, why, self.number, self.book);
         }

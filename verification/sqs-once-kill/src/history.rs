@@ -50,7 +50,7 @@ pub(crate) struct OrderNotes {
 /// One delivery of a message to a process.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    order: Option<usize>,
+    pub(crate) order: Option<usize>,
     pub(crate) process: usize,
     pub(crate) message_id: String,
     pub(crate) receive_count: u32,

@@ -26,8 +26,6 @@ pub(crate) struct Message {
     pub(crate) is_out: bool,
     pub(crate) receives: u32,
     pub(crate) receipt: u64,
-    /// Whether the consumer has sent a copy of it to the dead-letter queue.
-    pub(crate) is_copied: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +70,6 @@ impl Queue {
             is_out: false,
             receives: 0,
             receipt: 0,
-            is_copied: false,
         });
         self.messages.len() - 1
     }
@@ -197,28 +194,5 @@ impl Queue {
 
     pub(crate) fn has(&self, place: Place) -> bool {
         self.messages.iter().any(|message| message.place == place)
-    }
-
-    /// An earlier message of the same group that still waits, and whose key's effect has not happened.
-    pub(crate) fn skipped(
-        &self,
-        message: usize,
-        has_happened: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        let this = &self.messages[message];
-        if !self.is_fifo || this.place != Place::Queue {
-            return None;
-        }
-        let is_skipped = |at: &usize| {
-            let other = &self.messages[*at];
-            let waits = other.place == Place::Queue && other.group == this.group;
-            waits && !other.is_copied && other.key != this.key && !has_happened(other.key)
-        };
-        // An earlier message with the same key may have caused the effect.
-        let first = (0..message).find(|at| {
-            let other = &self.messages[*at];
-            other.place == Place::Queue && other.key == this.key
-        });
-        (0..first.unwrap_or(message)).find(is_skipped)
     }
 }

@@ -8,6 +8,7 @@ use aws_sdk_sqs::Client;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use serde_json::{Value, json};
+use sqs_once_judge::Event;
 use tokio::time::Instant;
 
 use super::counts::Count;
@@ -74,9 +75,13 @@ fn send(world: &World, request: &Value) -> Value {
     let original: usize = id.unwrap_or_else(|| unreachable!("{request} names no message"));
     let mut queue = world.queue();
     let (key, group) = (queue.messages[original].key, queue.messages[original].group);
-    queue.messages[original].is_copied = true;
     let copy = queue.send(key, group, Instant::now(), Place::DeadLetters);
     drop(queue);
+    world.sent(copy);
+    let mut witness = world.witness();
+    witness.judge(Event::Left(copy));
+    witness.judge(Event::Copied(original));
+    drop(witness);
     world.count(Count::SentToDlq);
     world.note(
         "sqs",

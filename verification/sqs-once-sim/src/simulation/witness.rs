@@ -1,10 +1,11 @@
-//! Observes every event and checks the properties.
+//! Observes every event and checks the properties. An independent judge checks those that users know.
 
 use std::fmt::from_fn;
 use std::time::Duration;
 
 use sqs_once::store::{Fence, Item, Owner, Status};
 use sqs_once::time::Timestamp;
+use sqs_once_judge::{self as judge, Event, Judge, Wrong};
 use tokio::time::Instant;
 
 use super::counts::{Count, Counts};
@@ -22,11 +23,7 @@ struct Key {
     /// The attempts whose effect happened, with their times, in that order.
     effects: Vec<(usize, Instant)>,
     /// Since the key was forgotten.
-    commits: u32,
-    has_committed: bool,
-    /// Since the key was forgotten.
     recorded_at: Option<Instant>,
-    was_recorded: bool,
     /// When an operator forgot the key, and that time by the operator's clock.
     forgotten: Vec<(Instant, Timestamp)>,
     /// Under each of its ids.
@@ -40,10 +37,6 @@ struct Key {
 }
 
 impl Key {
-    fn is_forgotten_since(&self, moment: Instant) -> bool {
-        self.forgotten.iter().any(|(at, _)| *at >= moment)
-    }
-
     /// When the key was last forgotten before this.
     fn last_forgotten(&self, moment: Option<Instant>) -> Option<(Instant, Timestamp)> {
         let mut forgotten = self.forgotten.iter();
@@ -123,6 +116,7 @@ pub(crate) struct Witness {
     only: Option<Property>,
     /// Whether leases don't hold, because clocks and kills are off by more than they allow for.
     is_hostile: bool,
+    judge: Judge<Instant>,
     keys: Vec<Key>,
     attempts: Vec<Attempt>,
     invocations: Vec<Invocation>,
@@ -140,6 +134,7 @@ impl Witness {
             ways,
             only: options.mutant.and_then(Mutant::breaks),
             is_hostile: options.is_hostile,
+            judge: Judge::default(),
             keys: (0..keys).map(|_| Key::default()).collect(),
             attempts: Vec::new(),
             invocations: Vec::new(),
@@ -202,11 +197,48 @@ impl Witness {
     }
 
     pub(crate) fn has_happened(&self, key: usize) -> bool {
-        !self.keys[key].effects.is_empty() || self.keys[key].has_committed
+        self.judge.has_happened(key)
     }
 
-    pub(crate) fn is_recorded(&self, key: usize) -> bool {
-        self.has_happened(key) && self.keys[key].was_recorded
+    /// Tells the judge of an event.
+    pub(crate) fn judge(&mut self, event: Event<Instant>) {
+        for wrong in self.judge.see(event) {
+            let (property, what) = match wrong {
+                Wrong::NoEffect { message, key } => (
+                    Property::NothingLost,
+                    format!("m{message} was acknowledged without the effect of k{key}"),
+                ),
+                Wrong::NoRecord { message, key } => (
+                    Property::NothingLost,
+                    format!("m{message} was acknowledged without the record of k{key}"),
+                ),
+                Wrong::CommittedAgain { key } => (
+                    Property::CommitsOnce,
+                    format!("the effect of k{key} was committed again"),
+                ),
+                Wrong::Overtook { message, skipped } => (
+                    Property::OrderKept,
+                    format!("the effect of m{message} came before that of m{skipped}"),
+                ),
+                Wrong::TwoOwners { stale, owner } => {
+                    let Attempt { key, process, .. } = &self.attempts[stale];
+                    if process.watchdog().drains() {
+                        // A process that must end first answers its other batches.
+                        self.counts.add(Count::BesideDraining);
+                        continue;
+                    }
+                    let other = &self.attempts[owner].process;
+                    let is_new =
+                        matches!(event, Event::Started { attempt, .. } if attempt.number == owner);
+                    let what = match is_new {
+                        true => format!("{other} handles k{key} while {process} does"),
+                        false => format!("{process} handles k{key} after {other} began to"),
+                    };
+                    (Property::OneOwner, what)
+                }
+            };
+            self.violated(property, what);
+        }
     }
 
     /// A handler starts. Returns the attempt's number.
@@ -244,17 +276,6 @@ impl Witness {
             let what = format!("{process} handles k{key}, which was on record when it was claimed");
             self.violated(Property::RecordedIsOver, what);
         }
-        // A worker whose key was forgotten does not count as an owner.
-        let is_owner = |since: Instant| !self.keys[key].is_forgotten_since(since);
-        if self.way(key).has_owners() && claimed_at.is_none_or(is_owner) {
-            let mut attempts = self.attempts.iter();
-            if let Some(other) = attempts
-                .find(|other| other.key == key && self.runs(other) && is_owner(other.admitted_at))
-            {
-                let what = format!("{process} handles k{key} while {} does", other.process);
-                self.has_two_owners(other.process.watchdog().drains(), what);
-            }
-        }
         if self.way(key).claims_before()
             && let Some((_, forgotten)) = self.keys[key].last_forgotten(claimed_at)
             && fence.get() <= forgotten.as_millis()
@@ -274,7 +295,6 @@ impl Witness {
             let what = format!("{process} handles k{key} with the fence {fence} after {last}");
             self.violated(Property::FencesGrow, what);
         }
-        self.judge_alone(process, key, admitted_at);
         self.attempts.push(Attempt {
             key,
             message,
@@ -290,7 +310,31 @@ impl Witness {
             record: Record::NotSent,
             recorded_at: None,
         });
-        self.attempts.len() - 1
+        let attempt = self.attempts.len() - 1;
+        self.judge_start(key, attempt, admitted_at);
+        attempt
+    }
+
+    fn judge_start(&mut self, key: usize, attempt: usize, admitted: Instant) {
+        for (number, one) in self.attempts[..attempt].iter().enumerate() {
+            let other = judge::Attempt { key, number };
+            if one.key == key {
+                let event = match self.runs(one) {
+                    true => Event::Resumed(other),
+                    false => Event::Stopped(other),
+                };
+                self.judge.see(event);
+            }
+        }
+        let owns = self.way(key).has_owners();
+        self.judge(Event::Started {
+            attempt: judge::Attempt {
+                key,
+                number: attempt,
+            },
+            admitted,
+            owns,
+        });
     }
 
     /// Whether the code of an attempt may run now. A handler that can be cancelled does not run in a process whose clock
@@ -303,35 +347,13 @@ impl Witness {
         attempt.is_at_work() && !stands_still
     }
 
-    /// A process starts or continues the handler of a key that it was admitted to then: no other may have been since.
-    fn judge_alone(&mut self, process: &Process, key: usize, admitted_at: Instant) {
-        let is_forgotten = self.keys[key].is_forgotten_since(admitted_at);
-        let mut attempts = self.attempts.iter();
-        if self.way(key).has_owners()
-            && !is_forgotten
-            && let Some(other) =
-                attempts.find(|other| other.key == key && other.admitted_at > admitted_at)
-        {
-            let what = format!("{process} handles k{key} after {} began to", other.process);
-            self.has_two_owners(process.watchdog().drains(), what);
-        }
-    }
-
-    /// A process that must end first answers its other batches.
-    fn has_two_owners(&mut self, drains: bool, what: String) {
-        match drains {
-            true => self.counts.add(Count::BesideDraining),
-            false => self.violated(Property::OneOwner, what),
-        }
-    }
-
     /// Code of an attempt runs on.
     pub(crate) fn goes_on(&mut self, attempt: usize) {
-        let Attempt {
-            key, admitted_at, ..
-        } = self.attempts[attempt];
-        let process = self.attempts[attempt].process.clone();
-        self.judge_alone(&process, key, admitted_at);
+        let key = self.attempts[attempt].key;
+        self.judge(Event::RunsOn(judge::Attempt {
+            key,
+            number: attempt,
+        }));
     }
 
     /// From now on, the code of an attempt can't be cancelled.
@@ -395,6 +417,8 @@ impl Witness {
             format_args!("of k{key} by {}", self.attempts[attempt].process),
         );
         self.keys[key].effects.push((attempt, Instant::now()));
+        let commits = false;
+        self.judge(Event::Effect { key, commits });
     }
 
     /// Judges repeated effects, once all requests have arrived: only then is it known whether and when the earlier
@@ -473,10 +497,11 @@ impl Witness {
         self.counts.add(Count::Forgotten);
         let fence = after.and_then(|item| item.fence);
         self.note("operator", format_args!("forgets k{key}, fence {fence:?}"));
+        let at = Instant::now();
+        self.judge(Event::Forgotten { key, at });
         let state = &mut self.keys[key];
-        state.forgotten.push((Instant::now(), now));
+        state.forgotten.push((at, now));
         state.recorded_at = None;
-        state.commits = 0;
         let last_fence = &mut state.last_fence[ids as usize];
         let last = *last_fence;
         *last_fence = last.max(fence);
@@ -601,12 +626,13 @@ impl Witness {
             return self.counts.add(Count::Releases);
         }
         state.recorded_at.get_or_insert_with(Instant::now);
-        state.was_recorded = true;
         let last_fence = &mut state.last_fence[ids as usize];
         *last_fence = (*last_fence).max(Some(fence));
         self.counts.add(Count::Records);
+        self.judge(Event::Recorded(key));
         if commits {
-            self.committed(key);
+            self.counts.add(Count::Commits);
+            self.judge(Event::Effect { key, commits });
         }
     }
 
@@ -664,17 +690,6 @@ impl Witness {
             .iter_mut()
             .filter(|told| told.key == key && told.ids == ids && Some(told.fence) == last)
             .for_each(|told| told.fence = fence);
-    }
-
-    fn committed(&mut self, key: usize) {
-        self.counts.add(Count::Commits);
-        let state = &mut self.keys[key];
-        state.commits += 1;
-        state.has_committed = true;
-        if state.commits > 1 {
-            let what = format!("the effect of k{key} was committed again");
-            self.violated(Property::CommitsOnce, what);
-        }
     }
 
     /// Returns the fence of the last claim of a key that this process learnt to own.

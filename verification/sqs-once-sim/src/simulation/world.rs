@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use sqs_once::key::ItemId;
 use sqs_once::store::Store;
+use sqs_once_judge::Event;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -200,7 +201,7 @@ impl World {
                 }
                 continue;
             }
-            self.judge_acknowledged(delivery);
+            self.witness().judge(Event::Acknowledged(message));
             if self.is_troubled() && self.chance.once_in(30) {
                 self.count(Count::DeletesLost);
                 self.note("sqs", format_args!("the deletion of m{message} is lost"));
@@ -208,36 +209,26 @@ impl World {
             }
             if self.queue().delete(*delivery, now) {
                 self.count(Count::Deleted);
+                self.witness().judge(Event::Left(message));
                 self.note("sqs", format_args!("m{message} is deleted"));
             }
         }
     }
 
-    fn judge_acknowledged(&self, delivery: &Delivery) {
-        let Delivery { message, key, .. } = *delivery;
-        let is_copied = self.queue().messages[message].is_copied;
-        let mut witness = self.witness();
-        if !is_copied && !witness.is_recorded(key) {
-            let missing = match witness.has_happened(key) {
-                true => "record",
-                false => "effect",
-            };
-            let what = format!("m{message} was acknowledged without the {missing} of k{key}");
-            witness.violated(Property::NothingLost, what);
+    /// Checks the order of the group after a message's effect.
+    pub(crate) fn judge_order(&self, message: Option<usize>) {
+        if let Some(message) = message {
+            self.witness().judge(Event::EffectOf(message));
         }
     }
 
-    /// Checks the order of the group after a message's effect.
-    pub(crate) fn judge_order(&self, message: Option<usize>) {
-        let Some(message) = message else { return };
-        let skipped = {
-            let witness = self.witness();
-            self.queue()
-                .skipped(message, |key| witness.has_happened(key))
-        };
-        if let Some(skipped) = skipped {
-            let what = format!("the effect of m{message} came before that of m{skipped}");
-            self.witness().violated(Property::OrderKept, what);
+    /// The messages from this number on have been sent.
+    pub(crate) fn sent(&self, from: usize) {
+        let queue = self.queue();
+        for one in &queue.messages[from..] {
+            let group = self.plan.is_fifo.then_some(one.group);
+            let key = one.key;
+            self.witness().judge(Event::Sent { key, group });
         }
     }
 
@@ -247,6 +238,7 @@ impl World {
             let at = self.started + one.sent_after;
             self.queue().send(one.key, group, at, Place::Queue);
         }
+        self.sent(0);
         let mut lambda = Lambda::new(self);
         while self.witness().violation.is_none() && !lambda.step().await {}
         // Wait until every request in flight has arrived.
@@ -327,6 +319,7 @@ impl<'a> Lambda<'a> {
                 self.fair_from.get_or_insert(sent);
             }
             let redriven = world.queue().redrive_dead_letters(Instant::now());
+            world.sent(sent);
             world.count_many(Count::Redriven, redriven as u64);
             world.note("sqs", format_args!("{redriven} messages are redriven"));
             return false;
@@ -376,6 +369,7 @@ impl<'a> Lambda<'a> {
             self.world.note("sqs", what);
             let mut witness = self.world.witness();
             witness.counts.add(Count::DeadLetters);
+            witness.judge(Event::Left(message));
             if fair_from.is_some_and(|from| message >= from) {
                 let what = format!("m{message} became a dead letter in fair weather");
                 witness.violated(Property::AllEnds, what);
