@@ -99,7 +99,8 @@ impl Hearing<'_> {
             What::Received { delivery } => self.book.deliveries[delivery].is_redriven(),
             _ => false,
         });
-        let keeps_place = self.plan.way == Way::Fifo && !is_redriven && !order.is_spoilt;
+        let is_sent = !order.notes.is_empty() && !is_redriven;
+        let keeps_place = self.plan.way == Way::Fifo && is_sent && !order.is_spoilt;
         let group = keeps_place.then(|| Plan::group(key));
         self.tell(Event::Sent { key, group });
         if order.is_spoilt && order.dead_letters > 0 {
