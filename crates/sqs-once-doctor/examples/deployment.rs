@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What each resource is for, by its name.
+/// The purpose of each resource, by its name.
 struct Roles(BTreeMap<String, String>);
 
 impl Roles {

