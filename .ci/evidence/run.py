@@ -94,6 +94,15 @@ def installed(tool, version):
     return program
 
 
+def python_packages(*pinned):
+    """Makes pinned packages from PyPI importable. Installs them below `target/` if they are missing."""
+    folder = OUT / "tools" / "-".join(["python", *pinned])
+    if not folder.exists():
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *pinned]
+        subprocess.run(install, cwd=ROOT, check=True)
+    sys.path.insert(0, str(folder))
+
+
 def worktree(folder, commit):
     """A separate checkout of the commit. Discards earlier changes to its files."""
     if not (folder / ".git").exists():
