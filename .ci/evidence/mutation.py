@@ -18,8 +18,6 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pathlib import Path
-
 from .run import OUT, ROOT, Run, Unit, commit, installed, output, table, worktree
 
 VERSION = "27.1.0"
@@ -95,8 +93,9 @@ class Mutation(Run):
         if name in build["unviable"]:
             return "Unviable", None
         number = build["numbers"][name]
-        tests = [(seconds, test) for test, (seconds, reached) in build["tests"].items() if number in reached]
-        for seconds, test in sorted(tests):
+        tests = [(len(reached), seconds, test) for test, (seconds, reached) in build["tests"].items() if number in reached]
+        # The test that reaches the least is the most likely one to be about this.
+        for _, seconds, test in sorted(tests):
             status = run_test(test, 10 * seconds + 10, str(number))
             if status != 0:
                 return "Timeout" if status is None else "CaughtMutant", test
