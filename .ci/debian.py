@@ -45,13 +45,8 @@ class Mirror:
         self.options = [f"--option={name}={value}" for name, value in options.items()]
         run(["apt-get", *self.options, "update"])
 
-    def versions(self, package):
-        """The versions of a package in all suites, newest first."""
-        lines = run(["apt-cache", *self.options, "madison", package]).splitlines()
-        return list(dict.fromkeys(line.split("|")[1].strip() for line in lines))
-
     def unpack(self, packages):
-        """Unpacks packages, such as `NAME/SUITE` or `NAME=VERSION`. Returns the folder with their files."""
+        """Unpacks packages, such as `NAME/SUITE`. Returns the folder with their files."""
         packed, files = self.folder / "packages", self.folder / "files"
         run(["apt-get", *self.options, "download", *packages], cwd=packed)
         for package in packed.iterdir():

@@ -6,7 +6,7 @@ import re
 import subprocess
 import tomllib
 
-from .run import OUT, ROOT, Run, Unit, bounds, commit, output, release, slices, table, worktree
+from .run import OUT, ROOT, Run, Unit, bounds, commit, release, slices, table, worktree
 
 THREADS = os.cpu_count()
 LIBRARY = "crates/sqs-once/src"

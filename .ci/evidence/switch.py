@@ -10,7 +10,7 @@ python_packages("tree-sitter==0.26.1", "tree-sitter-rust==0.24.2")
 import tree_sitter
 import tree_sitter_rust
 
-# The end of `lib.rs`. `MUTANT` is the number of a mutant, or a file for the numbers of those that a process reaches.
+# This ends `lib.rs`. `MUTANT` is the number of a mutant, or a file that lists the mutants that a process reaches.
 RUNTIME = """
 mod mutant {
     use std::{env, fs::OpenOptions, io::Write, sync::LazyLock, sync::atomic::{AtomicBool, Ordering}};
@@ -110,7 +110,7 @@ class Source:
                 else:
                     inside.pop()
             if error["code"] and error["code"]["code"] == "E0004":
-                # Without one of its arms, a match does not cover all values.
+                # A match that lost an arm does not cover all values.
                 value = PARSER.parse(self.text).root_node.descendant_for_byte_range(span["byte_start"], span["byte_end"])
                 match = around(value, "match_expression")
                 marks = MARK.finditer(self.text, match.start_byte, match.end_byte)
