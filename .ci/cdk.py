@@ -1,19 +1,18 @@
 """Creates a project of every variant with `cargo sqs-once new --iac cdk`, synthesises its template, and compares that with
-SAM's. Deploys one project with the CDK CLI, and tests it through its topic and queue."""
+SAM's. Checks with the CDK CLI how one project's function is built."""
 
 import json
 import os
 import shutil
 import subprocess
 
-from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, aws, built, wait_until
+from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, built
 from new import TEMPLATE, VARIANTS, deployed, generate, same
-from sam_deploy import Queue
 
 FOLDER = OUT / "cdk"
 # All projects below use these packages, as Node.js looks for them in parent folders.
 MODULES = FOLDER / "node_modules"
-DEPLOYED = "new-fifo-sns-dynamodb"
+BUILT = "new-fifo-sns-dynamodb"
 ENV = {**os.environ, **AWS_ENV, **LOOPBACK_ONLY_ENV, "CDK_DISABLE_CLI_TELEMETRY": "true"}
 
 # SAM's template joins a VPC only with its parameters, and the construct always knows.
@@ -38,11 +37,11 @@ for (const { folder, out, app, context } of JSON.parse(process.argv[1])) {
   require(app);
 }
 """
-# A substitute for `cargo lambda build`. It copies the executable that `.ci/new.py` built, and records the arguments.
+# A substitute for `cargo lambda build`. It records the arguments, and writes an empty executable.
 CARGO = """#!/bin/sh
 echo "$*" >>"$0.log"
 while [ $# -gt 1 ]; do
-    if [ "$1" = --lambda-dir ]; then cp "$FUNCTION" "$2/bootstrap"; fi
+    if [ "$1" = --lambda-dir ]; then touch "$2/bootstrap"; fi
     shift
 done
 """
@@ -104,7 +103,7 @@ def synthesise():
     projects, compiled = FOLDER / "cdk", FOLDER / "build"
     shutil.rmtree(compiled, ignore_errors=True)
     config = {
-        "extends": f"./cdk/{DEPLOYED}/cdk/tsconfig.json",
+        "extends": f"./cdk/{BUILT}/cdk/tsconfig.json",
         "include": ["cdk/*/cdk/bin", "cdk/*/cdk/lib"],
         "compilerOptions": {"rootDir": str(projects), "outDir": str(compiled)},
     }
@@ -141,75 +140,19 @@ def examine(new):
     run(["cfn-lint", *options, *map(output, VARIANTS)])
 
 
-def order(order_id, pieces=2):
-    return json.dumps({"order_id": order_id, "customer_id": "c-7", "article": "mug-blue", "pieces": pieces})
-
-
-def deploy(cloud):
-    """Runs `cdk bootstrap`, `cdk synth` and `cdk deploy`. Returns the outputs of the stack."""
-    function = OUT / "new" / "target" / "debug" / DEPLOYED
-    assert function.is_file(), f"{function} is missing: run .ci/new.py first"
+def check_build():
+    """Checks what `cdk synth` tells cargo to build."""
     stand_in = FOLDER / "bin" / "cargo"
     stand_in.parent.mkdir(exist_ok=True)
     stand_in.write_text(CARGO)
     stand_in.chmod(0o755)
     log = stand_in.with_name("cargo.log")
     log.unlink(missing_ok=True)
-    path = os.pathsep.join(map(str, (stand_in.parent, MODULES / ".bin", os.environ["PATH"])))
-    env = {**ENV, **cloud.env, "PATH": path, "FUNCTION": str(function)}
-    folder = FOLDER / "cdk" / DEPLOYED / "cdk"
-
-    def cdk(*arguments):
-        command = [MODULES / ".bin" / "cdk", "--no-notices", *arguments]
-        try:
-            # It reports every resource.
-            run(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        except subprocess.CalledProcessError as error:
-            raise SystemExit(f"{error}\n{error.stdout}") from None
-
-    cdk("synth", "--quiet")
+    env = {**ENV, "PATH": f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"}
+    cdk = [MODULES / ".bin" / "cdk", "--no-notices", "synth", "--quiet"]
+    run(cdk, cwd=FOLDER / "cdk" / BUILT / "cdk", env=env)
     (build,) = (line for line in log.read_text().splitlines() if line.startswith("lambda build"))
-    assert build.endswith(f" --release --arm64 --bin {DEPLOYED} --flatten {DEPLOYED}"), build
-    # The stand-in for CloudFormation cannot create alarms with metric math.
-    template = json.loads(output(DEPLOYED).read_text())
-    computed = [name for name, it in template["Resources"].items() if "Metrics" in it.get("Properties", {})]
-    assert len(computed) == 2, computed
-    for name in computed:
-        del template["Resources"][name]
-    output(DEPLOYED).write_text(json.dumps(template))
-    cdk("bootstrap", f"aws://000000000000/{AWS_ENV['AWS_REGION']}", "--app", "cdk.out")
-    cdk("deploy", "--app", "cdk.out", "--require-approval", "never")
-    (stack,) = cloud.client("cloudformation").describe_stacks(StackName=DEPLOYED)["Stacks"]
-    return {it["OutputKey"]: it["OutputValue"] for it in stack["Outputs"]}
-
-
-def messages(cloud, outputs):
-    """Orders are reserved once, also if they come twice. Poison messages reach the dead-letter queue."""
-    sns, sqs, dynamodb = (cloud.client(service) for service in ("sns", "sqs", "dynamodb"))
-    queue, dlq = Queue(sqs, outputs["QueueUrl"]), Queue(sqs, outputs["DeadLetterQueueUrl"])
-    (stock,) = (it for it in dynamodb.list_tables()["TableNames"] if "StockTable" in it)
-
-    def publish(sending, bodies):
-        for number, body in enumerate(bodies):
-            ids = {"MessageGroupId": f"c-{number % 3}", "MessageDeduplicationId": f"{sending}-{number}"}
-            sns.publish(TopicArn=outputs["TopicArn"], Message=body, **ids)
-
-    def reserved():
-        item = dynamodb.get_item(TableName=stock, Key={"article": {"S": "mug-blue"}}, ConsistentRead=True)
-        return int(item.get("Item", {}).get("reserved", {"N": "0"})["N"])
-
-    good = [order(f"o-{number}") for number in range(30)]
-    poison = ['{"order_id": "o-poison", "pie', order("o-empty", pieces=0)]
-    publish("first", good + poison)
-    wait_until("every good order reserved", lambda: reserved() == 60, 120)
-    wait_until("the queue empty", lambda: queue.count() == 0, 120)
-    dead = [json.loads(body)["Message"] for body in dlq.take()]
-    assert sorted(dead) == sorted(poison), f"in the dead-letter queue: {dead}"
-    publish("second", good)
-    wait_until("the resent orders handled", lambda: queue.count() == 0, 120)
-    assert reserved() == 60, f"{reserved()} pieces are reserved, not 60"
-    assert dlq.count() == 0
-    print(f"{len(good)} orders published twice and reserved once; {len(poison)} poison messages set aside")
+    assert build.endswith(f" --release --arm64 --bin {BUILT} --flatten {BUILT}"), build
 
 
 def main():
@@ -223,8 +166,7 @@ def main():
     same("CDK", {name: output(name) for name in VARIANTS}, BY_DESIGN)
     other = deployed(output(OTHER_PROJECT, "other.out"))
     assert MADE_OF_OTHER <= other, MADE_OF_OTHER - other
-    with aws(OUT / "cdk-aws.log") as cloud:
-        messages(cloud, deploy(cloud))
+    check_build()
 
 
 if __name__ == "__main__":

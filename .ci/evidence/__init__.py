@@ -1,7 +1,6 @@
 """The long runs, which produce the published evidence."""
 
 from .benchmark import Benchmark
-from .coverage import Coverage
 from .fuzzing import Fuzz
 from .kill import Kill
 from .mutation import Mutation
@@ -9,4 +8,4 @@ from .outages import Outages
 from .simulator import Engine, Guards, Model, Simulation
 from .storms import Storms
 
-RUNS = [Model(), Simulation(), Guards(), Engine(), Outages(), Storms(), Kill(), Fuzz(), Coverage(), Mutation(), Benchmark()]
+RUNS = [Model(), Simulation(), Guards(), Engine(), Outages(), Storms(), Kill(), Fuzz(), Mutation(), Benchmark()]

@@ -20,25 +20,6 @@ BENEATH = [*WORLD, f"{LIBRARY}/aws"]
 # The configurations of the model that are expected to break a property, where the search stops early.
 BREAKING = ("clocks-too-far-apart", "two-ids-unread")
 MUTANTS = ROOT / "verification/sqs-once-sim/mutants.toml"
-# The properties in the words of the simulation, in the order in which `verification/reliability.md` numbers them.
-PROPERTIES = (
-    "nothing is acknowledged that is neither on record nor a dead letter",
-    "every message is done once the weather is fair",
-    "an effect that commits with its record happens once",
-    "an effect is repeated in counted windows only",
-    "a key has one live owner at most",
-    "fences grow with every claim",
-    "effects of a message group keep its order",
-    "a stale owner changes nothing",
-    "what is on record is not handled again",
-    "a claim that has ended does not come back",
-    "what a cancelled handler had claimed is left to lapse",
-    "a claim that its sender knows of is used or given back",
-    "a process that is awake and whose clock is right answers before its deadline",
-    "a forgotten key starts anew",
-    "a payload of another scheme is no mismatch",
-    "code that outlives its invocation keeps its key",
-)
 # The counts that the page shows, and their names there. The record has all counts of its commit.
 SHOWN = {
     "schedules": "schedules",
@@ -79,14 +60,6 @@ def lines(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def violated(found):
-    """The number of the property that a schedule violates."""
-    name = found["breaks"].partition(": ")[0]
-    if name not in PROPERTIES:
-        raise SystemExit(f"verification/reliability.md has no number for the property {name!r}")
-    return PROPERTIES.index(name) + 1
-
-
 def mutants():
     return tomllib.loads(MUTANTS.read_text())
 
@@ -106,9 +79,9 @@ def by_property(guards):
     """The guards and their first seeds, one row for each property."""
     rows = {}
     for guard, one in guards.items():
-        rows.setdefault(violated(one), []).append(f"{guard} {one['seed']}")
-    cells = [[number, ", ".join(found)] for number, found in sorted(rows.items())]
-    return table(["property:", "guards removed, and first seeds"], cells)
+        rows.setdefault(one["breaks"].partition(": ")[0], []).append(f"{guard} {one['seed']}")
+    cells = [[violated, ", ".join(found)] for violated, found in rows.items()]
+    return table(["what is violated", "guards removed, and first seeds"], cells)
 
 
 class Model(Run):
