@@ -17,7 +17,9 @@ def is_shallow():
 
 
 def is_older(record, unit):
-    """Whether the code has changed since the figures were measured."""
+    """Whether the code, or what is published, has changed since the figures were measured."""
+    if record["arguments"] != unit.arguments:
+        return True
     return subprocess.run(["git", "diff", "--quiet", record["commit"], "--", *unit.covers], cwd=ROOT).returncode != 0
 
 
@@ -86,8 +88,6 @@ def check(runs, is_release):
             gone = [path for path in unit.covers if not (ROOT / path).exists()]
             problems += [f"{run.name} covers {path}, which is gone" for path in gone]
         for unit, record in records.items():
-            if record["arguments"] != run.units[unit].arguments:
-                problems.append(f"{run.name} {unit} was measured with {record['arguments']}: not what is published")
             if is_shallow():
                 continue
             commit = record["commit"]

@@ -128,15 +128,15 @@ class Model(Run):
 class Simulation(Run):
     name = "simulation"
     what = "whole consumers in simulated time: at the `Store` trait, beneath the SDK, and two versions at once"
-    takes = "40 min each, 15 min for the versions"
+    takes = "5 min each, 2 min for the versions"
     units = {
-        "trait": Unit({"seeds": "0..10000000"}, WORLD),
-        "sdk": Unit({"seeds": "0..1000000"}, BENEATH),
-        "versions": Unit({"seeds": "0..1000000"}, WORLD),
+        "trait": Unit({"seeds": "0..1000000"}, WORLD),
+        "sdk": Unit({"seeds": "0..100000"}, BENEATH),
+        "versions": Unit({"seeds": "0..100000"}, WORLD),
     }
 
     def parts(self, unit, arguments):
-        ranges = slices(arguments["seeds"], 25_000 if unit == "sdk" else 250_000)
+        ranges = slices(arguments["seeds"], 25_000 if unit == "sdk" else 100_000)
         return [f"{versions}~{seeds}" for versions in VERSIONS for seeds in ranges] if unit == "versions" else ranges
 
     def part(self, unit, arguments, part, done):
