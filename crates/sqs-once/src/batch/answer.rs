@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument, error, warn};
 
@@ -38,7 +38,8 @@ pub(crate) async fn answer(
     );
     let running = Running::current().unwrap_or_default();
     // The batch runs in its own task, so that a handler that blocks its thread does not delay the answer.
-    let mut batch = AbortOnDrop(tokio::spawn({
+    let mut batch = JoinSet::new();
+    batch.spawn({
         let (engine, ledger, polled) = (Arc::clone(&engine), ledger.clone(), running.clone());
         let batch = async move {
             let mut run = pin!(run(&engine, &ledger, deadline, polled.clone()));
@@ -52,28 +53,25 @@ pub(crate) async fn answer(
             .await;
         };
         running.clone().scope(batch).in_current_span()
-    }));
+    });
     let watch = Watch::begin(&ledger.held, &engine.driver().clock, &deadline);
     let ended = tokio::select! {
         biased;
-        ended = timeout_at(deadline.answer_by, &mut batch.0) => ended,
+        ended = timeout_at(deadline.answer_by, batch.join_next()) => ended,
         never = visibility_warning::watch(&engine, &ledger.messages, deadline) => match never {},
     };
     let open = match ended {
-        Ok(Ok(())) => "it has no outcome",
-        Ok(Err(failure)) => {
+        Ok(Some(Err(failure))) => {
             error!(
                 failure = failure.to_string(),
                 "a batch ended early: its open records are returned"
             );
             "its batch ended early"
         }
+        Ok(_) => "it has no outcome",
         Err(_) => {
             error!("a batch did not end in time: its open records are returned");
-            batch.0.abort();
-            if running.count() > 0 {
-                let _ = timeout(CANCELLED, &mut batch.0).await;
-            }
+            let _ = timeout(CANCELLED, batch.shutdown()).await;
             "the deadline came before its outcome"
         }
     };
@@ -139,13 +137,5 @@ async fn hide_returned(
     let hidden = visibility.hide(waits, began.elapsed());
     if timeout_at(by.answer_by, hidden).await.is_err() {
         warn!("the deadline came before all returned records were hidden");
-    }
-}
-
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
