@@ -37,8 +37,8 @@ impl Server {
     /// Starts a server and waits until it accepts connections, which takes about a tenth of a second. The first call on
     /// a machine downloads PostgreSQL if none is installed.
     ///
-    /// If PostgreSQL [is missing](crate::is_missing), this ends the process with success: every other test of the
-    /// program needs it, too, or has asked before.
+    /// If PostgreSQL [is missing](crate::is_missing), this ends the process with success, whatever its other tests have
+    /// found. So every test of the program must start a server, too, or the test must ask `is_missing` first.
     ///
     /// # Panics
     /// If PostgreSQL is not available although it is required, or does not start. The message names the reason.

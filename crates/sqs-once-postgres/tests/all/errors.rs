@@ -6,7 +6,6 @@ use std::iter;
 use postgres_for_tests::Server;
 use sqs_once::store::{Store, StoreError, StoreErrorKind};
 use sqs_once_postgres::PostgresStore;
-use tokio::net::TcpListener;
 
 use crate::support::{Database, completion, is_written, new_claims, open, server, settlement};
 
@@ -81,15 +80,6 @@ async fn a_connection_that_the_server_refuses_is_an_error_that_says_why() {
     ] {
         assert_refused(&url, kind, text).await;
     }
-}
-
-#[tokio::test]
-async fn a_server_that_is_not_there_or_says_nothing_is_one_that_did_not_answer() {
-    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("postgresql://u:p@{}/x", silent.local_addr().unwrap());
-    assert_refused(&url, StoreErrorKind::Unanswered, "").await;
-    drop(silent);
-    assert_refused(&url, StoreErrorKind::Unanswered, "").await;
 }
 
 #[tokio::test]
@@ -179,17 +169,4 @@ async fn where_a_root_certificate_is_named_a_server_without_tls_is_refused() {
     // The connection succeeds. The database is empty.
     let without = format!("{url}&sslmode=disable");
     assert_refused(&without, StoreErrorKind::TableNotFound, "").await;
-}
-
-#[test]
-fn a_file_without_certificates_keeps_a_function_from_starting() {
-    for path in [
-        "/nowhere/rds.pem",
-        concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-    ] {
-        let url = format!("postgresql://u@127.0.0.1/x?sslrootcert={path}");
-        let error = PostgresStore::from_url(&url).unwrap_err().to_string();
-        assert!(error.contains(path), "{error}");
-        assert!(error.contains("expected certificates"), "{error}");
-    }
 }
