@@ -5,7 +5,7 @@
 use crate::error;
 use anyhow::{Context, Error, Result};
 use serde_json::{Map, Value, json};
-use sqs_once_local::{BatchResponse, OUTCOMES, Report, Row};
+use sqs_once_local::{BatchResponse, OUTCOMES, RecordLine, Report};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -252,8 +252,8 @@ pub(crate) fn outcome_in_words(outcome: &str) -> String {
 }
 
 /// Describes what Lambda does with the messages after this response.
-fn consequence(rows: &[Row], response: &BatchResponse) -> String {
-    let is_returned = |row: &&Row| response.failures().contains(&row.message_id);
+fn consequence(rows: &[RecordLine], response: &BatchResponse) -> String {
+    let is_returned = |row: &&RecordLine| response.failures().contains(&row.message_id);
     let deleted = rows.len() - rows.iter().filter(is_returned).count();
     let returned = match response.failures().len() {
         0 => "no batch item failures".to_owned(),

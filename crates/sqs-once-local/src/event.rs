@@ -1,7 +1,7 @@
 //! Builds an SQS event, as Lambda sends it, from an event, a message or a body.
 
-use crate::queue::NewMessage;
-use crate::{ACCOUNT_ID, REGION, millis};
+use crate::message::{NewMessage, arn};
+use crate::{REGION, millis};
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
 use std::time::SystemTime;
@@ -222,7 +222,7 @@ fn record(mut message: Map<String, Value>, queue: &str) -> Value {
         "messageAttributes": {},
         "md5OfBody": format!("{:x}", md5::compute(body)),
         "eventSource": "aws:sqs",
-        "eventSourceARN": format!("arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue}"),
+        "eventSourceARN": arn(queue),
         "awsRegion": REGION,
     });
     fill(&mut message, defaults);

@@ -1,8 +1,8 @@
 //! A running function: its process, its Runtime API and its output.
 
-use crate::launch::{Launch, OnLine, OnRecord};
+use crate::launch::Launch;
 use crate::lock;
-use crate::log::RecordLine;
+use crate::log::{OnLine, OnRecord, RecordLine};
 use crate::runtime_api::{InvokeError, RuntimeApi};
 use axum::body::Bytes;
 use std::collections::VecDeque;
@@ -32,23 +32,27 @@ pub struct Function {
     status: watch::Receiver<Option<ExitStatus>>,
 }
 
-impl Function {
-    pub(crate) async fn start(launch: Launch) -> Result<Self, StartError> {
-        let mut runtime_api = RuntimeApi::start(&launch.name)
+impl Launch {
+    /// Starts the function.
+    ///
+    /// # Errors
+    /// [`StartError`] if the binary can't be run or no loopback port is available.
+    pub async fn start(self) -> Result<Function, StartError> {
+        let mut runtime_api = RuntimeApi::start(&self.name)
             .await
             .map_err(StartError::Listen)?;
-        if let Some(limit) = launch.init_limit {
+        if let Some(limit) = self.init_limit {
             runtime_api = runtime_api.init_limit(limit);
         }
-        let mut command = launch.command(&runtime_api.address().to_string());
+        let mut command = self.command(&runtime_api.address().to_string());
         let mut child = command.spawn().map_err(|source| StartError::Spawn {
-            binary: launch.binary.clone(),
+            binary: self.binary.clone(),
             source,
         })?;
         let output = Arc::new(Output {
             lines: Mutex::default(),
-            on_line: launch.on_line,
-            on_record: launch.on_record,
+            on_line: self.on_line,
+            on_record: self.on_record,
         });
         let stdout = child.stdout.take();
         let stdout = stdout.map(|stdout| tokio::spawn(output.clone().read_stdout(stdout)));
@@ -58,14 +62,16 @@ impl Function {
         let (ended, status) = watch::channel(None);
         let readers = stdout.into_iter().chain(stderr).collect();
         tokio::spawn(watch_process(child, readers, killed, ended));
-        Ok(Self {
+        Ok(Function {
             runtime_api,
             output,
             kill: Some(kill),
             status,
         })
     }
+}
 
+impl Function {
     /// Sends an event to the function and returns its answer unchanged.
     ///
     /// The function gets a deadline of `timeout` from the moment it takes the event. A function that misses it keeps

@@ -2,19 +2,12 @@
 
 use crate::REGION;
 use crate::dynamodb::LocalDynamoDb;
-use crate::function::{Function, StartError};
-use crate::log::RecordLine;
+use crate::log::{OnLine, OnRecord, RecordLine};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::Command;
-
-/// The callback for every line of output that is not a record line.
-pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// The callback for every record line.
-pub(crate) type OnRecord = Arc<dyn Fn(RecordLine) + Send + Sync>;
 
 /// The endpoint of AWS services that are not emulated. Port 9 ("discard") is normally closed.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -93,7 +86,7 @@ impl Launch {
         self
     }
 
-    /// Calls `on_record` with every record line as it arrives. [`Function::stop`] then returns none.
+    /// Calls `on_record` with every record line as it arrives. [`Function::stop`](crate::Function::stop) then returns none.
     pub fn on_record(mut self, on_record: impl Fn(RecordLine) + Send + Sync + 'static) -> Self {
         self.on_record = Some(Arc::new(on_record));
         self
@@ -109,14 +102,6 @@ impl Launch {
     pub fn own_group(mut self) -> Self {
         self.own_group = true;
         self
-    }
-
-    /// Starts the function.
-    ///
-    /// # Errors
-    /// [`StartError`] if the binary can't be run or no loopback port is available.
-    pub async fn start(self) -> Result<Function, StartError> {
-        Function::start(self).await
     }
 
     /// Builds the command that runs the binary against a Runtime API at `runtime_api`.

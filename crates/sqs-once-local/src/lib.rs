@@ -54,6 +54,7 @@ mod guard;
 mod launch;
 mod local_event;
 mod log;
+mod message;
 mod page;
 mod queue;
 mod report;
@@ -72,12 +73,13 @@ pub use function::{Function, StartError};
 pub use launch::Launch;
 pub use local_event::{Answer, LocalEvent, Observer};
 pub use log::{OUTCOMES, RecordLine};
+pub use message::{NewMessage, Received};
 pub use page::{Limits, Page, PageControls, PageError, Story};
 pub use queue::{
-    Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings,
-    Queues, Received, Redrive, Settled, Source,
+    Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, QueueError, QueueSettings, Queues,
+    Redrive, Settled, Source,
 };
-pub use report::{Report, Row};
+pub use report::Report;
 pub use response::{BatchResponse, ResponseError};
 pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
 pub use table::{KeyAttribute, KeyType, TableDescription};

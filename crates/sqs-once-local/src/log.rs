@@ -1,9 +1,16 @@
 //! Parses the function's log lines and separates record lines from all others.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The `target` of the log line that the library writes for every record of a batch.
 const RECORD_TARGET: &str = "sqs_once::record";
+
+/// The callback for every line of output that is not a record line.
+pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The callback for every record line.
+pub(crate) type OnRecord = Arc<dyn Fn(RecordLine) + Send + Sync>;
 
 /// The outcomes that the library logs, in the order in which summaries list them, and the one of a record without a line:
 /// Lambda would delete its message, and no log line gives the reason.
@@ -18,7 +25,7 @@ pub const OUTCOMES: [&str; 7] = [
 ];
 
 /// The log line that reports the outcome of a record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordLine {
     /// The record's message id.
     pub message_id: String,
@@ -33,6 +40,7 @@ pub struct RecordLine {
     /// The business key: namespace and the start of its hash.
     pub key: Option<String>,
     /// How many times SQS has delivered the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_count: Option<u64>,
 }
 

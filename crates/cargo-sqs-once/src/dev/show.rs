@@ -358,11 +358,8 @@ fn record(message_id: String, outcome: &str, reason: Option<&str>) -> RecordLine
     RecordLine {
         message_id,
         outcome: outcome.to_owned(),
-        duration_ms: None,
         reason: reason.map(str::to_owned),
-        route: None,
-        key: None,
-        receive_count: None,
+        ..RecordLine::default()
     }
 }
 

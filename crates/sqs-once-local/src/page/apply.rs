@@ -1,8 +1,8 @@
 //! Applies events to a story.
 
 use super::kept::Kept;
+use super::limits::Limits;
 use super::message::{Invoked, Message, State, What, shortened};
-use super::story::Limits;
 use crate::local_event::{Answer, LocalEvent};
 use crate::log::RecordLine;
 use crate::millis;

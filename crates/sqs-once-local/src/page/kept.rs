@@ -1,7 +1,7 @@
 //! The messages and invocations of a story, kept within its limits.
 
+use super::limits::Limits;
 use super::message::{Details, Entry, Invocation, Message, State, Timeline, What};
-use super::story::Limits;
 use super::title::title;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

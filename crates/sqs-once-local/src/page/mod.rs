@@ -2,9 +2,10 @@
 
 mod apply;
 mod apply_queue;
-mod buttons;
+mod controls;
 mod html;
 mod kept;
+mod limits;
 mod message;
 mod samples;
 mod server;
@@ -12,5 +13,7 @@ mod story;
 mod title;
 mod view;
 
-pub use server::{Page, PageControls, PageError};
-pub use story::{Limits, Story};
+pub use controls::PageControls;
+pub use limits::Limits;
+pub use server::{Page, PageError};
+pub use story::Story;

@@ -1,13 +1,13 @@
 //! The page's server on loopback.
 
+use super::controls::{self, PageControls, Refused, Shared};
+use super::html;
 use super::samples::{self, Sample};
 use super::story::Story;
 use super::view::{Detail, Overview};
-use super::{buttons, html};
 use crate::dev::{FaultControls, Faults};
 use crate::guard::{Port, Server};
 use crate::millis;
-use crate::queue::LocalSqs;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -15,10 +15,8 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
@@ -61,18 +59,6 @@ pub struct Page {
     server: Server,
 }
 
-/// What the user of a [`Page`] can change. By default nothing: the page only shows.
-#[derive(Default)]
-pub struct PageControls {
-    /// The queues. The page can send a message, deliver one twice, and move the messages in the dead-letter queue back.
-    pub sqs: Option<Arc<LocalSqs>>,
-    /// A folder of sample events, each as [`Event::parse`](crate::Event::parse) reads it. The form that sends a message
-    /// offers their messages.
-    pub samples: Option<PathBuf>,
-    /// The faults of a [`Poller`](crate::Poller). The page can switch each of them on and off.
-    pub faults: Option<FaultControls>,
-}
-
 /// The page can't be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -85,13 +71,6 @@ pub enum PageError {
         /// The cause.
         source: io::Error,
     },
-}
-
-pub(super) struct Shared {
-    pub(super) story: Story,
-    pub(super) controls: PageControls,
-    /// A random token that this server gives only to its own page. Each change must carry it.
-    token: String,
 }
 
 impl Page {
@@ -114,7 +93,7 @@ impl Page {
             .route("/message/{number}", get(message))
             .route("/report", get(report))
             .route("/samples", get(samples))
-            .merge(buttons::routes())
+            .merge(controls::routes())
             .layer(middleware::from_fn_with_state(Arc::clone(&shared), may_act))
             .with_state(shared);
         let server = taken.serve(routes, LARGEST_REQUEST);
@@ -141,21 +120,6 @@ async fn may_act(State(shared): State<Arc<Shared>>, request: Request, next: Next
         return Refused::new(StatusCode::FORBIDDEN, text).into_response();
     }
     next.run(request).await
-}
-
-pub(super) struct Refused(pub(super) StatusCode, pub(super) String);
-
-impl Refused {
-    pub(super) fn new(status: StatusCode, reason: &str) -> Self {
-        Self(status, reason.to_owned())
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let Self(status, reason) = self;
-        (status, Json(json!({"error": reason}))).into_response()
-    }
 }
 
 async fn page(State(shared): State<Arc<Shared>>) -> Response {

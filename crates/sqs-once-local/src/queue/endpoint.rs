@@ -1,12 +1,11 @@
 //! Serves the queues as SQS on loopback.
 
-use super::Queues;
 use super::api::{Api, LARGEST_REQUEST, router};
-use crate::ACCOUNT_ID;
+use super::queues::Queues;
 use crate::guard::{Port, Server};
 use crate::lock;
+use crate::message::url;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// SQS on 127.0.0.1, in the JSON protocol of the SDKs and the AWS CLI. Clients send, receive, hide and delete messages
@@ -60,8 +59,4 @@ impl LocalSqs {
     pub(super) fn shared(&self) -> Arc<Mutex<Queues>> {
         Arc::clone(&self.queues)
     }
-}
-
-pub(super) fn url(address: SocketAddr, queue: &str) -> String {
-    format!("http://{address}/{ACCOUNT_ID}/{queue}")
 }

@@ -1,10 +1,11 @@
 //! Lambda's event source mapping: it turns messages into an event, and applies the function's answer.
 
 use super::endpoint::LocalSqs;
-use super::message::{arn, object};
-use super::{QueueError, Queues, Received};
+use super::error::QueueError;
+use super::queues::Queues;
 use crate::event::{Event, from_sqs_api};
 use crate::lock;
+use crate::message::{Received, arn, object, queue_name};
 use crate::response::{BatchResponse, ResponseError};
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
@@ -144,11 +145,6 @@ impl Batch {
 pub(crate) fn event(messages: &[Received], queue_arn: &str) -> Bytes {
     let records = messages.iter().map(|one| record(one, queue_arn));
     Event::new(records, queue_name(queue_arn)).payload()
-}
-
-/// Extracts a queue's name from its ARN.
-pub(crate) fn queue_name(queue_arn: &str) -> &str {
-    queue_arn.rsplit(':').next().unwrap_or(queue_arn)
 }
 
 /// Builds the record of a message in the event.

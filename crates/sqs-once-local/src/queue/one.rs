@@ -1,8 +1,8 @@
 //! One queue: its visible messages and those in flight.
 
 use super::error::QueueError;
-use super::message::{NewMessage, Received};
 use super::settings::{Counts, QueueSettings};
+use crate::message::{NewMessage, Received};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};

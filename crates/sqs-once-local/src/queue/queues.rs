@@ -1,12 +1,11 @@
 //! Queues by name, and the messages that move between them.
 
 use super::error::QueueError;
-use super::message::{NewMessage, Received};
 use super::one::{Queue, Sent, Stored, is_fifo};
-use super::queue_name;
 use super::settings::{Counts, QueueSettings, Redrive};
 use crate::event::Event;
 use crate::local_event::{LocalEvent, Observer, Observers};
+use crate::message::{NewMessage, Received, queue_name};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 

@@ -1,9 +1,10 @@
 //! The source of a poller's messages.
 
 use super::endpoint::LocalSqs;
-use super::message::arn;
-use super::{QueueError, Queues, Received};
+use super::error::QueueError;
+use super::queues::Queues;
 use crate::lock;
+use crate::message::{Received, arn};
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};

@@ -14,11 +14,7 @@ fn line(message_id: &str, outcome: &str) -> RecordLine {
     RecordLine {
         message_id: message_id.to_owned(),
         outcome: outcome.to_owned(),
-        duration_ms: Some(1.0),
-        reason: None,
-        route: None,
-        key: None,
-        receive_count: None,
+        ..RecordLine::default()
     }
 }
 

@@ -3,8 +3,8 @@
 use super::parameters::optional;
 use super::refused::Refused;
 use super::{Answer, Api};
+use crate::message::{arn, object};
 use crate::millis;
-use crate::queue::message::{arn, object};
 use crate::queue::one::is_fifo;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};

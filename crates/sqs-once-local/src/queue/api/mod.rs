@@ -11,10 +11,10 @@ mod receive;
 mod refused;
 pub(super) mod send;
 
-use super::Queues;
-use super::endpoint::url;
+use super::queues::Queues;
 use crate::local_event::LocalEvent;
 use crate::lock;
+use crate::message::url;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;

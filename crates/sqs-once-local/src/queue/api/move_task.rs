@@ -3,8 +3,8 @@
 use super::parameters::{count, optional, text, within};
 use super::refused::Refused;
 use super::{Answer, Api};
+use crate::message::{arn, object};
 use crate::millis;
-use crate::queue::message::{arn, object};
 use crate::queue::one::is_fifo;
 use crate::queue::queues::Moved;
 use serde::Serialize;

@@ -3,8 +3,7 @@
 use super::parameters::{count, queue, read, seconds};
 use super::refused::Refused;
 use super::{Answer, Api, message_attributes};
-use crate::queue::Received;
-use crate::queue::message::object;
+use crate::message::{Received, object};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,6 @@
 //! The error response to a refused request, in SQS's format.
 
-use crate::queue::QueueError;
+use crate::queue::error::QueueError;
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 
 use crate::{ACCOUNT_ID, REGION, millis};
 use serde_json::{Map, Value, json};
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 /// A message to send.
@@ -55,8 +56,8 @@ impl NewMessage {
 /// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// Identifies this delivery for [`delete`](super::Queues::delete) and
-    /// [`change_visibility`](super::Queues::change_visibility).
+    /// Identifies this delivery for [`delete`](crate::Queues::delete) and
+    /// [`change_visibility`](crate::Queues::change_visibility).
     pub receipt_handle: String,
     /// The message as it was sent.
     pub message: NewMessage,
@@ -74,7 +75,7 @@ pub struct Received {
 
 impl Received {
     /// The message's system attributes, under the names of the SQS API.
-    pub(super) fn system_attributes(&self) -> Map<String, Value> {
+    pub(crate) fn system_attributes(&self) -> Map<String, Value> {
         let message = &self.message;
         let is_numbered = message.deduplication_id.is_some();
         object(json!({
@@ -91,7 +92,7 @@ impl Received {
 }
 
 /// The fields of an object that are not null.
-pub(super) fn object(json: Value) -> Map<String, Value> {
+pub(crate) fn object(json: Value) -> Map<String, Value> {
     let Value::Object(mut fields) = json else {
         return Map::new();
     };
@@ -99,11 +100,21 @@ pub(super) fn object(json: Value) -> Map<String, Value> {
     fields
 }
 
-pub(super) fn arn(queue: &str) -> String {
+pub(crate) fn arn(queue: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue}")
 }
 
+/// Extracts a queue's name from its ARN.
+pub(crate) fn queue_name(queue_arn: &str) -> &str {
+    queue_arn.rsplit(':').next().unwrap_or(queue_arn)
+}
+
+/// The URL of a queue that is served at this address.
+pub(crate) fn url(address: SocketAddr, queue: &str) -> String {
+    format!("http://{address}/{ACCOUNT_ID}/{queue}")
+}
+
 /// Formats a sequence number as SQS does.
-pub(super) fn sequence_number(number: u64) -> String {
+pub(crate) fn sequence_number(number: u64) -> String {
     format!("{number:020}")
 }

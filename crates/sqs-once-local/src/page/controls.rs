@@ -1,17 +1,54 @@
 //! What the page's controls do to the queues and to the faults.
 
-use super::server::{Refused, Shared};
+use super::story::Story;
 use crate::dev::{FaultControls, Faults};
-use crate::queue::{self, LocalSqs, NewMessage, QueueError};
+use crate::message::NewMessage;
+use crate::queue::{self, LocalSqs, QueueError};
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 use uuid::Uuid;
+
+/// What the user of a [`Page`](crate::Page) can change. By default nothing: the page only shows.
+#[derive(Default)]
+pub struct PageControls {
+    /// The queues. The page can send a message, deliver one twice, and move the messages in the dead-letter queue back.
+    pub sqs: Option<Arc<LocalSqs>>,
+    /// A folder of sample events, each as [`Event::parse`](crate::Event::parse) reads it. The form that sends a message
+    /// offers their messages.
+    pub samples: Option<PathBuf>,
+    /// The faults of a [`Poller`](crate::Poller). The page can switch each of them on and off.
+    pub faults: Option<FaultControls>,
+}
+
+pub(super) struct Shared {
+    pub(super) story: Story,
+    pub(super) controls: PageControls,
+    /// A random token that this server gives only to its own page. Each change must carry it.
+    pub(super) token: String,
+}
+
+pub(super) struct Refused(pub(super) StatusCode, pub(super) String);
+
+impl Refused {
+    pub(super) fn new(status: StatusCode, reason: &str) -> Self {
+        Self(status, reason.to_owned())
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Self(status, reason) = self;
+        (status, Json(json!({"error": reason}))).into_response()
+    }
+}
 
 type Acted = Result<Json<Value>, Refused>;
 
