@@ -1,9 +1,13 @@
 //! The process is killed, or loses an answer, at every request that it makes: everything happens once all the same.
 
+use std::iter::repeat_n;
+use std::sync::Arc;
+
+use network_for_tests::{Death, Turn, Wire};
 use sqs_once_local::Function;
+use tokio::sync::Notify;
 
 use crate::bench::{Bench, TIMEOUT, run, samples};
-use crate::door::{Door, Fate};
 
 /// Everything that the samples want has happened, once.
 fn assert_once(bench: &Bench, what: &str) {
@@ -17,21 +21,23 @@ fn assert_once(bench: &Bench, what: &str) {
     assert_eq!(statuses, ["COMPLETED"; 3], "{what}");
 }
 
-/// A process whose requests go through a door.
-async fn started(fate: Option<(usize, Fate)>) -> (Bench, Door, Function) {
+/// A process whose request with this index, counted from 0, takes this turn.
+async fn started(at: usize, turn: Turn) -> (Bench, Wire, Function) {
     let bench = Bench::new().await;
-    let door = Door::open(bench.dynamodb.endpoint(), fate).await;
-    let launch = bench.launch().env("AWS_ENDPOINT_URL_DYNAMODB", &door.url);
+    let wire = Wire::to(&bench.dynamodb.endpoint()).await;
+    wire.next(repeat_n(Turn::Pass, at).chain([turn]));
+    let launch = bench.launch();
+    let launch = launch.env("AWS_ENDPOINT_URL_DYNAMODB", wire.endpoint());
     let function = launch.start().await.unwrap();
-    (bench, door, function)
+    (bench, wire, function)
 }
 
 /// How many requests a process makes that nothing happens to.
 async fn requests() -> usize {
-    let (bench, door, function) = started(None).await;
+    let (bench, wire, function) = started(0, Turn::Pass).await;
     run(function, &samples()).await;
     assert_once(&bench, "undisturbed");
-    door.requests()
+    wire.seen().len()
 }
 
 #[tokio::test]
@@ -41,12 +47,14 @@ async fn an_order_is_reserved_once_though_its_process_is_killed_at_any_request()
     assert_eq!(requests, 4);
     let event = samples();
     for at in 0..requests {
-        for fate in [Fate::DiesBefore, Fate::DiesAfter] {
-            let what = format!("request {at}: {fate:?}");
-            let (bench, door, function) = started(Some((at, fate))).await;
+        for death in [Death::Before, Death::After] {
+            let what = format!("{death:?} request {at}");
+            let dies = Arc::new(Notify::new());
+            let die = Turn::Die(death, Arc::clone(&dies));
+            let (bench, _wire, function) = started(at, die).await;
             tokio::select! {
                 answer = function.invoke(event.payload(), TIMEOUT) => panic!("{what}: answered: {answer:?}"),
-                () = door.dies() => drop(function),
+                () = dies.notified() => drop(function),
             }
 
             // Nothing is claimed before, so there is no lease to wait for.
@@ -62,12 +70,12 @@ async fn an_order_is_reserved_once_though_any_answer_is_lost() {
     let event = samples();
     for at in 0..requests().await {
         let what = format!("answer {at}");
-        let (bench, door, function) = started(Some((at, Fate::LosesAnswer))).await;
+        let (bench, wire, function) = started(at, Turn::LoseAnswer).await;
         let (failures, lines) = run(function, &event).await;
         assert_eq!(failures, [""; 0], "{what}");
         let processed = lines.iter().filter(|line| line.outcome == "processed");
         assert_eq!(processed.count(), 3, "{what}: {lines:?}");
-        assert!(door.requests() > 4, "{what}: it was not sent again");
+        assert!(wire.seen().len() > 4, "{what}: it was not sent again");
         assert_once(&bench, &what);
     }
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod bench;
-mod door;
 mod killed;
 mod permissions;
 #[path = "../permissions/mod.rs"]

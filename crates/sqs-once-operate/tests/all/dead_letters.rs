@@ -1,18 +1,13 @@
 //! Redrives between in-process queues, with a connection cut at every request.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::{BehaviorVersion, Region};
-use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
-};
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::http::StatusCode;
+use network_for_tests::{Turn, Wire};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::{ItemId, JsonPointer};
@@ -25,60 +20,6 @@ use sqs_once_operate::{
 use tokio::net::TcpListener;
 
 use crate::{credentials, dynamodb, payments, put};
-
-/// The requests that fail, counted from 0.
-#[derive(Clone, Copy, Debug)]
-enum Cut {
-    Never,
-    /// This request.
-    One(usize),
-    /// This request and all later ones, as if the process had died.
-    AllFrom(usize),
-}
-
-/// The lost part of a failing request.
-#[derive(Clone, Copy, Debug)]
-enum Lost {
-    Request,
-    /// The queue executes the request, but the client gets no answer.
-    Answer,
-    /// Something else answers in the place of the queue, with nothing.
-    Place,
-}
-
-#[derive(Debug)]
-struct Faulty {
-    inner: SharedHttpConnector,
-    requests: Arc<AtomicUsize>,
-    cut: Cut,
-    lost: Lost,
-}
-
-impl HttpConnector for Faulty {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let at = self.requests.fetch_add(1, Ordering::SeqCst);
-        let is_cut = match self.cut {
-            Cut::Never => false,
-            Cut::One(one) => at == one,
-            Cut::AllFrom(first) => at >= first,
-        };
-        let (inner, lost) = (self.inner.clone(), self.lost);
-        HttpConnectorFuture::new(async move {
-            if !is_cut {
-                return inner.call(request).await;
-            }
-            match lost {
-                Lost::Request => {}
-                Lost::Answer => drop(inner.call(request).await),
-                Lost::Place => {
-                    let status = StatusCode::try_from(200).unwrap();
-                    return Ok(HttpResponse::new(status, "{}".into()));
-                }
-            }
-            Err(ConnectorError::io("the connection is cut".into()))
-        })
-    }
-}
 
 /// Two queues. The second is the dead-letter queue of the first.
 struct Account {
@@ -138,33 +79,30 @@ impl Account {
         queues.in_flight(&self.dlq(), SystemTime::now()).unwrap()
     }
 
-    fn letters(&self, keys: Option<Keys>, cut: Cut, lost: Lost) -> (DeadLetters, Arc<AtomicUsize>) {
-        let requests = Arc::new(AtomicUsize::new(0));
-        let http = aws_smithy_http_client::Builder::new().build_http();
-        let counted = Arc::clone(&requests);
-        let http_client = http_client_fn(move |settings, components| {
-            SharedHttpConnector::new(Faulty {
-                inner: http.http_connector(settings, components),
-                requests: Arc::clone(&counted),
-                cut,
-                lost,
-            })
-        });
+    /// The letters at an endpoint of SQS.
+    fn letters(&self, keys: Option<Keys>, endpoint: &str) -> DeadLetters {
         let config = aws_sdk_sqs::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new(REGION))
             .credentials_provider(credentials())
-            .endpoint_url(self.sqs.endpoint())
+            .endpoint_url(endpoint)
             .retry_config(RetryConfig::disabled())
-            .http_client(http_client)
-            .build();
-        let client = aws_sdk_sqs::Client::from_conf(config);
-        let url = self.sqs.url(&self.dlq());
-        (DeadLetters::new(client, url, keys), requests)
+            .http_client(aws_smithy_http_client::Builder::new().build_http());
+        let client = aws_sdk_sqs::Client::from_conf(config.build());
+        DeadLetters::new(client, self.sqs.url(&self.dlq()), keys)
     }
 
     fn reliable(&self, keys: Option<Keys>) -> DeadLetters {
-        self.letters(keys, Cut::Never, Lost::Request).0
+        self.letters(keys, &self.sqs.endpoint())
+    }
+
+    /// A network on which this request, counted from 0, is lost. Later ones take the turn `then`.
+    async fn cut(&self, at: usize, lost: Turn, then: Turn) -> (Wire, DeadLetters) {
+        let wire = Wire::to(&self.sqs.endpoint()).await;
+        wire.next(repeat_n(Turn::Pass, at).chain([lost]));
+        wire.then(then);
+        let letters = self.letters(None, &wire.endpoint());
+        (wire, letters)
     }
 
     async fn redrive_all(&self, letters: &DeadLetters) -> (Tally, Result<(), Error>) {
@@ -245,11 +183,11 @@ fn set(bodies: Vec<String>) -> BTreeSet<String> {
 }
 
 /// An interrupted run and a complete one. Returns whether the first run reached its end.
-async fn cut_and_resumed(suffix: &'static str, cut: Cut, lost: Lost) -> bool {
-    let case = format!("{suffix:?} {cut:?} {lost:?}");
+async fn cut_and_resumed(suffix: &'static str, at: usize, lost: Turn, then: Turn) -> bool {
+    let case = format!("{suffix:?} request {at}: {lost:?}, then {then:?}");
     let account = Account::with(suffix, &BODIES).await;
     let all: BTreeSet<String> = BODIES.map(str::to_owned).into();
-    let (letters, _) = account.letters(None, cut, lost);
+    let (_wire, letters) = account.cut(at, lost, then).await;
     let (first, ended) = account.redrive_all(&letters).await;
     let mut somewhere = set(account.bodies(&account.dlq()));
     somewhere.extend(account.bodies(&account.source()));
@@ -276,14 +214,20 @@ async fn cut_and_resumed(suffix: &'static str, cut: Cut, lost: Lost) -> bool {
 async fn a_redrive_that_is_cut_at_any_request_loses_nothing_and_can_be_run_again() {
     for suffix in ["", ".fifo"] {
         let account = Account::with(suffix, &BODIES).await;
-        let (letters, requests) = account.letters(None, Cut::Never, Lost::Request);
+        let (wire, letters) = account.cut(0, Turn::Pass, Turn::Pass).await;
         account.redrive_all(&letters).await.1.unwrap();
-        let requests = requests.load(Ordering::SeqCst);
+        let requests = wire.seen().len();
         // Two receives, four sends and four deletes.
         assert_eq!(requests, 10);
-        let cuts = (0..requests).flat_map(|at| [Cut::One(at), Cut::AllFrom(at)]);
-        let cases = cuts.flat_map(|cut| [Lost::Request, Lost::Answer].map(|lost| (cut, lost)));
-        let runs = cases.map(|(cut, lost)| tokio::spawn(cut_and_resumed(suffix, cut, lost)));
+        let cases = (0..requests).flat_map(|at| {
+            let losses = [Turn::LoseRequest, Turn::LoseAnswer].into_iter();
+            // Only this request, or all later ones too, as if the process had died.
+            losses.flat_map(move |lost| {
+                [Turn::Pass, lost.clone()].map(|then| (at, lost.clone(), then))
+            })
+        });
+        let runs =
+            cases.map(|(at, lost, then)| tokio::spawn(cut_and_resumed(suffix, at, lost, then)));
         for run in runs.collect::<Vec<_>>() {
             assert!(!run.await.unwrap(), "nobody has heard of the cut");
         }
@@ -294,7 +238,8 @@ async fn a_redrive_that_is_cut_at_any_request_loses_nothing_and_can_be_run_again
 async fn a_redrive_deletes_no_message_whose_copy_has_no_message_id() {
     let account = Account::with("", &BODIES).await;
     // The four requests after the first are the copies.
-    let (letters, _) = account.letters(None, Cut::One(1), Lost::Place);
+    let nothing = Turn::Answer(200, "{}".to_owned());
+    let (_wire, letters) = account.cut(1, nothing, Turn::Pass).await;
     let error = account.redrive_all(&letters).await.1.unwrap_err();
     assert!(error.to_string().contains("sqs:SendMessage"), "{error}");
     account.hold_passes();
@@ -470,7 +415,7 @@ async fn looking_leaves_everything_where_it_was_whatever_happens() {
         assert_eq!(account.in_flight(), 0);
     }
     // The second receive fails. The messages of the first are released.
-    let (letters, _) = account.letters(None, Cut::One(1), Lost::Request);
+    let (_wire, letters) = account.cut(1, Turn::LoseRequest, Turn::Pass).await;
     let all = Selection::default();
     let looked = letters.look(&all, &|| false, |_| true).await;
     assert!(matches!(looked, Err(Error::Queue { .. })));

@@ -8,9 +8,8 @@ pub(crate) mod process;
 pub(crate) mod s3;
 pub(crate) mod sqs;
 pub(crate) mod stores;
-pub(crate) mod wire;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -94,6 +93,7 @@ macro_rules! assert_lacks {
     }};
 }
 
+pub(crate) use network_for_tests::{self as wire, Turns};
 pub(crate) use {assert_contains, assert_lacks};
 
 /// The consumer with this setting, or with its default.
@@ -158,20 +158,6 @@ pub(crate) fn several(ids: impl IntoIterator<Item: Serialize>) -> Event {
     no_secrets::watch::everywhere();
     let records = ids.into_iter().map(|id| Record::json(&json!({ "id": id })));
     Event::new(records)
-}
-
-/// The fates of a stand-in's requests: of the next ones, and of all later ones.
-#[derive(Debug, Default)]
-pub(crate) struct Turns<T> {
-    pub(crate) next: VecDeque<T>,
-    pub(crate) then: T,
-}
-
-impl<T: Clone> Turns<T> {
-    pub(crate) fn take(&mut self) -> T {
-        let next = self.next.pop_front();
-        next.unwrap_or_else(|| self.then.clone())
-    }
 }
 
 /// Notes in order. Clones share them.

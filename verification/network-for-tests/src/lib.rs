@@ -1,5 +1,11 @@
-//! A network between the store and DynamoDB with faults on request. It counts requests.
+//! A network between a client and DynamoDB or SQS, with faults on request. It counts requests.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failure here is the failure of a test"
+)]
+
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -8,43 +14,62 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use super::Turns;
+/// The fates of a stand-in's requests.
+#[derive(Debug, Default)]
+pub struct Turns<T> {
+    /// Those of the next requests.
+    pub next: VecDeque<T>,
+    /// That of all later ones.
+    pub then: T,
+}
+
+impl<T: Clone> Turns<T> {
+    /// Returns the fate of the next request.
+    pub fn take(&mut self) -> T {
+        let next = self.next.pop_front();
+        next.unwrap_or_else(|| self.then.clone())
+    }
+}
 
 /// The fate of a request.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// The request and its answer pass.
     #[default]
     Pass,
-    /// The connection closes before DynamoDB sees the request.
+    /// The connection closes before the server sees the request.
     LoseRequest,
-    /// DynamoDB executes the request, then the connection closes.
+    /// The server executes the request, then the connection closes.
     LoseAnswer,
-    /// DynamoDB executes the request, but the client receives another answer.
+    /// The server executes the request, but the client receives this status and body.
     Garble(u16, String),
-    /// The network answers without DynamoDB.
+    /// The network answers without the server.
     Answer(u16, String),
     /// The network answers with what the function makes of the request.
     By(fn(&Value) -> (u16, Value)),
     /// The request is never answered.
     Hang,
-    /// The client dies: before DynamoDB sees the request, or after DynamoDB has executed it. The request is never answered.
+    /// The client dies: before the server sees the request, or after the server has executed it. The request is never answered.
     Die(Death, Arc<Notify>),
 }
 
 /// When a client dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Death {
+pub enum Death {
+    /// Before the server sees the request.
     Before,
+    /// After the server has executed it.
     After,
 }
 
-pub(crate) struct Wire {
+/// A proxy. It treats requests by their turns.
+#[derive(Debug)]
+pub struct Wire {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     upstream: Option<String>,
     turns: Turns<Turn>,
@@ -55,14 +80,14 @@ struct State {
 }
 
 impl Wire {
-    /// A proxy to the DynamoDB at `endpoint`.
-    pub(crate) async fn to(endpoint: &str) -> Self {
+    /// A proxy to the server at `endpoint`.
+    pub async fn to(endpoint: &str) -> Self {
         let upstream = endpoint.strip_prefix("http://").unwrap().to_owned();
         Self::start(Some(upstream), Turn::Pass).await
     }
 
     /// A proxy without a server, which treats every request alike.
-    pub(crate) async fn always(turn: Turn) -> Self {
+    pub async fn always(turn: Turn) -> Self {
         Self::start(None, turn).await
     }
 
@@ -85,27 +110,28 @@ impl Wire {
         Self { address, state }
     }
 
-    pub(crate) fn endpoint(&self) -> String {
+    /// The URL of the proxy.
+    pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// The number of connections so far.
-    pub(crate) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         self.state.lock().unwrap().connections
     }
 
     /// The operations since the previous call, in order.
-    pub(crate) fn seen(&self) -> Vec<String> {
+    pub fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().seen)
     }
 
     /// The bodies of the requests since the previous call, in order.
-    pub(crate) fn bodies(&self) -> Vec<Value> {
+    pub fn bodies(&self) -> Vec<Value> {
         std::mem::take(&mut self.state.lock().unwrap().bodies)
     }
 
     /// The capacity units that DynamoDB reported since the previous call.
-    pub(crate) fn units(&self) -> f64 {
+    pub fn units(&self) -> f64 {
         let answers = std::mem::take(&mut self.state.lock().unwrap().answers);
         let units = answers
             .iter()
@@ -114,8 +140,13 @@ impl Wire {
     }
 
     /// Sets the turns of the next requests. Later requests pass.
-    pub(crate) fn next(&self, turns: impl IntoIterator<Item = Turn>) {
+    pub fn next(&self, turns: impl IntoIterator<Item = Turn>) {
         self.state.lock().unwrap().turns.next = turns.into_iter().collect();
+    }
+
+    /// Sets the turn of every request after those of [`next`](Self::next).
+    pub fn then(&self, turn: Turn) {
+        self.state.lock().unwrap().turns.then = turn;
     }
 }
 
@@ -129,9 +160,9 @@ async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
             (state.turns.take(), state.upstream.clone())
         };
         let pass = async || {
-            let mut dynamodb = TcpStream::connect(upstream.unwrap()).await.unwrap();
-            dynamodb.write_all(&request).await.unwrap();
-            message(&mut dynamodb).await.unwrap()
+            let mut server = TcpStream::connect(upstream.unwrap()).await.unwrap();
+            server.write_all(&request).await.unwrap();
+            message(&mut server).await.unwrap()
         };
         let answer = match turn {
             Turn::Pass => {
