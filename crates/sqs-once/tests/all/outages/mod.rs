@@ -16,15 +16,17 @@ use sqs_once::handler::{Done, Next};
 use sqs_once::idempotency::breaker;
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::policy::{Dependency, Mode, RouteBy};
-use sqs_once::store::{Owner, Seen, Status, StoreErrorKind};
+use sqs_once::store::{Item, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
-use sqs_once::{Consumer, HandlerError, ResultExt, Writes, router};
+use sqs_once::{
+    Batch, ConfigError, Consumer, HandlerError, MemoryStore, ResultExt, Writes, router,
+};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::support::s3::S3;
-use crate::support::{AtOnce, Log, Notes, SECOND, assert_contains, noting, values};
+use crate::support::{AtOnce, DLQ, Log, Notes, SECOND, assert_contains, noting, values};
 
 /// The queue of records in tests.
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
@@ -129,14 +131,15 @@ impl Service {
 #[error("not charged")]
 struct NotCharged(#[source] io::Error);
 
+/// A record whose order and message have this ID.
+fn named(id: impl AsRef<str>) -> Record {
+    let id = id.as_ref();
+    Record::json(&json!({ "id": id })).message_id(id)
+}
+
 /// An event with this many new orders, whose messages have been received this often.
 fn event(name: &str, count: usize, receive_count: u32) -> Event {
-    let record = |at| {
-        let id = format!("{name}-{at}");
-        Record::json(&json!({ "id": id }))
-            .message_id(id)
-            .receive_count(receive_count)
-    };
+    let record = |at| named(format!("{name}-{at}")).receive_count(receive_count);
     Event::new((0..count).map(record))
 }
 
@@ -149,6 +152,16 @@ fn delays(answer: &Answer) -> Vec<Duration> {
 /// Lets the time of the open breaker pass.
 fn after_a_pause(bench: &Bench) {
     bench.clock().advance(31 * SECOND);
+}
+
+/// A service that is down, and a consumer with an open breaker that is ready for a probe.
+async fn before_the_probe(settings: impl FnOnce(Consumer) -> Consumer) -> (Service, Bench) {
+    let service = Service::down();
+    let bench = Bench::new(settings(service.consumer()));
+    bench.run(event("a", 3, 1)).await;
+    after_a_pause(&bench);
+    service.calls();
+    (service, bench)
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,10 +215,7 @@ async fn a_service_that_hangs_opens_the_breaker_and_its_records_outlast_the_outa
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_probe_leaves_the_breaker_to_the_next_record() {
-    let service = Service::down();
-    let bench = Bench::new(service.consumer().record_timeout(SECOND));
-    bench.run(event("a", 3, 1)).await;
-    after_a_pause(&bench);
+    let (service, bench) = before_the_probe(|it| it.record_timeout(SECOND)).await;
     service.set_down(false);
     service.hang(Some(Hang::default()));
     let answer = bench.run(event("b", 3, 1)).await;
@@ -360,11 +370,8 @@ async fn all_environments_share_the_breaker_and_one_of_them_sends_the_probe() {
 
 #[tokio::test(start_paused = true)]
 async fn after_the_probe_the_number_of_records_grows_with_each_success() {
-    let service = Service::down();
-    let bench = Bench::new(service.consumer().concurrency(64));
-    bench.run(event("a", 3, 1)).await;
+    let (service, bench) = before_the_probe(|it| it.concurrency(64)).await;
     service.set_down(false);
-    after_a_pause(&bench);
     let began = Instant::now();
     bench.run(event("b", 63, 1)).await.assert_all_acknowledged();
     // 1, 2, 4, 8, 16 and 32 at once, a millisecond each.
@@ -377,12 +384,9 @@ async fn records_that_stay_in_their_room_do_not_slow_the_ramp_down() {
     let messages = LargeMessages::for_queue(QUEUE, "bodies/*").client(S3::default().client());
     let may_fetch = |it: Consumer| it.large_messages(messages.clone());
     let times = [&(|it| it) as &dyn Fn(Consumer) -> Consumer, &may_fetch].map(async |set| {
-        let service = Service::down();
-        let bench = Bench::new(set(service.consumer().concurrency(64)));
-        bench.run(event("a", 3, 1)).await;
+        let (service, bench) = before_the_probe(|it| set(it.concurrency(64))).await;
         service.set_down(false);
         service.is_uneven.store(true, Ordering::SeqCst);
-        after_a_pause(&bench);
         let began = Instant::now();
         bench.run(event("b", 63, 1)).await.assert_all_acknowledged();
         began.elapsed()
@@ -394,62 +398,44 @@ async fn records_that_stay_in_their_room_do_not_slow_the_ramp_down() {
 /// The ids of an outage's end: the first ends before it comes to the service.
 const UNTRIED: [&str; 4] = ["bad-1", "panics-1", "refused-1", "skipped-1"];
 
-/// A consumer with an open breaker that is ready for a probe. A layer ends the records `refused…` and `skipped…`.
-async fn before_the_probe(service: &Service) -> Bench {
-    let consumer = service
-        .consumer()
-        .layer(|parts: RecordParts, next: Next| async move {
-            match parts.message().id().split('-').next() {
-                Some("refused") => Err(HandlerError::terminal("not allowed")),
-                Some("skipped") => Ok(Done::default()),
-                _ => next.run().await,
-            }
-        });
-    let bench = Bench::new(consumer);
-    bench.run(event("a", 3, 1)).await;
-    after_a_pause(&bench);
-    service.calls();
-    bench
+/// A layer that ends the records `refused…` and `skipped…`.
+fn ending(consumer: Consumer) -> Consumer {
+    consumer.layer(|parts: RecordParts, next: Next| async move {
+        match parts.message().id().split('-').next() {
+            Some("refused") => Err(HandlerError::terminal("not allowed")),
+            Some("skipped") => Ok(Done::default()),
+            _ => next.run().await,
+        }
+    })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_that_does_not_come_to_the_service_does_not_close_the_breaker() {
-    for first in UNTRIED {
-        let service = Service::down();
-        let bench = before_the_probe(&service).await;
-        let records = [first, "b-1", "b-2", "b-3"]
-            .map(|id| Record::json(&json!({ "id": id })).message_id(id));
-        let answer = bench.run(Event::new(records)).await;
-        assert_eq!(service.calls(), 1, "{first}");
-        answer.assert_reason("b-1", "unavailable: payments: connection refused");
-        answer.assert_reason("b-2", "unavailable: payments: its breaker is open");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn after_a_probe_that_does_not_come_to_the_service_the_next_record_probes() {
-    for first in UNTRIED {
-        let service = Service::down();
-        let bench = before_the_probe(&service).await;
-        service.set_down(false);
-        let records =
-            [first, "b-1", "b-2"].map(|id| Record::json(&json!({ "id": id })).message_id(id));
-        let answer = bench.run(Event::new(records)).await;
-        for id in ["b-1", "b-2"] {
+async fn a_probe_that_does_not_come_to_the_service_leaves_the_breaker_to_the_next_record() {
+    for (first, is_down) in UNTRIED.into_iter().flat_map(|id| [(id, true), (id, false)]) {
+        let (service, bench) = before_the_probe(ending).await;
+        service.set_down(is_down);
+        let answer = bench
+            .run(Event::new([first, "b-1", "b-2", "b-3"].map(named)))
+            .await;
+        if is_down {
+            assert_eq!(service.calls(), 1, "{first}");
+            answer.assert_reason("b-1", "unavailable: payments: connection refused");
+            answer.assert_reason("b-2", "unavailable: payments: its breaker is open");
+            continue;
+        }
+        for id in ["b-1", "b-2", "b-3"] {
             answer.assert_processed(id);
         }
-        assert_eq!(service.calls(), 2, "{first}");
+        assert_eq!(service.calls(), 3, "{first}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_fails_with_the_services_own_answer_closes_the_breaker() {
     for first in ["declined-1", "expired-1", "busy-1"] {
-        let service = Service::down();
-        let bench = before_the_probe(&service).await;
+        let (service, bench) = before_the_probe(|it| it).await;
         service.set_down(false);
-        let probe = Record::json(&json!({ "id": first })).message_id(first);
-        let answer = bench.run(Event::new([probe])).await;
+        let answer = bench.run(Event::new([named(first)])).await;
         answer.assert_reason(first, "no luck");
         let item = bench.store().memory().get(&breaker::item_id("payments"));
         assert_eq!(item.unwrap().status, Status::Completed, "{first}");
@@ -459,10 +445,8 @@ async fn a_probe_that_fails_with_the_services_own_answer_closes_the_breaker() {
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_of_another_service_closes_no_breaker() {
-    let service = Service::down();
-    let bench = before_the_probe(&service).await;
-    let probe = Record::json(&json!({ "id": "other-1" })).message_id("other-1");
-    bench.run(Event::new([probe])).await;
+    let (service, bench) = before_the_probe(|it| it).await;
+    bench.run(Event::new([named("other-1")])).await;
     let answer = bench.run(event("b", 1, 1)).await;
     answer.assert_reason("b-0", "unavailable: payments: connection refused");
     assert_eq!(service.calls(), 1);
@@ -470,11 +454,8 @@ async fn the_answer_of_another_service_closes_no_breaker() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_while_the_number_grows_opens_the_breaker_at_once() {
-    let service = Service::down();
-    let bench = Bench::new(service.consumer());
-    bench.run(event("a", 3, 1)).await;
+    let (service, bench) = before_the_probe(|it| it).await;
     service.set_down(false);
-    after_a_pause(&bench);
     bench.run(event("b", 1, 1)).await.assert_all_acknowledged();
     service.set_down(true);
     // The store keeps the closed breaker for up to two seconds.
@@ -489,7 +470,7 @@ async fn a_failure_while_the_number_grows_opens_the_breaker_at_once() {
 #[tokio::test(start_paused = true)]
 async fn the_last_delivery_moves_the_message_marked_to_the_dead_letter_queue() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer().dead_letter_queue(crate::support::DLQ));
+    let bench = Bench::new(service.consumer().dead_letter_queue(DLQ));
     let answer = bench.run(event("a", 3, 5)).await;
     for at in 0..3 {
         let id = format!("a-{at}");
@@ -508,13 +489,12 @@ async fn the_last_delivery_moves_the_message_marked_to_the_dead_letter_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_message_is_back_before_it_expires_or_moves_to_the_dead_letter_queue() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer().dead_letter_queue(crate::support::DLQ));
+    let bench = Bench::new(service.consumer().dead_letter_queue(DLQ));
     let now = Clock::now(bench.clock()).as_millis();
     // SQS's default retention is four days.
     let sent = |hours_left: u64| {
         let sent_at = now - (96 - hours_left) * 3_600_000 + 1_000;
-        let record = Record::json(&json!({ "id": hours_left.to_string() })).receive_count(3);
-        let record = record.message_id(hours_left.to_string());
+        let record = named(hours_left.to_string()).receive_count(3);
         record.system_attribute("SentTimestamp", sent_at.to_string())
     };
     let answer = bench.run(Event::new([sent(96), sent(1), sent(0)])).await;
@@ -533,11 +513,8 @@ async fn fifo_order_holds_while_the_breaker_is_open_and_after_it() {
     let service = Service::down();
     let bench = Bench::new(service.consumer());
     let groups = |count| {
-        let records = ["x-0", "y-0", "x-1", "y-1", "x-2"].map(|id| {
-            let record = Record::json(&json!({ "id": id })).message_id(id);
-            record.fifo(&id[..1]).receive_count(count)
-        });
-        Event::new(records)
+        let records = ["x-0", "y-0", "x-1", "y-1", "x-2"];
+        Event::new(records.map(|id| named(id).fifo(&id[..1]).receive_count(count)))
     };
     let answer = bench.run(groups(1)).await;
     assert_eq!(answer.retried().len(), 5);
@@ -554,7 +531,7 @@ async fn fifo_order_holds_while_the_breaker_is_open_and_after_it() {
 #[tokio::test(start_paused = true)]
 async fn a_copy_on_its_last_delivery_moves_to_the_dead_letter_queue_with_the_reason() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer().dead_letter_queue(crate::support::DLQ));
+    let bench = Bench::new(service.consumer().dead_letter_queue(DLQ));
     let record = |id: &str, receive_count| {
         let record = Record::json(&json!({ "id": "one" })).message_id(id);
         record.receive_count(receive_count)
@@ -573,7 +550,7 @@ async fn a_batch_handlers_call_that_fails_as_a_whole_counts_once() {
     let service = Service::default();
     service.set_stuck(true);
     let calls = service.clone();
-    let consumer = values().batch_handler(move |orders: sqs_once::Batch<Value>| {
+    let consumer = values().batch_handler(move |orders: Batch<Value>| {
         let calls = calls.clone();
         async move {
             let _ = calls.call().await;
@@ -592,7 +569,7 @@ async fn a_batch_handlers_call_that_fails_as_a_whole_counts_once() {
 async fn a_batch_handler_probes_with_one_record() {
     let service = Service::down();
     let calls = service.clone();
-    let consumer = values().batch_handler(move |orders: sqs_once::Batch<Value>| {
+    let consumer = values().batch_handler(move |orders: Batch<Value>| {
         let calls = calls.clone();
         async move {
             let mut outcome = orders.outcome();
@@ -652,10 +629,7 @@ fn beside_notify(payments: Consumer, ran: &Notes<Instant>) -> Consumer<Routes> {
 
 /// This many records of payments, and one of `notify` behind them.
 fn payments_and_one(name: &str, count: usize) -> Event {
-    let record = |id: String, route| {
-        let record = Record::json(&json!({ "id": id })).message_id(id);
-        record.attribute("type", route)
-    };
+    let record = |id: String, route| named(id).attribute("type", route);
     let payments = (0..count).map(|at| record(format!("{name}-{at}"), "payments"));
     Event::new(payments.chain([record(format!("{name}-n"), "notify")]))
 }
@@ -752,6 +726,19 @@ async fn an_opener_that_dies_leaves_a_breaker_whose_time_passes() {
     bench.run(event("b", 5, 1)).await.assert_all_acknowledged();
 }
 
+/// Opens the breaker for hours, as an operator does. Returns its item.
+fn open_for_hours(bench: &Bench) -> Item {
+    let now = Clock::now(bench.clock());
+    let id = breaker::item_id("payments");
+    let seen = bench.store().memory().get(&id);
+    let owner = Owner::from_bits(7);
+    let hours = now + Duration::from_secs(2 * 3600);
+    let claim = breaker::claim(&id, owner, now, (now, hours), Seen::Nothing);
+    let opened = claim.write(seen.as_ref());
+    bench.store().memory().put(opened.clone());
+    opened
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_a_pause() {
     // A new environment, and one that has handled messages.
@@ -764,11 +751,7 @@ async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_
             assert_eq!(service.calls(), 5);
             after_a_pause(&bench);
         }
-        let (id, owner) = (breaker::item_id("payments"), Owner::from_bits(7));
-        let now = Clock::now(bench.clock());
-        let hours = now + Duration::from_secs(2 * 3600);
-        let opened = breaker::claim(&id, owner, now, (now, hours), Seen::Nothing).write(None);
-        bench.store().memory().put(opened.clone());
+        let opened = open_for_hours(&bench);
         if !is_warm {
             bench.init().await;
         }
@@ -777,21 +760,11 @@ async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_
             after_a_pause(&bench);
         }
         assert_eq!(service.calls(), 0);
-        let closed = breaker::closing(&id, owner, Clock::now(bench.clock()));
+        let now = Clock::now(bench.clock());
+        let closed = breaker::closing(&opened.id, opened.owner.unwrap(), now);
         bench.store().memory().put(closed.write(Some(&opened)));
         bench.run(event("a", 5, 2)).await.assert_all_acknowledged();
     }
-}
-
-/// Opens the breaker for hours, as an operator does.
-fn open_for_hours(bench: &Bench) {
-    let now = Clock::now(bench.clock());
-    let id = breaker::item_id("payments");
-    let seen = bench.store().memory().get(&id);
-    let owner = Owner::from_bits(7);
-    let hours = now + Duration::from_secs(2 * 3600);
-    let claim = breaker::claim(&id, owner, now, (now, hours), Seen::Nothing);
-    bench.store().memory().put(claim.write(seen.as_ref()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -818,10 +791,7 @@ async fn a_breaker_that_an_operator_opens_during_the_ramp_is_noticed_after_a_pau
 
 #[tokio::test(start_paused = true)]
 async fn a_breaker_that_an_operator_opens_during_a_probe_stays_open_after_it() {
-    let service = Service::down();
-    let bench = Bench::new(service.consumer());
-    bench.run(event("a", 3, 1)).await;
-    after_a_pause(&bench);
+    let (service, bench) = before_the_probe(|it| it).await;
     let call = Hang::default();
     service.hang(Some(call.clone()));
     let (answer, ()) = tokio::join!(bench.run(event("b", 1, 1)), async {
@@ -837,11 +807,8 @@ async fn a_breaker_that_an_operator_opens_during_a_probe_stays_open_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_can_not_close_the_breaker_closes_it_in_its_environment() {
-    let service = Service::down();
-    let bench = Bench::new(service.consumer());
-    bench.run(event("a", 3, 1)).await;
+    let (service, bench) = before_the_probe(|it| it).await;
     service.set_down(false);
-    after_a_pause(&bench);
     let throttled = StoreErrorKind::Throttled;
     bench.store().fail(Operation::Complete, throttled, 1);
     bench.run(event("b", 1, 1)).await.assert_all_acknowledged();
@@ -874,38 +841,30 @@ async fn a_healthy_dependency_costs_one_request_every_half_minute() {
 #[tokio::test(start_paused = true)]
 async fn a_dependency_that_can_not_work_fails_at_the_start() {
     let new = || Dependency::new("payments");
+    let long = "x".repeat(51);
     for (dependencies, problem) in [
         (vec![Dependency::new("")], "names the dependency \"\""),
         (vec![Dependency::new("a b")], "names the dependency \"a b\""),
-        (
-            vec![Dependency::new(&"x".repeat(51))],
-            "names the dependency",
-        ),
+        (vec![Dependency::new(&long)], "names the dependency"),
         (vec![new(), new()], "names \"payments\" twice"),
         (vec![new().failures(0)], "has a 0"),
         (vec![new().max_in_flight(0)], "has a 0"),
         (vec![new().probe_every(Duration::ZERO)], "has a 0"),
         (vec![new().outage(SECOND)], "has an outage of 1s"),
     ] {
-        let consumer = values().handler(async |_: Value| {}).namespace("test");
+        let consumer = values().handler(async |_: Value| {});
         let consumer = dependencies
             .into_iter()
             .fold(consumer, Consumer::depends_on);
-        let error = consumer
-            .store(sqs_once::MemoryStore::new())
-            .init()
-            .await
-            .unwrap_err();
-        assert_contains!(error.to_string(), problem, "depends_on");
+        assert_contains!(refusal(consumer).await.to_string(), problem, "depends_on");
     }
-    let consumer = Service::default()
-        .consumer()
-        .namespace("test")
-        .max_receive_count(0);
-    let error = consumer
-        .store(sqs_once::MemoryStore::new())
-        .init()
-        .await
-        .unwrap_err();
-    assert_eq!(error.variable(), "the setting `max_receive_count`");
+    let never = Service::default().consumer().max_receive_count(0);
+    let variable = "the setting `max_receive_count`";
+    assert_eq!(refusal(never).await.variable(), variable);
+}
+
+/// Why a consumer does not start.
+async fn refusal(consumer: Consumer) -> ConfigError {
+    let consumer = consumer.namespace("test").store(MemoryStore::new());
+    consumer.init().await.unwrap_err()
 }

@@ -12,6 +12,8 @@ use crate::support::{
 };
 
 const OTHER: &str = "arn:aws:sqs:eu-central-1:123456789012:refunds";
+/// The URL of one of the queues.
+const OWN: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
 const HOUR: u64 = 3600;
 
 /// A queue's answer.
@@ -77,9 +79,7 @@ async fn a_queues_answer_decides_how_long_its_messages_stay_hidden() {
 #[tokio::test(start_paused = true)]
 async fn each_queue_of_a_function_has_its_own_retention_and_receive_count() {
     let sqs = Sqs::turns([queue(3, 96 * HOUR), Turn::Do, queue(20, HOUR)]);
-    // The configured URL is that of one queue.
-    let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
-    let tested = outage(&sqs).with(|it| it.queue_url(url));
+    let tested = outage(&sqs).with(|it| it.queue_url(OWN));
     let first = delay(&tested, &sqs, STANDARD, 2).await.unwrap();
     assert!(first > 11 * HOUR, "{first}");
     // SQS would delete a message that stays hidden for longer.
@@ -89,7 +89,7 @@ async fn each_queue_of_a_function_has_its_own_retention_and_receive_count() {
     }
     let asked = sqs.asked("GetQueueAttributes");
     let urls: Vec<_> = asked.iter().map(|one| &one["QueueUrl"]).collect();
-    assert_eq!(urls, [url, &url.replace("orders", "refunds")]);
+    assert_eq!(urls, [OWN, &OWN.replace("orders", "refunds")]);
     assert_eq!(sqs.asked("SendMessage").len(), 0);
 }
 
@@ -158,7 +158,6 @@ async fn is_moved(tested: &Tested, sqs: &Sqs, arn: &str) -> bool {
 async fn the_receive_count_that_the_consumer_sets_moves_only_messages_of_its_own_queue() {
     // The consumer asks each queue once, before it may move a message.
     let refused = || Turn::Refuse("AccessDenied");
-    let own = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
     let turns = [
         vec![refused(), Turn::Do, refused()],
         vec![refused(), refused()],
@@ -168,7 +167,7 @@ async fn the_receive_count_that_the_consumer_sets_moves_only_messages_of_its_own
         .zip(turns)
     {
         let sqs = Sqs::turns(turns);
-        let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(own));
+        let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(OWN));
         for _ in 0..2 {
             for arn in queues {
                 assert_eq!(is_moved(&tested, &sqs, arn).await, arn == STANDARD, "{arn}");
@@ -188,9 +187,8 @@ async fn the_receive_count_that_the_consumer_sets_moves_only_messages_of_its_own
 
 #[tokio::test(start_paused = true)]
 async fn a_queues_answer_outweighs_the_receive_count_that_the_consumer_sets() {
-    let own = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
     let sqs = Sqs::turns([queue(20, 96 * HOUR)]);
-    let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(own));
+    let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(OWN));
     assert!(!is_moved(&tested, &sqs, STANDARD).await);
     assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
 }

@@ -16,10 +16,10 @@ use sqs_once::Consumer;
 use sqs_once::idempotency::breaker::item_id;
 use sqs_once::store::{Item, Status};
 use sqs_once::telemetry::Outcome;
-use sqs_once::testing::{Answer, Bench, Event, Record};
+use sqs_once::testing::{Answer, Bench, Event};
 use sqs_once::time::{Clock, Timestamp};
 
-use super::{Hang, Service};
+use super::{Hang, Service, named};
 use crate::support::{DLQ, SECOND};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -197,9 +197,7 @@ impl<'a> World<'a> {
                 self.result.buried.push(message);
                 continue;
             }
-            let id = message.to_string();
-            let record = Record::json(&json!({ "id": id })).message_id(&id);
-            records.push(record.receive_count(entry.1));
+            records.push(named(message.to_string()).receive_count(entry.1));
             batch.push(message);
         }
         if batch.is_empty() {
