@@ -17,7 +17,7 @@ use crate::random::Random;
 use crate::store::{Claim, Item};
 use crate::time::{Clock, Timestamp};
 
-use super::crash::Doomed;
+use super::store::Death;
 use super::{Answer, Event, TestClock, TestStore};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,6 +33,12 @@ pub struct Bench {
     consumer: Consumer,
     /// The route of a router whose keys the methods take.
     route: Option<Arc<str>>,
+    surroundings: Surroundings,
+}
+
+/// What processes side by side share.
+#[derive(Clone, Debug)]
+struct Surroundings {
     store: TestStore,
     clock: TestClock,
     chance: Counter,
@@ -43,32 +49,20 @@ impl Bench {
     /// Puts a consumer or a [`router`](crate::router) on the bench and replaces its store and its clock.
     #[must_use]
     pub fn new(consumer: impl Runnable) -> Self {
-        let consumer = consumer.into_consumer();
-        let bench = Self {
-            consumer: consumer.clone(),
-            route: None,
+        let surroundings = Surroundings {
             store: TestStore::default(),
             clock: TestClock::new(),
             chance: Counter::default(),
             timeout: TIMEOUT,
         };
-        bench.beside(consumer)
+        surroundings.bench(consumer.into_consumer())
     }
 
     /// Creates another process with the same table and the same time: a second worker, the next version of the
     /// consumer, or another consumer that shares the table.
     #[must_use]
     pub fn beside(&self, consumer: impl Runnable) -> Self {
-        let consumer = consumer.into_consumer();
-        let (store, clock, chance) = (self.store.clone(), self.clock.clone(), self.chance.clone());
-        Self {
-            consumer: consumer.isolated(store.clone(), clock.clone(), chance.clone()),
-            route: None,
-            store,
-            clock,
-            chance,
-            timeout: self.timeout,
-        }
+        self.surroundings.clone().bench(consumer.into_consumer())
     }
 
     /// Sets how long an invocation may take: the function's timeout. Default: 30 s.
@@ -78,7 +72,7 @@ impl Bench {
     /// does not wait.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.surroundings.timeout = timeout;
         self
     }
 
@@ -89,21 +83,18 @@ impl Bench {
         Self {
             consumer: self.consumer.clone(),
             route: Some(name.into()),
-            store: self.store.clone(),
-            clock: self.clock.clone(),
-            chance: self.chance.clone(),
-            timeout: self.timeout,
+            surroundings: self.surroundings.clone(),
         }
     }
 
     /// Returns the clock.
     pub fn clock(&self) -> &TestClock {
-        &self.clock
+        &self.surroundings.clock
     }
 
     /// Returns the store, to read its items and to make it fail.
     pub fn store(&self) -> &TestStore {
-        &self.store
+        &self.surroundings.store
     }
 
     /// Starts the consumer, as [`run`](crate::run) does before the first event.
@@ -145,11 +136,11 @@ impl Bench {
     pub fn run_and_crash(&self, event: impl Borrow<Event>) -> impl Future<Output = ()> {
         let caller = Location::caller();
         async move {
-            let store = Doomed::new(self.store.clone());
-            let doomed = self.consumer.clone().store(store.clone());
+            let death = Arc::<Death>::default();
+            let doomed = self.consumer.clone().store(self.store().until(&death));
             tokio::select! {
                 biased;
-                () = store.died() => {}
+                () = death.comes() => {}
                 answer = self.invoke(&doomed, event.borrow()) => panic!(
                     "the process at {caller} did not die, because no handler succeeded: {answer:?}"
                 ),
@@ -169,8 +160,8 @@ impl Bench {
     {
         let key = business_key(key);
         async move {
-            let (_, item) = self.claimed(&key).await.unwrap_or_else(refused);
-            self.store.memory().put(item);
+            let (_, item) = self.claimed(&key).await;
+            self.store().memory().put(item);
         }
     }
 
@@ -185,15 +176,11 @@ impl Bench {
     {
         let key = business_key(key);
         async move {
-            let (claim, item) = self.claimed(&key).await.unwrap_or_else(refused);
-            let rules = self
-                .consumer
-                .rules(self.route.as_deref())
-                .await
-                .unwrap_or_else(refused);
+            let (claim, item) = self.claimed(&key).await;
+            let rules = self.rules().await;
             let completion = rules.completion(&claim, None, CommitsWith::Nothing);
             let item = completion.write(&item);
-            self.store.memory().put(item);
+            self.store().memory().put(item);
         }
     }
 
@@ -208,12 +195,8 @@ impl Bench {
     {
         let key = business_key(key);
         async move {
-            let rules = self
-                .consumer
-                .rules(self.route.as_deref())
-                .await
-                .unwrap_or_else(refused);
-            self.store.memory().get(&item_id(rules, &key))
+            let rules = self.rules().await;
+            self.store().memory().get(&item_id(rules, &key))
         }
     }
 
@@ -227,8 +210,8 @@ impl Bench {
     }
 
     /// Creates the claim of another worker of this consumer, and the item that the claim leaves.
-    async fn claimed(&self, key: &BusinessKey) -> Result<(Claim, Item), ConfigError> {
-        let rules = self.consumer.rules(self.route.as_deref()).await?;
+    async fn claimed(&self, key: &BusinessKey) -> (Claim, Item) {
+        let rules = self.rules().await;
         let lease_until = rules.driver.deadline(self.ends_at()).lease_until;
         let claim = rules.new_claim(
             rules.driver.owners().next(),
@@ -236,13 +219,29 @@ impl Bench {
             None,
             lease_until,
         );
-        let existing = self.store.memory().get(&claim.id);
+        let existing = self.store().memory().get(&claim.id);
         let item = claim.write(existing.as_ref());
-        Ok((claim, item))
+        (claim, item)
+    }
+
+    async fn rules(&self) -> &KeyRules {
+        let rules = self.consumer.rules(self.route.as_deref()).await;
+        rules.unwrap_or_else(refused)
     }
 
     fn ends_at(&self) -> Timestamp {
-        self.clock.now() + self.timeout
+        self.clock().now() + self.surroundings.timeout
+    }
+}
+
+impl Surroundings {
+    fn bench(self, consumer: Consumer) -> Bench {
+        let (store, clock, chance) = (self.store.clone(), self.clock.clone(), self.chance.clone());
+        Bench {
+            consumer: consumer.isolated(store, clock, chance),
+            route: None,
+            surroundings: self,
+        }
     }
 }
 

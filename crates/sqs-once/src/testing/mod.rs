@@ -100,7 +100,6 @@
 mod answer;
 mod bench;
 mod clock;
-mod crash;
 mod event;
 mod parts;
 mod running;

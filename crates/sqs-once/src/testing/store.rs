@@ -1,8 +1,12 @@
 //! A memory store that fails on demand.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
 
 use crate::key::ItemId;
 use crate::store::{
@@ -55,6 +59,22 @@ pub enum Operation {
 pub struct TestStore {
     memory: MemoryStore,
     state: Arc<Mutex<State>>,
+    /// The end of the process that has this clone.
+    death: Option<Arc<Death>>,
+}
+
+/// A process that dies before its first completion arrives.
+#[derive(Debug, Default)]
+pub(super) struct Death {
+    is_dead: AtomicBool,
+    died: Notify,
+}
+
+impl Death {
+    /// Waits until the process dies.
+    pub(super) async fn comes(&self) {
+        self.died.notified().await;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -113,6 +133,26 @@ impl TestStore {
         &self.memory
     }
 
+    /// Returns the store of a process that dies this death.
+    pub(super) fn until(&self, death: &Arc<Death>) -> Self {
+        Self {
+            death: Some(Arc::clone(death)),
+            ..self.clone()
+        }
+    }
+
+    /// Waits forever if the process is dead or dies of this request, so that none reaches the store any more.
+    async fn alive(&self, is_fatal: bool) {
+        let Some(death) = &self.death else { return };
+        if is_fatal {
+            death.is_dead.store(true, Ordering::SeqCst);
+            death.died.notify_one();
+        }
+        if death.is_dead.load(Ordering::SeqCst) {
+            pending().await
+        }
+    }
+
     fn put(&self, operation: Operation, kind: StoreErrorKind, times: usize, is_done: bool) {
         let fault = Fault {
             kind,
@@ -137,15 +177,16 @@ impl TestStore {
 
     /// Sends a request with this one operation to the store, unless the operation has a fault.
     fn send<'a, T: Send + 'a>(
-        &self,
+        &'a self,
         operation: Operation,
         entries: usize,
         request: StoreFuture<'a, T>,
     ) -> StoreFuture<'a, T> {
-        let Some(fault) = self.faults(&[operation]).remove(&operation) else {
-            return request;
-        };
         Box::pin(async move {
+            self.alive(false).await;
+            let Some(fault) = self.faults(&[operation]).remove(&operation) else {
+                return request.await;
+            };
             if fault.is_done {
                 request.await;
             }
@@ -201,10 +242,10 @@ impl AtomicWrites for TestStore {
         &'a self,
         commits: &'a [(&'a Settlement, &'a Writes)],
     ) -> StoreFuture<'a, Committed> {
-        let fault = self
-            .faults(&[Operation::Complete])
-            .remove(&Operation::Complete);
         Box::pin(async move {
+            self.alive(true).await;
+            let mut faults = self.faults(&[Operation::Complete]);
+            let fault = faults.remove(&Operation::Complete);
             let mut answers = Vec::with_capacity(commits.len());
             for (settlement, writes) in commits {
                 let answer = match fault {
@@ -257,8 +298,10 @@ impl Store for TestStore {
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         let operations: Vec<_> = settlements.iter().map(of).collect();
-        let faults = self.faults(&operations);
         Box::pin(async move {
+            let is_fatal = operations.iter().any(|one| *one != Operation::Release);
+            self.alive(is_fatal).await;
+            let faults = self.faults(&operations);
             let mut answers = Vec::with_capacity(settlements.len());
             for (settlement, operation) in settlements.iter().zip(operations) {
                 let fault = faults.get(&operation);
