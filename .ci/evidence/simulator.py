@@ -217,7 +217,9 @@ class Engine(Run):
         return parts
 
     def show(self, records):
-        return by_property(records["all"]["figures"])
+        figures = records["all"]["figures"]
+        missing = ", ".join(sorted(mutants().keys() - figures.keys()))
+        return by_property(figures) + (f"\n\nNot measured: {missing}." if missing else "")
 
     def problems(self, records):
         problems = []
@@ -226,6 +228,6 @@ class Engine(Run):
                 mutated(name, ROOT)
             except SystemExit as problem:
                 problems.append(str(problem))
-        if sorted(mutants()) != sorted(records["all"]["figures"]):
-            problems.append("the mutants are not those that were measured")
+        if gone := sorted(records["all"]["figures"].keys() - mutants().keys()):
+            problems.append(f"mutants that were measured no longer exist: {', '.join(gone)}")
         return problems

@@ -6,7 +6,7 @@
 //!
 //! let mut judge = Judge::default();
 //! let (key, attempt) = (7, Attempt { key: 7, number: 0 });
-//! assert_eq!(judge.see(Event::Sent { key, group: None }), []);
+//! assert_eq!(judge.see(Event::Sent { key, payload: 0, group: None }), []);
 //! assert_eq!(judge.see(Event::Started { attempt, admitted: 1, owns: true }), []);
 //! let wrong = judge.see(Event::Acknowledged(0));
 //! assert_eq!(wrong, [Wrong::NoEffect { message: 0, key }]);
@@ -15,6 +15,8 @@
 //! | guarantee | violation |
 //! |---|---|
 //! | a message is acknowledged only if its effect is on record, or a copy is in the dead-letter queue | [`Wrong::NoEffect`], [`Wrong::NoRecord`] |
+//! | a message with another payload under a known key becomes a dead letter | [`Wrong::NoEffect`] |
+//! | a message whose hook fails returns to its queue | [`Wrong::NoHook`] |
 //! | an effect that commits with its record happens once, and once more after an operator forgot the key | [`Wrong::CommittedAgain`] |
 //! | two live workers never run one key, if keys are claimed first | [`Wrong::TwoOwners`] |
 //! | in a FIFO queue, the effects of a message group keep its order | [`Wrong::Overtook`] |
@@ -30,6 +32,8 @@ pub enum Event<T> {
     Sent {
         /// Its business key.
         key: usize,
+        /// What it says. Messages of one key that say the same have one effect.
+        payload: usize,
         /// Its message group, if its effects must keep the order of one.
         group: Option<usize>,
     },
@@ -39,6 +43,8 @@ pub enum Event<T> {
     Copied(usize),
     /// The consumer acknowledges a message.
     Acknowledged(usize),
+    /// A hook after a message's success, or after its duplicate, has ended well.
+    Hooked(usize),
     /// A handler starts.
     Started {
         /// Its attempt.
@@ -58,6 +64,8 @@ pub enum Event<T> {
     Effect {
         /// The key.
         key: usize,
+        /// The payload of the message that it is for.
+        payload: usize,
         /// Whether it commits in one transaction with its record.
         commits: bool,
     },
@@ -100,6 +108,11 @@ pub enum Wrong {
         /// Its key.
         key: usize,
     },
+    /// A message was acknowledged, and no hook of it has ended well.
+    NoHook {
+        /// The message.
+        message: usize,
+    },
     /// An effect was committed again.
     CommittedAgain {
         /// Its key.
@@ -124,6 +137,7 @@ pub enum Wrong {
 /// The judge of one history.
 #[derive(Debug)]
 pub struct Judge<T> {
+    awaits_hooks: bool,
     messages: Vec<Message>,
     keys: Vec<Key<T>>,
 }
@@ -131,14 +145,17 @@ pub struct Judge<T> {
 #[derive(Debug)]
 struct Message {
     key: usize,
+    payload: usize,
     group: Option<usize>,
     has_left: bool,
     is_copied: bool,
+    is_hooked: bool,
 }
 
 #[derive(Debug)]
 struct Key<T> {
-    has_effect: bool,
+    /// The payloads whose effect has happened.
+    effects: Vec<usize>,
     is_recorded: bool,
     /// Since it was forgotten.
     commits: usize,
@@ -157,6 +174,7 @@ struct Run<T> {
 impl<T> Default for Judge<T> {
     fn default() -> Self {
         Self {
+            awaits_hooks: false,
             messages: Vec::new(),
             keys: Vec::new(),
         }
@@ -166,7 +184,7 @@ impl<T> Default for Judge<T> {
 impl<T> Default for Key<T> {
     fn default() -> Self {
         Self {
-            has_effect: false,
+            effects: Vec::new(),
             is_recorded: false,
             commits: 0,
             forgotten_at: None,
@@ -176,21 +194,40 @@ impl<T> Default for Key<T> {
 }
 
 impl<T: Copy + Ord> Judge<T> {
+    /// The consumer has hooks after successes and after duplicates.
+    #[must_use]
+    pub fn awaiting_hooks(self, awaits_hooks: bool) -> Self {
+        Self {
+            awaits_hooks,
+            ..self
+        }
+    }
+
     /// Sees the next event, and returns what it violates.
     ///
     /// # Panics
     /// If the event is about a message that was not sent.
     pub fn see(&mut self, event: Event<T>) -> Vec<Wrong> {
         match event {
-            Event::Sent { key, group } => self.messages.push(Message {
+            Event::Sent {
                 key,
+                payload,
+                group,
+            } => self.messages.push(Message {
+                key,
+                payload,
                 group,
                 has_left: false,
                 is_copied: false,
+                is_hooked: false,
             }),
             Event::Left(message) => self.messages[message].has_left = true,
             Event::Copied(message) => self.messages[message].is_copied = true,
             Event::Acknowledged(message) => return self.acknowledged(message),
+            Event::Hooked(message) => {
+                self.messages[message].is_hooked = true;
+                return self.acknowledged(message);
+            }
             Event::Started {
                 attempt: Attempt { key, number },
                 admitted,
@@ -206,9 +243,13 @@ impl<T: Copy + Ord> Judge<T> {
             Event::Stopped(one) => self.key(one.key).set_stopped(one.number, true),
             Event::Resumed(one) => self.key(one.key).set_stopped(one.number, false),
             Event::RunsOn(one) => return self.key(one.key).runs_on(one.number),
-            Event::Effect { key, commits } => {
+            Event::Effect {
+                key,
+                payload,
+                commits,
+            } => {
                 let state = self.key(key);
-                state.has_effect = true;
+                state.effects.push(payload);
                 state.commits += usize::from(commits);
                 if commits && state.commits > 1 {
                     return vec![Wrong::CommittedAgain { key }];
@@ -232,7 +273,9 @@ impl<T: Copy + Ord> Judge<T> {
 
     /// Whether the effect of a key has happened.
     pub fn has_happened(&self, key: usize) -> bool {
-        self.keys.get(key).is_some_and(|key| key.has_effect)
+        self.keys
+            .get(key)
+            .is_some_and(|key| !key.effects.is_empty())
     }
 
     fn key(&mut self, key: usize) -> &mut Key<T> {
@@ -243,11 +286,18 @@ impl<T: Copy + Ord> Judge<T> {
     }
 
     fn acknowledged(&mut self, message: usize) -> Vec<Wrong> {
-        let Message { key, is_copied, .. } = self.messages[message];
+        let awaits_hook = self.awaits_hooks && !self.messages[message].is_hooked;
+        let Message {
+            key,
+            payload,
+            is_copied,
+            ..
+        } = self.messages[message];
         match self.key(key) {
             _ if is_copied => Vec::new(),
-            state if !state.has_effect => vec![Wrong::NoEffect { message, key }],
+            state if !state.effects.contains(&payload) => vec![Wrong::NoEffect { message, key }],
             state if !state.is_recorded => vec![Wrong::NoRecord { message, key }],
+            _ if awaits_hook => vec![Wrong::NoHook { message }],
             _ => Vec::new(),
         }
     }

@@ -1,8 +1,8 @@
 //! Doctored histories: the judge finds each violation, and none in a history that keeps the guarantees.
 
 use sqs_once_judge::Event::{
-    Acknowledged, Copied, Effect, EffectOf, Forgotten, Left, Recorded, Resumed, RunsOn, Sent,
-    Stopped,
+    Acknowledged, Copied, Effect, EffectOf, Forgotten, Hooked, Left, Recorded, Resumed, RunsOn,
+    Sent, Stopped,
 };
 use sqs_once_judge::{Attempt, Event, Judge, Wrong};
 
@@ -14,14 +14,17 @@ fn judged(history: &[Event<u32>]) -> Vec<Wrong> {
 
 const SENT: Event<u32> = Sent {
     key: 0,
+    payload: 0,
     group: None,
 };
 const EFFECT: Event<u32> = Effect {
     key: 0,
+    payload: 0,
     commits: false,
 };
 const COMMIT: Event<u32> = Effect {
     key: 0,
+    payload: 0,
     commits: true,
 };
 const RECORDED: Event<u32> = Recorded(0);
@@ -67,6 +70,36 @@ fn an_acknowledgement_needs_an_effect_on_record_or_a_copy_in_the_dead_letter_que
 }
 
 #[test]
+fn the_effect_of_another_payload_under_the_same_key_is_not_the_effect_of_a_message() {
+    let other = Effect {
+        key: 0,
+        payload: 1,
+        commits: false,
+    };
+    let missed = Wrong::NoEffect { message: 0, key: 0 };
+    assert_eq!(judged(&[SENT, other, RECORDED, ACKNOWLEDGED]), [missed]);
+    let dead = Copied(0);
+    assert_eq!(judged(&[SENT, other, RECORDED, dead, ACKNOWLEDGED]), []);
+}
+
+#[test]
+fn a_message_is_acknowledged_after_its_hook_and_a_hook_runs_after_the_record() {
+    let judged = |history: &[Event<u32>]| {
+        let mut judge = Judge::default().awaiting_hooks(true);
+        let events = history.iter();
+        let wrong: Vec<_> = events.flat_map(|event| judge.see(*event)).collect();
+        wrong
+    };
+    let hooked = Hooked(0);
+    assert_eq!(judged(&[SENT, EFFECT, RECORDED, hooked, ACKNOWLEDGED]), []);
+    assert_eq!(judged(&[SENT, Copied(0), ACKNOWLEDGED]), []);
+    let missed = [Wrong::NoHook { message: 0 }];
+    assert_eq!(judged(&[SENT, EFFECT, RECORDED, ACKNOWLEDGED]), missed);
+    let early = [Wrong::NoRecord { message: 0, key: 0 }];
+    assert_eq!(judged(&[SENT, EFFECT, hooked]), early);
+}
+
+#[test]
 fn an_effect_that_commits_happens_once_and_once_more_after_its_key_was_forgotten() {
     let again = Wrong::CommittedAgain { key: 0 };
     let forgotten = Forgotten { key: 0, at: 1 };
@@ -107,11 +140,13 @@ fn without_claims_two_workers_may_run_one_key() {
 fn the_effects_of_a_group_keep_its_order() {
     let sent = |key, group| Sent {
         key,
+        payload: 0,
         group: Some(group),
     };
     let [of_first, of_second] = [0, 1].map(EffectOf);
     let effect = |key| Effect {
         key,
+        payload: 0,
         commits: false,
     };
     let both = [sent(0, 0), sent(1, 0)];

@@ -73,6 +73,7 @@ impl Hearing<'_> {
                     let why = "it was acknowledged, and its key was not on record";
                     (message, Wrong::Unrecorded, why.to_owned())
                 }
+                judge::Wrong::NoHook { .. } => continue,
                 judge::Wrong::CommittedAgain { key } => {
                     let why = "its effect is there more than once";
                     (key, Wrong::Duplicated, why.to_owned())
@@ -102,7 +103,12 @@ impl Hearing<'_> {
         let is_sent = !order.notes.is_empty() && !is_redriven;
         let keeps_place = self.plan.way == Way::Fifo && is_sent && !order.is_spoilt;
         let group = keeps_place.then(|| Plan::group(key));
-        self.tell(Event::Sent { key, group });
+        let payload = 0;
+        self.tell(Event::Sent {
+            key,
+            payload,
+            group,
+        });
         if order.is_spoilt && order.dead_letters > 0 {
             self.tell(Event::Copied(key));
         }
@@ -161,8 +167,7 @@ impl Hearing<'_> {
             }
         }
         self.stopped(key, attempt);
-        let commits = false;
-        self.tell(Event::Effect { key, commits });
+        self.happened(key, false);
         self.tell(Event::EffectOf(key));
         if self.plan.way == Way::Unprotected {
             self.tell(Event::Recorded(key));
@@ -171,8 +176,16 @@ impl Hearing<'_> {
 
     fn counted(&mut self, key: usize, times: u64) {
         let seen = self.counted.insert(key, times).unwrap_or(0);
-        let commits = true;
-        (seen..times).for_each(|_| self.tell(Event::Effect { key, commits }));
+        (seen..times).for_each(|_| self.happened(key, true));
+    }
+
+    fn happened(&mut self, key: usize, commits: bool) {
+        let payload = 0;
+        self.tell(Event::Effect {
+            key,
+            payload,
+            commits,
+        });
     }
 
     /// Code that outlives its invocation goes on. In a frozen process, it goes on after the thaw.

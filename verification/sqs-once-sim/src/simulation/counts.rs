@@ -16,6 +16,10 @@ pub(crate) enum Count {
     Schedules,
     #[value(name = "schedules of a router with two routes")]
     RoutedSchedules,
+    #[value(name = "schedules of a batch handler")]
+    BatchedSchedules,
+    #[value(name = "schedules with the rules of PostgreSQL")]
+    PostgresSchedules,
     #[value(name = "keys with effects in both routes")]
     KeysOfBothRoutes,
     #[value(name = "invocations")]
@@ -112,6 +116,16 @@ pub(crate) enum Count {
     LayerEndings,
     #[value(name = "records that a decoder ended or held up for good")]
     DecoderEndings,
+    #[value(name = "hooks of successes and duplicates")]
+    Hooks,
+    #[value(name = "hooks that failed or never ended")]
+    HookEndings,
+    #[value(name = "payload mismatches")]
+    Mismatches,
+    #[value(name = "records whose retention ended")]
+    Expired,
+    #[value(name = "expired items that the table deleted")]
+    DeletedItems,
     #[value(name = "processes killed at their deadline while such code ran")]
     KilledAtWork,
     #[value(name = "effects repeated: process died before the record")]
@@ -126,7 +140,7 @@ pub(crate) enum Count {
     WindowUnrecorded,
     #[value(name = "effects repeated: two deliveries at once, without a claim")]
     WindowConcurrent,
-    #[value(name = "effects repeated: the key was forgotten")]
+    #[value(name = "effects repeated: the key was forgotten, or its record had expired")]
     WindowForgotten,
     #[value(name = "beside the old version: claims that it wrote")]
     OldClaims,

@@ -25,20 +25,29 @@ impl Ending {
 
 impl AsyncDecode<Order> for SlowDecoder {
     async fn decode(&self, body: &str, _: &Message) -> Result<Order, HandlerError> {
-        const WHY: &str = "the simulation's decoder wants it";
-        let Environment { world, process, .. } = &*self.0;
         pause(&self.0).await;
-        let ends = world.is_troubled() && world.chance.once_in(8);
-        let ending = ends.then(|| world.chance.pick(&Ending::ALL));
-        if let Some(ending) = ending {
-            world.count(Count::DecoderEndings);
-            world.note(process, format_args!("the decoder: {ending:?}"));
-        }
-        match ending {
-            Some(Ending::Retry) => Err(HandlerError::retry(WHY)),
-            Some(Ending::GiveUp) => Err(HandlerError::terminal(WHY)),
-            Some(Ending::Hang) => std::future::pending().await,
-            None => serde_json::from_str(body).terminal(),
-        }
+        disturb(&self.0, "the decoder", Count::DecoderEndings).await?;
+        serde_json::from_str(body).terminal()
+    }
+}
+
+/// Sometimes fails, or never ends.
+pub(crate) async fn disturb(
+    environment: &Environment,
+    who: &str,
+    count: Count,
+) -> Result<(), HandlerError> {
+    const WHY: &str = "the simulation wants it";
+    let Environment { world, process, .. } = environment;
+    if !world.is_troubled() || !world.chance.once_in(8) {
+        return Ok(());
+    }
+    let ending = world.chance.pick(&Ending::ALL);
+    world.count(count);
+    world.note(process, format_args!("{who}: {ending:?}"));
+    match ending {
+        Ending::Retry => Err(HandlerError::retry(WHY)),
+        Ending::GiveUp => Err(HandlerError::terminal(WHY)),
+        Ending::Hang => std::future::pending().await,
     }
 }

@@ -1,12 +1,15 @@
 //! Handlers, which may be slow, fail, panic or hang. Each has one effect.
 
+use std::collections::BTreeMap;
 use std::fmt::from_fn;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
+use futures_util::future::join_all;
 use serde::Deserialize;
-use sqs_once::extract::{Attempt, MessageMeta};
-use sqs_once::{HandlerError, Writes, testing};
+use sqs_once::extract::{Attempt, Message};
+use sqs_once::handler::BatchRecord;
+use sqs_once::{Batch, HandlerError, Writes, testing};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -25,12 +28,14 @@ use super::world::World;
 #[derive(Deserialize)]
 pub(crate) struct Order {
     pub(crate) key: String,
+    #[serde(default)]
+    payload: usize,
 }
 
 impl Order {
-    /// The body of a message with this key. `more` is whether its producer adds a field.
-    pub(crate) fn body(ids: Ids, key: usize, more: bool) -> String {
-        let (text, more) = (ids.text_of(key), if more { r#","more":1"# } else { "" });
+    /// The body of a message with this key, and `more` fields.
+    pub(crate) fn body(ids: Ids, key: usize, more: &str) -> String {
+        let text = ids.text_of(key);
         match ids {
             Ids::Routed => {
                 let route = ROUTES[route_of(key)];
@@ -40,11 +45,12 @@ impl Order {
         }
     }
 
-    /// The number of its key, according to the route that handles it.
-    pub(crate) fn number(&self, route: Option<usize>) -> usize {
+    /// The number of its key, according to the route that handles it, and its payload.
+    pub(crate) fn what(&self, route: Option<usize>) -> (usize, usize) {
         let text = self.key.strip_prefix('k').and_then(|key| key.parse().ok());
         let text: usize = text.unwrap_or_default();
-        route.map_or(text, |route| text * ROUTES.len() + route)
+        let key = route.map_or(text, |route| text * ROUTES.len() + route);
+        (key, self.payload)
     }
 }
 
@@ -95,6 +101,10 @@ impl Running {
     fn end(&self, end: End) {
         self.world.witness().ended(self.attempt, end);
     }
+
+    fn done(self) {
+        self.end(End::Done);
+    }
 }
 
 impl Drop for Running {
@@ -103,14 +113,68 @@ impl Drop for Running {
     }
 }
 
-/// A handler whose effect commits with its record.
-pub(crate) async fn together(
+/// A handler of one record.
+pub(crate) async fn one(
     environment: Arc<Environment>,
-    key: usize,
-    meta: MessageMeta,
+    what: (usize, usize),
+    message: &Message,
     attempt: Attempt,
-) -> Result<Writes, HandlerError> {
-    work(environment, key, meta, attempt, Effect::Together).await?;
+    effect: Effect,
+) -> Result<(), HandlerError> {
+    let worked = work(environment, what, message, attempt, effect).await;
+    worked.map(Running::done)
+}
+
+/// A handler of all records of a batch. `effect` is where the effects of its records happen. It returns the results of
+/// the records that it handled. In a FIFO queue, it stops each message group at the first failure.
+pub(crate) async fn all<'a>(
+    environment: Arc<Environment>,
+    orders: &'a Batch<Order>,
+    effect: impl Fn() -> Effect,
+) -> Result<Vec<(&'a BatchRecord<Order>, Result<(), HandlerError>)>, HandlerError> {
+    let Environment { world, process, .. } = &*environment;
+    let mut lanes: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+    for (at, record) in orders.iter().enumerate() {
+        let what @ (key, _) = record.payload().what(None);
+        // The call has it, even if its turn never comes.
+        world.witness().uses(process, key, record.attempt().fence());
+        let lane = match world.plan.is_fifo {
+            true => key % world.plan.groups,
+            false => at,
+        };
+        lanes.entry(lane).or_default().push((record, what));
+    }
+    let lanes = lanes.into_values().map(|lane| {
+        let (shared, effect) = (&environment, &effect);
+        async move {
+            let mut ended = Vec::new();
+            for (record, what) in lane {
+                let (message, attempt) = (record.message(), record.attempt());
+                let worked = work(Arc::clone(shared), what, message, attempt, effect()).await;
+                let has_failed = worked.is_err();
+                ended.push((record, worked));
+                if has_failed {
+                    break;
+                }
+            }
+            ended
+        }
+    });
+    let ended = join_all(lanes).await.into_iter().flatten();
+    if world.is_troubled() && world.chance.once_in(16) {
+        let running = ended.filter_map(|(_, worked)| worked.ok());
+        running.for_each(|running| running.end(End::Failed));
+        world.count(Count::FailedHandlers);
+        return Err(HandlerError::retry("the simulation wants it"));
+    }
+    // No record is done before all are: until then, the call may be cancelled.
+    Ok(ended
+        .map(|(record, worked)| (record, worked.map(Running::done)))
+        .collect())
+}
+
+/// The writes of a handler whose effect commits with its record.
+pub(crate) fn writes(key: usize) -> Result<Writes, HandlerError> {
     let update = Update::builder()
         .table_name("effects")
         .key("id", AttributeValue::S(format!("k{key}")))
@@ -122,6 +186,7 @@ pub(crate) async fn together(
 }
 
 /// Where the effect happens.
+#[derive(Clone)]
 pub(crate) enum Effect {
     /// In a request of its own.
     Apart,
@@ -131,17 +196,17 @@ pub(crate) enum Effect {
     Inside(Transaction),
 }
 
-/// Any handler.
-pub(crate) async fn work(
+/// Handles a record. Unless it fails, it has not ended yet.
+async fn work(
     environment: Arc<Environment>,
-    key: usize,
-    meta: MessageMeta,
+    what @ (key, _): (usize, usize),
+    message: &Message,
     attempt: Attempt,
     effect: Effect,
-) -> Result<(), HandlerError> {
+) -> Result<Running, HandlerError> {
     let Environment { world, process, .. } = &*environment;
     let number = |name: &str| {
-        let text = meta.system_attribute(name).unwrap_or_default();
+        let text = message.system_attribute(name).unwrap_or_default();
         text.parse().unwrap_or_default()
     };
     let invocation = number(INVOCATION);
@@ -150,7 +215,7 @@ pub(crate) async fn work(
     let mut running = Running {
         attempt: world
             .witness()
-            .started(process, invocation, message, key, attempt.fence()),
+            .started(process, invocation, message, what, attempt.fence()),
         world: Arc::clone(world),
     };
     let script = script(world);
@@ -181,14 +246,13 @@ pub(crate) async fn work(
             running.goes_on();
         }
         Effect::Inside(transaction) => {
-            send(&environment, &running, key, transaction.write()).await?;
+            send(&environment, &running, key, transaction.write(key)).await?;
             pause(&environment).await;
             running.goes_on();
         }
     }
     act(&running, process, script, When::After).await?;
-    running.end(End::Done);
-    Ok(())
+    Ok(running)
 }
 
 /// Message attributes that identify a handler's delivery.
@@ -228,7 +292,10 @@ async fn act(
             Err(HandlerError::retry("the simulation wants it"))
         }
         Script::Panic(at) if at == when => {
-            running.end(End::Failed);
+            let world = &running.world;
+            world
+                .witness()
+                .panicked(running.attempt, world.plan.is_batched);
             // Panics without the message of the panic hook.
             std::panic::resume_unwind(Box::new("the simulation wants it"))
         }

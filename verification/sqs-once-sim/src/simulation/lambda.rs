@@ -12,29 +12,21 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Consumer;
-use sqs_once::consumer::Runnable;
-use sqs_once::hook::RecordEnd;
-use sqs_once::policy::{
-    AfterDeadLetter, Backoff, Cache, InProgress, PayloadMismatch, Requests, RouteBy,
-};
-use sqs_once::testing::{Running, TestSettings};
+use sqs_once::testing::Running;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 
 use super::clock::{ProcessClock, true_time, true_time_at};
+use super::consumer::consumer;
 use super::counts::Count;
-use super::decoder::SlowDecoder;
-use super::handler::{Effect, INVOCATION, MESSAGE, Order, together, work};
+use super::handler::{INVOCATION, MESSAGE, Order};
 use super::ids::{ROUTES, route_of};
-use super::layer::layer;
 use super::mutant::Mutant;
 use super::plan::{Fate, Payloads};
 use super::process::Process;
 use super::property::Property;
 use super::queue::Delivery;
-use super::sqs;
 use super::world::World;
-use crate::way::Way;
 
 /// An execution environment: one process, which stays warm between invocations.
 pub(crate) struct Environment {
@@ -372,135 +364,16 @@ fn record(world: &World, delivery: &Delivery, invocation: usize) -> SqsMessage {
         let group = format!("g{}{part}", delivery.group);
         attributes.insert("MessageGroupId".to_owned(), group);
     }
-    let has_more =
-        world.plan.payloads == Payloads::MoreFields && !delivery.message.is_multiple_of(2);
+    let more = match world.plan.payloads {
+        Payloads::MoreFields if !message.is_multiple_of(2) => r#","more":1"#.to_owned(),
+        Payloads::Different => format!(r#","payload":{}"#, delivery.payload),
+        _ => String::new(),
+    };
     let mut record = SqsMessage::default();
     record.message_id = Some(format!("m{message}"));
     record.receipt_handle = Some(format!("{message}.{}", delivery.receipt));
-    record.body = Some(Order::body(world.plan.ids[0], delivery.key, has_more));
+    record.body = Some(Order::body(world.plan.ids[0], delivery.key, &more));
     record.attributes = attributes;
     record.event_source_arn = Some(arn.to_owned());
     record
-}
-
-fn consumer(environment: &Arc<Environment>) -> Consumer {
-    let world = &environment.world;
-    if !world.plan.is_routed {
-        return with_settings(environment, handling(environment, None));
-    }
-    let by = match world.mutant() {
-        Some(Mutant::FirstRouteTakesAll) => RouteBy::function(|_| Some(ROUTES[0].to_owned())),
-        _ => RouteBy::field("/route"),
-    };
-    let routes = ROUTES.iter().enumerate();
-    let routes = routes.fold(sqs_once::router(by), |routes, (nth, name)| {
-        routes.route(name, handling(environment, Some(nth)))
-    });
-    with_settings(environment, routes).into_consumer()
-}
-
-/// The consumer of a route, or of all messages.
-fn handling(environment: &Arc<Environment>, route: Option<usize>) -> Consumer {
-    let process = &environment.process;
-    let nth = route.unwrap_or_default();
-    let way = environment.world.plan.ways[nth];
-    let orders = match environment.world.plan.has_decoder {
-        true => sqs_once::consumer_with(SlowDecoder(Arc::clone(environment))),
-        false => sqs_once::consumer::<Order>(),
-    };
-    let declares = environment.world.plan.payloads == Payloads::DeclaredFields;
-    let mut keyed = orders.key(|order: &Order| order.key.clone());
-    if declares && !process.name.is_multiple_of(2) {
-        keyed = keyed.fingerprint(|order: &Order| order.key.clone());
-    }
-    let shared = Arc::clone(environment);
-    let consumer = match way {
-        Way::ClaimFirst | Way::RecordAfter => keyed.handler(move |order: Order, meta, attempt| {
-            let (shared, key) = (Arc::clone(&shared), order.number(route));
-            work(shared, key, meta, attempt, Effect::Apart)
-        }),
-        Way::Writes | Way::ClaimedWrites => keyed.handler(move |order: Order, meta, attempt| {
-            together(Arc::clone(&shared), order.number(route), meta, attempt)
-        }),
-        Way::Transaction => keyed.handler(move |order: Order, meta, attempt, transaction| {
-            let (shared, key) = (Arc::clone(&shared), order.number(route));
-            work(shared, key, meta, attempt, Effect::Inside(transaction))
-        }),
-    };
-    let mut consumer = consumer.mode(way.mode()).namespace(process.ids().name(nth));
-    if let Some(secret) = process.ids().secret() {
-        consumer = consumer.key_secret(secret);
-    }
-    if let Some(other) = process.also_reads() {
-        consumer = consumer.also_read(other.namespace(nth));
-    }
-    consumer
-}
-
-/// All messages with a key have the same payload, up to a field that the handler ignores.
-fn judge_payload(environment: &Environment, end: &RecordEnd) {
-    let is_mismatch = |reason: &str| reason.starts_with("payload mismatch");
-    if end.reason().is_some_and(is_mismatch) {
-        let (process, message) = (&environment.process, end.message().id());
-        let what = format!("{process} found another payload in {message}");
-        let mut witness = environment.world.witness();
-        witness.violated(Property::SchemesDiffer, what);
-    }
-}
-
-/// Sets what all routes have in common.
-fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Consumer<P> {
-    let (world, process) = (&environment.world, &environment.process);
-    let plan = &world.plan;
-    let mut consumer = consumer
-        .store(world.store(process))
-        .clock(environment.clock.clone())
-        .random(world.chance.clone())
-        .concurrency(plan.concurrency);
-    if plan.has_layer {
-        let shared = Arc::clone(environment);
-        consumer = consumer.layer(move |record, next| layer(Arc::clone(&shared), record, next));
-    }
-    if plan.payloads != Payloads::Same {
-        let shared = Arc::clone(environment);
-        consumer = consumer.on_failure(move |end| {
-            judge_payload(&shared, &end);
-            async { Ok(()) }
-        });
-    }
-    if plan.cache {
-        consumer = consumer.cache(Cache::new(10));
-    }
-    if plan.waits {
-        consumer = consumer.in_progress(InProgress::Wait(Duration::from_secs(60)));
-    }
-    if plan.singly {
-        consumer = consumer.requests(Requests::Single);
-    }
-    if plan.record_timeout {
-        consumer = consumer.record_timeout(Duration::from_secs(1));
-    }
-    if plan.has_sqs {
-        let fifo = if plan.is_fifo { ".fifo" } else { "" };
-        consumer = consumer
-            .sqs_client(sqs::client(world, process))
-            .queue_url(&sqs::queue_url(&format!("orders{fifo}")))
-            .dead_letter_queue(&sqs::queue_url(&format!("dead-letters{fifo}")))
-            .backoff(Backoff::exponential(
-                Duration::from_secs(1),
-                Duration::from_secs(60),
-            ));
-        if plan.goes_on {
-            consumer = consumer.after_dead_letter(AfterDeadLetter::GoOn);
-        }
-    }
-    match world.mutant() {
-        Some(Mutant::NoLeaseMargin) => consumer.lease_margin(Duration::from_secs(1)),
-        Some(Mutant::NoDeadlineGuard) => consumer.deadline_margin(Duration::from_millis(1)),
-        // Another payload under a known key would be a dead letter.
-        Some(Mutant::FirstRouteTakesAll | Mutant::RoutesShareNamespace) => {
-            consumer.payload_mismatch(PayloadMismatch::Warn)
-        }
-        _ => consumer,
-    }
 }

@@ -39,7 +39,16 @@
 //! - An operator, in some schedules at the `Store` trait, who forgets keys with the item of `Change::Forget`: completed and
 //!   lapsed ones, and sometimes one in progress.
 //! - Fingerprints of several schemes, in some schedules: some messages have one more field, or some processes compare
-//!   declared fields.
+//!   declared fields. In others, messages with one key have different payloads. An operator drops the dead letters whose
+//!   key was completed for another payload.
+//! - Batch handlers, in some schedules without routes: one call for all records, which fail one by one or together.
+//! - Hooks, in some schedules, which may fail or never end.
+//! - Retention that ends, in some schedules, and a table that deletes expired items at any time after that, whatever their
+//!   status. Code that outlives its invocation has no such table.
+//! - PostgreSQL's rules at the `Store` trait, in all schedules with transactions and in others: a transaction contains the
+//!   claims of one record or of a batch, locks their rows, and ends with its connection or at its time limit by the server's
+//!   clock. The row that refuses a write is read after it, when it may have changed. Nothing sends a request again below the
+//!   consumer. Expired rows stay longer, and those with a live lease or in a transaction stay.
 //! - The network between them: every request, the effect's own included, can meet each fault that the report counts.
 //!   Unless a fault loses it, a request that was sent is carried out even if its sender dies.
 //!
@@ -59,7 +68,7 @@
 //! - failed because its effect's own request got no answer,
 //! - failed for another reason after its effect,
 //! - sent its record, and got no answer that it was written, or
-//! - was admitted before an operator forgot the key, and the later one after that;
+//! - was admitted before an operator forgot the key or its record expired, and the later one after that;
 //!
 //! and, if nothing is claimed ([`Way::RecordAfter`]), if the earlier attempt was still running in another invocation
 //! when the later one looked the key up. The simulation judges repeats at the end, when every request has arrived, and
@@ -67,8 +76,8 @@
 //!
 //! # Not simulated
 //!
-//! - Retention that ends, items that the table deletes, payloads that differ, unknown statuses, envelopes, hooks, batch
-//!   handlers: other tests cover these.
+//! - Unknown statuses and envelopes: other tests cover these.
+//! - Deletion of expired items beneath the SDK.
 //! - `key forget` beneath the SDK or between versions with different ids.
 //! - Late timers in a frozen process. It neither sends nor receives anything, and its handlers stop, but its timers other than
 //!   the deadline fire in time; the timers of a real process would all fire when it continues.
@@ -80,9 +89,11 @@
 
 mod campaign;
 mod clock;
+mod consumer;
 mod counts;
 mod decoder;
 mod handler;
+mod hook;
 mod ids;
 mod lambda;
 mod layer;

@@ -11,7 +11,7 @@ use super::network::Weather;
 use super::options::{Depth, Options, Versions};
 
 /// The largest clock error, in milliseconds. Together with the latest kill, it is less than a lease's margin.
-const SKEW: i64 = 1900;
+pub(crate) const SKEW: i64 = 1900;
 /// The largest clock error, in milliseconds, where processes live on. Two clocks may be off in opposite directions, and the
 /// watchdog looks ten times a second: all that is less than the third of a lease's margin that is left.
 const CLOSE_SKEW: i64 = 440;
@@ -22,16 +22,24 @@ const HOSTILE_KILL: u64 = 40_000;
 /// The latest kill after a deadline, in milliseconds, if leases hold.
 pub(crate) const LATEST_KILL: u64 = 1000;
 
+/// How long the table keeps records, if they expire during a schedule. Clocks are off by far less.
+const RETENTIONS: [Duration; 3] = [
+    Duration::from_secs(6),
+    Duration::from_secs(20),
+    Duration::from_secs(60),
+];
+
 /// The largest number of keys in a schedule.
 pub(crate) const MOST_KEYS: usize = 120;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {
     pub(crate) key: usize,
+    pub(crate) payload: usize,
     pub(crate) sent_after: Duration,
 }
 
-/// How the fingerprints of messages with one key differ, although their content is the same.
+/// How the fingerprints of messages with one key differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payloads {
     Same,
@@ -39,6 +47,8 @@ pub(crate) enum Payloads {
     MoreFields,
     /// Every second process compares declared fields, and the others compare whole bodies.
     DeclaredFields,
+    /// Their content does, too.
+    Different,
 }
 
 impl Payloads {
@@ -58,6 +68,8 @@ pub(crate) struct Plan {
     pub(crate) ways: [Way; 2],
     /// Whether the consumer is a router.
     pub(crate) is_routed: bool,
+    /// Whether the handler takes whole batches.
+    pub(crate) is_batched: bool,
     /// Whether a layer is around the handlers.
     pub(crate) has_layer: bool,
     /// Whether the decoder waits.
@@ -67,6 +79,13 @@ pub(crate) struct Plan {
     /// Whether an operator forgets keys.
     pub(crate) has_forgets: bool,
     pub(crate) payloads: Payloads,
+    pub(crate) has_hooks: bool,
+    /// How long the table keeps records, if they expire during the schedule.
+    pub(crate) retention: Option<Duration>,
+    /// Whether the table deletes expired items.
+    pub(crate) deletes_expired: bool,
+    /// Whether the store has the rules of PostgreSQL.
+    pub(crate) is_postgres: bool,
     pub(crate) is_fifo: bool,
     pub(crate) keys: usize,
     pub(crate) groups: usize,
@@ -157,10 +176,11 @@ impl Plan {
             }
             Planned {
                 key: chance.index(keys),
+                payload: 0,
                 sent_after,
             }
         });
-        let messages = messages.collect();
+        let mut messages: Vec<_> = messages.collect();
         let timeout = chance.pick(&[3, 6, 10]);
         let way = options.way.unwrap_or_else(|| chance.pick(options.ways()));
         let second = match options.way {
@@ -184,14 +204,40 @@ impl Plan {
             Some(_) => Payloads::Same,
             None => other.pick(&Payloads::MOSTLY_SAME),
         };
+        // The mutants of the guards are known to die without these.
+        let is_whole = options.mutant.is_none() && !options.is_hostile;
+        // Ids of different secrets have fingerprints of different schemes.
+        let is_of_one_id = options.versions != Versions::OtherIds;
+        let payloads = match payloads {
+            Payloads::Same if is_whole && is_of_one_id && other.once_in(4) => Payloads::Different,
+            payloads => payloads,
+        };
+        if payloads == Payloads::Different {
+            let drawn = messages.iter_mut();
+            drawn.for_each(|one| one.payload = other.index(2));
+        }
+        let is_batched = is_whole && !is_routed && other.once_in(3);
+        let ways = [way, second];
+        let expires = is_whole && is_of_one_id && other.once_in(4);
+        let commits_writes = |way: Way| matches!(way, Way::Writes | Way::ClaimedWrites);
+        let is_postgres = is_whole
+            && has_operator
+            && !ways.iter().copied().any(commits_writes)
+            && (ways.contains(&Way::Transaction) || other.once_in(3));
         Self {
-            ways: [way, second],
+            ways,
             is_routed,
-            has_layer,
+            is_batched,
+            // A batch handler has no layers.
+            has_layer: has_layer && !is_batched,
             has_decoder,
             survives,
             has_forgets,
             payloads,
+            has_hooks: is_whole && other.once_in(3),
+            retention: expires.then(|| other.pick(&RETENTIONS)),
+            deletes_expired: expires && has_operator,
+            is_postgres,
             is_fifo,
             keys,
             groups: 1 + chance.index(keys),
@@ -221,7 +267,7 @@ impl Plan {
                 true => HOSTILE_SKEW,
                 false => chance.pick(&[0, if survives { CLOSE_SKEW } else { SKEW }]),
             },
-            resends: chance.once_in(2),
+            resends: chance.once_in(2) && !is_postgres,
             cache: chance.once_in(3),
             waits: chance.once_in(4),
             singly: chance.once_in(6),

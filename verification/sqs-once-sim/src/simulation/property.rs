@@ -54,6 +54,9 @@ pub enum Property {
     /// Fingerprints of different schemes never make a message with the same payload a payload mismatch.
     #[value(name = "a payload of another scheme is no mismatch")]
     SchemesDiffer,
+    /// If a hook after a success or a duplicate fails, its message returns.
+    #[value(name = "a message is acknowledged after its hook")]
+    HooksRun,
     /// A process that is awake, and whose requests arrive, renews the leases of code that outlives its invocation.
     #[value(name = "code that outlives its invocation keeps its key")]
     CodeKeepsItsKey,

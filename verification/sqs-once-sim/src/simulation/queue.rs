@@ -18,6 +18,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) key: usize,
+    pub(crate) payload: usize,
     pub(crate) group: usize,
     pub(crate) place: Place,
     pub(crate) sent_at: Instant,
@@ -33,6 +34,7 @@ pub(crate) struct Delivery {
     /// The message's number, which is its id.
     pub(crate) message: usize,
     pub(crate) key: usize,
+    pub(crate) payload: usize,
     pub(crate) group: usize,
     pub(crate) sent_at: Instant,
     pub(crate) receives: u32,
@@ -60,9 +62,16 @@ impl Queue {
         }
     }
 
-    pub(crate) fn send(&mut self, key: usize, group: usize, at: Instant, place: Place) -> usize {
+    pub(crate) fn send(
+        &mut self,
+        (key, payload): (usize, usize),
+        group: usize,
+        at: Instant,
+        place: Place,
+    ) -> usize {
         self.messages.push(Message {
             key,
+            payload,
             group,
             place,
             sent_at: at,
@@ -142,6 +151,7 @@ impl Queue {
         Delivery {
             message: at,
             key: message.key,
+            payload: message.payload,
             group: message.group,
             sent_at: message.sent_at,
             receives: message.receives,
@@ -171,17 +181,24 @@ impl Queue {
         is_current
     }
 
-    /// Sends every dead letter again, as a new message.
-    pub(crate) fn redrive_dead_letters(&mut self, now: Instant) -> usize {
-        let dead: Vec<_> = (0..self.messages.len())
-            .filter(|at| self.messages[*at].place == Place::DeadLetters)
-            .collect();
-        for &at in &dead {
-            self.messages[at].place = Place::Deleted;
-            let (key, group) = (self.messages[at].key, self.messages[at].group);
-            self.send(key, group, now, Place::Queue);
+    /// Sends every dead letter again, as a new message, unless an operator drops it. Returns how many were sent.
+    pub(crate) fn redrive_dead_letters(
+        &mut self,
+        now: Instant,
+        drops: impl Fn(&Message) -> bool,
+    ) -> usize {
+        let sent = self.messages.len();
+        for at in 0..sent {
+            let dead = &mut self.messages[at];
+            if dead.place == Place::DeadLetters {
+                dead.place = Place::Deleted;
+                if !drops(dead) {
+                    let (what, group) = ((dead.key, dead.payload), dead.group);
+                    self.send(what, group, now, Place::Queue);
+                }
+            }
         }
-        dead.len()
+        self.messages.len() - sent
     }
 
     pub(crate) fn next_visible(&self) -> Option<Instant> {

@@ -137,13 +137,12 @@ impl Request {
             .collect()
     }
 
-    /// The owner in the request that writes this item. The store's writes are single requests, the last in a
+    /// The owner in the request that writes this item. The store's writes are single requests, updates in a
     /// transaction, or statements.
     fn owner_of(&self, id: &str) -> Option<Owner> {
-        let last = self.body["TransactItems"]
-            .as_array()
-            .and_then(|all| all.last());
-        let write = last.map_or(&self.body, |last| &last["Update"]);
+        let mut updates = self.body["TransactItems"].as_array().into_iter().flatten();
+        let update = updates.find(|one| one["Update"]["Key"]["id"]["S"] == id);
+        let write = update.map_or(&self.body, |one| &one["Update"]);
         let owner = &write["ExpressionAttributeValues"][":me"]["S"];
         if let Some(owner) = owner.as_str() {
             return Owner::from_stored(owner).ok();

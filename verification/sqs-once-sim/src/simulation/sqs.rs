@@ -15,7 +15,7 @@ use super::counts::Count;
 use super::mutant::Mutant;
 use super::network::Broken;
 use super::process::Process;
-use super::queue::Place;
+use super::queue::{Message, Place};
 use super::wire::{self, answer};
 use super::world::World;
 
@@ -74,8 +74,14 @@ fn send(world: &World, request: &Value) -> Value {
         .and_then(|id| id.strip_prefix('m')?.parse().ok());
     let original: usize = id.unwrap_or_else(|| unreachable!("{request} names no message"));
     let mut queue = world.queue();
-    let (key, group) = (queue.messages[original].key, queue.messages[original].group);
-    let copy = queue.send(key, group, Instant::now(), Place::DeadLetters);
+    let Message {
+        key,
+        payload,
+        group,
+        ..
+    } = queue.messages[original];
+    let what = (key, payload);
+    let copy = queue.send(what, group, Instant::now(), Place::DeadLetters);
     drop(queue);
     world.sent(copy);
     let mut witness = world.witness();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 use sqs_once::Writes;
 use sqs_once::key::{Fingerprint, ItemId};
@@ -71,6 +71,27 @@ impl TableClient {
     }
 }
 
+impl TableClient {
+    /// PostgreSQL does not tell which row has refused a write. The store reads the row afterwards, when it may have changed.
+    async fn read_refused<A>(
+        &self,
+        answers: Vec<Result<A, StoreError>>,
+        refused: impl Fn(&Result<A, StoreError>) -> Option<ItemId>,
+        answer: impl Fn(Option<Item>) -> Result<A, StoreError>,
+    ) -> Vec<Result<A, StoreError>> {
+        let ids: Vec<_> = answers.iter().filter_map(&refused).collect();
+        if !self.world.plan.is_postgres || ids.is_empty() {
+            return answers;
+        }
+        let mut found = self.read(&ids).await.into_iter();
+        let answers = answers.into_iter().map(|one| match refused(&one) {
+            Some(_) => found.next().unwrap_or(Ok(None)).and_then(&answer),
+            None => one,
+        });
+        answers.collect()
+    }
+}
+
 impl Store for TableClient {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
@@ -80,7 +101,21 @@ impl Store for TableClient {
                 all.iter().map(claim).collect()
             };
             let what = Named("claims", || claims.iter().map(|claim| &claim.id));
-            each(claims.len(), self.send(what, carry_out).await)
+            let answers = each(claims.len(), self.send(what, carry_out).await);
+            let refused = |answer: &_| match answer {
+                Ok(Claimed::Refused(item)) => Some(item.id.clone()),
+                _ => None,
+            };
+            let gone = || {
+                Err(StoreError::new(
+                    StoreErrorKind::Throttled,
+                    "its row is gone",
+                ))
+            };
+            self.read_refused(answers, refused, |item| {
+                item.map_or_else(gone, |item| Ok(Claimed::Refused(Box::new(item))))
+            })
+            .await
         })
     }
 
@@ -97,7 +132,15 @@ impl Store for TableClient {
                 _ => "records",
             };
             let what = Named(what, || settlements.iter().map(|one| &one.id));
-            each(settlements.len(), self.send(what, carry_out).await)
+            let answers = each(settlements.len(), self.send(what, carry_out).await);
+            let refused = |answer: &_| match answer {
+                Ok(Settled::Refused(Some(item))) => Some(item.id.clone()),
+                _ => None,
+            };
+            self.read_refused(answers, refused, |item| {
+                Ok(Settled::Refused(item.map(Box::new)))
+            })
+            .await
         })
     }
 
@@ -114,7 +157,7 @@ impl Store for TableClient {
     }
 
     fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
-        Some(self)
+        (!self.world.plan.is_postgres).then_some(self as _)
     }
 
     fn transactions(&self) -> Option<&dyn Transactions> {
@@ -139,7 +182,7 @@ impl AtomicWrites for TableClient {
     }
 }
 
-struct Named<F>(&'static str, F);
+pub(crate) struct Named<F>(pub(crate) &'static str, pub(crate) F);
 
 impl<'a, F: Fn() -> I, I: Iterator<Item = &'a ItemId>> Display for Named<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -410,6 +453,21 @@ impl AtomicWrites for Watched {
             match (self.world.mutant(), committed) {
                 (Some(Mutant::UnknownIsDone), Err(_)) => Ok(Committed::Written),
                 (_, committed) => committed,
+            }
+        })
+    }
+
+    fn commit_all<'a>(
+        &'a self,
+        commits: &'a [(&'a Settlement, &'a Writes)],
+    ) -> StoreFuture<'a, Committed> {
+        Box::pin(async move {
+            match (self.store.atomic_writes(), commits) {
+                (Some(atomic), [_, _, ..]) => {
+                    commits.iter().for_each(|(one, _)| self.sends(one));
+                    atomic.commit_all(commits).await
+                }
+                _ => join_all(commits.iter().map(|(one, writes)| self.commit(one, writes))).await,
             }
         })
     }

@@ -5,14 +5,20 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Claimed, Committed, Fence, Item, Settled, Settlement, Settling};
+use sqs_once::store::{
+    Claim, Claimed, Committed, Fence, Item, Settled, Settlement, Settling, Status,
+};
 use sqs_once::time::Timestamp;
 
+use super::clock::true_time;
 use super::ids::{Ids, key_of, place_of, route_of};
 use super::mutant::Mutant;
 use super::process::Process;
-use super::transaction::{Beginning, Session};
+use super::transaction::Session;
 use super::world::World;
+
+/// For how long PostgreSQL keeps expired items, in seconds: a day, scaled down as retention is.
+const LEFT: u64 = 10;
 
 /// One item per id. Every write happens at one instant, and the witness sees it.
 pub(crate) struct Table {
@@ -120,6 +126,26 @@ impl Table {
         self.items.lock()[self.place(id)].clone()
     }
 
+    /// Deletes an expired item, if no transaction holds it. DynamoDB does so at any later time. PostgreSQL leaves the item
+    /// for longer than clocks differ, and while its lease may be live.
+    pub(crate) fn delete_expired(&self, world: &World, id: &ItemId) {
+        let slot = &mut self.items.lock()[self.place(id)];
+        let now = true_time(world.started).as_secs();
+        let (is_postgres, is_held) = (
+            world.plan.is_postgres,
+            self.sessions.lock()[key_of(id)].is_some(),
+        );
+        let before = if is_postgres { now - LEFT } else { now };
+        let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at.as_secs() < before);
+        let may_be_live = |item: &Item| {
+            is_postgres && item.status == Status::InProgress && !is_over(item.lease_until)
+        };
+        let goes = |item: &mut Item| is_over(item.expiration) && !may_be_live(item) && !is_held;
+        if let Some(item) = slot.take_if(goes) {
+            world.witness().deleted(&item);
+        }
+    }
+
     /// The item that an operator sees.
     pub(crate) fn find(&self, id: &ItemId) -> Option<Item> {
         self.items.lock()[self.place(id)].clone()
@@ -143,55 +169,89 @@ impl Table {
         *slot = after;
     }
 
-    /// Begins a transaction that contains a claim, unless another transaction holds the key.
-    pub(crate) fn begin(&self, session: &Arc<Session>) -> Beginning {
-        let key = key_of(&session.claim.id);
-        let item = self.items.lock()[self.place(&session.claim.id)].clone();
-        let slot = &mut self.sessions.lock()[key];
+    /// Begins a transaction that contains claims. If another transaction holds one of their keys, nothing begins, unless
+    /// the claims no longer wait: that key then counts as in progress.
+    pub(crate) fn begin(&self, session: &Arc<Session>, waits: bool) -> Option<Vec<Claimed>> {
+        let (items, mut sessions) = (self.items.lock(), self.sessions.lock());
+        let is_held = |claim: &Claim| sessions[key_of(&claim.id)].is_some();
         // A request that arrives after its connection has closed begins no transaction.
-        if slot.is_some() || session.is_over.load(Ordering::Relaxed) {
-            return Beginning::Waits;
+        let is_over = session.is_over.load(Ordering::Relaxed);
+        if is_over || (waits && session.claims.iter().any(is_held)) {
+            return None;
         }
-        if let Some(item) = item.as_ref().filter(|item| !session.claim.finds_free(item)) {
-            return Beginning::Refused(Box::new(item.clone()));
-        }
-        *slot = Some(Arc::clone(session));
-        Beginning::Open(session.claim.write(item.as_ref()))
+        let answers = session.claims.iter().map(|claim| {
+            let item = items[self.place(&claim.id)].as_ref();
+            let slot = &mut sessions[key_of(&claim.id)];
+            if slot.is_some() {
+                let held = Item::new(claim.id.clone(), Status::InProgress);
+                return Claimed::Refused(Box::new(held));
+            }
+            if let Some(item) = item.filter(|item| !claim.finds_free(item)) {
+                return Claimed::Refused(Box::new(item.clone()));
+            }
+            *slot = Some(Arc::clone(session));
+            let fence = claim.write(item).fence.unwrap_or_default();
+            Claimed::Written { fence }
+        });
+        Some(answers.collect())
     }
 
-    /// Rolls a transaction back if it is still open.
-    pub(crate) fn end(&self, session: &Arc<Session>) {
+    /// Rolls a transaction back if it is still open. Returns whether it was.
+    pub(crate) fn end(&self, session: &Arc<Session>) -> bool {
         session.is_over.store(true, Ordering::Relaxed);
-        let slot = &mut self.sessions.lock()[key_of(&session.claim.id)];
-        if slot.as_ref().is_some_and(|one| Arc::ptr_eq(one, session)) {
-            *slot = None;
-        }
+        let is_its = |one: &mut Arc<Session>| Arc::ptr_eq(one, session);
+        let mut sessions = self.sessions.lock();
+        let ended = sessions.iter_mut().filter_map(|slot| slot.take_if(is_its));
+        ended.count() > 0
     }
 
-    /// Commits a transaction that is still open: the claim, its settlement, and the handler's effect.
+    /// Commits a transaction that is still open: its claims, their settlements or releases, and the handler's effects.
     pub(crate) fn commit_session(
         &self,
         world: &World,
         process: &Process,
         session: &Arc<Session>,
-        settlement: &Settlement,
+        settlements: &[Settlement],
     ) -> bool {
-        let (key, place) = (key_of(&settlement.id), self.place(&settlement.id));
-        let open = self.sessions.lock()[key].clone();
-        if !open.is_some_and(|one| Arc::ptr_eq(&one, session)) {
+        let is_held = |claim: &&Claim| {
+            let slot = &self.sessions.lock()[key_of(&claim.id)];
+            slot.as_ref().is_some_and(|one| Arc::ptr_eq(one, session))
+        };
+        let held: Vec<_> = session.claims.iter().filter(is_held).collect();
+        let is_whole = |one: &Settlement| held.iter().any(|claim| claim.id == one.id);
+        // A settlement of a claim that is not in the transaction rolls it back.
+        if !self.end(session) || !settlements.iter().all(is_whole) {
             return false;
         }
-        self.end(session);
-        let message = world.witness().message_of(process, key);
-        let before = self.items.lock()[place].clone();
-        let claimed = session.claim.write(before.as_ref());
-        let after = settlement.write(Some(&claimed));
-        let (owner, effect) = (settlement.owner, session.has_effect.load(Ordering::Relaxed));
-        world
-            .witness()
-            .changed(key, owner, before.as_ref(), Some(&after), effect);
-        self.items.lock()[place] = Some(after);
-        world.judge_order(message);
+        let mut messages = Vec::new();
+        for claim in held {
+            let (key, place) = (key_of(&claim.id), self.place(&claim.id));
+            let (owner, mut items) = (claim.owner, self.items.lock());
+            let before = items[place].take();
+            let claimed = claim.write(before.as_ref());
+            let settlement = settlements.iter().find(|one| one.id == claim.id);
+            let mut witness = world.witness();
+            let after = match settlement {
+                Some(settlement) => {
+                    let (after, effects) = (settlement.write(Some(&claimed)), &session.effects);
+                    let commits = effects.lock().contains(&key);
+                    witness.changed(key, owner, before.as_ref(), Some(&after), commits);
+                    messages.push(witness.message_of(process, key));
+                    after
+                }
+                None => {
+                    witness.changed(key, owner, before.as_ref(), Some(&claimed), false);
+                    let release = Settlement::new(claim.id.clone(), owner, Settling::Release);
+                    let after = release.write(Some(&claimed));
+                    witness.changed(key, owner, Some(&claimed), Some(&after), false);
+                    after
+                }
+            };
+            items[place] = Some(after);
+        }
+        messages
+            .into_iter()
+            .for_each(|message| world.judge_order(message));
         true
     }
 }

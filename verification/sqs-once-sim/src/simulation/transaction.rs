@@ -1,40 +1,35 @@
 //! Transactions as in a relational database: the claim is in the transaction, and a key has one transaction at a time.
 
 use std::any::Any;
-use std::fmt::from_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sqs_once::HandlerError;
-use sqs_once::extract::{FromRecord, RecordParts};
+use sqs_once::extract::{BatchParts, FromBatch, FromRecord, RecordParts};
 use sqs_once::store::{
-    Begun, Claim, Claimed, Item, OpenTransaction, Settlement, StoreError, StoreErrorKind,
-    Transactions,
+    Begun, Claim, Claimed, OpenTransaction, Settlement, StoreError, StoreErrorKind, Transactions,
 };
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::ids::key_of;
 use super::network::PATIENCE;
-use super::store::TableClient;
+use super::store::{Named, TableClient};
 
 /// How long a worker waits before it asks again for a key that another transaction holds.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How long several claims wait for other transactions on their keys, before the transaction begins without these.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
 pub(crate) struct Session {
-    pub(crate) claim: Claim,
+    pub(crate) claims: Vec<Claim>,
     /// Whether the transaction has ended, or the server has learnt that its connection is closed.
     pub(crate) is_over: AtomicBool,
-    pub(crate) has_effect: AtomicBool,
-}
-
-pub(crate) enum Beginning {
-    /// Another transaction holds the key.
-    Waits,
-    Open(Item),
-    Refused(Box<Item>),
+    /// The keys with an effect. That of a record that fails is undone, because it has a savepoint.
+    pub(crate) effects: Mutex<Vec<usize>>,
 }
 
 /// The client side of a transaction. The server learns of its drop only after a delay.
@@ -62,38 +57,41 @@ impl Transactions for TableClient {
         &'a self,
         claims: &'a [Claim],
         patience: Duration,
-        _: Duration,
+        limit: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>> {
         Box::pin(async move {
-            let [claim] = claims else {
-                let message = "the simulated handlers take a transaction for one record";
-                return Err(StoreError::new(StoreErrorKind::Other, message));
-            };
-            let until = Instant::now() + patience;
+            let begun = Instant::now();
             let open = Open {
                 client: self.clone(),
                 session: Arc::new(Session {
-                    claim: claim.clone(),
+                    claims: claims.to_vec(),
                     is_over: AtomicBool::new(false),
-                    has_effect: AtomicBool::new(false),
+                    effects: Mutex::default(),
                 }),
             };
-            let key = key_of(&claim.id);
+            // The server ends the transaction then, even if the process is frozen.
+            let (table, session) = (Arc::clone(&self.table), Arc::clone(&open.session));
+            tokio::spawn(async move {
+                sleep(limit).await;
+                table.end(&session);
+            });
+            let ids = || claims.iter().map(|claim| &claim.id);
             loop {
+                let waits = claims.len() == 1 || begun.elapsed() < FIRST_WAIT.min(patience);
                 let (table, session) = (Arc::clone(&self.table), Arc::clone(&open.session));
-                let what = from_fn(move |f| write!(f, "begins a transaction on k{key}"));
-                match open.pass(what, move || table.begin(&session)).await? {
-                    Beginning::Open(item) => {
-                        let fence = item.fence.unwrap_or_default();
-                        let answers = vec![Ok(Claimed::Written { fence })];
-                        return Ok(Begun::new(answers, Some(Box::new(open))));
+                let what = Named("begins a transaction on", ids);
+                let answers = open.pass(what, move || table.begin(&session, waits));
+                let Some(answers) = answers.await? else {
+                    match begun.elapsed() < patience {
+                        true => sleep(PAUSE).await,
+                        false => return Err(unanswered()),
                     }
-                    Beginning::Refused(item) => {
-                        return Ok(Begun::new(vec![Ok(Claimed::Refused(item))], None));
-                    }
-                    Beginning::Waits if Instant::now() < until => sleep(PAUSE).await,
-                    Beginning::Waits => return Err(unanswered()),
-                }
+                    continue;
+                };
+                let is_written = |answer: &Claimed| matches!(answer, Claimed::Written { .. });
+                let is_open = answers.iter().any(is_written);
+                let open = is_open.then(|| Box::new(open) as _);
+                return Ok(Begun::new(answers.into_iter().map(Ok).collect(), open));
             }
         })
     }
@@ -124,20 +122,16 @@ impl OpenTransaction for Open {
         settlements: Vec<Settlement>,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         Box::pin(async move {
-            let Ok([settlement]) = <[_; 1]>::try_from(settlements) else {
-                let message = "a transaction of one record has one settlement";
-                return Err(StoreError::new(StoreErrorKind::Other, message));
-            };
-            let key = key_of(&settlement.id);
+            let ids: Vec<_> = settlements.iter().map(|one| one.id.clone()).collect();
             let carry_out = {
                 let (client, session) = (self.client.clone(), Arc::clone(&self.session));
                 move || {
                     let (world, process) = (&client.world, &client.process);
                     let table = &client.table;
-                    table.commit_session(world, process, &session, &settlement)
+                    table.commit_session(world, process, &session, &settlements)
                 }
             };
-            let what = from_fn(move |f| write!(f, "commits its transaction on k{key}"));
+            let what = Named("commits its transaction on", || ids.iter());
             match self.pass(what, carry_out).await? {
                 true => Ok(()),
                 false => Err(StoreError::new(StoreErrorKind::Other, "it is over")),
@@ -150,13 +144,29 @@ fn unanswered() -> StoreError {
     StoreError::new(StoreErrorKind::Unanswered, "the simulation wants it")
 }
 
+#[derive(Clone)]
 pub(crate) struct Transaction(Arc<Session>);
 
 impl Transaction {
-    /// Adds the handler's effect to the transaction.
-    pub(crate) fn write(&self) -> impl FnOnce() + Send + use<> {
+    fn of(open: Option<Arc<dyn Any + Send + Sync>>) -> Result<Self, HandlerError> {
+        let session = open.and_then(|open| open.downcast().ok());
+        session
+            .map(Self)
+            .ok_or_else(|| HandlerError::retry("there is no transaction"))
+    }
+
+    /// Adds the effect of a key to the transaction.
+    pub(crate) fn write(&self, key: usize) -> impl FnOnce() + Send + use<> {
         let session = Arc::clone(&self.0);
-        move || session.has_effect.store(true, Ordering::Relaxed)
+        move || session.effects.lock().push(key)
+    }
+}
+
+impl<S: Sync> FromBatch<S> for Transaction {
+    const TRANSACTION: bool = true;
+
+    async fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
+        Self::of(parts.transaction())
     }
 }
 
@@ -164,8 +174,6 @@ impl<S: Sync> FromRecord<S> for Transaction {
     const TRANSACTION: bool = true;
 
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        let open = parts.transaction().and_then(|open| open.downcast().ok());
-        open.map(Self)
-            .ok_or_else(|| HandlerError::retry("there is no transaction"))
+        Self::of(parts.transaction())
     }
 }

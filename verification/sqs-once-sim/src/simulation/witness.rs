@@ -12,10 +12,14 @@ use super::counts::{Count, Counts};
 use super::ids::{Ids, key_of, route_of};
 use super::mutant::Mutant;
 use super::options::Options;
+use super::plan::{Plan, SKEW};
 use super::process::Process;
 use super::property::{Property, Violation};
 use super::timeline::Timeline;
 use crate::way::Way;
+
+/// By how much two clocks differ at most, and a second, to which an expiration is rounded.
+const CLOCKS: Duration = Duration::from_millis(2 * SKEW.unsigned_abs() + 1000);
 
 /// What the witness knows of one key.
 #[derive(Debug, Default)]
@@ -24,7 +28,11 @@ struct Key {
     effects: Vec<(usize, Instant)>,
     /// Since the key was forgotten.
     recorded_at: Option<Instant>,
-    /// When an operator forgot the key, and that time by the operator's clock.
+    /// The payload whose effect is on record since then.
+    payload: Option<usize>,
+    /// When its retention ends, by the slowest clocks.
+    expires_at: Option<Instant>,
+    /// When an operator forgot the key, and that time by the operator's clock, or when its record expired.
     forgotten: Vec<(Instant, Timestamp)>,
     /// Under each of its ids.
     last_fence: [Option<Fence>; Ids::ALL.len()],
@@ -48,6 +56,7 @@ impl Key {
 #[derive(Debug)]
 struct Attempt {
     key: usize,
+    payload: usize,
     message: usize,
     process: Process,
     invocation: usize,
@@ -114,6 +123,7 @@ pub(crate) struct Witness {
     ways: [Way; 2],
     /// The only property to check, if set.
     only: Option<Property>,
+    retention: Option<Duration>,
     /// Whether leases don't hold, because clocks and kills are off by more than they allow for.
     is_hostile: bool,
     judge: Judge<Instant>,
@@ -129,13 +139,14 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    pub(crate) fn new(ways: [Way; 2], keys: usize, options: &Options, timeline: Timeline) -> Self {
+    pub(crate) fn new(plan: &Plan, options: &Options, timeline: Timeline) -> Self {
         Self {
-            ways,
+            ways: plan.ways,
+            retention: plan.retention,
             only: options.mutant.and_then(Mutant::breaks),
             is_hostile: options.is_hostile,
-            judge: Judge::default(),
-            keys: (0..keys).map(|_| Key::default()).collect(),
+            judge: Judge::default().awaiting_hooks(plan.has_hooks),
+            keys: (0..plan.keys).map(|_| Key::default()).collect(),
             attempts: Vec::new(),
             invocations: Vec::new(),
             told: Vec::new(),
@@ -212,6 +223,10 @@ impl Witness {
                     Property::NothingLost,
                     format!("m{message} was acknowledged without the record of k{key}"),
                 ),
+                Wrong::NoHook { message } => (
+                    Property::HooksRun,
+                    format!("m{message} was acknowledged, and no hook of it has ended well"),
+                ),
                 Wrong::CommittedAgain { key } => (
                     Property::CommitsOnce,
                     format!("the effect of k{key} was committed again"),
@@ -247,10 +262,11 @@ impl Witness {
         process: &Process,
         invocation: usize,
         message: usize,
-        key: usize,
+        (key, payload): (usize, usize),
         fence: Fence,
     ) -> usize {
         self.counts.add(Count::Handlers);
+        self.expire(key);
         // The store does not know which invocation of its process looked a key up.
         let begun = self.begun(invocation);
         let mut lookups = self.keys[key].lookups.iter();
@@ -265,8 +281,7 @@ impl Witness {
                 format!("{process} handles k{key}, which was on record when it was looked up");
             self.violated(Property::RecordedIsOver, what);
         }
-        // No record expires during a schedule, so a recorded key stays recorded, even if its item changes, until it is
-        // forgotten.
+        // A recorded key stays recorded, even if its item changes, until it is forgotten or its record expires.
         let keys = &self.keys[key];
         let mut claims = keys.claims.iter();
         let claimed_at = claims
@@ -297,6 +312,7 @@ impl Witness {
         }
         self.attempts.push(Attempt {
             key,
+            payload,
             message,
             process: process.clone(),
             invocation,
@@ -408,17 +424,30 @@ impl Witness {
         attempt.end.get_or_insert_with(|| (end, Instant::now()));
     }
 
+    /// A handler panics. A batch handler then fails all its records.
+    pub(crate) fn panicked(&mut self, attempt: usize, is_batched: bool) {
+        let invocation = self.attempts[attempt].invocation;
+        for (number, one) in self.attempts.iter_mut().enumerate() {
+            if number == attempt || (is_batched && one.invocation == invocation) {
+                one.end.get_or_insert((End::Failed, Instant::now()));
+            }
+        }
+    }
+
     /// An effect happens that does not commit with a record.
     pub(crate) fn effect(&mut self, attempt: usize) {
         self.counts.add(Count::Effects);
-        let key = self.attempts[attempt].key;
+        let Attempt { key, payload, .. } = self.attempts[attempt];
         self.note(
             "effect",
             format_args!("of k{key} by {}", self.attempts[attempt].process),
         );
         self.keys[key].effects.push((attempt, Instant::now()));
-        let commits = false;
-        self.judge(Event::Effect { key, commits });
+        self.judge(Event::Effect {
+            key,
+            payload,
+            commits: false,
+        });
     }
 
     /// Judges repeated effects, once all requests have arrived: only then is it known whether and when the earlier
@@ -497,11 +526,8 @@ impl Witness {
         self.counts.add(Count::Forgotten);
         let fence = after.and_then(|item| item.fence);
         self.note("operator", format_args!("forgets k{key}, fence {fence:?}"));
-        let at = Instant::now();
-        self.judge(Event::Forgotten { key, at });
+        self.starts_anew(key, Instant::now(), now);
         let state = &mut self.keys[key];
-        state.forgotten.push((at, now));
-        state.recorded_at = None;
         let last_fence = &mut state.last_fence[ids as usize];
         let last = *last_fence;
         *last_fence = last.max(fence);
@@ -509,6 +535,43 @@ impl Witness {
             let what = format!("k{key} was forgotten with the fence {fence:?} after {last:?}");
             self.violated(Property::FencesGrow, what);
         }
+    }
+
+    fn starts_anew(&mut self, key: usize, at: Instant, now: Timestamp) {
+        self.judge(Event::Forgotten { key, at });
+        let state = &mut self.keys[key];
+        state.forgotten.push((at, now));
+        (state.recorded_at, state.payload, state.expires_at) = (None, None, None);
+    }
+
+    /// The record of a key is no more if its retention has ended.
+    fn expire(&mut self, key: usize) {
+        let expires_at = self.keys[key].expires_at;
+        if let Some(at) = expires_at.filter(|at| *at <= Instant::now()) {
+            self.counts.add(Count::Expired);
+            // The fence of the next attempt tells a time by a clock that may be slow.
+            self.starts_anew(key, at, Timestamp::default());
+        }
+    }
+
+    /// The table deletes an expired item. From now on, a late copy of an ended claim may claim the key.
+    pub(crate) fn deleted(&mut self, item: &Item) {
+        let key = key_of(&item.id);
+        self.counts.add(Count::DeletedItems);
+        self.note("store", format_args!("k{key} has expired and is deleted"));
+        self.expire(key);
+        if self.keys[key].recorded_at.is_some() {
+            let what = format!("k{key} was deleted before the end of its retention");
+            self.violated(Property::RecordedIsOver, what);
+        }
+        self.keys[key].ended.clear();
+        self.keys[key].last_fence[Ids::of(&item.id) as usize] = None;
+    }
+
+    /// Whether a key was completed for another payload.
+    pub(crate) fn is_other(&self, key: usize, payload: usize) -> bool {
+        let completed = self.keys[key].payload;
+        completed.is_some_and(|completed| completed != payload)
     }
 
     pub(crate) fn looked_up(&mut self, process: &Process, key: usize) {
@@ -525,6 +588,7 @@ impl Witness {
         after: Option<&Item>,
         commits: bool,
     ) {
+        self.expire(key);
         let kind = Kind::of(by, before, after);
         let is_completion = kind == Kind::Completion;
         let what = match kind {
@@ -620,25 +684,40 @@ impl Witness {
             };
             self.violated(property, what);
         }
+        // A transaction has the last attempt of its key.
+        let mut attempts = self.attempts.iter();
+        let its = attempts.rfind(|one| one.owner == Some(by));
+        let its = its.or_else(|| self.attempts.iter().rfind(|one| one.key == key));
+        let payload = its.map_or(0, |its| its.payload);
+        let ended_at = its.and_then(|its| its.end).map(|(_, at)| at);
+        let retention = self.retention.map(|kept| kept.saturating_sub(CLOCKS));
+        let expires_at = retention.zip(ended_at).map(|(kept, at)| at + kept);
         let state = &mut self.keys[key];
         state.ended.push(by);
         if !is_completion {
             return self.counts.add(Count::Releases);
         }
         state.recorded_at.get_or_insert_with(Instant::now);
+        state.payload = Some(payload);
+        state.expires_at = state.expires_at.max(expires_at);
         let last_fence = &mut state.last_fence[ids as usize];
         *last_fence = (*last_fence).max(Some(fence));
         self.counts.add(Count::Records);
         self.judge(Event::Recorded(key));
         if commits {
             self.counts.add(Count::Commits);
-            self.judge(Event::Effect { key, commits });
+            self.judge(Event::Effect {
+                key,
+                payload,
+                commits,
+            });
         }
     }
 
     fn claimed(&mut self, key: usize, ids: Ids, by: Owner, before: Option<&Item>, fence: Fence) {
         self.counts.add(Count::Claims);
-        if before.is_some_and(|item| item.status == Status::Completed) {
+        let is_over = self.keys[key].recorded_at.is_some();
+        if is_over && before.is_some_and(|item| item.status == Status::Completed) {
             let what = format!("k{key}, which is on record, was claimed by {}", short(by));
             self.violated(Property::RecordedIsOver, what);
         }

@@ -25,7 +25,7 @@ use super::options::{Depth, Options};
 use super::plan::Plan;
 use super::process::Process;
 use super::property::Property;
-use super::queue::{Delivery, Place, Queue};
+use super::queue::{Delivery, Message, Place, Queue};
 use super::sdk::{self, Dynamo};
 use super::store::{Backend, TableClient, Watched};
 use super::table::Table;
@@ -64,7 +64,7 @@ impl World {
             network: Network::new(plan.weather, chance.clone(), timeline.clone()),
             started: Instant::now(),
             changed: Notify::new(),
-            witness: Mutex::new(Witness::new(plan.ways, plan.keys, options, timeline)),
+            witness: Mutex::new(Witness::new(&plan, options, timeline)),
             backend: match options.depth {
                 Depth::Trait => TableClient::backend(Arc::clone(&table)),
                 Depth::Sdk => sdk::backend(Dynamo::new(plan.keys, options.mutant)),
@@ -227,8 +227,12 @@ impl World {
         let queue = self.queue();
         for one in &queue.messages[from..] {
             let group = self.plan.is_fifo.then_some(one.group);
-            let key = one.key;
-            self.witness().judge(Event::Sent { key, group });
+            let (key, payload) = (one.key, one.payload);
+            self.witness().judge(Event::Sent {
+                key,
+                payload,
+                group,
+            });
         }
     }
 
@@ -236,7 +240,8 @@ impl World {
         for one in &self.plan.messages {
             let group = one.key % self.plan.groups;
             let at = self.started + one.sent_after;
-            self.queue().send(one.key, group, at, Place::Queue);
+            let what = (one.key, one.payload);
+            self.queue().send(what, group, at, Place::Queue);
         }
         self.sent(0);
         let mut lambda = Lambda::new(self);
@@ -248,6 +253,12 @@ impl World {
         let mut witness = self.witness();
         witness.judge_repeats();
         witness.counts.add(Count::Schedules);
+        for (is_one, count) in [
+            (self.plan.is_batched, Count::BatchedSchedules),
+            (self.plan.is_postgres, Count::PostgresSchedules),
+        ] {
+            witness.counts.add_many(count, u64::from(is_one));
+        }
         if self.plan.is_routed {
             witness.counts.add(Count::RoutedSchedules);
             let of_both = (0..self.plan.keys).step_by(ROUTES.len()).filter(|&first| {
@@ -301,6 +312,10 @@ impl<'a> Lambda<'a> {
         if !is_fair && world.plan.has_forgets && world.chance.once_in(12) {
             tokio::spawn(forget(Arc::clone(world), Arc::clone(&world.table)));
         }
+        if world.plan.deletes_expired && world.chance.once_in(2) {
+            let key = world.chance.index(world.plan.keys);
+            world.table.delete_expired(world, world.id_of(key));
+        }
         self.redrive(now);
         self.deliver(now);
         let is_idle = self.environments.iter().all(Warm::is_idle);
@@ -318,7 +333,8 @@ impl<'a> Lambda<'a> {
             if is_fair {
                 self.fair_from.get_or_insert(sent);
             }
-            let redriven = world.queue().redrive_dead_letters(Instant::now());
+            let drops = |dead: &Message| world.witness().is_other(dead.key, dead.payload);
+            let redriven = world.queue().redrive_dead_letters(Instant::now(), drops);
             world.sent(sent);
             world.count_many(Count::Redriven, redriven as u64);
             world.note("sqs", format_args!("{redriven} messages are redriven"));
@@ -370,7 +386,9 @@ impl<'a> Lambda<'a> {
             let mut witness = self.world.witness();
             witness.counts.add(Count::DeadLetters);
             witness.judge(Event::Left(message));
-            if fair_from.is_some_and(|from| message >= from) {
+            let Message { key, payload, .. } = self.world.queue().messages[message];
+            let is_other = witness.is_other(key, payload);
+            if !is_other && fair_from.is_some_and(|from| message >= from) {
                 let what = format!("m{message} became a dead letter in fair weather");
                 witness.violated(Property::AllEnds, what);
             }
