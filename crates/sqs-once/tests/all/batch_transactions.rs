@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqs_once::body::AsyncDecode;
 use sqs_once::extract::Message;
 use sqs_once::policy::{Cache, FifoFailure, MissingKey, PayloadMismatch};
@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 use crate::support::database::{Database, Ledger, Turn};
 use crate::support::{
-    Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, ends, grouped, in_group, in_groups,
-    json_body, keys, orders, outcome, told,
+    Bench, Notes, Order, SECOND, Tested, assert_contains, ends, in_group, in_groups, json_body,
+    keys, order, orders, outcome, told, with_attribute,
 };
 
 /// A consumer whose batch handler writes the orders that succeed, and the orders of each call.
@@ -40,8 +40,8 @@ impl Booking {
 
     fn with(settings: impl FnOnce(Consumer) -> Consumer) -> Self {
         let bench = Bench::new();
-        let (database, calls) = (Database::beside(&bench.store), Notes::default());
-        let notes = calls.clone();
+        let database = Database::beside(&bench.store);
+        let (calls, notes) = Notes::pair();
         let handler = move |orders: Batch<Order>, ledger: Ledger| {
             let ids: Vec<_> = orders.payloads().map(|order| order.id.clone()).collect();
             notes.add(ids.clone());
@@ -133,23 +133,19 @@ async fn each_record_ends_as_the_handler_says_and_the_keys_of_failures_are_free(
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_fails_or_ends_its_own_transaction_leaves_nothing_behind() {
-    for (first, outcome) in [
-        ("fails", "failed"),
-        ("panics", "failed"),
-        ("sleeps", "failed"),
-        ("ends", "failed"),
-        ("bad-1", "failed"),
+    for batch in [
+        ["fails", "a"],
+        ["panics", "a"],
+        ["sleeps", "a"],
+        ["ends", "a"],
+        ["bad-1", "bad-2"],
     ] {
         let booking = Booking::new();
-        let batch = match first {
-            "bad-1" => vec![first, "bad-2"],
-            _ => vec![first, "a"],
-        };
-        assert_eq!(booking.run(batch).await, ["m-0", "m-1"], "{first}");
-        assert_eq!(booking.outcomes(), format!("{outcome} {outcome}"));
-        assert_eq!(booking.database.effects(), [""; 0], "{first}");
-        assert_eq!(booking.database.open(), 0, "{first}");
-        assert_eq!(booking.store.item(first), None);
+        assert_eq!(booking.run(batch).await, ["m-0", "m-1"], "{batch:?}");
+        assert_eq!(booking.outcomes(), "failed failed");
+        assert_eq!(booking.database.effects(), [""; 0], "{batch:?}");
+        assert_eq!(booking.database.open(), 0, "{batch:?}");
+        assert_eq!(booking.store.item(batch[0]), None);
     }
 }
 
@@ -174,9 +170,8 @@ async fn a_commit_without_an_answer_is_not_sent_again_and_the_next_delivery_know
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_cant_begin_is_begun_again_for_all_records() {
     let booking = Booking::new();
-    booking
-        .database
-        .begins([Turn::Fail(Throttled), Turn::Fail(Throttled)]);
+    let throttled = || Turn::Fail(Throttled);
+    booking.database.begins([throttled(), throttled()]);
     assert_eq!(booking.run(["a", "b"]).await, [""; 0]);
     let begins = [("begin", 2), ("begin", 2), ("begin", 2), ("commit", 2)];
     assert_eq!(booking.store.take_calls(), begins);
@@ -206,142 +201,105 @@ async fn a_key_that_another_transaction_holds_holds_up_no_other_record_for_good(
 async fn the_records_of_a_group_behind_one_in_progress_stay_out_of_the_transaction() {
     let booking = Booking::new();
     let held = booking.database.lock("b").await;
-    let in_group = |group, id| grouped(group, id);
-    let batch = [
-        in_group("x", "a"),
-        in_group("x", "b"),
-        in_group("x", "c"),
-        in_group("y", "d"),
-    ];
+    let batch = in_groups("x/a x/b x/c y/d");
     assert_eq!(booking.run(batch).await, ["m-1", "m-2"]);
     assert_eq!(booking.calls.take(), [["a", "d"]]);
     assert_eq!(booking.database.effects(), ["a", "d"]);
     assert!(booking.store.is_released("c"));
     drop(held);
-    let batch = [in_group("x", "b"), in_group("x", "c")];
-    assert_eq!(booking.run(batch).await, [""; 0]);
+    assert_eq!(booking.run(in_groups("x/b x/c")).await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_one_record_stops_the_batch_no_record_behind_it_runs() {
     let booking = Booking::with(|it| it.fifo(FifoFailure::ReturnBatch));
     let held = booking.database.lock("b").await;
-    let batch = [("x", "a"), ("y", "b"), ("z", "c")];
-    let batch = batch.map(|(group, id)| grouped(group, id));
+    let batch = in_groups("x/a y/b z/c");
     assert_eq!(booking.run(batch.clone()).await, ["m-0", "m-1", "m-2"]);
     assert_eq!(booking.calls.len(), 0);
     assert_eq!(booking.database.open(), 0);
     let ends = ends(booking.lines());
-    assert_eq!(ends[0].1, "an earlier record of the batch failed");
-    assert_eq!(ends[2].1, "an earlier record of the batch failed");
+    let said = "an earlier record of the batch failed";
+    assert_eq!([&*ends[0].1, &*ends[2].1], [said; 2]);
     drop(held);
     assert_eq!(booking.run(batch).await, [""; 0]);
 }
 
-/// Takes as many seconds as the order's total.
+/// An order that [`Slow`] decodes in this many seconds.
+fn slow(id: &str, seconds: u32) -> Value {
+    with_attribute(order(id), "seconds", &seconds.to_string())
+}
+
+/// Takes as many seconds as the message says.
 #[derive(Clone)]
 struct Slow;
 
 impl AsyncDecode<Order> for Slow {
-    async fn decode(&self, body: &str, _: &Message) -> Result<Order, HandlerError> {
-        let order: Order = serde_json::from_str(body)?;
-        sleep(u32::try_from(order.total)? * SECOND).await;
-        Ok(order)
+    async fn decode(&self, body: &str, message: &Message) -> Result<Order, HandlerError> {
+        let seconds = message.attribute("seconds").unwrap_or_default();
+        sleep(seconds.parse::<u32>()? * SECOND).await;
+        Ok(serde_json::from_str(body)?)
     }
+}
+
+/// A consumer that decodes slowly, and whose batch handler takes a second to write all orders.
+fn decoding_slowly(settings: impl FnOnce(Consumer) -> Consumer) -> (Tested, Database) {
+    let bench = Bench::new();
+    let database = Database::beside(&bench.store);
+    let consumer = consumer_with(Slow).key(|order: &Order| order.id.clone());
+    let consumer = consumer.batch_handler(async |orders: Batch<Order>, ledger: Ledger| {
+        for order in orders.payloads() {
+            ledger.write(&order.id);
+        }
+        sleep(SECOND).await;
+        orders.all_succeeded()
+    });
+    let bench = bench
+        .on(settings(consumer))
+        .with(|it| it.store(database.clone()));
+    (bench, database)
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_transaction_begins_when_all_payloads_are_there_or_half_of_the_time_is_over() {
-    let late = [
-        (
-            20,
-            "its key could not be claimed in half of the batch's time",
-        ),
-        (1000, "the deadline came before its payload was there"),
-    ];
-    for (slowest, failed, said) in [(3, &[][..], "")]
-        .into_iter()
-        .chain(late.map(|(slowest, said)| (slowest, &["m-1"][..], said)))
-    {
-        let bench = Bench::new();
-        let (database, seen) = (Database::beside(&bench.store), Seen::default());
-        let notes = seen.clone();
-        let consumer = consumer_with(Slow)
-            .key(|order: &Order| order.id.clone())
-            .batch_handler(move |orders: Batch<Order>, ledger: Ledger| {
-                for order in orders.payloads() {
-                    ledger.write(&order.id);
-                    notes.add(order.id.clone());
-                }
-                async move {
-                    sleep(SECOND).await;
-                    orders.all_succeeded()
-                }
-            });
-        let bench = bench.on(consumer).with(|it| it.store(database.clone()));
-        let order = |id, total| json_body(&json!({ "id": id, "total": total }));
-        let batch = [order("a", 0), order("b", slowest), order("c", 1)];
-        assert_eq!(bench.run(batch).await, failed);
-        let claimed = 3 - failed.len();
-        assert_eq!(
-            bench.store.take_calls(),
-            [("begin", claimed), ("commit", claimed)]
-        );
-        assert_eq!(seen.len(), claimed);
+    let too_late = "its key could not be claimed in half of the batch's time";
+    let never = "the deadline came before its payload was there";
+    for (slowest, said) in [(3, None), (20, Some(too_late)), (1000, Some(never))] {
+        let (bench, database) = decoding_slowly(|it| it);
+        let batch = [slow("a", 0), slow("b", slowest), slow("c", 1)];
+        let late = usize::from(said.is_some());
+        assert_eq!(bench.run(batch).await, ["m-1"][..late]);
+        let claimed = 3 - late;
+        let requests = [("begin", claimed), ("commit", claimed)];
+        assert_eq!(bench.store.take_calls(), requests);
         assert_eq!(database.effects().len(), claimed);
-        if !failed.is_empty() {
-            assert_eq!(bench.lines()[1]["reason"], said);
-        }
-    }
-}
-
-/// Decodes the first message in three seconds, and the others at once.
-#[derive(Clone)]
-struct FirstIsSlow;
-
-impl AsyncDecode<Order> for FirstIsSlow {
-    async fn decode(&self, body: &str, message: &Message) -> Result<Order, HandlerError> {
-        if message.id() == "m-0" {
-            sleep(3 * SECOND).await;
-        }
-        Ok(serde_json::from_str(body)?)
+        let reason = bench.lines()[1].remove("reason");
+        assert_eq!(reason.as_deref(), said);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_whose_copy_is_decoded_first_keeps_its_place_in_its_group() {
     for (batch, failed, expected) in [
-        ("g/a g/b g/a", &[][..], &["a", "b"][..]),
-        ("g/a g/b h/a h/c", &["m-1"], &["a", "c"]),
+        (["g/a/3", "g/b/0", "g/a/0"].as_slice(), &[][..], ["a", "b"]),
+        (&["g/a/3", "g/b/0", "h/a/0", "h/c/0"], &["m-1"], ["a", "c"]),
     ] {
-        let bench = Bench::new();
-        let database = Database::beside(&bench.store);
-        let consumer = consumer_with(FirstIsSlow)
-            .key(|order: &Order| order.id.clone())
-            .batch_handler(async |orders: Batch<Order>, ledger: Ledger| {
-                for order in orders.payloads() {
-                    ledger.write(&order.id);
-                }
-                orders.all_succeeded()
-            });
-        let bench = bench.on(consumer).with(|it| it.store(database.clone()));
-        assert_eq!(bench.run(in_groups(batch)).await, failed);
+        let (bench, database) = decoding_slowly(|it| it);
+        let records = batch.iter().map(|record| {
+            let mut parts = record.split('/');
+            let [group, id, seconds] = [(); 3].map(|()| parts.next().unwrap());
+            in_group(group, slow(id, seconds.parse().unwrap()))
+        });
+        assert_eq!(bench.run(records).await, failed);
         assert_eq!(database.effects(), expected);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_not_decoded_in_time_stops_the_batch_if_it_should() {
-    let bench = Bench::new();
-    let database = Database::beside(&bench.store);
-    let consumer = consumer_with(Slow)
-        .key(|order: &Order| order.id.clone())
-        .fifo(FifoFailure::ReturnBatch)
-        .batch_handler(async |orders: Batch<Order>, _: Ledger| orders.all_succeeded());
-    let bench = bench.on(consumer).with(|it| it.store(database.clone()));
-    let order = |id, total| json_body(&json!({ "id": id, "total": total }));
+    let (bench, _) = decoding_slowly(|it| it.fifo(FifoFailure::ReturnBatch));
     let batch = [("x", "a", 1000), ("x", "b", 0), ("y", "c", 0)];
-    let batch = batch.map(|(group, id, total)| in_group(group, order(id, total)));
+    let batch = batch.map(|(group, id, seconds)| in_group(group, slow(id, seconds)));
     assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);
     assert_eq!(bench.store.take_calls(), [("begin", 2)]);
 }
@@ -349,15 +307,14 @@ async fn a_record_that_is_not_decoded_in_time_stops_the_batch_if_it_should() {
 #[tokio::test(start_paused = true)]
 async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_delivery() {
     let consumer = consumer_with(Slow)
-        .key(|order: &Order| (order.total == 0).then(|| order.id.clone()))
+        .key(|order: &Order| (order.id != "b").then(|| order.id.clone()))
         .missing_key(MissingKey::ProcessUnprotected)
         .batch_handler(async |orders: Batch<Order>| {
             sleep(10 * SECOND).await;
             orders.all_succeeded()
         });
     let bench = Bench::new().on(consumer);
-    let order = |id, total| json_body(&json!({ "id": id, "total": total }));
-    assert_eq!(bench.run([order("a", 0), order("b", 20)]).await, ["m-1"]);
+    assert_eq!(bench.run([slow("a", 0), slow("b", 20)]).await, ["m-1"]);
     assert_contains!(ends(bench.lines())[1].1, "its batch had begun");
     assert!(bench.elapsed() < 25 * SECOND);
 }
@@ -366,17 +323,14 @@ async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_de
 async fn a_record_that_must_be_claimed_after_the_transaction_has_begun_waits_for_its_next_delivery()
 {
     let booking = Booking::with(|it| it.payload_mismatch(PayloadMismatch::Reject));
-    let order = |total| json_body(&json!({ "id": "a", "total": total }));
-    booking.run([order(1)]).await;
+    let a = |total| json_body(&json!({ "id": "a", "total": total }));
+    booking.run([a(1)]).await;
     booking.lines();
-    let other = json_body(&json!({ "id": "b" }));
     // The second record is no copy of the first one, which the key refuses.
-    assert_eq!(
-        booking.run([order(2), order(1), other]).await,
-        ["m-0", "m-1"]
-    );
+    let batch = [a(2), a(1), order("b")];
+    assert_eq!(booking.run(batch).await, ["m-0", "m-1"]);
     assert_contains!(booking.lines()[1]["reason"], "its batch had begun");
-    assert_eq!(booking.run([order(1)]).await, [""; 0]);
+    assert_eq!(booking.run([a(1)]).await, [""; 0]);
     assert_eq!(booking.outcomes(), "duplicate");
     assert_eq!(booking.database.effects(), ["a", "b"]);
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqs_once::policy::{Cache, Disposition, Mode, PayloadMismatch, Requests};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
@@ -12,8 +12,8 @@ use sqs_once::testing::{self, Operation};
 use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, ResultExt, Writes};
 
 use crate::support::{
-    Calls, Notes, Order, SECOND, Tested, ends, grouped, handling_batches, in_group, in_groups,
-    json_body, keys, several, told,
+    Calls, Notes, Order, SECOND, Tested, ends, handling_batches, in_group, in_groups, json_body,
+    keys, several, told,
 };
 use crate::transactional::update;
 
@@ -51,8 +51,14 @@ fn setup() -> (Tested, Calls) {
     (bench, calls)
 }
 
+fn setup_with(settings: impl FnOnce(Consumer) -> Consumer) -> (Tested, Calls) {
+    let (bench, calls) = setup();
+    (bench.with(settings), calls)
+}
+
 #[tokio::test(start_paused = true)]
-async fn the_effects_of_a_call_commit_together_without_a_claim() {
+async fn the_effects_of_a_call_commit_together_without_a_claim_or_alone_where_requests_are_single()
+{
     let (bench, calls) = setup();
     assert_eq!(bench.run(keys(130)).await, [""; 0]);
     let commits = [("commit_all", 100), ("commit_all", 30)];
@@ -63,16 +69,8 @@ async fn the_effects_of_a_call_commit_together_without_a_claim() {
     assert_eq!(item.status, Status::Completed);
     assert_eq!(item.data, Some("\"k7\"".into()));
 
-    // One record has a request of its own.
-    bench.run(["one"]).await;
-    assert_eq!(bench.store.take_calls(), [("commit", 1)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_effect_commits_alone_where_requests_are_single() {
-    let (bench, _) = setup();
     let bench = bench.with(|it| it.requests(Requests::Single));
-    assert_eq!(bench.run(keys(40)).await, [""; 0]);
+    assert_eq!(bench.run((0..40).map(|at| format!("l{at}"))).await, [""; 0]);
     assert_eq!(bench.store.take_calls(), [("commit", 1); 40]);
 }
 
@@ -80,13 +78,9 @@ async fn each_effect_commits_alone_where_requests_are_single() {
 async fn each_record_ends_as_the_handler_says_and_only_successes_are_written() {
     let (bench, _) = setup();
     let batch = ["a", "bad-1", "hopeless-1", "unsaid-1", "b"];
-    for written in [&["a", "b"][..], &[]] {
+    for success in ["processed", "duplicate"] {
         assert_eq!(bench.run(batch).await, ["m-1", "m-2", "m-3"]);
         assert_eq!(bench.store.take_calls(), [("commit_all", 2)]);
-        let success = match written.is_empty() {
-            true => "duplicate",
-            false => "processed",
-        };
         let expected = [
             (success, ""),
             ("failed", "no luck"),
@@ -101,13 +95,10 @@ async fn each_record_ends_as_the_handler_says_and_only_successes_are_written() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_or_a_panic_of_the_call_writes_nothing() {
-    let bench =
-        handling_batches(
-            async |orders: Batch<Order>| match orders[0].payload().id.as_str() {
-                "panic" => panic!("no luck"),
-                _ => Err::<BatchWrites, _>(HandlerError::retry("the database is down")),
-            },
-        );
+    let bench = handling_batches(async |orders: Batch<Order>| {
+        assert_ne!(orders[0].payload().id, "panic");
+        Err::<BatchWrites, _>(HandlerError::retry("the database is down"))
+    });
     for first in ["a", "panic"] {
         assert_eq!(bench.run([first, "b"]).await, ["m-0", "m-1"]);
         assert_eq!(bench.outcomes(), "failed failed");
@@ -118,8 +109,7 @@ async fn an_error_or_a_panic_of_the_call_writes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_is_not_met_isolates_its_record_and_the_others_commit() {
     for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        let (bench, _) = setup();
-        let bench = bench.with(|it| it.mode(mode));
+        let (bench, _) = setup_with(|it| it.mode(mode));
         bench.store.fail_condition(0, 2);
         let failed = bench.run(["a", "sold-out", "b", "c"]).await;
         assert_eq!(failed, ["m-0", "m-1"]);
@@ -160,32 +150,25 @@ async fn duplicates_in_the_batch_and_of_earlier_batches_have_one_effect() {
     let (bench, calls) = setup();
     assert_eq!(bench.run(["a", "b", "a"]).await, [""; 0]);
     assert_eq!(bench.outcomes(), "processed processed duplicate");
-    assert_eq!(bench.run(["c", "a", "d", "c"]).await, [""; 0]);
-    assert_eq!(bench.outcomes(), "processed duplicate processed duplicate");
+    // A live claim of another worker is not acknowledged, and the others commit.
+    bench.foreign("e", Status::InProgress, 60 * SECOND);
+    assert_eq!(bench.run(["c", "a", "d", "c", "e"]).await, ["m-4"]);
+    let expected = "processed duplicate processed duplicate in_progress";
+    assert_eq!(bench.outcomes(), expected);
     assert_eq!(bench.store.written(), ["a", "b", "c", "d"]);
     // Without a claim, the handler receives the earlier duplicate.
-    assert_eq!(calls.ids(), [vec!["a", "b"], vec!["c", "a", "d"]]);
+    assert_eq!(calls.ids(), [vec!["a", "b"], vec!["c", "a", "d", "e"]]);
 
     for settings in [
         |it: Consumer| it.mode(Mode::ClaimFirst),
         |it: Consumer| it.cache(Cache::new(10)),
     ] {
-        let (bench, calls) = setup();
-        let bench = bench.with(settings);
+        let (bench, calls) = setup_with(settings);
         bench.run(["a"]).await;
         bench.run(["a", "b"]).await;
         assert_eq!(calls.ids(), [["a"], ["b"]]);
         assert_eq!(bench.store.written(), ["a", "b"]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_live_claim_of_another_worker_is_not_acknowledged_and_the_others_commit() {
-    let (bench, _) = setup();
-    bench.foreign("a", Status::InProgress, 60 * SECOND);
-    assert_eq!(bench.run(["a", "b"]).await, ["m-0"]);
-    assert_eq!(bench.outcomes(), "in_progress processed");
-    assert_eq!(bench.store.written(), ["b"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,73 +186,55 @@ async fn commits_without_an_answer_are_sent_again_as_they_were_and_happen_once()
     let begun = bench.elapsed();
     assert_eq!(bench.run(["d", "e"]).await, ["m-0", "m-1"]);
     assert!(bench.elapsed() - begun < bench.timeout);
+    // A denied commit is logged once.
     bench.store.fail("commit", Throttled, 0);
+    bench.log.take("sqs_once::store");
+    bench.store.fail("commit", AccessDenied, 1);
+    assert_eq!(bench.run(["d", "e"]).await, ["m-0", "m-1"]);
+    assert_eq!(bench.log.take("sqs_once::store").len(), 1);
     assert_eq!(bench.run(["d", "e"]).await, [""; 0]);
     assert_eq!(bench.store.written(), ["a", "b", "c", "d", "e"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_denied_commit_is_logged_once_and_the_batch_ends() {
-    let (bench, _) = setup();
-    bench.store.fail("commit", AccessDenied, 1);
-    assert_eq!(bench.run(["a", "b"]).await, ["m-0", "m-1"]);
-    assert_eq!(bench.log.take("sqs_once::store").len(), 1);
-    assert_eq!(bench.run(["a", "b"]).await, [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_writes_of_a_fifo_group_commit_in_order_and_those_of_other_groups_beside_them() {
     let (bench, _) = setup();
-    let records = [("g", "a"), ("h", "b"), ("g", "c"), ("h", "d"), ("g", "e")];
-    let records = records.map(|(group, id)| grouped(group, id));
-    assert_eq!(bench.run(records).await, [""; 0]);
+    assert_eq!(bench.run(in_groups("g/a h/b g/c h/d g/e")).await, [""; 0]);
     assert_eq!(bench.store.written(), ["a", "b", "c", "d", "e"]);
-    let rounds = bench.store.take_calls();
-    let mut commits = rounds.iter();
-    assert!(
-        commits.all(|call| call.0.starts_with("commit")),
-        "{rounds:?}"
-    );
-    let largest = rounds.iter().map(|call| call.1).max();
-    assert_eq!(largest, Some(2), "{rounds:?}");
+    let calls = bench.store.take_calls();
+    let are_commits = calls.iter().all(|call| call.0.starts_with("commit"));
+    let largest = calls.iter().map(|call| call.1).max();
+    assert!(are_commits && largest == Some(2), "{calls:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_commits_behind_a_failed_record_of_its_fifo_group() {
     let after_failed = "an earlier record of its message group failed";
     for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        let (bench, _) = setup();
-        let bench = bench.with(|it| it.mode(mode));
-        let records = [("g", "a"), ("g", "bad-1"), ("g", "b"), ("h", "c")];
-        let records = records.map(|(group, id)| grouped(group, id));
-        assert_eq!(bench.run(records).await, ["m-1", "m-2"]);
+        let (bench, _) = setup_with(|it| it.mode(mode));
+        let failed = bench.run(in_groups("g/a g/bad-1 g/b h/c")).await;
+        assert_eq!(failed, ["m-1", "m-2"]);
         assert_eq!(bench.store.written(), ["a", "c"]);
         assert_eq!(ends(bench.lines())[2].1, after_failed);
 
         // The first record that DynamoDB refuses stops its group too.
         bench.store.fail_condition(0, 1);
-        let records = [("g", "d"), ("g", "e"), ("h", "f"), ("g", "g")];
-        let records = records.map(|(group, id)| grouped(group, id));
-        assert_eq!(bench.run(records.clone()).await, ["m-0", "m-1", "m-3"]);
+        let failed = bench.run(in_groups("g/d g/e h/f g/g")).await;
+        assert_eq!(failed, ["m-0", "m-1", "m-3"]);
         assert_eq!(bench.store.written(), ["a", "c", "f"]);
         let lines = ends(bench.lines());
         assert_eq!([&*lines[1].1, &*lines[3].1], [after_failed; 2]);
 
         // The keys are free, and a duplicate lets its group go on.
-        let again = [records[1].clone(), records[2].clone(), grouped("h", "i")];
-        assert_eq!(bench.run(again).await, [""; 0]);
+        assert_eq!(bench.run(in_groups("g/e h/f h/i")).await, [""; 0]);
         assert_eq!(bench.outcomes(), "processed duplicate processed");
         assert_eq!(bench.store.written(), ["a", "c", "f", "e", "i"]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_stands_behind_a_record_that_lacks_its_dependency_waits_for_it_too() {
-    let (bench, _) = setup();
-    let bench = bench.with(|it| it.depends_on("payments"));
-    let records = ["down-1", "b"].map(|id| grouped("g", id));
-    assert_eq!(bench.run(records).await, ["m-0", "m-1"]);
-    let behind = "unavailable: payments: an earlier record of its message group failed";
+    // What stands behind a record that lacks its dependency waits for it too.
+    let (bench, _) = setup_with(|it| it.depends_on("payments"));
+    let failed = bench.run(in_groups("g/down-1 g/b")).await;
+    assert_eq!(failed, ["m-0", "m-1"]);
+    let behind = format!("unavailable: payments: {after_failed}");
     assert_eq!(ends(bench.lines())[1].1, behind);
 }
 
@@ -291,23 +256,25 @@ async fn what_stands_behind_a_copy_in_another_group_waits_for_its_next_delivery(
 
 #[tokio::test(start_paused = true)]
 async fn a_group_stops_at_another_payload_of_a_key_that_the_batch_claims() {
-    let (bench, _) = setup();
-    let bench = bench.with(|it| it.payload_mismatch(PayloadMismatch::Reject));
-    let order = |id, total| json_body(&json!({ "id": id, "total": total }));
+    let (bench, _) = setup_with(|it| it.payload_mismatch(PayloadMismatch::Reject));
     let batch = [order("a", 1), order("a", 2), order("b", 0)].map(|it| in_group("g", it));
     assert_eq!(bench.run(batch).await, ["m-1", "m-2"]);
     assert_eq!(bench.store.written(), ["a"]);
 }
 
+fn order(id: &str, total: u64) -> Value {
+    json_body(&json!({ "id": id, "total": total }))
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_payload_behind_a_mismatch_ends_after_the_call_too() {
     let (bench, _) = setup();
-    let order = |total| json_body(&json!({ "id": "a", "total": total }));
-    bench.run([order(1)]).await;
+    bench.run([order("a", 1)]).await;
     bench.lines();
     let begun = bench.elapsed();
     // The key may have been completed for the second payload, and no further call finds that out.
-    assert_eq!(bench.run([order(2), order(3)]).await, ["m-0", "m-1"]);
+    let others = [order("a", 2), order("a", 3)];
+    assert_eq!(bench.run(others).await, ["m-0", "m-1"]);
     assert_eq!(bench.outcomes(), "terminal failed");
     assert_eq!(bench.elapsed(), begun);
     assert_eq!(bench.store.written(), ["a"]);

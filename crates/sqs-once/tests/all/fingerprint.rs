@@ -1,7 +1,9 @@
 //! Fingerprints distinguish messages with the same key.
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, DLQ, Order, Tested, body, grouped, in_group, json_body, orders};
+use crate::support::{
+    Bench, DLQ, Order, Tested, assert_contains, body, grouped, in_group, json_body, orders,
+};
 use serde_json::{Value, json};
 use sqs_once::key::{Fingerprint, KeyError, KeyPart, KeySecret};
 use sqs_once::policy::{FifoFailure, Mode, PayloadMismatch};
@@ -12,15 +14,21 @@ use sqs_once::{Batch, BusinessKey, Consumer};
 const REASON: &str = "payload mismatch: its key was completed for another payload";
 
 fn order(total: u64) -> Value {
-    json_body(&json!({ "id": "a", "total": total }))
+    of("a", total)
+}
+
+fn of(id: &str, total: u64) -> Value {
+    json_body(&json!({ "id": id, "total": total }))
 }
 
 fn comparing<P: KeyPart>(part: impl Fn(&Order) -> P + Send + Sync + 'static) -> Tested {
-    let comparing = orders()
-        .fingerprint(part)
-        .payload_mismatch(PayloadMismatch::Reject)
-        .handler(async |_: Order| {});
-    Bench::new().on(comparing)
+    let comparing = orders().fingerprint(part);
+    rejecting(comparing.handler(async |_: Order| {}))
+}
+
+/// A consumer that returns messages with another payload.
+fn rejecting(consumer: Consumer) -> Tested {
+    Bench::new().on(consumer.payload_mismatch(PayloadMismatch::Reject))
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,103 +75,82 @@ fn whole() -> Consumer {
     orders().handler(async |_: Order| {})
 }
 
-const UNCOMPARED: &str = "duplicate: its key was processed for a payload with other fields";
+#[sqs_once::handler(key = order.id, fingerprint = order.total, namespace = "declared")]
+async fn total(order: Order) {
+    let _ = order;
+}
 
-#[tokio::test(start_paused = true)]
-async fn a_version_that_declares_fields_takes_resent_messages_as_duplicates_with_a_warning() {
-    let declared = || {
-        let orders = orders().fingerprint(|order: &Order| order.total);
-        orders.handler(async |_: Order| {})
-    };
-    for versions in [[whole(), declared()], [declared(), whole()]] {
-        let ends = compared(versions, order(1), order(1)).await;
-        assert!(ends.starts_with(UNCOMPARED), "{ends}");
-    }
-    let ends = compared([declared(), declared()], order(1), order(2)).await;
-    assert!(ends.starts_with("failed: payload mismatch: "), "{ends}");
+#[sqs_once::handler(key = order.id, fingerprint = (order.total, &order.id), namespace = "declared")]
+async fn total_and_id(order: Order) {
+    let _ = order;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_producer_that_adds_a_field_resends_duplicates_and_no_mismatches() {
-    let more = json_body(&json!({ "id": "a", "total": 1, "currency": "EUR" }));
-    let ends = compared([whole(), whole()], order(1), more.clone()).await;
-    assert!(ends.starts_with(UNCOMPARED), "{ends}");
-    let secret = || {
-        whole()
-            .key_secret(KeySecret::new([7; 32]).unwrap())
-            .also_read_nothing()
+async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_values_count() {
+    let fields = || {
+        let orders = orders().fingerprint(|order: &Order| order.total);
+        orders.handler(async |_: Order| {})
     };
-    let ends = compared([secret(), secret()], order(1), more.clone()).await;
-    assert!(ends.starts_with(UNCOMPARED), "{ends}");
-    for (value, starts) in [(order(1), "duplicate: "), (order(2), "failed: ")] {
-        for versions in [[whole(), whole()], [secret(), secret()]] {
-            let ends = compared(versions, order(1), value.clone()).await;
-            assert!(
-                ends.starts_with(starts) && !ends.starts_with(UNCOMPARED),
-                "{ends}"
-            );
-        }
+    let secret = || {
+        let secret = KeySecret::new([7; 32]).unwrap();
+        whole().key_secret(secret).also_read_nothing()
+    };
+    let more = || json_body(&json!({ "id": "a", "total": 1, "currency": "EUR" }));
+    let uncompared = "duplicate: its key was processed for a payload with other fields";
+    let mismatch = "failed: payload mismatch: ";
+    for (old, new, after, starts) in [
+        // A version declares fields, or other fields.
+        (whole(), fields(), order(1), uncompared),
+        (fields(), whole(), order(1), uncompared),
+        (
+            total::consumer(),
+            total_and_id::consumer(),
+            order(1),
+            uncompared,
+        ),
+        // A producer adds a field.
+        (whole(), whole(), more(), uncompared),
+        (secret(), secret(), more(), uncompared),
+        (fields(), fields(), order(2), mismatch),
+        (total::consumer(), total::consumer(), order(2), mismatch),
+        (whole(), whole(), order(2), mismatch),
+        (secret(), secret(), order(2), mismatch),
+        (whole(), whole(), order(1), "duplicate: "),
+        (secret(), secret(), order(1), "duplicate: "),
+    ] {
+        let ends = compared([old, new], order(1), after).await;
+        assert!(ends.starts_with(starts), "{ends}");
+        assert_eq!(ends.starts_with(uncompared), starts == uncompared, "{ends}");
     }
     // In one batch, too.
-    let bench = Bench::new().on(whole().payload_mismatch(PayloadMismatch::Reject));
-    assert_eq!(bench.run([order(1), more]).await, [""; 0]);
+    let bench = rejecting(whole());
+    assert_eq!(bench.run([order(1), more()]).await, [""; 0]);
     assert_eq!(bench.outcomes(), "processed duplicate");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_item_whose_fingerprint_names_no_scheme_is_a_duplicate_with_a_warning() {
-    let bench = Bench::new().on(whole().payload_mismatch(PayloadMismatch::Reject));
+    let bench = rejecting(whole());
     bench.run([order(1)]).await;
-    let mut item = bench.store.item("a").unwrap();
-    item.fingerprint = Some(Fingerprint::from_stored("7".repeat(64)));
-    bench.store.inner.put(item);
+    bench.store.change("a", |item| {
+        item.fingerprint = Some(Fingerprint::from_stored("7".repeat(64)));
+    });
     assert_eq!(bench.run([order(1)]).await, [""; 0]);
     assert_eq!(bench.outcomes(), "duplicate processed");
 }
 
-mod declared {
-    use super::Order;
-
-    #[sqs_once::handler(key = order.id, fingerprint = order.total, namespace = "declared")]
-    pub(super) async fn total(order: Order) {
-        let _ = order;
-    }
-
-    #[sqs_once::handler(key = order.id, fingerprint = (order.total, &order.id), namespace = "declared")]
-    pub(super) async fn total_and_id(order: Order) {
-        let _ = order;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_version_that_declares_other_fields_takes_resent_messages_as_duplicates_with_a_warning() {
-    let total = || declared::total::consumer();
-    let versions = [total(), declared::total_and_id::consumer()];
-    let ends = compared(versions, order(1), order(1)).await;
-    assert!(ends.starts_with(UNCOMPARED), "{ends}");
-    let ends = compared([total(), total()], order(1), order(2)).await;
-    assert!(ends.starts_with("failed: "), "{ends}");
-}
-
-/// Each level is parsed again, so that a deep body would take quadratic time.
 #[tokio::test(start_paused = true)]
 async fn values_deeper_than_sixteen_levels_are_compared_as_they_are_written() {
     let deep = |levels: usize, innermost: &str| {
         let (open, close) = (r#"{"a":"#.repeat(levels), "}".repeat(levels));
-        body(&format!(
-            r#"{{"id": "a", "total": 1, "deep": {open}{innermost}{close}}}"#
-        ))
+        let deep = format!("{open}{innermost}{close}");
+        body(&format!(r#"{{"id": "a", "total": 1, "deep": {deep}}}"#))
     };
-    let failed: &[&str] = &["m-0"];
-    for (levels, returned) in [(3, &[][..]), (20, failed)] {
-        let bench = orders().payload_mismatch(PayloadMismatch::Reject);
-        let bench = Bench::new().on(bench.handler(async |_: Order| {}));
+    for (levels, returned) in [(3, 0), (20, 1)] {
+        let bench = rejecting(whole());
         bench.run([deep(levels, "[1,2]")]).await;
-        assert_eq!(
-            bench.run([deep(levels, "[1, 2]")]).await,
-            returned,
-            "{levels}"
-        );
+        let failed = bench.run([deep(levels, "[1, 2]")]).await;
+        assert_eq!(failed.len(), returned, "{levels}");
     }
 }
 
@@ -217,38 +204,39 @@ async fn a_good_duplicate_behind_a_message_that_differs_is_a_duplicate() {
         (PayloadMismatch::Reject, &["m-0", "m-2"][..]),
         (PayloadMismatch::Warn, &[]),
     ] {
-        let consumer = orders().payload_mismatch(policy);
-        let bench = Bench::new().on(consumer.handler(async |_: Order| {}));
+        let bench = Bench::new().on(whole().payload_mismatch(policy));
         bench.run([order(1)]).await;
         bench.lines();
         assert_eq!(bench.run([2, 1, 3, 1].map(order)).await, returned);
-        let ends = bench.lines();
-        let line = |id: &str| ends.iter().find(|line| line["message_id"] == id).unwrap();
-        for good in ["m-1", "m-3"] {
-            assert_eq!(line(good)["outcome"], "duplicate");
-            assert!(!line(good).contains_key("reason"), "{:?}", line(good));
+        let mut ends = bench.lines();
+        ends.retain(|line| ["m-1", "m-3"].contains(&&*line["message_id"]));
+        for line in ends {
+            assert_eq!(line["outcome"], "duplicate");
+            assert!(!line.contains_key("reason"), "{line:?}");
         }
     }
 }
 
+fn batches() -> Consumer {
+    orders().batch_handler(async |orders: Batch<Order>| orders.all_succeeded())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_does_not_wait_for_a_duplicate_behind_a_message_that_differs() {
-    let consumer = orders().payload_mismatch(PayloadMismatch::Reject);
-    let consumer = consumer.batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
-    let bench = Bench::new().on(consumer);
+    let bench = rejecting(batches());
     assert_eq!(bench.run([order(1)]).await, [""; 0]);
-    let other = json_body(&json!({ "id": "b", "total": 1 }));
-    let records = [order(2), order(1), other];
+    let records = [order(2), order(1), of("b", 1)];
     assert_eq!(bench.run(records).await, ["m-0"]);
 }
 
-/// A consumer with a dead-letter queue that has processed the order `a` for a total of 1.
-async fn charged(sqs: &Sqs, settings: impl FnOnce(Consumer) -> Consumer) -> Tested {
-    let consumer = orders().dead_letter_queue(&format!("{DLQ}.fifo"));
-    let consumer = consumer.sqs_client(sqs.client());
-    let bench = Bench::new().on(settings(
-        consumer.handler(async |order: Order| order.obey().await),
-    ));
+fn with_dead_letters(consumer: Consumer, sqs: &Sqs) -> Consumer {
+    let consumer = consumer.dead_letter_queue(&format!("{DLQ}.fifo"));
+    consumer.sqs_client(sqs.client())
+}
+
+/// A consumer that has processed the order `a` for a total of 1.
+async fn charged(settings: impl FnOnce(Consumer) -> Consumer) -> Tested {
+    let bench = Bench::new().on(settings(whole()));
     assert_eq!(bench.run([order(1)]).await, [""; 0]);
     bench.lines();
     bench
@@ -265,17 +253,14 @@ fn reasons(sqs: &Sqs) -> Vec<String> {
 async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is_forgotten() {
     for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
         let sqs = Sqs::default();
-        let bench = charged(&sqs, |it| it.mode(mode)).await;
+        let bench = charged(|it| with_dead_letters(it, &sqs).mode(mode)).await;
         for redriven in 1..=2 {
             assert_eq!(bench.run([order(999)]).await, [""; 0]);
             let line = bench.line();
             assert_eq!((&*line["outcome"], &*line["level"]), ("terminal", "ERROR"));
-            let reasons = reasons(&sqs);
-            assert_eq!(reasons.len(), redriven);
-            assert!(reasons.iter().all(|reason| *reason == line["reason"]));
-            for part in [REASON, "drop it", "key forget", "correct the key"] {
-                assert!(line["reason"].contains(part), "{line:?}");
-            }
+            assert_eq!(reasons(&sqs), vec![&*line["reason"]; redriven]);
+            let said = &line["reason"];
+            assert_contains!(said, REASON, "drop it", "key forget", "correct the key");
         }
         assert_eq!(bench.run([order(1)]).await, [""; 0]);
         assert_eq!(bench.outcomes(), "duplicate");
@@ -292,10 +277,10 @@ async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is
 #[tokio::test(start_paused = true)]
 async fn in_one_batch_too_only_the_message_with_another_payload_is_a_dead_letter() {
     let sqs = Sqs::default();
-    let bench = charged(&sqs, |it| it).await;
-    let new = |total| json_body(&json!({ "id": "new", "total": total }));
+    let bench = charged(|it| with_dead_letters(it, &sqs)).await;
     // Behind a message that runs, and behind one that differs itself.
-    let records = [new(1), new(2), new(1), order(2), order(2), order(1)];
+    let new = [1, 2, 1].map(|total| of("new", total));
+    let records = new.into_iter().chain([2, 2, 1].map(order));
     assert_eq!(bench.run(records).await, [""; 0]);
     let expected = "processed terminal duplicate terminal terminal duplicate";
     assert_eq!(bench.outcomes(), expected);
@@ -304,16 +289,22 @@ async fn in_one_batch_too_only_the_message_with_another_payload_is_a_dead_letter
 
 #[tokio::test(start_paused = true)]
 async fn a_message_with_another_payload_does_not_stop_its_group_even_if_it_can_not_be_moved() {
-    let refused = Turn::Refuse("com.amazonaws.sqs#AccessDeniedException");
-    for (turn, failed) in [(Turn::Do, vec![]), (refused, vec!["m-1", "m-3"])] {
+    let denied = Sqs::always(Turn::Refuse("com.amazonaws.sqs#AccessDeniedException"));
+    let both = &["m-1", "m-3"][..];
+    for (sqs, failed) in [
+        (Some(Sqs::default()), &[][..]),
+        (Some(denied), both),
+        (None, both),
+    ] {
         for rest in [FifoFailure::ReturnGroup, FifoFailure::ReturnBatch] {
-            let sqs = Sqs::always(turn.clone());
-            let bench = charged(&sqs, |it| it.fifo(rest).concurrency(1)).await;
+            let bench = charged(|it| {
+                let it = it.fifo(rest).concurrency(1);
+                sqs.iter().fold(it, with_dead_letters)
+            });
+            let bench = bench.await;
             // The second is behind its leader, and the fourth behind a completion.
-            let b = |total| in_group("g", json_body(&json!({ "id": "b", "total": total })));
-            let records = [b(1), b(2), grouped("g", "c")];
-            let records = records.into_iter();
-            let records = records.chain([in_group("g", order(2)), grouped("g", "d")]);
+            let records = [of("b", 1), of("b", 2), of("c", 1), order(2), of("d", 1)];
+            let records = records.map(|record| in_group("g", record));
             assert_eq!(bench.run(records).await, failed);
             let expected = "processed terminal processed terminal processed";
             assert_eq!(bench.outcomes(), expected);
@@ -324,26 +315,9 @@ async fn a_message_with_another_payload_does_not_stop_its_group_even_if_it_can_n
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_gets_the_group_behind_a_message_with_another_payload() {
     let sqs = Sqs::default();
-    let bench = charged(&sqs, |it| it).await;
-    let consumer = orders().dead_letter_queue(&format!("{DLQ}.fifo"));
-    let consumer = consumer.sqs_client(sqs.client());
-    let consumer = consumer.batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
+    let bench = charged(|it| it).await;
+    let consumer = bench.consumer(with_dead_letters(batches(), &sqs));
     let records = [in_group("g", order(2)), grouped("g", "b")];
-    let consumer = bench.consumer(consumer);
     assert_eq!(bench.deliver(&consumer, records).await, [""; 0]);
-    assert_eq!(bench.outcomes(), "terminal processed");
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_a_dead_letter_queue_it_returns_without_a_pause_and_is_not_acknowledged() {
-    let bench = Bench::new().on(orders().handler(async |_: Order| {}));
-    bench.run([order(1)]).await;
-    bench.lines();
-    assert_eq!(
-        bench
-            .run([in_group("g", order(2)), grouped("g", "b")])
-            .await,
-        ["m-0"]
-    );
     assert_eq!(bench.outcomes(), "terminal processed");
 }

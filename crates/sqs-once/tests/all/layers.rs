@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
@@ -19,21 +20,16 @@ use tokio::time::{sleep, timeout};
 use crate::support::{Notes, Order, SECOND, assert_contains, orders, values};
 
 fn event(ids: &[&str]) -> Event {
-    Event::new(
-        ids.iter()
-            .map(|id| Record::json(&json!({ "id": id })).message_id(*id)),
-    )
+    let record = |id: &&str| Record::json(&json!({ "id": id })).message_id(*id);
+    Event::new(ids.iter().map(record))
 }
 
 /// Orders end as their ids ask for, and note it.
 fn consumer(done: &Notes<String>) -> Consumer {
     let done = done.clone();
     orders().namespace("test").handler(move |order: Order| {
-        let done = done.clone();
-        async move {
-            done.add(format!("handled {}", order.id));
-            order.obey().await
-        }
+        done.add(format!("handled {}", order.id));
+        async move { order.obey().await }
     })
 }
 
@@ -43,7 +39,7 @@ type Outcome = Result<Done, HandlerError>;
 fn around(
     name: &'static str,
     done: &Notes<String>,
-) -> impl Fn(RecordParts, Next) -> futures_util::future::BoxFuture<'static, Outcome> + use<> {
+) -> impl Fn(RecordParts, Next) -> BoxFuture<'static, Outcome> + use<> {
     let done = done.clone();
     move |_, next| {
         let done = done.clone();
@@ -57,35 +53,53 @@ fn around(
     }
 }
 
-async fn terminal(_: RecordParts, _: Next) -> Outcome {
-    Err(HandlerError::terminal("not allowed"))
-}
-
 async fn skipped(_: RecordParts, _: Next) -> Outcome {
     Ok(Done::default())
 }
 
+/// A message for the route of orders.
+fn routed() -> Record {
+    let record = Record::json(&json!({ "id": "o-1" }));
+    record.message_id("o-1").attribute("type", "order")
+}
+
+async fn assert_not_completed(bench: &Bench, id: &str) {
+    let item = bench.item(id).await;
+    assert!(item.is_none_or(|item| item.status != Status::Completed));
+}
+
 #[tokio::test(start_paused = true)]
-async fn layers_run_around_the_handler_in_the_order_in_which_they_are_added() {
+async fn layers_run_around_the_handler_those_of_a_router_outside_and_the_first_one_first() {
     let done = Notes::default();
-    let consumer = consumer(&done)
+    let alone = consumer(&done)
         .layer(around("outer", &done))
         .layer(around("inner", &done));
-    let bench = Bench::new(consumer);
-    bench.run(event(&["o-1"])).await.assert_processed("o-1");
-    let expected = [
-        "outer begins",
-        "inner begins",
-        "handled o-1",
-        "inner ends ",
-        "outer ends ",
-    ];
-    assert_eq!(done.take(), expected);
-    // A duplicate needs no claim, so that no layer runs.
-    bench.run(event(&["o-1"])).await.assert_duplicate("o-1");
-    assert_eq!(done.len(), 0);
-    bench.run(event(&["bad-1"])).await.assert_failed("bad-1");
-    assert_contains!(done.take().join(","), "outer ends ");
+    let route = consumer(&done).layer(around("inner", &done));
+    let routes = router(RouteBy::attribute("type"))
+        .layer(around("outer", &done))
+        .route("order", route);
+    for bench in [Bench::new(alone), Bench::new(routes)] {
+        let event = Event::new([routed()]);
+        bench.run(&event).await.assert_processed("o-1");
+        let expected = [
+            "outer begins",
+            "inner begins",
+            "handled o-1",
+            "inner ends ",
+            "outer ends ",
+        ];
+        assert_eq!(done.take(), expected);
+        // A duplicate needs no claim, so that no layer runs.
+        bench.run(&event).await.assert_duplicate("o-1");
+        assert_eq!(done.len(), 0);
+    }
+    // A record without a key runs inside the layers, too.
+    let keyless = values().handler(async |_: serde_json::Value| {});
+    let keyless = keyless.missing_key(MissingKey::ProcessUnprotected);
+    let bench = Bench::new(keyless.layer(around("layer", &done)));
+    let event = Event::new([Record::json(&json!({ "no": "id" }))]);
+    bench.run(event).await.assert_processed("m-1");
+    assert_eq!(done.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,13 +110,14 @@ async fn a_layer_may_end_the_record_instead_of_the_handler() {
     };
     let retrying = Bench::new(consumer(&done).layer(retry));
     let answer = retrying.run(event(&["o-1"])).await;
-    answer
-        .assert_failed("o-1")
-        .assert_reason("o-1", "over the limit");
+    answer.assert_failed("o-1");
+    answer.assert_reason("o-1", "over the limit");
     assert_eq!(answer.delay("o-1"), Some(7 * SECOND));
     let item = retrying.item("o-1").await.unwrap();
     assert_eq!(item.status, Status::InProgress);
 
+    let terminal =
+        async |_: RecordParts, _: Next| -> Outcome { Err(HandlerError::terminal("not allowed")) };
     let refusing = Bench::new(consumer(&done).layer(terminal));
     refusing.run(event(&["o-1"])).await.assert_terminal("o-1");
 
@@ -132,54 +147,23 @@ async fn a_layer_may_change_what_follows_the_handlers_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn a_layer_sees_message_key_attempt_token_and_route() {
-    let seen = Notes::default();
-    let (notes, done) = (seen.clone(), Notes::default());
+    let (seen, notes) = Notes::pair();
     let layer = move |record: RecordParts, next: Next| {
+        let _ = record.token();
         let id = record.key().item_id().to_string();
-        let attempt = record.attempt().number();
         let route = record.route().map(str::to_owned);
-        notes.add((
-            record.message().id().to_owned(),
-            id,
-            attempt,
-            route,
-            record.token(),
-        ));
+        let message = record.message().id().to_owned();
+        notes.add((message, id, record.attempt().number(), route));
         next.run()
     };
-    let routes = router(RouteBy::attribute("type"))
-        .route("order", consumer(&done))
-        .layer(layer);
-    let bench = Bench::new(routes);
-    let record = Record::json(&json!({ "id": "o-1" })).attribute("type", "order");
-    bench
-        .run(Event::new([record.receive_count(3)]))
-        .await
-        .assert_all_acknowledged();
-    let [(message, id, 3, Some(route), _)] = &seen.take()[..] else {
-        panic!("{seen:?}");
-    };
-    assert_eq!((&**message, &**route), ("m-1", "order"));
-    assert_eq!(*id, bench.item("o-1").await.unwrap().id.to_string());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_layers_of_a_router_are_around_those_of_its_routes() {
-    let done = Notes::default();
-    let route = consumer(&done).layer(around("route", &done));
-    let routes = router(RouteBy::attribute("type"))
-        .layer(around("router", &done))
-        .route("order", route);
-    let record = Record::json(&json!({ "id": "o-1" })).attribute("type", "order");
-    Bench::new(routes).run(Event::new([record])).await;
-    let expected = [
-        "router begins",
-        "route begins",
-        "handled o-1",
-        "route ends ",
-        "router ends ",
-    ];
-    assert_eq!(done.take(), expected);
+    let routes = router(RouteBy::attribute("type"));
+    let routes = routes.route("order", consumer(&Notes::default()));
+    let bench = Bench::new(routes.layer(layer));
+    let event = Event::new([routed().receive_count(3)]);
+    bench.run(event).await.assert_all_acknowledged();
+    let id = bench.item("o-1").await.unwrap().id.to_string();
+    let expected = ("o-1".to_owned(), id, 3, Some("order".to_owned()));
+    assert_eq!(seen.take(), [expected]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,22 +179,21 @@ async fn a_layers_time_is_the_handlers_and_its_panic_fails_its_record_alone() {
     };
     let bench = Bench::new(consumer(&done).layer(slow).record_timeout(SECOND));
     let answer = bench.run(event(&["slow", "panic", "o-1"])).await;
-    answer
-        .assert_retried(["slow", "panic"])
-        .assert_processed("o-1");
-    answer
-        .assert_reason("slow", "longer than 1s")
-        .assert_reason("panic", "a layer's own");
+    answer.assert_retried(["slow", "panic"]);
+    answer.assert_reason("slow", "longer than 1s");
+    answer.assert_reason("panic", "a layer's own");
     assert_eq!(done.take(), ["handled o-1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_a_layer_drops_keeps_its_claim_because_its_effect_may_be_in_flight() {
     let impatient = async |record: RecordParts, next: Next| -> Outcome {
-        let timed_out = timeout(SECOND, next.run()).await;
+        let mut running = pin!(next.run());
+        let timed_out = timeout(SECOND, &mut running).await;
         match (timed_out, record.message().id()) {
             (Ok(outcome), _) => outcome,
             (Err(_), "ok") => Ok(Done::default()),
+            (Err(_), "panic") => panic!("a layer's own"),
             (Err(_), "terminal") => Err(HandlerError::terminal("too slow")),
             (Err(_), _) => Err(HandlerError::retry("too slow")),
         }
@@ -218,35 +201,21 @@ async fn a_handler_that_a_layer_drops_keeps_its_claim_because_its_effect_may_be_
     let slow = orders().handler(async |_: Order| sleep(10 * SECOND).await);
     let backoff = Backoff::exponential(SECOND, SECOND);
     let bench = Bench::new(slow.layer(impatient).backoff(backoff));
-    let answer = bench.run(event(&["ok", "retry", "terminal"])).await;
+    let all = ["ok", "retry", "terminal", "panic"];
+    let answer = bench.run(event(&all)).await;
     answer
-        .assert_retried(["ok", "retry", "terminal"])
+        .assert_retried(all)
         .assert_reason("ok", "a layer dropped its handler while it ran")
         .assert_reason("retry", "too slow")
         .assert_terminal("terminal");
-    for id in ["ok", "retry", "terminal"] {
+    for id in all {
         let item = bench.item(id).await.unwrap();
         assert_eq!(item.status, Status::InProgress, "{id}");
         let left = item.lease_until.unwrap().since(bench.clock().now());
+        assert!(!left.is_zero(), "{id}");
         let delay = answer.delay(id);
         assert!(id == "terminal" || delay.unwrap() >= left, "{id} {delay:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_is_dropped_by_a_layers_panic_keeps_its_claim_too() {
-    let panicking = async |_: RecordParts, next: Next| -> Outcome {
-        let mut running = pin!(next.run());
-        let timed_out = timeout(SECOND, &mut running).await;
-        timed_out.unwrap_or_else(|_| panic!("a layer's own"))
-    };
-    let slow = orders().handler(async |_: Order| sleep(10 * SECOND).await);
-    let bench = Bench::new(slow.layer(panicking));
-    let answer = bench.run(event(&["slow"])).await;
-    answer.assert_retried(["slow"]);
-    let item = bench.item("slow").await.unwrap();
-    assert_eq!(item.status, Status::InProgress);
-    assert!(item.lease_until.unwrap() > bench.clock().now());
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,12 +286,7 @@ async fn a_record_whose_writes_a_layer_drops_fails() {
         answer.assert_failed("o-1");
         let why = answer.reason("o-1").unwrap();
         assert_contains!(why, "a layer dropped the handler's writes");
-        assert!(
-            bench
-                .item("o-1")
-                .await
-                .is_none_or(|item| item.status != Status::Completed)
-        );
+        assert_not_completed(&bench, "o-1").await;
     }
 }
 
@@ -348,8 +312,7 @@ async fn a_success_completes_no_other_message() {
             };
             assert_contains!(why, told);
             assert_eq!(bench.store().writes().len(), written, "{carry:?}");
-            let item = bench.item("o-2").await;
-            assert!(item.is_none_or(|item| item.status != Status::Completed));
+            assert_not_completed(&bench, "o-2").await;
         }
     }
 }
@@ -362,9 +325,7 @@ enum Carry {
     Next,
 }
 
-fn carrying(
-    carry: Carry,
-) -> impl Fn(RecordParts, Next) -> futures_util::future::BoxFuture<'static, Outcome> + use<> {
+fn carrying(carry: Carry) -> impl Fn(RecordParts, Next) -> BoxFuture<'static, Outcome> + use<> {
     let (success, rest) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
     move |_, next| {
         let (success, rest) = (Arc::clone(&success), Arc::clone(&rest));
@@ -386,18 +347,6 @@ fn carrying(
             Ok(before.unwrap_or_default())
         })
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_without_a_key_runs_inside_the_layers_too() {
-    let done = Notes::default();
-    let keyless = values().handler(async |_: serde_json::Value| {});
-    let keyless = keyless
-        .layer(around("layer", &done))
-        .missing_key(MissingKey::ProcessUnprotected);
-    let event = Event::new([Record::json(&json!({ "no": "id" }))]);
-    Bench::new(keyless).run(event).await.assert_processed("m-1");
-    assert_eq!(done.len(), 2);
 }
 
 #[tokio::test]
