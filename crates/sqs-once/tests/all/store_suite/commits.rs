@@ -204,24 +204,3 @@ fn check(id: &str, condition: &str) -> ConditionCheck {
     let check = check.key("id", text(id));
     check.condition_expression(condition).build().unwrap()
 }
-
-/// The write units are those that DynamoDB reports.
-#[tokio::test]
-async fn a_commit_takes_two_units_for_the_record_of_its_key_and_for_each_write() {
-    let shop = shop().await;
-    for n in [0, 1, 2, 7] {
-        for is_claimed in [false, true] {
-            let claims = new_claims(1);
-            if is_claimed {
-                shop.taken(&claims).await;
-            }
-            let orders = (0..n).map(|i| order(&format!("o-{is_claimed}-{n}-{i}")));
-            let writes = orders.fold(Writes::new(), Writes::put_item);
-            let committed = shop.commit(&commit_of(&claims), &writes).await;
-            assert_eq!(committed, Committed::Written);
-            let expected = f64::from(2 + 2 * n);
-            let units = shop.wire.units();
-            assert_eq!(units, expected, "{n} writes, claimed: {is_claimed}");
-        }
-    }
-}

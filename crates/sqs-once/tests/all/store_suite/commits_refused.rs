@@ -1,12 +1,13 @@
 //! Transactions that DynamoDB cancels, and the reasons that the store distinguishes.
 
 use aws_sdk_dynamodb::types::{Put, Update};
-use serde_json::{Value, json};
+use serde_json::json;
 use sqs_once::conformance::Fixture;
 use sqs_once::store::StoreErrorKind::{AccessDenied, KeySchema, Other, Throttled};
 use sqs_once::store::{Committed, Item, Settlement, StoreErrorKind, Writes};
 
 use crate::store_suite::commits::{number, order, shop, taken, text};
+use crate::store_suite::commits_together::because;
 use crate::store_suite::support::{Networked, TABLE, new_commit, refused};
 use crate::support::wire::Turn;
 use crate::support::{assert_contains, assert_lacks};
@@ -17,20 +18,6 @@ const INVALID: &str = "ValidationError";
 /// Two writes of the handler.
 fn writes() -> Writes {
     Writes::new().put_item(order("o-1")).update(taken("a-7"))
-}
-
-/// DynamoDB cancels the transaction of these writes and the record of the key, with a reason for each.
-fn cancelled(reasons: [&str; 3]) -> Turn {
-    let reasons = reasons.map(|code| match code {
-        "None" => json!({"Code": code}),
-        "Validation of a key" => {
-            let said = "The provided key element does not match the schema";
-            json!({"Code": "ValidationError", "Message": said})
-        }
-        _ => json!({"Code": code, "Message": "Details"}),
-    });
-    let reasons = json!({ "CancellationReasons": reasons });
-    refused("TransactionCanceledException", reasons)
 }
 
 impl Networked {
@@ -58,7 +45,7 @@ async fn what_a_moment_may_change_is_tried_again_whatever_else_is_wrong() {
             ([INVALID, code, "None"], "write 1 (update of"),
             ([UNMET, INVALID, code], "the record of the key"),
         ] {
-            shop.wire.next([cancelled(reasons)]);
+            shop.wire.next([because(&reasons)]);
             let error = shop.fails(&new_commit(), &writes()).await;
             assert_eq!(error.kind(), Throttled, "{reasons:?}");
             assert!(error.is_transient());
@@ -80,7 +67,7 @@ async fn a_refusal_by_the_key_comes_before_all_else() {
     ] {
         let settlement = new_commit();
         let item = shop.completed(&settlement).await;
-        shop.wire.next([cancelled(reasons)]);
+        shop.wire.next([because(&reasons)]);
         let committed = shop.commit(&settlement, &writes()).await;
         assert_eq!(committed, Committed::Refused(item), "{reasons:?}");
         let read = ["TransactWriteItems", "BatchGetItem"];
@@ -89,28 +76,23 @@ async fn a_refusal_by_the_key_comes_before_all_else() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_refusal_is_gone_is_sent_again_and_happens() {
+async fn a_commit_whose_refusal_is_gone_is_sent_again_and_is_unknown_after_two_tries() {
     let shop = shop().await;
     shop.put_stock("a-7", 1);
     let settlement = new_commit();
-    shop.wire.next([cancelled(["None", "None", UNMET])]);
+    let unmet = || because(&["None", "None", UNMET]);
+    shop.wire.next([unmet(), Turn::Pass, unmet()]);
+    let error = shop.fails(&settlement, &writes()).await;
+    assert_eq!(error.kind(), Other);
+    assert_eq!(shop.wire.seen().len(), 4);
+    assert_eq!(shop.table.peek(&settlement.id).await, None);
+
+    shop.wire.next([unmet()]);
     let committed = shop.commit(&settlement, &writes()).await;
     assert_eq!(committed, Committed::Written);
     let expected = ["TransactWriteItems", "BatchGetItem", "TransactWriteItems"];
     assert_eq!(shop.wire.seen(), expected);
     assert_eq!(shop.stock("a-7"), Some(0));
-}
-
-#[tokio::test]
-async fn a_commit_that_nothing_seems_to_refuse_is_unknown_after_two_tries() {
-    let shop = shop().await;
-    let unmet = || cancelled(["None", "None", UNMET]);
-    shop.wire.next([unmet(), Turn::Pass, unmet()]);
-    let settlement = new_commit();
-    let error = shop.fails(&settlement, &writes()).await;
-    assert_eq!(error.kind(), Other);
-    assert_eq!(shop.wire.seen().len(), 4);
-    assert_eq!(shop.table.peek(&settlement.id).await, None);
 }
 
 #[tokio::test]
@@ -126,14 +108,14 @@ async fn a_write_that_is_wrong_is_named_and_holds_up_no_other_message() {
         (["ItemCollectionSizeLimitExceeded", "None", "None"], first),
     ] {
         let settlement = new_commit();
-        shop.wire.next([cancelled(reasons)]);
+        shop.wire.next([because(&reasons)]);
         let error = shop.fails(&settlement, &writes()).await;
         assert_eq!(error.kind(), Other, "{error}");
         assert!(!error.is_permanent());
         assert!(error.to_string().contains(named), "{error}");
         // A duplicate's writes may fail because the first delivery made them.
         let item = shop.completed(&settlement).await;
-        shop.wire.next([cancelled(reasons)]);
+        shop.wire.next([because(&reasons)]);
         let committed = shop.commit(&settlement, &writes()).await;
         assert_eq!(committed, Committed::Refused(item));
     }
@@ -154,20 +136,16 @@ async fn assert_fails(turns: &[Turn], kind: StoreErrorKind, parts: &[&str]) {
 #[tokio::test]
 async fn a_commit_that_fails_says_why() {
     let error = |code: &str, said: &str| refused(code, json!({ "Message": said }));
-    let because = |reasons: Value| {
-        let reasons = json!({ "CancellationReasons": reasons });
-        refused("TransactionCanceledException", reasons)
-    };
     let answer = |body: &str| Turn::Answer(200, body.to_owned());
     let is_wrong = "One of the required keys was not given a value";
     let mismatch = error("IdempotentParameterMismatchException", "");
     for (turn, part) in [
         (error("ValidationException", is_wrong), is_wrong),
         // The reasons do not fit the writes.
-        (because(json!([])), "3 writes"),
-        (because(json!([{"Code": UNMET}])), "3 writes"),
-        (because(json!([{}, {}, {}, {}])), "3 writes"),
-        (cancelled(["None"; 3]), ""),
+        (because(&[]), "3 writes"),
+        (because(&[UNMET]), "3 writes"),
+        (because(&["None"; 4]), "3 writes"),
+        (because(&["None"; 3]), ""),
         (mismatch, "last ten minutes"),
         (answer(""), "answer"),
         (answer("{}"), "answer"),
@@ -175,7 +153,7 @@ async fn a_commit_that_fails_says_why() {
         assert_fails(&[turn], Other, &[part]).await;
     }
 
-    let rejected = cancelled(["None", UNMET, "Validation of a key"]);
+    let rejected = because(&["None", UNMET, "Validation of a key"]);
     assert_fails(&[rejected], KeySchema, &["the record of the key"]).await;
     let in_progress = vec![error("TransactionInProgressException", ""); 3];
     assert_fails(&in_progress, Throttled, &[]).await;
@@ -191,20 +169,8 @@ async fn a_commit_that_fails_says_why() {
     let denied = error("AccessDeniedException", denied);
     assert_fails(std::slice::from_ref(&denied), AccessDenied, &needs).await;
     // The key can't be read.
-    let conflict = cancelled(["None", UNMET, "None"]);
+    let conflict = because(&["None", UNMET, "None"]);
     assert_fails(&[conflict, denied], AccessDenied, &[]).await;
-}
-
-#[tokio::test]
-async fn a_missing_table_is_one_of_those_named() {
-    let shop = shop().await;
-    let put = Put::builder().table_name("ordrs").item("id", text("o-1"));
-    let writes = Writes::new().put_item(put.build().unwrap());
-    let error = shop.fails(&new_commit(), &writes).await;
-    assert_eq!(error.kind(), Other);
-    assert!(!error.is_permanent(), "it may be one message that is wrong");
-    let named = format!("`ordrs`, `{TABLE}`");
-    assert!(error.to_string().contains(&named), "{error}");
 }
 
 #[tokio::test]

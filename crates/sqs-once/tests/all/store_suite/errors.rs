@@ -7,7 +7,9 @@ use serde_json::json;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, Other, TableNotFound, Throttled, Unanswered,
 };
-use sqs_once::store::{DynamoDbStore, Settled, Store, StoreError, StoreErrorKind, Writes};
+use sqs_once::store::{
+    DynamoDbStore, Settled, Store, StoreError, StoreErrorKind, TableLayout, Writes,
+};
 use sqs_once_local::{KeyAttribute, KeyType, TableDescription};
 
 use crate::store_suite::support::{
@@ -123,27 +125,40 @@ async fn no_answer_in_time_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_missing_table_is_recognised_on_every_way() {
-    let table = TableDescription {
+async fn a_missing_table_and_one_with_other_keys_are_recognised_on_every_way() {
+    let another = TableDescription {
         name: "another".to_owned(),
         ..TableDescription::default()
     };
-    let local = local(&table).await;
-    all_are(&store_at(&local.endpoint()), TableNotFound, TABLE_VARIABLE).await;
-}
+    let another = local(&another).await;
+    let store = store_at(&another.endpoint());
+    all_are(&store, TableNotFound, TABLE_VARIABLE).await;
 
-#[tokio::test]
-async fn a_table_with_other_keys_is_recognised_on_every_way() {
     let number = KeyAttribute {
         name: "id".to_owned(),
         kind: KeyType::N,
     };
-    for (partition_key, sort_key) in [
-        (KeyAttribute::string("pk"), None),
-        (KeyAttribute::string("ID"), None),
-        (KeyAttribute::string("id"), Some(KeyAttribute::string("sk"))),
-        (KeyAttribute::string("pk"), Some(KeyAttribute::string("id"))),
-        (number, None),
+    let string = KeyAttribute::string;
+    let plain = TableLayout::default;
+    let is_id = "partition key `id` of type S";
+    for (partition_key, sort_key, layout, fix) in [
+        (string("pk"), None, plain(), is_id),
+        (string("ID"), None, plain(), is_id),
+        (string("id"), Some(string("sk")), plain(), is_id),
+        (string("pk"), Some(string("id")), plain(), is_id),
+        (number, None, plain(), is_id),
+        (
+            string("id"),
+            None,
+            plain().sort_key("sk").partition_value("p"),
+            "layout",
+        ),
+        (
+            string("id"),
+            Some(string("sk")),
+            plain().partition_key("pk"),
+            "layout",
+        ),
     ] {
         let table = TableDescription {
             partition_key,
@@ -151,8 +166,8 @@ async fn a_table_with_other_keys_is_recognised_on_every_way() {
             ..TableDescription::default()
         };
         let local = local(&table).await;
-        let fix = "partition key `id` of type S";
-        all_are(&store_at(&local.endpoint()), KeySchema, fix).await;
+        let store = store_at(&local.endpoint()).layout(layout).unwrap();
+        all_are(&store, KeySchema, fix).await;
     }
 }
 

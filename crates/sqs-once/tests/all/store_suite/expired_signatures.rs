@@ -9,9 +9,8 @@ use sqs_once::store::StoreErrorKind::AccessDenied;
 use sqs_once::{DynamoDbStore, HandlerError, ResultExt};
 use sqs_once_local::TableDescription;
 
-use crate::store_suite::support::{is_written, new_claims, store_at};
+use crate::store_suite::support::{is_written, new_claims, output, process_with_table, store_at};
 use crate::support::dynamodb::{config, local};
-use crate::support::process::this_program;
 use crate::support::wire::{Turn, Wire};
 use crate::support::{DLQ, Order, failures, invoke, one, orders};
 
@@ -24,10 +23,8 @@ const DLQ_VARIABLE: &str = "SQS_ONCE_DLQ_URL";
 
 fn refusal(message: &str) -> Turn {
     let code = "com.amazon.coral.service#InvalidSignatureException";
-    Turn::Answer(
-        400,
-        json!({ "__type": code, "message": message }).to_string(),
-    )
+    let refusal = json!({ "__type": code, "message": message });
+    Turn::Answer(400, refusal.to_string())
 }
 
 #[tokio::test]
@@ -55,10 +52,8 @@ async fn a_batch_whose_requests_have_expired_signs_them_again() {
     let config = config(&wire.endpoint()).retry_config(RetryConfig::disabled());
     let client = Client::from_conf(config.http_client(http).build());
     let store = DynamoDbStore::new(client, TableDescription::default().name);
-    let consumer = orders()
-        .namespace("test")
-        .store(store)
-        .handler(async |_: Order| {});
+    let consumer = orders().namespace("test").store(store);
+    let consumer = consumer.handler(async |_: Order| {});
     // The claim, its retry, and the completion.
     wire.next([refusal(EXPIRED), Turn::Pass, refusal(EARLY)]);
     let answer = invoke(&consumer, &one("o-1"), Context::default()).await;
@@ -81,27 +76,18 @@ async fn in_a_process_whose_clients_come_from_the_environment() {
 
 #[tokio::test]
 async fn the_clients_from_the_environment_sign_again() {
-    let table = TableDescription::default();
-    let local = local(&table).await;
+    let local = local(&TableDescription::default()).await;
     let dynamodb = Wire::to(&local.endpoint()).await;
     dynamodb.next([refusal(EXPIRED), refusal(EARLY)]);
-    let sqs = Wire::always(Turn::Answer(
-        200,
-        json!({ "MessageId": "copy" }).to_string(),
-    ))
-    .await;
+    let moved = json!({ "MessageId": "copy" }).to_string();
+    let sqs = Wire::always(Turn::Answer(200, moved)).await;
     sqs.next([refusal(EXPIRED), refusal(EARLY)]);
-    let mut process = this_program(module_path!(), IN_A_PROCESS);
+    let endpoint = dynamodb.endpoint();
+    let mut process = process_with_table(module_path!(), IN_A_PROCESS, &endpoint);
     process
-        .env("SQS_ONCE_TABLE", &table.name)
         .env(DLQ_VARIABLE, DLQ)
-        .env("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.endpoint())
-        .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint())
-        .env("AWS_REGION", "eu-central-1")
-        .env("AWS_ACCESS_KEY_ID", "local")
-        .env("AWS_SECRET_ACCESS_KEY", "local");
-    let ended = tokio::task::spawn_blocking(move || process.output());
-    let ended = ended.await.unwrap().unwrap();
+        .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint());
+    let ended = output(process).await;
     assert!(ended.status.success(), "{ended:?}");
     let moves = sqs.seen().into_iter().filter(|seen| seen == "SendMessage");
     assert_eq!(moves.count(), 3);

@@ -16,9 +16,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::store_suite::support::{is_written, new_claims};
+use crate::store_suite::support::{is_written, new_claims, output, process_with_table};
 use crate::support::dynamodb::local;
-use crate::support::process::this_program;
 
 const TEST: &str = "in_a_process_that_claims_a_key";
 
@@ -58,8 +57,7 @@ async fn with_tls(to: SocketAddr, connections: Arc<AtomicUsize>) -> (String, Str
 
 /// Claims two keys in another process, one after the other, over TLS. Returns the number of connections.
 async fn claim_over_tls(trust_authority: bool) -> (Output, usize) {
-    let table = TableDescription::default();
-    let local = local(&table).await;
+    let local = local(&TableDescription::default()).await;
     let address = local.endpoint().replace("http://", "").parse().unwrap();
     let connections = Arc::default();
     let (endpoint, roots) = with_tls(address, Arc::clone(&connections)).await;
@@ -68,18 +66,10 @@ async fn claim_over_tls(trust_authority: bool) -> (Output, usize) {
     let others = CertificateParams::default();
     let others = others.self_signed(&KeyPair::generate().unwrap()).unwrap();
     std::fs::write(&file, if trust_authority { roots } else { others.pem() }).unwrap();
-    let mut process = this_program(module_path!(), TEST);
-    process
-        .args(["--nocapture"])
-        .env("SQS_ONCE_TABLE", &table.name)
-        .env("SSL_CERT_FILE", file)
-        .env("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
-        .env("AWS_REGION", "eu-central-1")
-        .env("AWS_ACCESS_KEY_ID", "local")
-        .env("AWS_SECRET_ACCESS_KEY", "local");
-    let ended = tokio::task::spawn_blocking(move || process.output());
-    let connections = || connections.load(Ordering::Relaxed);
-    (ended.await.unwrap().unwrap(), connections())
+    let mut process = process_with_table(module_path!(), TEST, &endpoint);
+    process.arg("--nocapture").env("SSL_CERT_FILE", file);
+    let ended = output(process).await;
+    (ended, connections.load(Ordering::Relaxed))
 }
 
 #[tokio::test]
@@ -95,15 +85,12 @@ async fn in_a_process_that_claims_a_key() {
 }
 
 #[tokio::test]
-async fn a_server_whose_certificate_is_not_amazons_is_trusted_by_the_systems_roots() {
+async fn a_server_is_trusted_by_amazons_roots_or_the_systems_or_refused_with_the_reason() {
     let (ended, connections) = claim_over_tls(true).await;
     assert!(ended.status.success(), "{ended:?}");
     // Refused by Amazon's roots, and then open for both.
     assert_eq!(connections, 2);
-}
 
-#[tokio::test]
-async fn a_server_whose_certificate_has_no_trusted_root_is_refused_with_the_reason() {
     let (ended, _) = claim_over_tls(false).await;
     assert!(!ended.status.success());
     let said = String::from_utf8_lossy(&ended.stderr);

@@ -1,16 +1,15 @@
 //! Tables with other keys and names: rejected layouts, and a layout for the table in the environment.
 
-use crate::support::process::this_program;
 use serde_json::json;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::ItemId;
-use sqs_once::store::{LayoutError, Store, StoreErrorKind, TableLayout};
+use sqs_once::store::{LayoutError, Store, TableLayout};
 use sqs_once::{DynamoDbStore, MemoryStore};
 use sqs_once_local::{KeyAttribute, TableDescription};
 use std::time::Duration;
 
 use crate::store_suite::support::{
-    NAMES, OnDynamoDb, TABLE, client, is_written, new_claims, other_table, store_at,
+    NAMES, OnDynamoDb, TABLE, client, is_written, new_claims, output, process_with_table, store_at,
 };
 use crate::support::dynamodb::local;
 
@@ -143,39 +142,15 @@ async fn the_table_of_the_environment_is_laid_out_by_the_code() {
     };
     let local = local(&table).await;
     let test = "the_table_of_the_environment_is_laid_out_by_the_code";
-    let mut function = this_program(module_path!(), test);
+    let mut function = process_with_table(module_path!(), test, &local.endpoint());
     function
         .env("SQS_ONCE_TABLE", &table.name)
-        .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
-        .env("AWS_ENDPOINT_URL_DYNAMODB", local.endpoint())
-        .env("AWS_REGION", "eu-central-1")
-        .env("AWS_ACCESS_KEY_ID", "local")
-        .env("AWS_SECRET_ACCESS_KEY", "local");
-    let ended = tokio::task::spawn_blocking(move || function.output());
-    let ended = ended.await.unwrap().unwrap();
+        .env("AWS_LAMBDA_FUNCTION_NAME", "orders");
+    let ended = output(function).await;
     assert!(ended.status.success(), "{ended:?}");
     let items = local.items(&table.name).unwrap();
     assert_eq!(items.len(), 1);
     assert_eq!(items[0]["id"], json!({"S": "idempotency#orders"}));
     assert!(items[0]["sk"]["S"].as_str().unwrap().starts_with("tests#"));
     assert_eq!(items[0]["state"], json!({"S": "INPROGRESS"}));
-}
-
-#[tokio::test]
-async fn a_table_with_another_key_than_its_layout_is_recognised() {
-    let simple = TableDescription::default();
-    let sorted = TableLayout::default().sort_key("sk").partition_value("p");
-    for (table, layout) in [
-        (simple, sorted),
-        (other_table(), TableLayout::default()),
-        (other_table(), TableLayout::default().partition_key("pk")),
-    ] {
-        let local = local(&table).await;
-        let store = store_at(&local.endpoint()).layout(layout).unwrap();
-        for count in [1, 2] {
-            let error = store.claim(&new_claims(count)).await.remove(0).unwrap_err();
-            assert_eq!(error.kind(), StoreErrorKind::KeySchema, "{error}");
-            assert!(error.to_string().contains("layout"), "{error}");
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! The stores under test and their raw items.
 
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -18,6 +19,7 @@ pub(crate) use crate::store_suite::claims::{
     NOW, completion, is_written, new_claims, rivals, settlements,
 };
 use crate::support::dynamodb::{self, local};
+use crate::support::process::this_program;
 use crate::support::wire::{Turn, Wire};
 
 pub(crate) const TABLE: &str = "sqs-once";
@@ -290,4 +292,22 @@ pub(crate) fn recording() -> Settling {
 
 fn recorded() -> Recording {
     Recording::new(NOW, NOW + Duration::from_secs(3600))
+}
+
+/// This test in another process, with a function's environment and the table at this endpoint.
+pub(crate) fn process_with_table(module: &str, test: &str, endpoint: &str) -> Command {
+    let mut process = this_program(module, test);
+    process
+        .env("SQS_ONCE_TABLE", TABLE)
+        .env("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+        .env("AWS_REGION", "eu-central-1")
+        .env("AWS_ACCESS_KEY_ID", "local")
+        .env("AWS_SECRET_ACCESS_KEY", "local");
+    process
+}
+
+/// Runs a process to its end.
+pub(crate) async fn output(mut process: Command) -> Output {
+    let ended = tokio::task::spawn_blocking(move || process.output());
+    ended.await.unwrap().unwrap()
 }
