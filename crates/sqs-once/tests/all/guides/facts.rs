@@ -140,37 +140,33 @@ fn the_permissions_are_those_of_the_templates() {
 /// An integer of the template. Its name must be unique there.
 fn number(template: &[String], name: &str) -> u32 {
     let named = format!("{name}: ");
-    let mut values = template
-        .iter()
-        .filter_map(|line| line.trim().strip_prefix(&named));
-    let value = values.next();
-    value
-        .unwrap_or_else(|| panic!("{name} is not in the template"))
-        .parse()
-        .unwrap()
+    let mut lines = template.iter().map(|line| line.trim());
+    let value = lines.find_map(|line| line.strip_prefix(&named));
+    let value = value.unwrap_or_else(|| panic!("{name} is not in the template"));
+    value.parse().unwrap()
 }
 
 #[test]
 fn the_times_are_those_of_the_template() {
     let template = template("template.yaml");
-    let window = number(&template, "MaximumBatchingWindowInSeconds");
-    let timeout = number(&template, "Timeout");
-    let visibility = number(&template, "VisibilityTimeout");
-    let deliveries = number(&template, "maxReceiveCount");
+    let number = |name| number(&template, name);
+    let window = number("MaximumBatchingWindowInSeconds");
+    let timeout = number("Timeout");
+    let visibility = number("VisibilityTimeout");
+    let deliveries = number("maxReceiveCount");
     assert_eq!(visibility, 6 * timeout + window);
     let guide = read(&root().join("docs/timeouts.md"));
     let last = deliveries - 1;
     let outage = last * visibility;
     let minutes = outage / 60;
+    let again = "the message is visible again | 6 × `Timeout` + window = 6 ×";
     let times = [
         format!("= {window} + {timeout} + 3 |"),
         format!("| {} s | the lease has lapsed", window + timeout + 3),
         format!("= {window} + {timeout} − 1 |"),
         format!("| {} s | handlers are cancelled", window + timeout - 1),
         format!("| {} s | the deadline", window + timeout),
-        format!(
-            "| {visibility} s | the message is visible again | 6 × `Timeout` + window = 6 × {timeout} + {window} |"
-        ),
+        format!("| {visibility} s | {again} {timeout} + {window} |"),
         format!("| {outage} s | the fifth and last"),
         format!("| {} s | after the fifth delivery", deliveries * visibility),
         format!("| {deliveries} × {visibility} |"),
@@ -185,52 +181,6 @@ fn the_times_are_those_of_the_template() {
     let moments = [window, end - 1, end, end + 3].map(|moment| format!(">{moment}<"));
     says("one-delivery.svg", &drawing, moments);
     says("one-delivery.svg", &drawing, [format!(">{visibility} s<")]);
-}
-
-#[test]
-fn the_cost_page_adds_up_its_prices() {
-    let cost = plain(&read(&root().join("docs/cost.md")));
-    let prices = ["$0.625", "$0.125", "$0.0000133334"];
-    says("docs/cost.md", &cost, prices.map(str::to_owned));
-    // CloudWatch's names: the metrics, and the metrics that the alarms watch.
-    let measured = read(&root().join("docs/metrics.md"));
-    let units = ["| count |", "| milliseconds |"];
-    // The template's consumer has no dependency, and no such trouble.
-    let is_usual = |line: &&str| !line.contains("only with") && !line.contains("only if");
-    let rows = measured.lines().filter(is_usual);
-    let rows = rows.filter_map(|line| {
-        let unit = units.iter().find(|unit| line.contains(**unit))?;
-        line.split(unit).next()
-    });
-    let metrics: usize = rows.map(|names| quoted(names).len()).sum();
-    let template = template("template.yaml");
-    let names = template.iter().filter(|line| line.contains("MetricName: "));
-    let watched = names.count();
-    let prices = [metrics as f64 * 0.3, watched as f64 * 0.1];
-    let [service, alarms] = prices.map(|price| format!("${price:.2} |"));
-    let rows = [
-        format!("| {metrics} metrics of the service at $0.30 | {service}"),
-        format!("| {watched} metrics under the template's alarms at $0.10 | {alarms}"),
-    ];
-    says("docs/cost.md", &cost, rows);
-    let (new, again, failed) = (10_000_000, 500_000, 100_000);
-    let writes = 2 * new + again + 2 * failed + failed;
-    let reads = again + failed;
-    let dollars = f64::from(writes) * 0.625e-6 + f64::from(reads) * 0.125e-6;
-    let sums = [
-        thousands(writes),
-        thousands(reads),
-        format!("${dollars:.2} a month"),
-        format!("${:.2} per million", dollars / 10.0),
-    ];
-    says("docs/cost.md", &cost, sums);
-}
-
-fn thousands(number: u32) -> String {
-    match number / 1000 {
-        0 => number.to_string(),
-        above => format!("{},{:03}", thousands(above), number % 1000),
-    }
 }
 
 /// A text in one line, without the escapes of Rust literals.
@@ -307,29 +257,4 @@ fn every_error_of_the_library_is_in_troubleshooting() {
         }
     }
     assert!(missing.is_empty(), "not in the guide: {missing:#?}");
-}
-
-#[test]
-fn the_path_of_a_record_names_files_and_functions_that_exist() {
-    let page = read(&root().join("CONTRIBUTING.md"));
-    let (_, path) = page.split_once("## The path of one record").unwrap();
-    let path = plain(path.split("\n## ").next().unwrap());
-    let mut steps = 0;
-    let mut file = String::new();
-    let words: Vec<&str> = path.split('`').collect();
-    for pair in words.chunks(2) {
-        let [_, name] = pair else { continue };
-        if name.ends_with(".rs") {
-            file = read(&root().join(name));
-            continue;
-        }
-        let (owner, function) = name.rsplit_once("::").unwrap_or(("", name));
-        let mut starts = ["(", "<"].iter().map(|end| format!("fn {function}{end}"));
-        let is_there = starts.any(|start| file.contains(&start));
-        assert!(is_there, "no function {name}");
-        let owner = owner.rsplit("::").next().unwrap();
-        assert!(file.contains(owner), "no {owner} in the file of {name}");
-        steps += 1;
-    }
-    assert!(steps > 10, "only {steps} functions were found");
 }
