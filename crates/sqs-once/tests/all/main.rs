@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod also_read;
+mod also_read_attempts;
 mod async_decoders;
 mod attribute;
 mod bad_input;
@@ -37,6 +38,9 @@ mod key_codecs;
 mod key_secret;
 mod keys;
 mod large_messages;
+mod large_messages_settings;
+mod large_messages_memory;
+mod large_messages_producer;
 mod layers;
 mod log_lines;
 mod logs;
@@ -55,6 +59,7 @@ mod recorded;
 mod renewals;
 mod requests;
 mod router;
+mod router_settings;
 mod silence;
 mod spans;
 mod start;
@@ -69,6 +74,7 @@ mod transactional_effects;
 mod transactional_settings;
 mod transactions;
 mod unknown_outcome;
+mod unknown_outcome_claims;
 mod variables;
 mod visibility;
 mod visibility_warning;

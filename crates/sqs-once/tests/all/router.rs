@@ -8,22 +8,18 @@ use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
 use sqs_once::consumer::{Routes, Runnable};
 use sqs_once::extract::EventBridgeMeta;
-use sqs_once::key::{KeyCodec, Namespace};
-use sqs_once::policy::{Backoff, Dependency, InProgress, MissingKey, Mode, RouteBy, Unrouted};
-use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::policy::{Dependency, Mode, RouteBy, Unrouted};
+use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use sqs_once::{
-    Batch, Consumer, HandlerError, IdempotencyToken, MemoryStore, Recorded, ResultExt, State,
-    Writes, consumer, router,
+    Consumer, IdempotencyToken, MemoryStore, Recorded, ResultExt, State, consumer, router,
 };
 use tokio::time::sleep;
 
 use crate::support;
 use crate::support::database::{Database, Ledger};
 use crate::support::stores::Altered;
-use crate::support::{
-    AtOnce, Log, Notes, Order, SECOND, assert_contains, invoke, json_body, orders, values,
-};
+use crate::support::{AtOnce, Log, Notes, Order, SECOND, invoke, json_body, orders};
 
 #[derive(Deserialize)]
 struct Refund {
@@ -31,10 +27,10 @@ struct Refund {
     cents: u64,
 }
 
-type Done = Notes<String>;
+pub(crate) type Done = Notes<String>;
 
 /// Notes `what` and the order's id. Orders end as their ids ask for.
-fn noting(what: &'static str, done: &Done) -> Consumer {
+pub(crate) fn noting(what: &'static str, done: &Done) -> Consumer {
     let done = done.clone();
     orders()
         .handler(move |order: Order| {
@@ -47,7 +43,7 @@ fn noting(what: &'static str, done: &Done) -> Consumer {
         .namespace(what)
 }
 
-fn refunding(done: &Done) -> Consumer {
+pub(crate) fn refunding(done: &Done) -> Consumer {
     let done = done.clone();
     consumer::<Refund>()
         .key(|refund: &Refund| refund.id.clone())
@@ -58,57 +54,43 @@ fn refunding(done: &Done) -> Consumer {
         .namespace("refund")
 }
 
-fn by_type() -> Consumer<Routes> {
+pub(crate) fn by_type() -> Consumer<Routes> {
     router(RouteBy::attribute("type"))
 }
 
-fn charges_and_refunds(done: &Done) -> Consumer<Routes> {
+pub(crate) fn charges_and_refunds(done: &Done) -> Consumer<Routes> {
     by_type()
         .route("charge", noting("charge", done))
         .route("refund", refunding(done))
 }
 
-fn of_type(kind: &str, body: &Value) -> Record {
+pub(crate) fn of_type(kind: &str, body: &Value) -> Record {
     Record::json(body).attribute("type", kind)
 }
 
-fn order(kind: &str, id: &str) -> Record {
+pub(crate) fn order(kind: &str, id: &str) -> Record {
     of_type(kind, &json!({ "id": id })).message_id(id)
 }
 
-fn refund(id: &str, cents: u64) -> Record {
+pub(crate) fn refund(id: &str, cents: u64) -> Record {
     of_type("refund", &json!({ "id": id, "cents": cents })).message_id(id)
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_message_goes_to_the_route_of_its_type_with_a_payload_type_of_its_own() {
+async fn each_message_goes_to_the_route_of_its_type_with_a_payload_type_and_keys_of_its_own() {
     let done = Done::default();
     let bench = Bench::new(charges_and_refunds(&done));
-    let event = Event::new([
-        order("charge", "o-1"),
-        refund("r-1", 500),
-        order("charge", "o-2"),
-    ]);
-    bench.run(event).await.assert_all_acknowledged();
-    let mut done = done.take();
-    done.sort();
-    assert_eq!(done, ["charge o-1", "charge o-2", "refund 500 of r-1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_is_a_duplicate_only_within_its_route() {
-    let done = Done::default();
-    let bench = Bench::new(charges_and_refunds(&done));
-    let charge = || order("charge", "o-1").message_id("m-1");
+    let charge = |message: &str| order("charge", "o-1").message_id(message);
     let refund = || refund("o-1", 500).message_id("m-2");
-    let answer = bench
-        .run(Event::new([charge(), refund(), charge().message_id("m-3")]))
-        .await;
+    let answer = bench.run(Event::new([charge("m-1"), refund(), charge("m-3")]));
+    let answer = answer.await;
     answer.assert_processed("m-1").assert_processed("m-2");
     answer.assert_duplicate("m-3").assert_all_acknowledged();
-    let answer = bench.run(Event::new([refund(), charge()])).await;
+    let answer = bench.run(Event::new([refund(), charge("m-1")])).await;
     answer.assert_duplicate("m-1").assert_duplicate("m-2");
-    assert_eq!(done.len(), 2);
+    let mut done = done.take();
+    done.sort();
+    assert_eq!(done, ["charge o-1", "refund 500 of o-1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,17 +141,10 @@ async fn most_at_once(
 }
 
 #[tokio::test(start_paused = true)]
-async fn routes_share_the_concurrency() {
+async fn routes_share_the_concurrency_and_the_limit_of_calls_to_a_dependency() {
     assert_eq!(most_at_once(|it| it, |it| it.concurrency(4)).await, 4);
-}
-
-#[tokio::test(start_paused = true)]
-async fn routes_share_the_limit_of_calls_to_a_dependency() {
-    let payments = || Dependency::new("payments").max_in_flight(3);
-    assert_eq!(
-        most_at_once(|it| it.depends_on(payments()), |it| it).await,
-        3
-    );
+    let depending = |it: Consumer| it.depends_on(Dependency::new("payments").max_in_flight(3));
+    assert_eq!(most_at_once(depending, |it| it).await, 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,40 +176,44 @@ async fn transactions_that_wait_for_a_dependency_leave_connections_to_other_rout
 
 #[tokio::test(start_paused = true)]
 async fn claims_and_completions_of_routes_share_their_requests() {
-    let done = Done::default();
-    let bench = Bench::new(charges_and_refunds(&done).concurrency(20));
+    let bench = Bench::new(charges_and_refunds(&Done::default()).concurrency(20));
     let records = (0..20).map(|at| match at % 2 {
         0 => order("charge", &format!("o-{at}")),
         _ => refund(&format!("r-{at}"), 1),
     });
-    bench
-        .run(Event::new(records))
-        .await
-        .assert_all_acknowledged();
+    let answer = bench.run(Event::new(records)).await;
+    answer.assert_all_acknowledged();
     assert_eq!(bench.store().requests(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_without_a_route_is_terminal_and_the_others_continue() {
-    let done = Done::default();
-    let bench = Bench::new(charges_and_refunds(&done));
-    let event = Event::new([
-        order("cancel", "o-1"),
-        Record::json(&json!({ "id": "o-2" })).message_id("o-2"),
-        order("charge", "o-3"),
-    ]);
-    let answer = bench.run(event).await;
-    answer
-        .assert_terminal("o-1")
-        .assert_terminal("o-2")
-        .assert_processed("o-3");
-    answer.assert_reason(
-        "o-1",
-        "no route takes it: its message attribute \"type\" names none of them",
-    );
-    answer.assert_reason(
-        "o-2",
-        "no route takes it: it has no message attribute \"type\"",
+async fn a_message_without_a_route_is_terminal_calls_the_routers_hook_and_the_others_continue() {
+    let (log, failures) = (Log::capture(), Notes::default());
+    let noted = failures.clone();
+    let routes = charges_and_refunds(&Done::default()).on_failure(move |end| {
+        noted.add(end.message().id().to_owned());
+        async { Ok(()) }
+    });
+    let typeless = Record::json(&json!({ "id": "o-2" })).message_id("o-2");
+    let event = Event::new([order("cancel", "o-1"), typeless, order("charge", "o-3")]);
+    let answer = Bench::new(routes).run(event).await;
+    answer.assert_retried(["o-1", "o-2"]);
+    for (id, why) in [
+        ("o-1", "its message attribute \"type\" names none of them"),
+        ("o-2", "it has no message attribute \"type\""),
+    ] {
+        let why = format!("no route takes it: {why}");
+        answer.assert_terminal(id).assert_reason(id, &why);
+    }
+    let mut failures = failures.take();
+    failures.sort();
+    assert_eq!(failures, ["o-1", "o-2"]);
+    let routes = log.take("sqs_once::record").into_iter();
+    let routes: Vec<_> = routes.filter_map(|mut line| line.remove("route")).collect();
+    assert_eq!(
+        routes,
+        ["charge"],
+        "in the line of each record with a route"
     );
 }
 
@@ -242,107 +221,74 @@ async fn a_message_without_a_route_is_terminal_and_the_others_continue() {
 async fn a_message_without_a_route_may_return_or_go_to_the_fallback() {
     let done = Done::default();
     let strange = || Event::new([order("cancel", "o-1")]);
-    let retrying = charges_and_refunds(&done).unrouted(Unrouted::Retry);
-    Bench::new(retrying)
-        .run(strange())
-        .await
-        .assert_failed("o-1");
-    let others = charges_and_refunds(&done).fallback(noting("other", &done));
-    let bench = Bench::new(others);
+    let retrying = Bench::new(charges_and_refunds(&done).unrouted(Unrouted::Retry));
+    retrying.run(strange()).await.assert_failed("o-1");
+    let bench = Bench::new(charges_and_refunds(&done).fallback(noting("other", &done)));
     bench.run(strange()).await.assert_processed("o-1");
     bench.run(strange()).await.assert_duplicate("o-1");
     assert_eq!(done.take(), ["other o-1"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_failed_message_without_a_route_calls_the_hook_of_the_router() {
-    let (failures, done) = (Notes::default(), Done::default());
-    let noted = failures.clone();
-    let routes = charges_and_refunds(&done).on_failure(move |end| {
-        noted.add(end.message().id().to_owned());
-        async { Ok(()) }
+/// An event of this type, as EventBridge sends it.
+fn event_bridge(kind: &str, id: &str) -> Record {
+    let event = json!({
+        "id": "e-1", "source": "shop", "detail-type": kind, "detail": { "id": id }, "account": "1",
+        "time": "2026-01-01T00:00:00Z", "region": "eu-central-1", "resources": [], "version": "0",
     });
-    let event = Event::new([order("cancel", "o-1"), order("charge", "bad-1")]);
-    Bench::new(routes).run(event).await;
-    let mut failures = failures.take();
-    failures.sort();
-    assert_eq!(failures, ["bad-1", "o-1"]);
+    Record::json(&event)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_route_is_chosen_by_a_field_or_by_a_function() {
-    for by in [
-        RouteBy::field("/meta/kind"),
-        RouteBy::function(|message| Some(message.content()?.split('"').nth(9)?.to_owned())),
-    ] {
-        let done = Done::default();
-        let routes = router(by).route("charge", noting("charge", &done));
-        let bench = Bench::new(routes.route("7", noting("seven", &done)));
-        let charge = Record::text(r#"{"id":"o-1","meta":{"kind":"charge"}}"#);
-        bench.run(Event::new([charge])).await;
-        let other = Record::json(&json!({ "id": "o-2", "meta": { "kind": "none" } }));
-        bench.run(Event::new([other])).await.assert_terminal("m-1");
-        assert_eq!(done.take().len(), 1);
-    }
-    let done = Done::default();
-    let bench = Bench::new(router(RouteBy::field("/kind")).route("7", noting("seven", &done)));
-    let seven = Record::json(&json!({ "id": "o-1", "kind": 7 }));
-    let event = Event::new([seven, Record::text("no JSON")]);
-    let answer = bench.run(event).await;
-    answer.assert_processed("m-1").assert_terminal("m-2");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_route_is_chosen_by_the_detail_type_and_sees_what_is_inside_the_event() {
-    let (done, types) = (Done::default(), Notes::default());
-    let noted = types.clone();
-    let placed =
-        orders()
-            .envelope(EventBridge)
-            .handler(move |order: Order, event: EventBridgeMeta| {
-                noted.add((order.id, event.detail_type));
-                async {}
-            });
-    let routes = router(RouteBy::detail_type())
-        .route("OrderPlaced", placed.namespace("placed"))
-        .route("OrderCancelled", noting("cancel", &done));
-    let event = |kind: &str, id: &str| {
-        let detail = json!({ "id": id });
-        Record::json(&json!({
-            "id": "e-1", "source": "shop", "detail-type": kind, "detail": detail, "account": "1",
-            "time": "2026-01-01T00:00:00Z", "region": "eu-central-1", "resources": [], "version": "0",
-        }))
+async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute_in_an_envelope() {
+    let by_kind = || router(RouteBy::field("/meta/kind"));
+    let by_function = || {
+        let kind = |text: &str| Some(text.split('"').nth(9)?.to_owned());
+        router(RouteBy::function(move |message| kind(message.content()?)))
     };
-    let bench = Bench::new(routes);
-    let answer = bench
-        .run(Event::new([
-            event("OrderPlaced", "o-1"),
-            event("OrderCancelled", "o-2"),
-            event("?", "o-3"),
-        ]))
-        .await;
-    answer.assert_retried(["m-3"]).assert_terminal("m-3");
-    assert_eq!(
-        types.take(),
-        [("o-1".to_owned(), Some("OrderPlaced".to_owned()))]
-    );
-    assert_eq!(done.take(), ["cancel o-2"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_route_is_chosen_by_an_attribute_that_sns_delivers_in_its_envelope() {
-    let done = Done::default();
-    let bench = Bench::new(charges_and_refunds(&done).envelope(Sns));
-    let message = json!({
+    let of_kind = |kind: Value| Record::json(&json!({ "id": "o-1", "meta": { "kind": kind } }));
+    let ordered = || router(RouteBy::detail_type());
+    let enveloped = json!({
         "Type": "Notification", "MessageId": "n-1", "TopicArn": "arn:aws:sns:eu-central-1:1:orders",
         "Message": r#"{"id":"o-1"}"#, "Timestamp": "2026-01-01T00:00:00Z",
-        "MessageAttributes": { "type": { "Type": "String", "Value": "charge" } },
+        "MessageAttributes": { "type": { "Type": "String", "Value": "7" } },
     });
-    bench
-        .run(Event::new([Record::json(&message)]))
-        .await
-        .assert_all_acknowledged();
-    assert_eq!(done.take(), ["charge o-1"]);
+    for (routes, record, is_taken) in [
+        (by_kind(), of_kind(json!("7")), true),
+        (by_kind(), of_kind(json!(7)), true),
+        (by_kind(), of_kind(json!("none")), false),
+        (by_kind(), Record::text("no JSON"), false),
+        (by_function(), of_kind(json!("7")), true),
+        (by_function(), of_kind(json!("none")), false),
+        (by_function(), of_type("panics", &json!("")), false),
+        (ordered(), event_bridge("7", "o-1"), true),
+        (ordered(), event_bridge("?", "o-1"), false),
+        (by_type().envelope(Sns), Record::json(&enveloped), true),
+    ] {
+        let done = Done::default();
+        let routes = routes.route("charge", noting("charge", &done));
+        let bench = Bench::new(routes.route("7", noting("seven", &done)));
+        let answer = bench.run(Event::new([record])).await;
+        match is_taken {
+            true => answer.assert_processed("m-1"),
+            false => answer.assert_terminal("m-1"),
+        };
+        assert_eq!(done.take(), ["seven o-1"][..usize::from(is_taken)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_by_the_detail_type_sees_what_is_inside_the_event() {
+    let (types, noted) = Notes::pair();
+    let placed = orders().envelope(EventBridge).namespace("placed");
+    let placed = placed.handler(move |order: Order, event: EventBridgeMeta| {
+        noted.add((order.id, event.detail_type));
+        async {}
+    });
+    let routes = router(RouteBy::detail_type()).route("OrderPlaced", placed);
+    let event = Event::new([event_bridge("OrderPlaced", "o-1")]);
+    Bench::new(routes).run(event).await.assert_processed("m-1");
+    let seen = ("o-1".to_owned(), Some("OrderPlaced".to_owned()));
+    assert_eq!(types.take(), [seen]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,100 +299,9 @@ async fn a_function_that_panics_makes_its_record_terminal() {
         Some("charge".to_owned())
     });
     let bench = Bench::new(router(by).route("charge", noting("charge", &done)));
-    let event = Event::new([order("", "o-1"), order("", "o-2")]);
-    let answer = bench.run(event).await;
+    let answer = bench.run(Event::new([order("", "o-1"), order("", "o-2")]));
+    let answer = answer.await;
     answer.assert_terminal("o-1").assert_processed("o-2");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_route_takes_from_its_router_what_it_does_not_set() {
-    let done = Done::default();
-    let keyless = || {
-        let consumer = values().handler(async |_: Value| {});
-        consumer.namespace("keyless")
-    };
-    let record = || Event::new([of_type("keyless", &json!({ "no": "id" }))]);
-    let routes = by_type()
-        .route("keyless", keyless())
-        .missing_key(MissingKey::Retry);
-    let answer = Bench::new(routes).run(record()).await;
-    answer.assert_failed("m-1");
-    let own = keyless().missing_key(MissingKey::ProcessUnprotected);
-    let routes = by_type()
-        .route("keyless", own)
-        .missing_key(MissingKey::Retry);
-    Bench::new(routes)
-        .run(record())
-        .await
-        .assert_processed("m-1");
-
-    let slow = orders().handler(async |_: Order| sleep(20 * SECOND).await);
-    let routes = by_type()
-        .route("slow", slow.namespace("slow").record_timeout(SECOND))
-        .route(
-            "slower",
-            orders()
-                .handler(async |_: Order| sleep(3 * SECOND).await)
-                .namespace("slower"),
-        )
-        .route("charge", noting("charge", &done))
-        .record_timeout(5 * SECOND);
-    let event = Event::new([
-        order("slow", "o-1"),
-        order("slower", "o-2"),
-        order("charge", "o-3"),
-    ]);
-    let answer = Bench::new(routes).run(event).await;
-    answer
-        .assert_reason("o-1", "longer than 1s")
-        .assert_retried(["o-1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_route_may_hide_keys_that_its_router_shows() {
-    let done = Done::default();
-    let routes = by_type()
-        .route("charge", noting("charge", &done).readable_keys(false))
-        .route("ship", noting("ship", &done))
-        .readable_keys(true);
-    let bench = Bench::new(routes);
-    bench
-        .run(Event::new([order("charge", "o-1"), order("ship", "o-1")]))
-        .await;
-    for (route, is_shown) in [("charge", false), ("ship", true)] {
-        let item = bench.in_route(route).item("o-1").await.unwrap();
-        assert_eq!(
-            item.id.as_str().ends_with("#s:o-1"),
-            is_shown,
-            "{}",
-            item.id
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn routes_with_each_mode_work_in_one_batch() {
-    let done = Done::default();
-    let writing = orders().handler(async |order: Order| match order.id.as_str() {
-        "refused" => Err(HandlerError::terminal("no")),
-        _ => Ok(Writes::new().recording(&order.id)),
-    });
-    let routes = charges_and_refunds(&done)
-        .route("writes", writing.namespace("writes"))
-        .route("after", noting("after", &done).mode(Mode::RecordAfter));
-    let bench = Bench::new(routes.concurrency(3));
-    let kinds = ["charge", "writes", "after"];
-    let event = || Event::new((0..60).map(|at| order(kinds[at % 3], &format!("o-{at}"))));
-    let answer = bench.run(event()).await;
-    answer.assert_all_acknowledged();
-    assert_eq!(done.take().len(), 40);
-    let answer = bench.run(event()).await;
-    for at in 0..60 {
-        answer.assert_duplicate(&format!("o-{at}"));
-    }
-    assert_eq!(done.take().len(), 0);
-    let refused = bench.run(Event::new([order("writes", "refused")])).await;
-    refused.assert_terminal("refused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -486,73 +341,6 @@ async fn a_lost_answer_and_a_crash_leave_each_route_to_its_next_delivery() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bench_takes_keys_of_the_route_that_it_is_told() {
-    let done = Done::default();
-    let bench = Bench::new(charges_and_refunds(&done));
-    bench.in_route("refund").another_worker_claims("o-1").await;
-    let event = Event::new([
-        order("charge", "o-1").message_id("m-1"),
-        refund("o-1", 1).message_id("m-2"),
-    ]);
-    let answer = bench.run(event).await;
-    answer.assert_processed("m-1").assert_in_progress("m-2");
-    let item = bench.in_route("charge").item("o-1").await;
-    assert_eq!(item.unwrap().status, Status::Completed);
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_for_another_worker_is_a_policy_of_its_route() {
-    let done = Done::default();
-    let routes = by_type()
-        .route(
-            "charge",
-            noting("charge", &done).in_progress(InProgress::Wait(5 * SECOND)),
-        )
-        .route("refund", refunding(&done));
-    let bench = Bench::new(routes);
-    bench.in_route("charge").another_worker_claims("o-1").await;
-    bench.in_route("refund").another_worker_claims("r-1").await;
-    let began = tokio::time::Instant::now();
-    let answer = bench
-        .run(Event::new([order("charge", "o-1"), refund("r-1", 1)]))
-        .await;
-    answer.assert_in_progress("o-1").assert_in_progress("r-1");
-    assert!(began.elapsed() >= 4 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_route_backs_off_as_it_says_or_as_its_router_does() {
-    let after = |seconds| Backoff::exponential(seconds * SECOND, seconds * SECOND);
-    let done = Done::default();
-    let bench = Bench::new(
-        by_type()
-            .route("charge", noting("charge", &done).backoff(after(7)))
-            .route("ship", noting("ship", &done))
-            .unrouted(Unrouted::Retry)
-            .backoff(after(60)),
-    );
-    let answer = bench
-        .run(Event::new([
-            order("charge", "bad-1"),
-            order("ship", "bad-2"),
-            order("unknown", "bad-3"),
-        ]))
-        .await;
-    answer.assert_retried(["bad-1", "bad-2", "bad-3"]);
-    for (id, delay) in [("bad-1", 7), ("bad-2", 60), ("bad-3", 60)] {
-        assert_eq!(answer.delay(id), Some(delay * SECOND), "{id}");
-    }
-    let own = by_type().route("charge", noting("charge", &done).backoff(after(7)));
-    let bench = Bench::new(own);
-    let answer = bench.run(Event::new([order("charge", "bad-4")])).await;
-    assert_eq!(answer.delay("bad-4"), Some(7 * SECOND));
-    let never = by_type().route("charge", noting("charge", &done).backoff(after(0)));
-    let never = never.store(MemoryStore::new()).into_consumer();
-    let error = never.init().await.unwrap_err().to_string();
-    assert_contains!(error, "the setting `backoff` of the route \"charge\"");
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_open_breaker_returns_the_records_of_the_routes_that_depend_on_it_and_no_others() {
     let (done, calls) = (Done::default(), AtOnce::default());
     let paying = orders().handler(move |_: Order| {
@@ -572,20 +360,6 @@ async fn an_open_breaker_returns_the_records_of_the_routes_that_depend_on_it_and
     let again = Event::new((40..80).map(record));
     let answer = bench.run(again).await;
     assert_eq!((answer.retried().len(), done.take().len()), (20, 20));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_log_line_names_the_route_of_its_record() {
-    let done = Done::default();
-    let log = Log::capture();
-    let bench = Bench::new(charges_and_refunds(&done));
-    bench
-        .run(Event::new([order("charge", "o-1"), order("cancel", "o-2")]))
-        .await;
-    let lines = log.take("sqs_once::record");
-    let line = |id: &str| lines.iter().find(|line| line["message_id"] == id).unwrap();
-    assert_eq!(line("o-1")["route"], "charge");
-    assert!(line("o-2").get("route").is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -616,165 +390,4 @@ async fn a_handler_in_a_route_gets_its_state_its_token_and_its_hooks() {
         recorded.take(),
         [Some("kept".to_owned()), Some("kept".to_owned())]
     );
-}
-
-#[tokio::test]
-async fn a_router_that_can_t_work_refuses_to_start() {
-    let done = Done::default();
-    let charging = || noting("charge", &done);
-    let batching = orders().batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
-    let writing = orders().handler(async |_: Order| Writes::new());
-    let by_field = router(RouteBy::field("type"));
-    let twice = |outage: u32| Dependency::new("payments").outage(SECOND * outage);
-    for (routes, expected) in [
-        (by_type(), "the router has no routes"),
-        (
-            by_type().route("", charging()),
-            "the router has a route without a name",
-        ),
-        (
-            by_type()
-                .route("a", charging())
-                .route("a", refunding(&done)),
-            "the router has two routes with the name \"a\"",
-        ),
-        (
-            by_type().route("a", charging()).route("b", charging()),
-            "for two routes, \"a\" and \"b\"",
-        ),
-        // Each would acknowledge the other's messages.
-        (
-            by_type()
-                .route(
-                    "a",
-                    charging().also_read(Namespace::new("payments").unwrap()),
-                )
-                .route(
-                    "b",
-                    refunding(&done).also_read(Namespace::new("payments").unwrap()),
-                ),
-            "the setting `namespace` is \"payments\" for two routes, \"a\" and \"b\"",
-        ),
-        (
-            by_type()
-                .route("a", charging().namespace("payments"))
-                .route(
-                    "b",
-                    refunding(&done).also_read(Namespace::new("payments").unwrap()),
-                ),
-            "the setting `namespace` is \"payments\" for two routes, \"a\" and \"b\"",
-        ),
-        // The codecs of two languages share the ids of integers.
-        (
-            by_type()
-                .route(
-                    "a",
-                    charging().also_read(KeyCodec::powertools_python("fn.handle")),
-                )
-                .route(
-                    "b",
-                    refunding(&done).key_codec(KeyCodec::powertools_java("fn.handle")),
-                ),
-            "the setting `namespace` is \"fn.handle\" for two routes, \"a\" and \"b\"",
-        ),
-        (
-            by_type()
-                .route("a", charging())
-                .route("b", charging().readable_keys(true)),
-            "for two routes, \"a\" and \"b\"",
-        ),
-        (
-            by_type().route("a", charging()).fallback(charging()),
-            "for two routes, \"a\" and \"fallback\"",
-        ),
-        (
-            by_type().route("a", orders().handler(async |_: Order| {})),
-            "the setting `namespace` of the route \"a\" is not set",
-        ),
-        (
-            by_type().route("a", batching.namespace("a")),
-            "the router of the route \"a\" has a batch handler",
-        ),
-        (
-            by_type().route("a", charging().concurrency(3)),
-            "of the route \"a\" `concurrency` concerns the whole batch",
-        ),
-        (
-            by_type().route("a", charging().store(MemoryStore::new())),
-            "of the route \"a\" `store` concerns the whole batch",
-        ),
-        (
-            by_type().route("a", charging()).namespace("b"),
-            "the setting `namespace` is set on the router",
-        ),
-        (
-            by_type()
-                .route("a", charging().envelope(Sns))
-                .envelope(EventBridge),
-            "the setting `envelope` of the route \"a\" is another than the router's",
-        ),
-        (
-            by_type().route(
-                "a",
-                writing
-                    .namespace("a")
-                    .missing_key(MissingKey::ProcessUnprotected),
-            ),
-            "the setting `missing_key` of the route \"a\"",
-        ),
-        (
-            by_field.route("a", charging()),
-            "the JSON pointer is \"type\"",
-        ),
-        (
-            router(RouteBy::attribute("")).route("a", charging()),
-            "the router reads a message attribute without a name",
-        ),
-        (
-            router(RouteBy::detail_type())
-                .route("a", charging())
-                .envelope(Sns),
-            "the setting `envelope` is another one, but `RouteBy::detail_type()` reads the envelope `EventBridge`",
-        ),
-        (
-            by_type()
-                .route("a", charging())
-                .unrouted(Unrouted::Terminal)
-                .fallback(refunding(&done)),
-            "the router has the setting `unrouted`, and a fallback",
-        ),
-        (
-            by_type().route("a", by_type().route("b", charging())),
-            "the router of the route \"a\" is a router",
-        ),
-        (
-            by_type()
-                .route("a", charging().depends_on(twice(60)))
-                .route("b", refunding(&done).depends_on(twice(90))),
-            "the setting `depends_on` has two sets of numbers for \"payments\"",
-        ),
-    ] {
-        let routes = routes.store(MemoryStore::new()).into_consumer();
-        let error = routes.init().await.unwrap_err().to_string();
-        assert_contains!(error, expected);
-    }
-}
-
-#[tokio::test]
-async fn a_route_whose_handler_needs_more_than_the_store_can_do_refuses_to_start() {
-    let done = Done::default();
-    let writing = orders().handler(async |_: Order| Writes::new());
-    let in_transaction = orders().handler(async |_: Order, _: Ledger| {});
-    for (route, needed) in [
-        (writing, "`Writes`"),
-        (in_transaction, "has no transactions"),
-    ] {
-        let routes = by_type()
-            .route("a", refunding(&done))
-            .route("b", route.namespace("b"));
-        let routes = routes.store(Altered::new(MemoryStore::new()));
-        let error = routes.into_consumer().init().await.unwrap_err().to_string();
-        assert_contains!(error, "of the route \"b\"");
-        assert_contains!(error, needed);
-    }
 }

@@ -1,0 +1,217 @@
+//! Attempts of unknown outcome: which claims count as attempts.
+
+use std::future::{pending, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lambda_runtime::Context;
+use serde_json::{Value, json};
+use sqs_once::hook::Reconciled;
+use sqs_once::key::Namespace;
+use sqs_once::policy::{self, FifoFailure, Requests, UnknownOutcome};
+use sqs_once::store::{Claim, Seen, StoreErrorKind};
+use sqs_once::telemetry::Outcome::{self, Failed, Processed};
+use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
+use sqs_once::time::Clock;
+use sqs_once::{BusinessKey, MemoryStore};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+use crate::support::stores::Altered;
+use crate::support::{
+    Notes, SECOND, deliver_until, failures, invoke, keys, order, several, values,
+};
+use crate::unknown_outcome::{DONE, HOUR, NOW, REFUSED, TIMED_OUT, answers, deliver, ending};
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_started_and_a_clean_failure_leave_no_attempt() {
+    for (first, operation) in [
+        // The answers to its claims are lost until the deadline.
+        (DONE, Operation::Claim),
+        // Its release is throttled.
+        (REFUSED, Operation::Release),
+    ] {
+        let (consumer, calls) = ending(&[first]);
+        let bench = Bench::new(consumer.unknown_outcome(UnknownOutcome::dead_letter()));
+        match operation {
+            Operation::Claim => bench.store().lose_answers(operation, usize::MAX),
+            _ => bench.store().fail(operation, StoreErrorKind::Throttled, 5),
+        }
+        deliver(&bench, [(NOW, Failed)]).await;
+        bench.store().lose_answers(operation, 0);
+        deliver(&bench, [(HOUR, Processed)]).await;
+        let is_second = operation == Operation::Release;
+        assert_eq!(calls.len(), 1 + usize::from(is_second));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_process_leaves_as_many_attempts_as_handlers_that_ran() {
+    let policy = UnknownOutcome::dead_letter();
+    let sound = ending(&[]).0.namespace("test");
+    let bench = Bench::new(sound.unknown_outcome(policy.clone()));
+    let begun = Arc::new(Semaphore::new(0));
+    let signal = Arc::clone(&begun);
+    let hangs = values().handler(move |_: Value| {
+        signal.add_permits(1);
+        pending::<()>()
+    });
+    // Nothing that it sends when it is dropped arrives.
+    let store = Altered::new(bench.store().clone()).settlements_take(|_| HOUR);
+    let killed = hangs
+        .namespace("test")
+        .store(store)
+        .clock(bench.clock().clone());
+    let killed = killed.concurrency(10).unknown_outcome(policy);
+    let event = several(keys(100));
+    let mut context = Context::default();
+    context.deadline = (bench.clock().now() + 60 * SECOND).as_millis();
+    tokio::select! {
+        _ = invoke(&killed, &event, context) => panic!("it was not killed"),
+        _ = begun.acquire_many(10) => {}
+    }
+    bench.clock().advance(HOUR);
+    let answer = bench.run(&event).await;
+    let ids = (1..=100).map(|at| format!("m-{at}"));
+    let (ran, kept): (Vec<_>, Vec<_>) =
+        ids.partition(|id| answer.outcome(id) == Outcome::Processed);
+    assert_eq!((ran.len(), kept.len()), (90, 10));
+    for id in kept {
+        answer.assert_terminal(&id);
+    }
+}
+
+/// The number of claims in each request, for 100 new keys and ten handlers at a time, which end one after the other or
+/// together.
+async fn claims(policy: &UnknownOutcome, ends_together: bool) -> Vec<usize> {
+    let (requests, noted) = Notes::pair();
+    let store = Altered::new(MemoryStore::new()).claims_take(move |claims| {
+        noted.add(claims.len());
+        SECOND / 200
+    });
+    let calls = Arc::new(AtomicU32::new(0));
+    let consumer = values().handler(move |_: Value| {
+        let calls = calls.fetch_add(1, Ordering::Relaxed);
+        let apart = if ends_together { 0 } else { calls };
+        sleep(SECOND / 10 + apart * SECOND / 77)
+    });
+    let consumer = consumer.namespace("test").store(store).concurrency(10);
+    let consumer = consumer.unknown_outcome(policy.clone());
+    let response = invoke(&consumer, &several(keys(100)), Context::default()).await;
+    assert!(response.batch_item_failures.is_empty());
+    requests.take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_carries_the_claims_of_the_handlers_that_start_together() {
+    let kept = UnknownOutcome::dead_letter();
+    for policy in [UnknownOutcome::repeat(), kept.clone().after(24 * HOUR)] {
+        assert_eq!(claims(&policy, true).await, [25; 4], "{policy:?}");
+        assert_eq!(claims(&policy, false).await, [25; 4], "{policy:?}");
+    }
+    assert_eq!(claims(&kept, true).await, [10; 10]);
+    let one_by_one = [vec![10], vec![1; 90]].concat();
+    assert_eq!(claims(&kept, false).await, one_by_one);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_waits_for_another_worker_keeps_no_other_from_its_handler() {
+    let (consumer, calls) = ending(&[]);
+    let consumer = consumer
+        .unknown_outcome(UnknownOutcome::dead_letter())
+        .in_progress(policy::InProgress::Wait(20 * SECOND))
+        .concurrency(1);
+    let bench = Bench::new(consumer);
+    bench.another_worker_claims("a").await;
+    let began = Instant::now();
+    let answer = bench.run(several(["a", "b"])).await;
+    answer.assert_in_progress("m-1").assert_processed("m-2");
+    assert!(began.elapsed() >= 20 * SECOND);
+    assert_eq!(calls.len(), 1);
+}
+
+/// What follows the requests that carry claims: how long the answer takes, or which error it is.
+type After = Box<dyn Fn(&[Claim]) -> Result<Duration, StoreErrorKind> + Send + Sync>;
+
+/// Delivers the record in another process of the bench, whose claims are answered like this, and waits.
+async fn deliver_late(bench: &Bench, policy: &UnknownOutcome, after: After) {
+    let store = Altered::new(bench.store().clone()).claims_answered(after);
+    let consumer = ending(&[]).0.namespace("test").store(store);
+    let consumer = consumer
+        .clock(bench.clock().clone())
+        .unknown_outcome(policy.clone());
+    let deadline = bench.clock().now() + 30 * SECOND;
+    let response = deliver_until(deadline.as_millis(), &consumer, [order("a")]);
+    assert_eq!(failures(&response.await.unwrap()).len(), 1);
+    bench.clock().advance(HOUR);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_handler_never_starts_keeps_the_doubt() {
+    for is_frozen in [false, true] {
+        let (consumer, calls) = ending(&[TIMED_OUT]);
+        let (policy, asked) = answers([Ok(Reconciled::Done)]);
+        let consumer = consumer.namespace("test").unknown_outcome(policy.clone());
+        let bench = Bench::new(consumer);
+        deliver(&bench, [(NOW, Failed)]).await;
+        bench.clock().advance(HOUR);
+        let clock = bench.clock().clone();
+        let after = move |claims: &[Claim]| match claims[0].seen {
+            Seen::Nothing => Ok(Duration::ZERO),
+            // The process thaws after its deadline, or the answer to its claim over the attempt is lost.
+            _ if is_frozen => {
+                clock.advance(60 * SECOND);
+                Ok(Duration::ZERO)
+            }
+            _ => Err(StoreErrorKind::Unanswered),
+        };
+        deliver_late(&bench, &policy, Box::new(after)).await;
+        deliver(&bench, [(NOW, Processed)]).await;
+        assert_eq!((asked.len(), calls.len()), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
+    let policy = UnknownOutcome::dead_letter();
+    let count = AtomicU32::new(0);
+    // An answer that is lost and then a refused try, and a table that is silent until the deadline.
+    let lost = move |_: &[Claim]| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(StoreErrorKind::Unanswered),
+        _ => Err(StoreErrorKind::Throttled),
+    };
+    let afters: [After; 2] = [Box::new(lost), Box::new(|_| Ok(HOUR))];
+    for after in afters {
+        let (consumer, calls) = ending(&[]);
+        let consumer = consumer.namespace("test").unknown_outcome(policy.clone());
+        let bench = Bench::new(consumer);
+        deliver_late(&bench, &policy, after).await;
+        deliver(&bench, [(NOW, Processed)]).await;
+        assert_eq!(calls.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_handler_starts_once_its_batch_returns() {
+    let key = BusinessKey::new("b").unwrap();
+    let late = Namespace::new("test").unwrap().item_id(&key);
+    let store = Altered::new(MemoryStore::new()).claims_take(move |claims| {
+        let is_late = claims[0].id == late;
+        SECOND * u32::from(is_late)
+    });
+    let (begun, notes) = Notes::pair();
+    let consumer = values().handler(move |order: Value| {
+        notes.add(order["id"].clone());
+        ready(Err::<(), _>("refused"))
+    });
+    let consumer = consumer.namespace("test").store(store);
+    let consumer = consumer
+        .requests(Requests::Single)
+        .fifo(FifoFailure::ReturnBatch);
+    let consumer = consumer.unknown_outcome(UnknownOutcome::dead_letter());
+    let records = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).fifo(id));
+    let response = invoke(&consumer, &Event::new(records), Context::default()).await;
+    assert_eq!(failures(&response).len(), 2);
+    assert_eq!(begun.take(), ["a"]);
+}
