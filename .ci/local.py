@@ -1,19 +1,22 @@
 """Local stand-ins for AWS and for the payments service. Checks start them on loopback and stop them cleanly."""
 
 import contextlib
-import json
+import logging
 import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections import defaultdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import boto3
+import flask
+import psutil
+from werkzeug.serving import make_server
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "target" / "ci"
@@ -76,26 +79,11 @@ def listens(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _descendants(pid):
-    """The ids of all descendants of `pid`, regardless of their sessions and process groups."""
-    children = defaultdict(list)
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = stat.read_text().rpartition(")")[2].split()[1]
-            children[int(parent)].append(int(stat.parent.name))
-    found, todo = [], [pid]
-    while todo:
-        below = children[todo.pop()]
-        found += below
-        todo += below
-    return found
-
-
 @contextlib.contextmanager
 def process(command, log, env, stop=signal.SIGTERM, **options):
     """Runs `command` with its output in the file `log`, then stops it and its descendants. Prints the log on failure."""
     with open(log, "wb") as output:
-        child = subprocess.Popen(
+        child = psutil.Popen(
             command, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **options
         )
     try:
@@ -105,16 +93,34 @@ def process(command, log, env, stop=signal.SIGTERM, **options):
         print(f"--- the end of {Path(log).name} ---", *tail, "---", sep="\n", flush=True)
         raise
     finally:
-        below = _descendants(child.pid)
-        child.send_signal(stop)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            # In whatever sessions and process groups they are.
+            family = [child, *child.children(recursive=True)]
+            child.send_signal(stop)
+            psutil.wait_procs([child], timeout=10)
+            for alive in psutil.wait_procs(family, timeout=0)[1]:
+                alive.kill()
+            psutil.wait_procs(family)
+
+
+@contextlib.contextmanager
+def ready(command, **options):
+    """Runs a program that reads commands and writes lines. Yields it with the first line, and kills it in the end."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    with subprocess.Popen(command, **pipes, **options) as child:
         try:
-            child.wait(10)
-        except subprocess.TimeoutExpired:
+            yield child, child.stdout.readline().strip()
+        finally:
             child.kill()
-            child.wait()
-        for pid in below:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+
+
+def run_tests(file):
+    """Runs a file's tests one after the other, until one fails. Ends with pytest's status."""
+    # Only scripts with tests need pytest.
+    import pytest
+
+    OUT.mkdir(parents=True, exist_ok=True)
+    sys.exit(pytest.main(["--verbose", "--exitfirst", "--tb=short", "-p", "no:cacheprovider", file]))
 
 
 class Aws:
@@ -169,38 +175,23 @@ class Payments:
         self.answers = {}
         """The response statuses for each order, one per request. The last one repeats."""
         self._lock = threading.Lock()
-        payments = self
+        app = flask.Flask("payments")
+        app.add_url_rule("/charges", view_func=self._charge, methods=["POST"])
+        logging.getLogger("werkzeug").disabled = True
+        self._server = make_server("127.0.0.1", 0, app, threaded=True)
+        self.url = f"http://127.0.0.1:{self._server.port}"
 
-        class Charges(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                status = payments.charge(self.path, self.headers.get("Idempotency-Key"), body)
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        class Server(ThreadingHTTPServer):
-            # All charges of a batch arrive at once. With the default backlog of 5, the others would be reset.
-            request_queue_size = 128
-
-        self._server = Server(("127.0.0.1", 0), Charges)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def charge(self, path, key, body):
-        """Stores a request and returns the response status."""
-        if path != "/charges" or not key:
-            return 404
-        order = json.loads(body)["order_id"]
+    def _charge(self):
+        """Stores a request and returns the response with its status."""
+        key = flask.request.headers.get("Idempotency-Key")
+        if not key:
+            return "", 404
+        order = flask.request.get_json(force=True)["order_id"]
         with self._lock:
             answers = self.answers.get(order, [201])
             status = answers.pop(0) if len(answers) > 1 else answers[0]
             (self.charges if status < 300 else self.refusals)[order].append(key)
-        return status
+        return "", status
 
     def __enter__(self):
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
