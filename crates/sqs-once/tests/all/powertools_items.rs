@@ -1,5 +1,5 @@
-//! Items of several versions of Powertools, and how a consumer treats them. `.ci/powertools.py --write-items` runs the
-//! versions whose items differ, and records their items during and after an invocation.
+//! Items of several versions of Powertools, and how a consumer treats them. They were recorded during and after an
+//! invocation, by the versions whose items differ. `.ci/powertools.py` compares the last ones of Python with today's.
 
 use std::collections::BTreeSet;
 
