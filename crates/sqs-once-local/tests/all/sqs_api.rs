@@ -1,4 +1,4 @@
-//! Tests the SQS API with requests in JSON. `.ci/sqs.py` tests every operation through boto3 and the AWS CLI.
+//! Tests the SQS API with requests in JSON. `.ci/sqs.py` tests every operation through boto3.
 
 use crate::support::{DEAD, QUEUE, call, queues as with_redrive};
 use serde_json::{Value, json};
