@@ -9,17 +9,15 @@ import tarfile
 from pathlib import Path
 
 import jsonschema
+import pytest
 
 from local import OUT as CI
-from local import ROOT, built
+from local import ROOT, built, run_tests
 from npm import packed
 
 OUT = CI / "doctor"
-PROGRAM = built("cargo-sqs-once")
 # For each rule a folder with an example that breaks it.
 BAD = OUT / "bad"
-EXPECTED = ROOT / ".ci" / "doctor-public.txt"
-
 # The rules that cfn-lint also has, because both resources are in the same template.
 SEEN_BY_CFN_LINT = {
     "fifo-batch-too-large",
@@ -43,132 +41,100 @@ PATTERNS = (
         "sha512-wW9ow224uKPmNIhkiFQEQOIfPHQHFWar7QMwuCvqTo18Bvats0uqvOljliFH20SWAjVOqPxt/sW+a66g3gEBrg==",
     ),
 )
-# The linter's test templates, many of them from bug reports.
-LINTER = "cfn-lint"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def out():
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir()
+    subprocess.run([built("examples/rule_templates"), BAD], check=True)
 
 
 def doctor(*arguments):
-    """Runs the doctor. Returns its exit status, standard output and standard error."""
-    run = subprocess.run([PROGRAM, "doctor", *map(str, arguments)], capture_output=True, text=True, cwd=OUT)
-    assert run.returncode in (0, 1) and "panicked" not in run.stderr, f"{arguments}: {run.returncode} {run.stderr}"
-    return run.returncode, run.stdout, run.stderr
+    """Runs the doctor. Returns its standard output and standard error."""
+    command = [built("cargo-sqs-once"), "doctor", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=OUT)
+    assert run.returncode in (0, 1) and "panicked" not in run.stderr, arguments
+    return run.stdout, run.stderr
+
+
+def findings(template):
+    return json.loads(doctor(template, "--json")[0])["findings"]
+
+
+def unpacked(archive):
+    """Unpacks an archive beside itself. Returns the folder."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(archive.parent, filter="data")
+    return archive.parent
 
 
 def npm(package, integrity):
-    """Downloads an npm package, and returns the folder of its files."""
-    folder = OUT / package.replace("/", "-")
-    packed(package, integrity, folder)
-    return unpack(folder)
+    return unpacked(packed(package, integrity, OUT / package.replace("/", "-")))
 
 
-def sdist(name):
-    """Downloads a Python package's source with its tests, in the version and with a hash from .ci/requirements.txt."""
-    folder = OUT / name
-    folder.mkdir()
+def cfn_lint_source():
+    """The linter's source with its test templates, many of them from bug reports, in the version that is installed."""
     pinned = (ROOT / ".ci" / "requirements.txt").read_text()
-    only = OUT / f"{name}.txt"
-    only.write_text(re.search(rf"^{name}==(.*\\\n)*.*\n", pinned, re.MULTILINE)[0])
+    (OUT / "cfn-lint.txt").write_text(re.search(r"^cfn-lint==(.*\\\n)*.*\n", pinned, re.MULTILINE)[0])
     # Only its build dependencies are wheels.
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]
-    subprocess.run([*command, "--require-hashes", "--dest", folder, "--requirement", only], check=True)
-    return unpack(folder)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=cfn-lint", "--require-hashes"]
+    subprocess.run([*command, "--dest=cfn-lint", "--requirement=cfn-lint.txt"], cwd=OUT, check=True)
+    (archive,) = (OUT / "cfn-lint").iterdir()
+    return unpacked(archive)
 
 
-def unpack(folder):
-    (archive,) = folder.iterdir()
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    archive.unlink()
-    return folder
+@pytest.mark.parametrize("template", ["template.yaml", "examples/inventory/template.yaml"])
+def test_the_doctor_finds_nothing_in_the_repositorys_own_templates(template):
+    assert doctor(ROOT / template)[0] == "nothing found\n"
 
 
-def own_templates():
-    """The doctor finds nothing in the repository's own templates."""
-    for template in ("template.yaml", "examples/inventory/template.yaml"):
-        _, said, _ = doctor(ROOT / template)
-        assert said == "nothing found\n", f"{template}: {said}"
-    print("the repository's own templates: nothing found")
-
-
-def beside_cfn_lint():
-    """cfn-lint misses most of the doctor's findings, and accepts the templates that the doctor has fixed."""
+def test_cfn_lint_misses_most_of_the_doctors_findings_and_accepts_the_templates_that_the_doctor_has_fixed():
     bad = sorted(BAD.glob("*/template.yaml"))
-    found = set()
-    fixed = []
+    found, fixed = set(), []
     for template in bad:
         copy = shutil.copytree(template.parent, OUT / "fixed" / template.parent.name) / template.name
-        _, said, _ = doctor(copy, "--json")
-        found |= {finding["rule"] for finding in json.loads(said)["findings"]}
+        found |= {finding["rule"] for finding in findings(copy)}
         doctor(copy, "--fix")
         if copy.read_text() != template.read_text():
             fixed.append(copy)
-    rules = {template.parent.name for template in bad}
-    assert found == rules, rules ^ found
+    assert found == {template.parent.name for template in bad}
     # One run for all templates, because cfn-lint starts slowly.
-    complaints = cfn_lint([*bad, *fixed])
-    seen = {Path(match["Filename"]).parent.name for match in complaints if Path(match["Filename"]) in bad}
-    assert seen == SEEN_BY_CFN_LINT, f"cfn-lint has something to say of {seen}"
-    of_fixed = [match for match in complaints if Path(match["Filename"]) not in bad]
-    assert not of_fixed, of_fixed
-    print(
-        f"{len(bad)} SAM templates: the doctor finds something in each, cfn-lint in {len(seen)}; "
-        f"and nothing in the {len(fixed)} that the doctor fixed"
-    )
+    run = subprocess.run(["cfn-lint", "--format", "json", "--", *bad, *fixed], stdout=subprocess.PIPE)
+    complaints = {Path(match["Filename"]) for match in json.loads(run.stdout)}
+    assert {file.parent.name for file in complaints & set(bad)} == SEEN_BY_CFN_LINT
+    assert complaints & set(fixed) == set() != set(fixed)
 
 
-def cfn_lint(templates):
-    run = subprocess.run(["cfn-lint", "--format", "json", "--", *templates], capture_output=True, text=True)
-    assert run.stdout, run.stderr
-    return json.loads(run.stdout)
-
-
-def sarif():
-    """The SARIF output for a template and for a Terraform plan matches the schema."""
+@pytest.mark.parametrize(
+    ("file", "finds"),
+    [
+        (BAD / "permission-missing" / "template.yaml", True),
+        (ROOT / "crates" / "sqs-once-doctor" / "tests" / "plans" / "bad.json", True),
+        (ROOT / "template.yaml", False),
+    ],
+)
+def test_the_sarif_output_matches_the_schema(file, finds):
     schema = json.loads((npm(*SARIF_SCHEMA) / "package/lib/schemas/sarif-2.1.0-rtm.5.json").read_text())
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    plan = ROOT / "crates" / "sqs-once-doctor" / "tests" / "plans" / "bad.json"
-    results = 0
-    for file in (BAD / "permission-missing" / "template.yaml", plan, ROOT / "template.yaml"):
-        _, said, _ = doctor(file, "--sarif")
-        log = json.loads(said)
-        validator.validate(log)
-        results += len(log["runs"][0]["results"])
-    assert results > 2
-    print(f"SARIF: {results} results and their rules are as the schema says")
+    log = json.loads(doctor(file, "--sarif")[0])
+    jsonschema.validate(log, schema)
+    assert bool(log["runs"][0]["results"]) == finds
 
 
-def public_templates():
-    """The doctor examines public templates without crashing. Its findings match a list that was reviewed by hand."""
-    lines, examined, refused = [], 0, 0
-    for folder in (*(npm(*pattern) for pattern in PATTERNS), sdist(LINTER)):
-        snapshots = [it for it in folder.rglob("*.template.json") if "DeployAssert" not in it.name]
-        fixtures = [it for it in folder.rglob("*") if "fixtures/templates" in str(it) and it.suffix in (".yaml", ".yml", ".json")]
-        for template in sorted({*snapshots, *fixtures}):
-            status, said, error = doctor(template, "--json")
-            if not said:
-                # Deliberately broken templates.
-                assert "not examined" in error, f"{template}: {error}"
-                refused += 1
-                continue
-            examined += 1
-            for finding in json.loads(said)["findings"]:
-                lines.append(f"{template.name} {finding['resource']}: {finding['rule']}")
-    expected = [line for line in EXPECTED.read_text().splitlines() if line and not line.startswith("#")]
-    changed = sorted(set(lines) ^ set(expected))
-    assert not changed, "found or expected, but not both:\n" + "\n".join(changed)
-    assert examined > 150, examined
-    print(f"{examined} public templates, and {refused} that are none: {len(lines)} findings, each one judged")
-
-
-def main():
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
-    subprocess.run([built("examples/rule_templates"), BAD], check=True)
-    own_templates()
-    beside_cfn_lint()
-    sarif()
-    public_templates()
+def test_the_findings_in_public_templates_are_those_that_were_reviewed_by_hand():
+    found, examined = set(), 0
+    for folder in (*(npm(*pattern) for pattern in PATTERNS), cfn_lint_source()):
+        files = (it for it in folder.rglob("*") if it.suffix in (".yaml", ".yml", ".json") and "DeployAssert" not in it.name)
+        for template in (it for it in files if "fixtures/templates" in str(it) or it.name.endswith(".template.json")):
+            said, error = doctor(template, "--json")
+            # Some are deliberately broken.
+            assert said or "not examined" in error, template
+            examined += bool(said)
+            found |= {f"{template.name} {it['resource']}: {it['rule']}" for it in json.loads(said or '{"findings": []}')["findings"]}
+    reviewed = (ROOT / ".ci" / "doctor-public.txt").read_text().splitlines()
+    assert found == {line for line in reviewed if line and not line.startswith("#")}
+    assert examined > 150
 
 
 if __name__ == "__main__":
-    main()
+    run_tests(__file__)
