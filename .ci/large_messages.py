@@ -5,51 +5,49 @@ import os
 import subprocess
 from uuid import uuid4
 
+import boto3
 import botocore.session
+import pytest
 from sqs_extended_client import SQSExtendedClientSession
 
-from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, aws, built
+from local import OUT, aws, built, run_tests
 
 BUCKET = "large-messages"
 PREFIX = "orders/"
 QUEUE_ARN = "arn:aws:sqs:us-east-1:000000000000:orders"
-PATIENCE = 60
 TEXT = {"DataType": "String", "StringValue": "s:order-7"}
+LARGE = "é" * 200_000
 
 
 class Both:
     """The consumer and producer of this library, and the clients of the Python library."""
 
     def __init__(self, cloud):
-        self.program = built("examples/large_messages")
-        self.env = {**AWS_ENV, **LOOPBACK_ONLY_ENV, "AWS_ENDPOINT_URL": cloud.url,
-                    "SQS_ONCE_LARGE_MESSAGES": f"{QUEUE_ARN}={BUCKET}/{PREFIX}*"}
+        self.env = os.environ | cloud.env | {"SQS_ONCE_LARGE_MESSAGES": f"{QUEUE_ARN}={BUCKET}/{PREFIX}*"}
         # The library creates its S3 client by itself.
         os.environ["AWS_ENDPOINT_URL"] = cloud.url
         # Importing the library replaces boto3's session, so that boto3's own clients would follow pointers too.
         self.plain = botocore.session.get_session().create_client("sqs")
-        self.s3 = cloud.client("s3")
-        self.s3.create_bucket(Bucket=BUCKET)
+        self.bucket = boto3.resource("s3").create_bucket(Bucket=BUCKET)
         self.queue = self.plain.create_queue(QueueName="orders")["QueueUrl"]
-        session = SQSExtendedClientSession(region_name=AWS_ENV["AWS_REGION"])
-        self.extended = session.client("sqs")
+        self.extended = SQSExtendedClientSession().client("sqs")
         self.extended.large_payload_support = BUCKET
 
-    def run(self, text, *arguments):
-        command = [self.program, *arguments]
-        ran = subprocess.run(command, input=text, env={**os.environ, **self.env}, capture_output=True, text=True,
-                             timeout=PATIENCE)
-        assert ran.returncode == 0, ran
+    def rust(self, text, *arguments):
+        command = [built("examples/large_messages"), *arguments]
+        ran = subprocess.run(command, input=text, env=self.env, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
         return ran.stdout
 
-    def objects(self):
-        return [it["Key"] for it in self.s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+    def rust_sends(self, body):
+        self.rust(body, "send", self.queue, BUCKET, PREFIX)
+        assert len(list(self.bucket.objects.all())) == (body != "small")
 
-    def delete_objects(self):
-        for key in self.objects():
-            self.s3.delete_object(Bucket=BUCKET, Key=key)
+    def python_sends(self, body, prefix):
+        attributes = {"business-key": dict(TEXT), "S3Key": {"DataType": "String", "StringValue": prefix + str(uuid4())}}
+        self.extended.send_message(QueueUrl=self.queue, MessageBody=body, MessageAttributes=attributes)
+        assert len(list(self.bucket.objects.all())) == (body != "small")
 
-    def handle(self):
+    def rust_handles(self):
         """Passes the message in the queue to the consumer, as Lambda does. Returns the consumer's answer."""
         (message,) = self.plain.receive_message(QueueUrl=self.queue, MessageAttributeNames=["All"])["Messages"]
         assert len(message["Body"]) < 300, "not a pointer"
@@ -62,67 +60,57 @@ class Both:
             "attributes": {}, "messageAttributes": attributes, "eventSource": "aws:sqs",
             "eventSourceARN": QUEUE_ARN, "awsRegion": "us-east-1",
         }
-        answer = json.loads(self.run(json.dumps({"Records": [record]}), "handle"))
         self.plain.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
-        return answer
-
-    def python_sends(self, body, key):
-        attributes = {"business-key": dict(TEXT), "S3Key": {"DataType": "String", "StringValue": key}}
-        self.extended.send_message(QueueUrl=self.queue, MessageBody=body, MessageAttributes=attributes)
-
-    def check_python_sends_and_rust_handles(self):
-        for legacy in (False, True):
-            self.extended.use_legacy_attribute = legacy
-            for body in ("é" * 200_000, "small"):
-                self.python_sends(body, f"{PREFIX}{uuid4()}")
-                assert len(self.objects()) == (body != "small"), self.objects()
-                answer = self.handle()
-                assert answer == {"failed": [], "bodies": [body]}, (legacy, answer["failed"], len(answer["bodies"]))
-                self.delete_objects()
-        self.extended.use_legacy_attribute = False
-
-    def check_a_body_elsewhere_fails_its_message(self):
-        self.python_sends("x" * 300_000, f"refunds/{uuid4()}")
-        answer = self.handle()
-        assert len(answer["failed"]) == 1 and answer["bodies"] == [], answer
-        self.delete_objects()
-
-    def check_rust_sends_and_python_receives(self):
-        for body in ("é" * 200_000, "small"):
-            self.run(body, "send", self.queue, BUCKET, PREFIX)
-            assert len(self.objects()) == (body != "small"), self.objects()
-            received = self.extended.receive_message(QueueUrl=self.queue, MessageAttributeNames=["All"])
-            (message,) = received["Messages"]
-            assert message["Body"] == body
-            assert message["MessageAttributes"] == {"business-key": TEXT}, message["MessageAttributes"]
-            # SQS's own handle is what follows the last `-`.
-            handle = message["ReceiptHandle"].rpartition("-..s3Key..-")[2]
-            self.plain.delete_message(QueueUrl=self.queue, ReceiptHandle=handle)
-            self.delete_objects()
-
-    def check_rust_sends_and_rust_handles(self):
-        body = "x" * 300_000
-        self.run(body, "send", self.queue, BUCKET, PREFIX)
-        assert self.handle() == {"failed": [], "bodies": [body]}
-        self.delete_objects()
-
-    def check_a_body_that_is_missing_fails_its_message(self):
-        self.run("x" * 300_000, "send", self.queue, BUCKET, PREFIX)
-        self.delete_objects()
-        answer = self.handle()
-        assert len(answer["failed"]) == 1 and answer["bodies"] == [], answer
+        answer = json.loads(self.rust(json.dumps({"Records": [record]}), "handle"))
+        return len(answer["failed"]), answer["bodies"]
 
 
-def main():
-    OUT.mkdir(parents=True, exist_ok=True)
+@pytest.fixture(scope="module")
+def all_tests():
     with aws(OUT / "large-messages.log") as cloud:
-        both = Both(cloud)
-        checks = [name for name in vars(Both) if name.startswith("check_")]
-        for name in checks:
-            getattr(both, name)()
-            print(name.removeprefix("check_").replace("_", " "))
-    assert len(checks) > 3
+        yield Both(cloud)
+
+
+@pytest.fixture
+def both(all_tests):
+    yield all_tests
+    all_tests.bucket.objects.delete()
+
+
+bodies = pytest.mark.parametrize("body", [LARGE, "small"], ids=["large", "small"])
+
+
+@bodies
+@pytest.mark.parametrize("sender", ["Python", "Python in legacy mode", "Rust"])
+def test_rust_handles_what_is_sent(both, body, sender):
+    both.extended.use_legacy_attribute = sender == "Python in legacy mode"
+    if sender == "Rust":
+        both.rust_sends(body)
+    else:
+        both.python_sends(body, PREFIX)
+    assert both.rust_handles() == (0, [body])
+
+
+def test_a_body_elsewhere_fails_its_message(both):
+    both.python_sends(LARGE, "refunds/")
+    assert both.rust_handles() == (1, [])
+
+
+@bodies
+def test_rust_sends_and_python_receives(both, body):
+    both.rust_sends(body)
+    (message,) = both.extended.receive_message(QueueUrl=both.queue, MessageAttributeNames=["All"])["Messages"]
+    assert (message["Body"], message["MessageAttributes"]) == (body, {"business-key": TEXT})
+    # SQS's own handle is what follows the last `-`.
+    handle = message["ReceiptHandle"].rpartition("-..s3Key..-")[2]
+    both.plain.delete_message(QueueUrl=both.queue, ReceiptHandle=handle)
+
+
+def test_a_body_that_is_missing_fails_its_message(both):
+    both.rust_sends(LARGE)
+    both.bucket.objects.delete()
+    assert both.rust_handles() == (1, [])
 
 
 if __name__ == "__main__":
-    main()
+    run_tests(__file__)
