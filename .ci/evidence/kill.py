@@ -8,15 +8,6 @@ WAYS = ("claim-first", "fifo", "transactional")
 SOURCES = "crates/sqs-once/src"
 MODULES = ("batch", "consumer", "failed", "idempotency", "key", "lambda", "record", "report.rs", "router.rs", "store")
 WRONG = ("lost", "unrecorded", "unexpected", "duplicated", "misplaced", "concurrent", "unfenced", "disordered")
-REPEATED = {
-    "the process was killed before the effect was on record": "killed before the record",
-    "the timeout came before that, and the process ended, was frozen or lived on": "the timeout came before the record",
-    "the process ended itself before that, because code could not keep its lease": "the process ended itself before the record",
-    "a process that thawed executed instructions before it looked at the clock": "thawed, and had not looked at the clock",
-    "the process was frozen before the effect was on record": "frozen before the record",
-    "the request that records it, or its answer, was lost or late": "the record's request lost or late",
-    "the deadline came before that": "the deadline came before the record",
-}
 
 
 class Kill(Run):
@@ -60,7 +51,7 @@ class Kill(Run):
             "requests": int(requests),
             "disturbed": sum(map(int, re.findall(r" (\d+)(?:,|$)", faults))),
             "wrong": {name: accounts[name] for name in WRONG if name in accounts},
-            "repeated": {REPEATED[note]: int(count) for name, count, note in rows if name == "repeated"},
+            "repeated": {note: int(count) for name, count, note in rows if name == "repeated"},
             "recovered": accounts["recovered"],
             "dead letters": accounts["dead letters"],
         }
@@ -87,7 +78,7 @@ class Kill(Run):
         def counts(name, what):
             return [row(name, what)] if all("freezes" in one for one in ways.values()) else []
 
-        reasons = [why for why in REPEATED.values() if any(one["repeated"].get(why) for one in ways.values())]
+        reasons = dict.fromkeys(why for one in ways.values() for why, count in one["repeated"].items() if count)
         return table(
             ["", *(f"{way}:" for way in WAYS)],
             [

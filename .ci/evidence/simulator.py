@@ -20,39 +20,8 @@ BENEATH = [*WORLD, f"{LIBRARY}/aws"]
 # The configurations of the model that are expected to break a property, where the search stops early.
 BREAKING = ("clocks-too-far-apart", "two-ids-unread")
 MUTANTS = ROOT / "verification/sqs-once-sim/mutants.toml"
-# The counts that the page shows, and their names there. The record has all counts of its commit.
-SHOWN = {
-    "schedules": "schedules",
-    "schedules of a router with two routes": "schedules of a router with two routes",
-    "keys with effects in both routes": "keys with effects in both routes",
-    "deliveries": "deliveries",
-    "deliveries of what is out already": "deliveries of a message already in flight",
-    "deliveries of what is deleted already": "deliveries of a deleted message",
-    "claims taken over from a lapsed lease": "claims after a lapsed lease",
-    "claims refused: in progress": "claims refused: in progress",
-    "duplicates recognised by the store": "duplicates",
-    "effects committed with their record": "effects committed with their record",
-    "settlements refused: lease lost": "completions and releases refused: lease lost",
-    "crashes outside of requests": "crashes outside requests",
-    "processes killed at their deadline": "processes killed at their deadline",
-    "processes frozen at their deadline and thawed later": "processes frozen at their deadline, and thawed later",
-    "processes that lived on after their deadline": "processes that lived on after their deadline",
-    "handlers whose code ran on under a renewed lease": "… with code under a renewed lease until its end",
-    "processes that ended themselves: code could not keep its lease": "… that ended themselves, because a lease could not be kept",
-    "freezes in which the monotonic clock stood still": "freezes in which the monotonic clock stood still",
-    "freezes": "freezes",
-    "clocks set back or forward": "clock changes",
-    "records that a layer ended": "records that a layer ended",
-    "effects repeated: process died before the record": "effects repeated: process died before the record",
-    "effects repeated: handler cancelled at the deadline": "… handler cancelled at the deadline",
-    "effects repeated: effect's own request unanswered": "… no answer to the effect's request",
-    "effects repeated: handler failed after its effect": "… handler failed after its effect",
-    "effects repeated: record could not be written in time": "… no answer to the record's request",
-    "effects repeated: two deliveries at once, without a claim": "… concurrent deliveries, `record_after`",
-    "late copies of ended claims that hold their key until the lease lapses": "ended claims that a late copy revived (older code)",
-}
-
-
+# The counts that the page shows. The record has all counts of its commit.
+SHOWN = re.compile("schedules|deliveries|claims|duplicates|effects|crashes|processes|freezes|clocks")
 VERSIONS = ("mixed", "upgrade", "rollback", "other-ids")
 
 
@@ -157,8 +126,8 @@ class Simulation(Run):
     def show(self, records):
         columns = {"trait": "at the `Store` trait:", "sdk": "beneath the SDK:"}
         counts = {unit: records[unit]["figures"]["counts"] for unit in columns}
-        names = [name for name in SHOWN if all(name in counts[unit] for unit in columns)]
-        rows = [[SHOWN[name], *(f"{counts[unit][name]:,}" for unit in columns)] for name in names]
+        names = [name for name in counts["trait"] if SHOWN.match(name) and name in counts["sdk"]]
+        rows = [[name, *(f"{counts[unit][name]:,}" for unit in columns)] for name in names]
         # The record has each kind.
         faults = [name for name in counts["trait"] if name.startswith("fault: ")]
         fewest = (min(counts[unit][name] for name in faults) for unit in columns)
