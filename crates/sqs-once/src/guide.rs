@@ -1,7 +1,7 @@
 /// A module for each guide. Only rustdoc reads them, so builds are not slower.
 macro_rules! guides {
     ($($name:ident = $file:literal,)*) => {$(
-        #[cfg_attr(all(doc, not(doctest)), doc = include_str!(concat!("guide/", $file)))]
+        #[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/links.md"))]
         #[cfg_attr(doc, doc = include_str!(concat!("../docs/", $file)))]
         #[cfg_attr(not(doc), allow(missing_docs))]
         pub mod $name {}

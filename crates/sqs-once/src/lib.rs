@@ -119,7 +119,7 @@ mod error;
 pub mod extract;
 mod failed;
 mod guarded;
-#[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/README.md"))]
+#[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/links.md"))]
 #[cfg_attr(doc, doc = include_str!("../docs/README.md"))]
 #[cfg_attr(not(doc), allow(missing_docs))]
 pub mod guide;
