@@ -9,6 +9,7 @@ use crate::store::{Claim, Item, Owner, Recording, Seen, Settlement, Settling};
 use crate::time::Timestamp;
 
 use super::cache::CompletedKeys;
+use super::renewal::LAST_RENEWED;
 use super::settle::{CommitsWith, Ending, PendingSettlement};
 use super::{Driver, Effect, Mode};
 
@@ -53,8 +54,8 @@ impl KeyRules {
             owner,
             now,
             lease_until,
-            // At or after the end of the lease, because the table may delete the item once it has expired.
-            expiration: (now + self.retention).max(lease_until),
+            // At or after the end of the last renewal, because the table may delete the item once it has expired.
+            expiration: (now + self.retention).max(lease_until + LAST_RENEWED),
             fingerprint: fingerprint.and_then(|it| self.codec.fingerprint(it)),
             seen: Seen::Nothing,
         }

@@ -21,6 +21,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const PERIOD: Duration = Duration::from_millis(500);
 /// How long after the end of an invocation leases are renewed. Code that never returns must not hold its key for ever.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
+/// How long after the end of a claim's own lease its last renewal lapses, at the latest.
+pub(super) const LAST_RENEWED: Duration = LONGEST.saturating_add(RENEWED);
 /// The most renewals in a request, and the most requests in flight.
 const IN_A_REQUEST: usize = 25;
 const IN_FLIGHT: usize = 8;
