@@ -32,7 +32,7 @@ pub enum Event<T> {
     Sent {
         /// Its business key.
         key: usize,
-        /// What it says. Messages of one key that say the same have one effect.
+        /// A number for its payload. Messages with one key and one payload have one effect.
         payload: usize,
         /// Its message group, if its effects must keep the order of one.
         group: Option<usize>,

@@ -1,7 +1,7 @@
 //! The command line: `cargo run --release -p sqs-once-sim -- model`, `simulate` or `mutants`.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
+#![allow(clippy::print_stdout, reason = "a command line")]
 
 use std::process::ExitCode;
 
@@ -177,10 +177,7 @@ impl Simulate {
             return told.violation.is_none();
         }
         let seeds = self.first..self.first.saturating_add(self.seeds);
-        let campaign = Campaign::run(seeds, options, self.output.threads, |done, took| {
-            let rate = done as f64 / took.as_secs_f64();
-            eprintln!("{done} of {} schedules, {rate:.0} a second", self.seeds);
-        });
+        let campaign = Campaign::run(seeds, options, self.output.threads);
         let is_good = campaign.failure.is_none();
         match self.output.json && is_good {
             true => println!(
@@ -205,7 +202,7 @@ fn mutants(seeds: u64, depth: Depth, Output { threads, json }: Output) -> bool {
     let mut all_killed = true;
     for mutant in depth.mutants() {
         let options = Options::without(*mutant, depth);
-        let campaign = Campaign::run(0..seeds, options, threads, |_, _| {});
+        let campaign = Campaign::run(0..seeds, options, threads);
         let failure = campaign.failure.as_ref();
         match failure.map(|told| (told.seed, &told.violation)) {
             Some((seed, Some(violation))) if json => println!(

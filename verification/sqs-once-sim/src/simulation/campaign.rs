@@ -10,7 +10,6 @@ use super::{Counts, Options, Told, replay, run};
 
 /// How many seeds a thread takes at a time.
 const SLICE: u64 = 64;
-const PROGRESS: Duration = Duration::from_secs(2);
 
 /// The result of many schedules.
 #[derive(Clone, Debug)]
@@ -28,22 +27,14 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Runs the schedules of these seeds until one violates a property. Calls `progress` periodically with the number
-    /// of finished schedules and the time so far.
+    /// Runs the schedules of these seeds until one violates a property.
     ///
     /// # Panics
     /// If a second run of a seed does not show the same violation: a seed must reproduce its schedule.
-    pub fn run(
-        seeds: Range<u64>,
-        options: Options,
-        threads: usize,
-        progress: impl Fn(u64, Duration) + Send + Sync,
-    ) -> Self {
+    pub fn run(seeds: Range<u64>, options: Options, threads: usize) -> Self {
         let begun = Instant::now();
         let next = AtomicU64::new(seeds.start);
         let failed = AtomicBool::new(false);
-        let told_at = AtomicU64::new(0);
-        let done = AtomicU64::new(0);
         let work = || {
             let (mut counts, mut failure) = (Counts::default(), None::<u64>);
             while !failed.load(Ordering::Relaxed) {
@@ -59,12 +50,6 @@ impl Campaign {
                         failure.get_or_insert(seed);
                         failed.store(true, Ordering::Relaxed);
                     }
-                }
-                let done = done.fetch_add(SLICE, Ordering::Relaxed) + SLICE;
-                let elapsed = begun.elapsed();
-                let period = elapsed.as_secs() / PROGRESS.as_secs();
-                if told_at.fetch_max(period, Ordering::Relaxed) < period {
-                    progress(done.min(seeds.end - seeds.start), elapsed);
                 }
             }
             (counts, failure)

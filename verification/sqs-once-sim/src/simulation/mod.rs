@@ -44,7 +44,7 @@
 //! - Batch handlers, in some schedules without routes: one call for all records, which fail one by one or together.
 //! - Hooks, in some schedules, which may fail or never end.
 //! - Retention that ends, in some schedules, and a table that deletes expired items at any time after that, whatever their
-//!   status. Code that outlives its invocation has no such table.
+//!   status.
 //! - PostgreSQL's rules at the `Store` trait, in all schedules with transactions and in others: a transaction contains the
 //!   claims of one record or of a batch, locks their rows, and ends with its connection or at its time limit by the server's
 //!   clock. The row that refuses a write is read after it, when it may have changed. Nothing sends a request again below the

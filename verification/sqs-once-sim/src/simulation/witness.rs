@@ -28,7 +28,7 @@ struct Key {
     effects: Vec<(usize, Instant)>,
     /// Since the key was forgotten.
     recorded_at: Option<Instant>,
-    /// The payload whose effect is on record since then.
+    /// The payload whose effect was recorded last.
     payload: Option<usize>,
     /// When its retention ends, by the slowest clocks.
     expires_at: Option<Instant>,
@@ -541,10 +541,10 @@ impl Witness {
         self.judge(Event::Forgotten { key, at });
         let state = &mut self.keys[key];
         state.forgotten.push((at, now));
-        (state.recorded_at, state.payload, state.expires_at) = (None, None, None);
+        (state.recorded_at, state.expires_at) = (None, None);
     }
 
-    /// The record of a key is no more if its retention has ended.
+    /// Forgets the record of a key whose retention has ended.
     fn expire(&mut self, key: usize) {
         let expires_at = self.keys[key].expires_at;
         if let Some(at) = expires_at.filter(|at| *at <= Instant::now()) {
@@ -568,7 +568,7 @@ impl Witness {
         self.keys[key].last_fence[Ids::of(&item.id) as usize] = None;
     }
 
-    /// Whether a key was completed for another payload.
+    /// Whether a key was last completed for another payload.
     pub(crate) fn is_other(&self, key: usize, payload: usize) -> bool {
         let completed = self.keys[key].payload;
         completed.is_some_and(|completed| completed != payload)

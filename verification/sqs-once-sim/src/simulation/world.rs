@@ -34,6 +34,8 @@ use super::witness::Witness;
 
 /// The longest time until a delayed request arrives or a lease lapses.
 const SETTLED: Duration = Duration::from_secs(150);
+/// The longest time until the claim of a dead process expires.
+const EXPIRED: Duration = Duration::from_secs(16 * 60);
 /// The longest time that a schedule may need once the weather is fair.
 const LONGEST: Duration = Duration::from_secs(2 * 60 * 60);
 
@@ -328,7 +330,9 @@ impl<'a> Lambda<'a> {
                 sleep_until(clears_at).await;
                 return false;
             }
-            sleep(SETTLED).await;
+            // A claim that was never settled expires at the end of the last renewal that it could have had.
+            let expired = world.plan.deletes_expired && world.chance.once_in(2);
+            sleep(if expired { SETTLED + EXPIRED } else { SETTLED }).await;
             let sent = world.queue().messages.len();
             if is_fair {
                 self.fair_from.get_or_insert(sent);

@@ -13,7 +13,7 @@ use sqs_once_sim::simulation::{Campaign, Counts, Options};
 
 /// Runs these schedules, and asserts that every property holds.
 fn holds(seeds: Range<u64>, options: Options) -> Campaign {
-    let campaign = Campaign::run(seeds, options, 2, |_, _| {});
+    let campaign = Campaign::run(seeds, options, 2);
     assert!(campaign.failure.is_none(), "{campaign}");
     campaign
 }

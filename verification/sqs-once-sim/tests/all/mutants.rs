@@ -45,7 +45,7 @@ fn every_mutant_breaks_what_its_guard_keeps() {
         let seed = published(mutant);
         let window = seed.saturating_sub(WINDOW)..seed + 1;
         let options = Options::without(mutant, Depth::Trait);
-        let campaign = Campaign::run(window.clone(), options, 2, |_, _| {});
+        let campaign = Campaign::run(window.clone(), options, 2);
         let Some(told) = campaign.failure else {
             panic!("{mutant} survives the seeds {window:?}: {SEARCH}");
         };

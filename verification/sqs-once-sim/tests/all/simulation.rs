@@ -115,7 +115,7 @@ pub(crate) const FOUND_IN: [(Mutant, Range<u64>); 10] = [
 fn a_missing_guard_of_two_ids_renewals_operators_or_schemes_is_noticed() {
     for (mutant, seeds) in FOUND_IN {
         let options = Options::without(mutant, Depth::Trait);
-        let violation = Campaign::run(seeds, options, 2, |_, _| {}).failure;
+        let violation = Campaign::run(seeds, options, 2).failure;
         let violation = violation.and_then(|told| told.violation);
         let property = violation.map(|violation| violation.property);
         assert_eq!(property, mutant.breaks(), "{mutant}");
