@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from types import SimpleNamespace
 
 import samtranslator.translator.transform as sam
 from samcli.yamlhelper import yaml_parse
@@ -10,23 +11,15 @@ from samcli.yamlhelper import yaml_parse
 from local import AWS_ENV, OUT, ROOT
 
 
-class NoManagedPolicies:
-    """A loader without policies. The templates' roles are explicit, so the transformation needs no AWS policies."""
-
-    def load(self):
-        return {}
-
-
 def transform(path="template.yaml"):
     """Transforms one of our SAM templates into a CloudFormation template."""
     template = yaml_parse((ROOT / path).read_text())
     for resource in template["Resources"].values():
-        if resource["Type"] == "AWS::Serverless::Function":
-            # `sam package` would upload it first.
-            resource["Properties"]["CodeUri"] = "s3://bucket/function.zip"
-        elif resource["Type"] == "AWS::Serverless::LayerVersion":
-            resource["Properties"]["ContentUri"] = "s3://bucket/layer.zip"
-    return sam.transform(template, {"AWS::Region": AWS_ENV["AWS_REGION"]}, NoManagedPolicies())
+        # `sam package` would upload them first.
+        for name in {"CodeUri", "ContentUri"} & resource["Properties"].keys():
+            resource["Properties"][name] = "s3://bucket/file.zip"
+    # The templates' roles are explicit, so the transformation needs no AWS policies.
+    return sam.transform(template, {"AWS::Region": AWS_ENV["AWS_REGION"]}, SimpleNamespace(load=dict))
 
 
 def of_type(template, kind):
@@ -59,43 +52,6 @@ def check_inventory(template):
     }, granted(template)
 
 
-def check_kept(template):
-    """Checks what the doctor's rules leave out: tables and dead letters survive a deleted stack."""
-    kept = [name for name, queue in of_type(template, "SQS::Queue").items() if "RedrivePolicy" not in queue]
-    for name, table in of_type(template, "DynamoDB::Table").items():
-        assert table["BillingMode"] == "PAY_PER_REQUEST", name
-        kept.append(name)
-    keys = of_type(template, "DynamoDB::Table").get("IdempotencyTable")
-    assert not keys or keys["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-    for name in kept:
-        for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
-            assert template["Resources"][name].get(policy) == "Retain", f"{name} must have {policy}: Retain"
-
-
-def polled(template):
-    """What a role needs to poll a queue, to send its dead letters, and to log."""
-    queues = of_type(template, "SQS::Queue")
-    group, _ = only(template, "Logs::LogGroup")
-    (queue,) = (name for name, it in queues.items() if "RedrivePolicy" in it)
-    (dlq,) = queues.keys() - {queue}
-    return {arn(queue): POLLING, arn(dlq): {"sqs:SendMessage"}, arn(group): {"logs:CreateLogStream", "logs:PutLogEvents"}}
-
-
-POLLING = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"}
-
-
-def granted(template):
-    """The actions that the role allows, by resource."""
-    _, role = only(template, "IAM::Role")
-    actions = {}
-    for policy in role["Policies"]:
-        for statement in policy["PolicyDocument"]["Statement"]:
-            assert statement["Effect"] == "Allow"
-            for target in as_list(statement["Resource"]):
-                actions.setdefault(json.dumps(target), set()).update(as_list(statement["Action"]))
-    return actions
-
-
 def check_orders(template):
     """The role allows only these actions on these resources, and the alarms and the dashboard show these metrics."""
     check_kept(template)
@@ -111,55 +67,89 @@ def check_orders(template):
     assert expected <= check_own_metrics(template)
 
 
+def check_kept(template):
+    """Checks what the doctor's rules leave out: tables and dead letters survive a deleted stack."""
+    tables = of_type(template, "DynamoDB::Table")
+    assert {table["BillingMode"] for table in tables.values()} <= {"PAY_PER_REQUEST"}
+    keys = tables.get("IdempotencyTable")
+    assert not keys or keys["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    dead_letters = [name for name, queue in of_type(template, "SQS::Queue").items() if "RedrivePolicy" not in queue]
+    for name in [*tables, *dead_letters]:
+        for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
+            assert template["Resources"][name].get(policy) == "Retain", f"{name} must have {policy}: Retain"
+
+
+def source(template):
+    """The logical id and the properties of the queue that the function polls."""
+    ((name, queue),) = [(name, it) for name, it in of_type(template, "SQS::Queue").items() if "RedrivePolicy" in it]
+    return name, queue
+
+
+def polled(template):
+    """What a role needs to poll a queue, to send its dead letters, and to log."""
+    queue, _ = source(template)
+    (dlq,) = of_type(template, "SQS::Queue").keys() - {queue}
+    polling = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"}
+    logging = {"logs:CreateLogStream", "logs:PutLogEvents"}
+    return {arn(queue): polling, arn(dlq): {"sqs:SendMessage"}, arn(only(template, "Logs::LogGroup")[0]): logging}
+
+
+def granted(template):
+    """The actions that the role allows, by resource."""
+    _, role = only(template, "IAM::Role")
+    actions = {}
+    for policy in role["Policies"]:
+        for statement in policy["PolicyDocument"]["Statement"]:
+            assert statement["Effect"] == "Allow"
+            for target in as_list(statement["Resource"]):
+                actions.setdefault(json.dumps(target), set()).update(as_list(statement["Action"]))
+    return actions
+
+
 def check_own_metrics(template):
     """Checks that the function writes our metrics in the alarms and the dashboard. Returns the alarms' metrics."""
-    _, function = only(template, "Lambda::Function")
-    service = function["Environment"]["Variables"]["SQS_ONCE_SERVICE"]
+    service = only(template, "Lambda::Function")[1]["Environment"]["Variables"]["SQS_ONCE_SERVICE"]
+    alarms = of_type(template, "CloudWatch::Alarm")
     alarmed = set()
-    for alarm in of_type(template, "CloudWatch::Alarm").values():
+    for alarm in alarms.values():
         metrics = [query["MetricStat"]["Metric"] for query in alarm.get("Metrics", []) if "MetricStat" in query]
         for metric in metrics or [alarm]:
             if metric["Namespace"] == "sqs-once":
                 assert metric["Dimensions"] == [{"Name": "service", "Value": service}], metric
                 alarmed.add(metric["MetricName"])
-    (silence,) = [a for a in of_type(template, "CloudWatch::Alarm").values() if a.get("MetricName") == "StoreErrors"]
-    (queue,) = [q for q in of_type(template, "SQS::Queue").values() if "RedrivePolicy" in q]
-    needed, seen = silence["DatapointsToAlarm"], silence["Period"] * silence["EvaluationPeriods"]
-    # A single message causes one request to the table per delivery.
-    assert needed <= queue["RedrivePolicy"]["maxReceiveCount"], "one message alone would be dead before the alarm"
-    assert (needed - 1) * queue["VisibilityTimeout"] < seen, "its deliveries are too far apart for the alarm"
-    check_failures_alarm(of_type(template, "CloudWatch::Alarm")["EverythingFailsAlarm"], queue)
-    _, dashboard = only(template, "CloudWatch::Dashboard")
-    text, names = dashboard["DashboardBody"]["Fn::Sub"]
+    check_thresholds(alarms, source(template)[1])
+    text, names = only(template, "CloudWatch::Dashboard")[1]["DashboardBody"]["Fn::Sub"]
     assert names["Service"] == service
-    widgets = json.loads(text)["widgets"]
-    shown = {
-        (namespace, metric, dimension, value)
-        for widget in widgets
-        if widget["type"] == "metric"
-        for namespace, metric, dimension, value in written_out(widget["properties"]["metrics"])
-    }
-    ours = {metric for namespace, metric, *rest in shown if namespace == "sqs-once" and rest == ["service", "${Service}"]}
-    assert len(ours) == sum(namespace == "sqs-once" for namespace, *_ in shown), shown
-    assert alarmed | ours <= set(documented_metrics()), (alarmed | ours) - set(documented_metrics())
     used = set(re.findall(r"\$\{(\w+)\}", text))
     assert used == set(names), f"the dashboard uses {used}, and is given {set(names)}"
+    widgets = [widget["properties"] for widget in json.loads(text)["widgets"] if widget["type"] == "metric"]
+    ours = [names for widget in widgets for names in written_out(widget["metrics"]) if names[0] == "sqs-once"]
+    assert all(names[2:] == ["service", "${Service}"] for names in ours), ours
+    unknown = alarmed.union(names[1] for names in ours) - documented_metrics().keys()
+    assert not unknown, unknown
     return alarmed
 
 
-def check_failures_alarm(alarm, queue):
-    """Checks that the alarm fires while every record fails or every process dies, before the first record is dead."""
-    result, *metrics = alarm["Metrics"]
+def check_thresholds(alarms, queue):
+    """Checks that two alarms fire before the first record is dead: on errors of the store, and while every record fails
+    or every process dies."""
+    (silence,) = [alarm for alarm in alarms.values() if alarm.get("MetricName") == "StoreErrors"]
+    receives, invisible = queue["RedrivePolicy"]["maxReceiveCount"], queue["VisibilityTimeout"]
+    needed, seen = silence["DatapointsToAlarm"], silence["Period"] * silence["EvaluationPeriods"]
+    # A single message causes one request to the table per delivery.
+    assert needed <= receives, "one message alone would be dead before the alarm"
+    assert (needed - 1) * invisible < seen, "its deliveries are too far apart for the alarm"
+    failures = alarms["EverythingFailsAlarm"]
+    result, *metrics = failures["Metrics"]
     (period,) = {metric["MetricStat"]["Period"] for metric in metrics}
-    seconds = period * alarm["EvaluationPeriods"]
-    assert queue["VisibilityTimeout"] <= period, "a period can be without a delivery"
-    assert seconds < queue["RedrivePolicy"]["maxReceiveCount"] * queue["VisibilityTimeout"]
-    assert (alarm["ComparisonOperator"], alarm["TreatMissingData"]) == ("GreaterThanThreshold", "notBreaching")
+    assert invisible <= period, "a period can be without a delivery"
+    assert period * failures["EvaluationPeriods"] < receives * invisible
+    assert (failures["ComparisonOperator"], failures["TreatMissingData"]) == ("GreaterThanThreshold", "notBreaching")
 
     def fires(**values):
         # CloudWatch counts a missing metric as 0, and drops a division by zero.
         try:
-            return eval(result["Expression"], {metric["Id"]: 0 for metric in metrics} | values) > alarm["Threshold"]
+            return eval(result["Expression"], {metric["Id"]: 0 for metric in metrics} | values) > failures["Threshold"]
         except ZeroDivisionError:
             return False
 
