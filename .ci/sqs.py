@@ -13,9 +13,8 @@ from local import AWS_ENV, built, ready, run_tests
 
 ARN = "arn:aws:sqs:eu-central-1:123456789012:"
 NAMES = ("orders", "orders-dead", "orders-dead.fifo", "orders.fifo", "by-content.fifo", "slow")
-TENANT = {"DataType": "String", "StringValue": "acmé"}
 ATTRIBUTES = {
-    "tenant": TENANT,
+    "tenant": {"DataType": "String", "StringValue": "acmé"},
     "cents": {"DataType": "Number.int", "StringValue": "1200"},
     "picture": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
 }
@@ -25,146 +24,133 @@ ATTRIBUTES_MD5, HEADER_MD5 = "bf6d36c3585e88a5ba59efa9be14a9c9", "62a56dd927315f
 
 
 @pytest.fixture(scope="module")
-def sqs():
+def resource():
     with ready([built("examples/sqs")], env=AWS_ENV) as (child, endpoint):
-        yield boto3.client("sqs", endpoint_url=endpoint, config=Config(retries={"total_max_attempts": 1}))
+        yield boto3.resource("sqs", endpoint_url=endpoint, config=Config(retries={"total_max_attempts": 1}))
         child.kill()
         assert child.stdout.read() == "", "it said more than its endpoint"
 
 
 @pytest.fixture(scope="module")
-def url(sqs):
-    """The URL of each queue."""
-    return {name: sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in NAMES}
+def sqs(resource):
+    return resource.meta.client
 
 
-@pytest.fixture
-def receive(sqs, url):
-    def receive(queue, **options):
-        options = {"MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"], "AttributeNames": ["All"], **options}
-        return sqs.receive_message(QueueUrl=url[queue], **options).get("Messages", [])
-
-    return receive
+@pytest.fixture(scope="module")
+def queues(resource):
+    return {name: resource.get_queue_by_name(QueueName=name) for name in NAMES}
 
 
-@pytest.fixture
-def delete(sqs, url):
-    return lambda queue, message: sqs.delete_message(QueueUrl=url[queue], ReceiptHandle=message["ReceiptHandle"])
+def receive(queue, **options):
+    options = {"MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"], "AttributeNames": ["All"], **options}
+    return queue.receive_messages(**options)
 
 
-@pytest.fixture
-def count(sqs, url):
-    def count(what="ApproximateNumberOfMessages"):
-        answer = sqs.get_queue_attributes(QueueUrl=url["orders"], AttributeNames=[what])
-        return int(answer["Attributes"][what])
-
-    return count
+def count(queue, state=""):
+    queue.reload()
+    return int(queue.attributes[f"ApproximateNumberOfMessages{state}"])
 
 
-def test_queues_are_found(sqs, url):
-    assert sqs.list_queues(QueueNamePrefix="orders")["QueueUrls"] == [url[name] for name in NAMES[:4]]
+def test_queues_are_found(sqs, resource, queues):
+    found = [queue.url for queue in resource.queues.filter(QueueNamePrefix="orders")]
+    assert found == [queues[name].url for name in NAMES[:4]]
     pages = sqs.get_paginator("list_queues").paginate(PaginationConfig={"PageSize": 4})
     assert [len(page["QueueUrls"]) for page in pages] == [4, 2]
-    assert sqs.list_dead_letter_source_queues(QueueUrl=url["orders-dead"])["queueUrls"] == [url["orders"]]
-    attributes = sqs.get_queue_attributes(QueueUrl=url["orders"], AttributeNames=["All"])["Attributes"]
+    assert list(queues["orders-dead"].dead_letter_source_queues.all()) == [queues["orders"]]
+    attributes, fifo = queues["orders"].attributes, queues["by-content.fifo"].attributes
     assert attributes["QueueArn"] == ARN + "orders"
     assert json.loads(attributes["RedrivePolicy"]) == {"deadLetterTargetArn": ARN + "orders-dead", "maxReceiveCount": 2}
-    fifo = sqs.get_queue_attributes(QueueUrl=url["by-content.fifo"], AttributeNames=["All"])["Attributes"]
     assert (fifo["FifoQueue"], fifo["ContentBasedDeduplication"]) == ("true", "true")
 
 
-def test_a_message_comes_and_goes(sqs, url, receive, delete, count):
-    body = "héllo \U0001f600"
-    sent = sqs.send_message(
-        QueueUrl=url["orders"], MessageBody=body, MessageGroupId="fair",
-        MessageAttributes=ATTRIBUTES, MessageSystemAttributes=HEADER,
+def test_a_message_comes_and_goes(sqs, queues):
+    orders, body = queues["orders"], "héllo \U0001f600"
+    sent = orders.send_message(
+        MessageBody=body, MessageGroupId="fair", MessageAttributes=ATTRIBUTES, MessageSystemAttributes=HEADER
     )
     assert sent["MD5OfMessageBody"] == hashlib.md5(body.encode()).hexdigest()
     assert (sent["MD5OfMessageAttributes"], sent["MD5OfMessageSystemAttributes"]) == (ATTRIBUTES_MD5, HEADER_MD5)
-    (message,) = receive("orders", WaitTimeSeconds=1)
-    assert (message["MessageId"], message["Body"]) == (sent["MessageId"], body)
-    assert (message["MessageAttributes"], message["MD5OfMessageAttributes"]) == (ATTRIBUTES, ATTRIBUTES_MD5)
-    assert message["Attributes"]["MessageGroupId"] == "fair"
-    assert message["Attributes"]["ApproximateReceiveCount"] == "1"
-    assert count("ApproximateNumberOfMessagesNotVisible") == 1
-    change = {"QueueUrl": url["orders"], "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 0}
-    sqs.change_message_visibility(**change)
+    (message,) = receive(orders, WaitTimeSeconds=1)
+    assert (message.message_id, message.body) == (sent["MessageId"], body)
+    assert (message.message_attributes, message.md5_of_message_attributes) == (ATTRIBUTES, ATTRIBUTES_MD5)
+    assert message.attributes["MessageGroupId"] == "fair"
+    assert message.attributes["ApproximateReceiveCount"] == "1"
+    assert count(orders, "NotVisible") == 1
+    message.change_visibility(VisibilityTimeout=0)
     with pytest.raises(sqs.exceptions.MessageNotInflight):
-        sqs.change_message_visibility(**change)
-    (again,) = receive("orders", MessageAttributeNames=["cen.*", "ten"], AttributeNames=["SentTimestamp"])
-    assert (list(again["MessageAttributes"]), list(again["Attributes"])) == (["cents"], ["SentTimestamp"])
-    delete("orders", again)
-    assert count() == 0
+        message.change_visibility(VisibilityTimeout=0)
+    (again,) = receive(orders, MessageAttributeNames=["cen.*", "ten"], AttributeNames=["SentTimestamp"])
+    assert (list(again.message_attributes), list(again.attributes)) == (["cents"], ["SentTimestamp"])
+    again.delete()
+    assert count(orders) == 0
 
 
-def test_batches(sqs, url, receive, count):
+def test_batches(queues):
     def batch(operation, *entries):
         """The ids that succeeded, and the codes of the others."""
-        answer = operation(QueueUrl=url["orders"], Entries=[{"Id": id, **entry} for id, entry in zip("abc", entries)])
+        answer = operation(Entries=[{"Id": id, **entry} for id, entry in zip("abc", entries)])
         assert all(entry["SenderFault"] for entry in answer["Failed"])
         return [entry["Id"] for entry in answer["Successful"]], [entry["Code"] for entry in answer["Failed"]]
 
-    later = {"MessageBody": "later", "DelaySeconds": 900}
+    orders, later = queues["orders"], {"MessageBody": "later", "DelaySeconds": 900}
     entries = {"MessageBody": "one", "MessageAttributes": ATTRIBUTES}, {"MessageBody": "\x01"}, later
-    assert batch(sqs.send_message_batch, *entries) == (["a", "c"], ["InvalidMessageContents"])
-    assert count("ApproximateNumberOfMessagesDelayed") == 1
-    (message,) = receive("orders")
-    assert message["MD5OfMessageAttributes"] == ATTRIBUTES_MD5
-    receipt = {"ReceiptHandle": message["ReceiptHandle"]}
+    assert batch(orders.send_messages, *entries) == (["a", "c"], ["InvalidMessageContents"])
+    assert count(orders, "Delayed") == 1
+    (message,) = receive(orders)
+    assert message.md5_of_message_attributes == ATTRIBUTES_MD5
+    receipt = {"ReceiptHandle": message.receipt_handle}
     changes = {**receipt, "VisibilityTimeout": 60}, {**receipt, "VisibilityTimeout": 43_201}
-    assert batch(sqs.change_message_visibility_batch, *changes) == (["a"], ["InvalidParameterValue"])
-    deleted = batch(sqs.delete_message_batch, receipt, {"ReceiptHandle": "garbage"})
+    assert batch(orders.change_message_visibility_batch, *changes) == (["a"], ["InvalidParameterValue"])
+    deleted = batch(orders.delete_messages, receipt, {"ReceiptHandle": "garbage"})
     assert deleted == (["a"], ["ReceiptHandleIsInvalid"])
-    sqs.purge_queue(QueueUrl=url["orders"])
-    assert count("ApproximateNumberOfMessagesDelayed") == 0
+    orders.purge()
+    assert count(orders, "Delayed") == 0
 
 
-def test_fifo(sqs, url, receive, delete):
+def test_fifo(queues):
     def send(queue, body, **options):
-        return sqs.send_message(QueueUrl=url[queue], MessageBody=body, MessageGroupId="a", **options)
+        return queue.send_message(MessageBody=body, MessageGroupId="a", **options)
 
-    first = send("orders.fifo", "1", MessageDeduplicationId="d-1")
-    second = send("orders.fifo", "2", MessageDeduplicationId="d-2")
-    again = send("orders.fifo", "3", MessageDeduplicationId="d-1")
+    fifo, by_content = queues["orders.fifo"], queues["by-content.fifo"]
+    first = send(fifo, "1", MessageDeduplicationId="d-1")
+    second = send(fifo, "2", MessageDeduplicationId="d-2")
+    again = send(fifo, "3", MessageDeduplicationId="d-1")
     assert int(first["SequenceNumber"]) < int(second["SequenceNumber"])
     assert (again["MessageId"], again["SequenceNumber"]) == (first["MessageId"], first["SequenceNumber"])
-    (one,) = receive("orders.fifo", MaxNumberOfMessages=1)
-    assert receive("orders.fifo") == [], "its message group has one in flight"
-    delete("orders.fifo", one)
-    (two,) = receive("orders.fifo")
-    assert [one["Body"], two["Body"]] == ["1", "2"]
-    assert two["Attributes"]["SequenceNumber"] == second["SequenceNumber"]
-    delete("orders.fifo", two)
-    send("by-content.fifo", "same")
-    send("by-content.fifo", "same")
-    (same,) = receive("by-content.fifo")
-    assert same["Attributes"]["MessageDeduplicationId"] == hashlib.sha256(b"same").hexdigest()
-    delete("by-content.fifo", same)
+    (one,) = receive(fifo, MaxNumberOfMessages=1)
+    assert receive(fifo) == [], "its message group has one in flight"
+    one.delete()
+    (two,) = receive(fifo)
+    assert [one.body, two.body] == ["1", "2"]
+    assert two.attributes["SequenceNumber"] == second["SequenceNumber"]
+    two.delete()
+    send(by_content, "same")
+    send(by_content, "same")
+    (same,) = receive(by_content)
+    assert same.attributes["MessageDeduplicationId"] == hashlib.sha256(b"same").hexdigest()
+    same.delete()
 
 
-def test_dead_letters_and_their_redrive(sqs, url, receive, delete):
-    sqs.send_message(QueueUrl=url["orders"], MessageBody="poison", MessageAttributes=ATTRIBUTES)
+def test_dead_letters_and_their_redrive(sqs, queues):
+    orders, dead_letters, source = queues["orders"], queues["orders-dead"], {"SourceArn": ARN + "orders-dead"}
+    orders.send_message(MessageBody="poison", MessageAttributes=ATTRIBUTES)
     for _ in range(2):
-        (message,) = receive("orders", VisibilityTimeout=0)
-    assert receive("orders") == []
-    (dead,) = receive("orders-dead", VisibilityTimeout=0)
-    assert dead["MessageId"] == message["MessageId"]
-    assert dead["Attributes"]["DeadLetterQueueSourceArn"] == ARN + "orders"
-    source = {"SourceArn": ARN + "orders-dead"}
+        (message,) = receive(orders, VisibilityTimeout=0)
+    assert receive(orders) == []
+    (dead,) = receive(dead_letters, VisibilityTimeout=0)
+    assert dead.message_id == message.message_id
+    assert dead.attributes["DeadLetterQueueSourceArn"] == ARN + "orders"
     assert sqs.start_message_move_task(**source)["TaskHandle"]
     (task,) = sqs.list_message_move_tasks(**source, MaxResults=10)["Results"]
     assert (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 1)
-    (back,) = receive("orders")
-    assert back["MessageId"] != dead["MessageId"]
-    assert (back["Body"], back["MessageAttributes"]) == ("poison", ATTRIBUTES)
-    assert back["Attributes"]["ApproximateReceiveCount"] == "1"
-    delete("orders", back)
+    (back,) = receive(orders)
+    assert back.message_id != dead.message_id
+    assert (back.body, back.message_attributes) == ("poison", ATTRIBUTES)
+    assert back.attributes["ApproximateReceiveCount"] == "1"
+    back.delete()
 
-
-def test_a_redrive_fails_and_is_cancelled(sqs, url):
-    source = {"SourceArn": ARN + "orders-dead"}
     for body in ("1", "2", "3"):
-        sqs.send_message(QueueUrl=url["orders-dead"], MessageBody=body)
+        dead_letters.send_message(MessageBody=body)
     sqs.start_message_move_task(**source)
     (task,) = sqs.list_message_move_tasks(**source)["Results"]
     assert (task["Status"], task["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
@@ -174,12 +160,12 @@ def test_a_redrive_fails_and_is_cancelled(sqs, url):
         sqs.start_message_move_task(**to)
     cancelled = sqs.cancel_message_move_task(TaskHandle=slow["TaskHandle"])
     assert cancelled["ApproximateNumberOfMessagesMoved"] < 3
-    for queue in ("orders", "orders-dead"):
-        sqs.purge_queue(QueueUrl=url[queue])
+    orders.purge()
+    dead_letters.purge()
 
 
 ENTRY = {"Id": "a", "MessageBody": "x"}
-HALF = "x" * (512 * 1024 + 1)
+HALVES = [{"Id": id, "MessageBody": "x" * (512 * 1024 + 1)} for id in "ab"]
 
 
 # Without an exception of its own, an error has only a code.
@@ -199,10 +185,8 @@ HALF = "x" * (512 * 1024 + 1)
         ("EmptyBatchRequest", "send_message_batch", "orders", {"Entries": []}),
         ("BatchEntryIdsNotDistinct", "send_message_batch", "orders", {"Entries": [ENTRY, ENTRY]}),
         ("InvalidBatchEntryId", "send_message_batch", "orders", {"Entries": [{**ENTRY, "Id": "a.b"}]}),
-        ("TooManyEntriesInBatchRequest", "send_message_batch", "orders",
-            {"Entries": [{**ENTRY, "Id": str(n)} for n in range(11)]}),
-        ("BatchRequestTooLong", "send_message_batch", "orders",
-            {"Entries": [{"Id": str(n), "MessageBody": HALF} for n in range(2)]}),
+        ("TooManyEntriesInBatchRequest", "send_message_batch", "orders", {"Entries": [{**ENTRY, "Id": n} for n in "abcdefghijk"]}),
+        ("BatchRequestTooLong", "send_message_batch", "orders", {"Entries": HALVES}),
         ("ResourceNotFoundException", "start_message_move_task", None, {"SourceArn": ARN + "nowhere"}),
         ("ResourceNotFoundException", "cancel_message_move_task", None, {"TaskHandle": "unknown"}),
         ("InvalidParameterValue", "start_message_move_task", None, {"SourceArn": ARN + "orders"}),
@@ -215,9 +199,9 @@ HALF = "x" * (512 * 1024 + 1)
         ("InvalidAction", "create_queue", None, {"QueueName": "another"}),
     ],
 )
-def test_errors(sqs, url, error, operation, queue, options):
+def test_errors(sqs, queues, error, operation, queue, options):
     if queue:
-        options = {"QueueUrl": url.get(queue, url["orders"] + "-nowhere"), **options}
+        options = {"QueueUrl": queues["orders"].url.replace("orders", queue), **options}
     expected = getattr(sqs.exceptions, error, ClientError)
     with pytest.raises(expected) as refused:
         getattr(sqs, operation)(**options)
