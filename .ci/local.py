@@ -32,7 +32,7 @@ AWS_ENV = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
-# Also for this process: the template's translator needs the region.
+# Also for this process: the template's translator needs the region, and boto3 all of it.
 os.environ.update(AWS_ENV)
 # A proxy that refuses every connection: only loopback is reachable, so tools cannot check for new versions either.
 LOOPBACK_ONLY_ENV = {
@@ -132,28 +132,20 @@ class Aws:
 
     def client(self, service):
         """A boto3 client that sends requests only to this stand-in."""
-        return boto3.client(
-            service,
-            endpoint_url=self.url,
-            region_name=AWS_ENV["AWS_REGION"],
-            aws_access_key_id=AWS_ENV["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=AWS_ENV["AWS_SECRET_ACCESS_KEY"],
-        )
+        return boto3.client(service, endpoint_url=self.url)
 
 
 @contextlib.contextmanager
 def aws(log):
     """Starts the stand-in for AWS. Functions that are deployed to it log into the same file."""
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
+    cloud = Aws(f"http://127.0.0.1:{port}")
     with tempfile.TemporaryDirectory(prefix="sqs-once-aws-") as scratch:
         env = {
-            **AWS_ENV,
-            **LOOPBACK_ONLY_ENV,
+            **cloud.env,
             "BIND_HOST": "127.0.0.1",
             "MINISTACK_HOST": "127.0.0.1",
             "GATEWAY_PORT": str(port),
-            "AWS_ENDPOINT_URL": url,
             # This service would listen on a fixed port.
             "IOT_MTLS_ENABLED": "0",
             "TMPDIR": scratch,
@@ -161,7 +153,7 @@ def aws(log):
         }
         with process(["ministack"], log, env, cwd=scratch) as child:
             wait_until("the stand-in for AWS", lambda: listens(port), 60, alive=child)
-            yield Aws(url)
+            yield cloud
 
 
 class Payments:

@@ -9,7 +9,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local import AWS_ENV, built, ready, run_tests
+from local import built, ready, run_tests
 
 ARN = "arn:aws:sqs:eu-central-1:123456789012:"
 NAMES = ("orders", "orders-dead", "orders-dead.fifo", "orders.fifo", "by-content.fifo", "slow")
@@ -25,7 +25,7 @@ ATTRIBUTES_MD5, HEADER_MD5 = "bf6d36c3585e88a5ba59efa9be14a9c9", "62a56dd927315f
 
 @pytest.fixture(scope="module")
 def resource():
-    with ready([built("examples/sqs")], env=AWS_ENV) as (child, endpoint):
+    with ready([built("examples/sqs")]) as (child, endpoint):
         yield boto3.resource("sqs", endpoint_url=endpoint, config=Config(retries={"total_max_attempts": 1}))
         child.kill()
         assert child.stdout.read() == "", "it said more than its endpoint"
