@@ -14,8 +14,7 @@ use sqs_once::{BusinessKey, Consumer, Idempotency, Once, Recorded, RunError};
 use tokio::time::sleep;
 
 use crate::also_read_attempts::failing;
-use crate::support::stores::Altered;
-use crate::support::{SECOND, Seen, failures, invoke, one, several, values};
+use crate::support::{SECOND, Seen, TestStore, failures, invoke, one, several, values};
 
 pub(crate) fn namespace(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
@@ -273,7 +272,7 @@ async fn a_record_waits_for_no_end_of_a_claim_that_another_record_had_to_give_ba
         Settling::Renew { lease_until, .. } => lease_until == Timestamp::default(),
         _ => matches!(settlement.settling, Settling::Release),
     };
-    let store = Altered::new(memory).settlements_take(move |settlements| {
+    let store = TestStore::over(old.store().clone()).settlements_take(move |settlements| {
         let are_lost = settlements.iter().any(gives_back);
         Duration::MAX * u32::from(are_lost)
     });
@@ -302,7 +301,7 @@ async fn no_handler_runs_while_an_old_owner_could_not_be_fenced_off() {
         .fence
         .map(|fence| Fence::from_stored(fence.get() + 1));
     let carried = Mutex::new(Some(carried));
-    let store = Altered::new(memory.clone()).claims_take(move |claims| {
+    let store = TestStore::over(old.store().clone()).claims_take(move |claims| {
         if claims.iter().any(|claim| claim.id == lapsed.id) {
             let carried = carried.lock().unwrap().take();
             carried.into_iter().for_each(|item| items.put(item));

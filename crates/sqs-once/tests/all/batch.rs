@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::support::stores::Altered;
 use crate::support::{
     AtOnce, Bench, Counted, Notes, Order, SECOND, assert_contains, body, ends, handling, held,
     json_body, keys, noting, one, order, orders, set, several, told, values, with,
@@ -13,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::testing::{Event, Operation, Record};
+use sqs_once::testing::Operation;
 use sqs_once::{Consumer, testing};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -275,8 +274,7 @@ async fn waiting_for_a_key_ends_in_time_and_with_pauses_though_the_store_fails()
         store.fail(Operation::Claim, StoreErrorKind::Throttled, usize::MAX);
     };
     let began = Instant::now();
-    let event = Event::new([Record::json(&json!({ "id": "a" }))]);
-    let (answer, ()) = tokio::join!(bench.run(event), fail);
+    let (answer, ()) = tokio::join!(bench.run(one("a")), fail);
     answer.assert_failed("m-1");
     assert!(began.elapsed() <= 5 * SECOND);
     assert!(bench.store().requests() < 20);
@@ -299,12 +297,11 @@ async fn a_record_that_waits_for_a_key_asks_for_no_claim_after_the_deadline() {
         .in_progress(InProgress::Wait(Duration::MAX));
     let bench = testing::Bench::new(waiting);
     bench.another_worker_claims("a").await;
-    let event = Event::new([Record::json(&json!({ "id": "a" }))]);
     let just_before = async {
         sleep(29 * SECOND - Duration::from_millis(1)).await;
         bench.store().requests()
     };
-    let (answer, requests) = tokio::join!(bench.run(event), just_before);
+    let (answer, requests) = tokio::join!(bench.run(one("a")), just_before);
     answer.assert_in_progress("m-1");
     assert!(requests > 10);
     assert_eq!(bench.store().requests(), requests);
@@ -393,10 +390,9 @@ async fn a_batch_that_is_dropped_at_any_await_leaves_what_the_next_delivery_fini
             }
         });
         let memory = bench.store.clone();
-        let slow = Altered::new(bench.store.clone())
-            .claims_take(|_| Duration::from_millis(3))
-            .settlements_take(|_| Duration::from_millis(3));
-        let bench = bench.with(|it| it.store(slow).concurrency(2));
+        bench.store.claims_take(|_| Duration::from_millis(3));
+        bench.store.settlements_take(|_| Duration::from_millis(3));
+        let bench = bench.with(|it| it.concurrency(2));
         let batch = timeout(Duration::from_millis(step), bench.run(ids));
         if batch.await.is_ok() {
             ended_at.get_or_insert(step);

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::stores::Altered;
 use crate::support::{
     Bench, Calls, Notes, Order, SECOND, Tested, body, ends, handling_batches, noting_batches,
     order, orders, outcome, set, told, with, with_attribute,
@@ -17,8 +16,8 @@ use sqs_once::key::MessageAttribute;
 use sqs_once::policy::{InProgress, MissingKey, Mode};
 use sqs_once::store::Status;
 use sqs_once::{
-    Batch, BatchOutcome, Consumer, HandlerError, IdempotencyToken, MemoryStore, Recorded,
-    Remaining, State, consumer,
+    Batch, BatchOutcome, Consumer, HandlerError, IdempotencyToken, Recorded, Remaining, State,
+    consumer,
 };
 use tokio::time::sleep;
 
@@ -236,8 +235,7 @@ async fn the_call_waits_for_records_in_progress_elsewhere_as_long_as_the_policy_
 #[tokio::test(start_paused = true)]
 async fn what_a_slow_store_could_not_claim_in_half_of_the_time_goes_back_and_the_rest_runs() {
     let (bench, calls) = noting();
-    let slow = Altered::new(MemoryStore::new()).claims_take(|_| 5 * SECOND);
-    let bench = bench.with(|it| it.store(slow));
+    bench.store.claims_take(|_| 5 * SECOND);
     // Eight concurrent requests of 25 claims, answered at 5 s and 10 s of 29 s. The answers at 15 s are too late.
     let failed = bench.run((0..1000).map(|at| format!("k{at}"))).await;
     assert_eq!(failed.len(), 600);

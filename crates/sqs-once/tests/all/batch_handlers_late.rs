@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::support::stores::Altered;
 use crate::support::{Calls, SECOND, Tested, grouped, in_groups, noting_batches};
 use sqs_once::hook::RecordEnd;
 use tokio::time::sleep;
@@ -10,12 +9,13 @@ use tokio::time::sleep;
 /// One claim request takes this time. All requests but the last carry 25 claims.
 fn noting(is_last: bool, time: Duration) -> (Tested, Calls) {
     let (bench, calls) = noting_batches(Duration::ZERO);
-    let store = Altered::new(bench.store.clone());
-    let store = store.claims_take(move |claims| match (claims.len() < 25) == is_last {
-        true => time,
-        false => Duration::ZERO,
-    });
-    (bench.with(|it| it.store(store)), calls)
+    bench
+        .store
+        .claims_take(move |claims| match (claims.len() < 25) == is_last {
+            true => time,
+            false => Duration::ZERO,
+        });
+    (bench, calls)
 }
 
 /// Half of 30 s, minus the deadline margin of 1 s.

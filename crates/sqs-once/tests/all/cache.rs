@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::process::passes;
-use crate::support::stores::Altered;
 use crate::support::{
     Bench, Notes, Order, SECOND, Seen, TestStore, Tested, body, in_group, json_body, noting, order,
     orders, with,
@@ -273,8 +272,8 @@ async fn a_message_redriven_while_an_earlier_invocation_waits_for_the_store_runs
         if late != "settle" {
             bench.foreign("a", Status::Completed, MINUTE);
         }
-        let store = Altered::new(bench.store.clone()).late(late);
-        let bench = bench.with(|it| it.mode(mode).store(store));
+        bench.store.late(late);
+        let bench = bench.with(|it| it.mode(mode));
         let (earlier, redriven) = tokio::join!(bench.run(["a"]), async {
             sleep(SECOND / 2).await;
             forget(&bench, "a");

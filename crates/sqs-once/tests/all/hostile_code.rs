@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::support::stores::Altered;
 use crate::support::{
     Bench, Bomb, Notes, Order, SECOND, Tested, handling, handling_batches, keys, orders, several,
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
 use sqs_once::testing;
-use sqs_once::{Batch, HandlerError, MemoryStore, Once, Recorded, RunError, State, consumer};
+use sqs_once::{Batch, HandlerError, Once, Recorded, RunError, State, consumer};
 use tokio::time::{advance, sleep};
 
 #[derive(Debug)]
@@ -177,11 +176,11 @@ async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded(
             effects.add("effect");
         }
     });
-    let store = Altered::new(MemoryStore::new()).settlements_take(move |_| {
+    bench.store.settlements_take(move |_| {
         settlements.add("settle");
         Duration::from_millis(1)
     });
-    let bench = bench.with(|it| it.store(store).concurrency(1));
+    let bench = bench.with(|it| it.concurrency(1));
     assert_eq!(bench.run(keys(20)).await, [""; 0]);
     let steps = steps.take();
     let first = steps.iter().position(|step| *step == "settle").unwrap();

@@ -3,7 +3,6 @@
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::stores::Altered;
 use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
 use serde::{Deserialize, Serialize};
 use sqs_once::key::{Fingerprint, KeyCodec, KeyError, KeySecret};
@@ -317,7 +316,7 @@ async fn a_lease_that_lapses_while_the_store_is_throttling_is_noticed() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_never_answers_holds_nothing_up_beyond_the_deadline() {
     let (bench, idempotency) = setup();
-    let idempotency = idempotency.store(Altered::silent(bench.store.clone()));
+    bench.store.silent();
     let refused = bench.once(&idempotency, never).await;
     assert_eq!(store_error(refused), (Unanswered, false));
     assert_eq!(bench.elapsed(), bench.timeout - SECOND);
@@ -378,8 +377,8 @@ async fn nothing_is_started_or_claimed_when_the_time_is_over() {
 async fn a_key_claimed_too_late_to_start_is_given_up_at_once() {
     let (bench, idempotency) = setup();
     let time = bench.timeout - SECOND;
-    let slow = Altered::new(bench.store.clone()).claims_take(move |_| time);
-    let late = bench.once(&idempotency.store(slow), never).await;
+    bench.store.claims_take(move |_| time);
+    let late = bench.once(&idempotency, never).await;
     assert!(matches!(late, Err(RunError::NotStarted)));
     assert_eq!(bench.store.take_calls(), [("claim", 1), ("settle", 1)]);
     assert!(bench.store.is_released("a"));

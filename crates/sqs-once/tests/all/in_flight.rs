@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::support::stores::Altered;
-use crate::support::{Notes, Order, handling, keys, noting};
-use sqs_once::MemoryStore;
+use crate::support::{Bench, Notes, Order, handling, keys, noting};
 use sqs_once::policy::Requests;
 use tokio::time::{Instant, sleep};
 
@@ -15,9 +13,9 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 #[tokio::test(start_paused = true)]
 async fn a_group_that_nothing_more_can_join_waits_for_no_other() {
     for count in [1, 25, 30, 99, 100] {
-        let store = Altered::new(MemoryStore::new()).claims_take(|_| ROUND_TRIP);
-        let store = store.settlements_take(|_| ROUND_TRIP);
-        let bench = noting().0.with(|it| it.store(store));
+        let (bench, _) = noting();
+        bench.store.claims_take(|_| ROUND_TRIP);
+        bench.store.settlements_take(|_| ROUND_TRIP);
         let start = Instant::now();
         assert_eq!(bench.run(keys(count)).await, [""; 0]);
         let round_trips = start.elapsed().as_millis() / ROUND_TRIP.as_millis();
@@ -47,17 +45,16 @@ async fn batched_requests_are_full_and_few_and_single_ones_carry_one_key_and_are
     for (requests, expected) in [(Requests::Batched, (8, 25)), (Requests::Single, (32, 1))] {
         let (claims, settlements) = (Begun::default(), Begun::default());
         let (claiming, settling) = (claims.clone(), settlements.clone());
-        let store = Altered::new(MemoryStore::new())
-            .claims_take(move |claims| {
-                claiming.add((Instant::now(), claims.len()));
-                ROUND_TRIP
-            })
-            .settlements_take(move |settlements| {
-                settling.add((Instant::now(), settlements.len()));
-                slow
-            });
         let bench = handling(async |_: Order| ());
-        let bench = bench.with(|it| it.requests(requests).concurrency(400).store(store));
+        bench.store.claims_take(move |claims| {
+            claiming.add((Instant::now(), claims.len()));
+            ROUND_TRIP
+        });
+        bench.store.settlements_take(move |settlements| {
+            settling.add((Instant::now(), settlements.len()));
+            slow
+        });
+        let bench = bench.with(|it| it.requests(requests).concurrency(400));
         assert_eq!(bench.run(keys(400)).await, [""; 0]);
         assert_eq!(most(&claims, ROUND_TRIP), expected);
         assert_eq!(most(&settlements, slow), expected);
@@ -76,12 +73,11 @@ async fn a_request_leaves_before_the_records_of_the_next_are_read() {
         .handler(async |_: Order| ());
     // The number of records that had been read at each claim request.
     let (claims, notes) = Notes::pair();
-    let store = Altered::new(MemoryStore::new()).claims_take(move |_| {
+    let bench = Bench::new().on(consumer);
+    bench.store.claims_take(move |_| {
         notes.add(read.load(SeqCst));
         ROUND_TRIP
     });
-    let bench = crate::support::Bench::new().on(consumer);
-    let bench = bench.with(|it| it.store(store));
     assert_eq!(bench.run(keys(75)).await, [""; 0]);
     assert_eq!(claims.take(), [25, 50, 75]);
 }
@@ -96,24 +92,24 @@ async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
     });
     // Never answers a claim request of fewer or more than 25 claims, nor the first settlement.
     let settlements = AtomicUsize::new(0);
-    let store = Altered::new(MemoryStore::new())
-        .claims_take(|claims| match claims.len() {
-            25 => Duration::ZERO,
-            _ => Duration::MAX,
-        })
+    bench.store.claims_take(|claims| match claims.len() {
+        25 => Duration::ZERO,
+        _ => Duration::MAX,
+    });
+    bench
+        .store
         .settlements_take(move |_| match settlements.fetch_add(1, SeqCst) {
             0 => Duration::MAX,
             _ => Duration::ZERO,
         });
-    let bench = bench.with(|it| it.concurrency(25).store(store));
+    let bench = bench.with(|it| it.concurrency(25));
     assert_eq!(bench.run(keys(26)).await, ["m-0", "m-25"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_ends_when_what_failed_in_it_was_given_back() {
     let (bench, _) = noting();
-    let store = Altered::new(bench.store.clone()).settlements_take(|_| ROUND_TRIP);
-    let bench = bench.with(|it| it.store(store));
+    bench.store.settlements_take(|_| ROUND_TRIP);
     assert_eq!(bench.run(["bad"]).await, ["m-0"]);
     assert!(bench.store.is_released("bad"));
 }

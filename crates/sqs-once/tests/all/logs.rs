@@ -9,8 +9,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::support::process::{Process, is_logging};
-use crate::support::stores::Altered;
-use crate::support::{assert_contains, invoke, values};
+use crate::support::{TestStore, assert_contains, invoke, values};
 use lambda_runtime::Context;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -359,7 +358,7 @@ async fn in_a_process_whose_messages_forge_lines() {
             .readable_keys(true)
             .namespace("logs")
     };
-    let store = || Altered::new(MemoryStore::new());
+    let store = TestStore::default;
     for consumer in [
         consumer().store(MemoryStore::new()),
         consumer().store(store().refusing_claims(|_| Some(saying()))),

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::support::process::{Process, is_logging};
 use crate::support::sqs::Sqs;
-use crate::support::stores::Altered;
-use crate::support::{invoke, pay, values};
+use crate::support::{TestStore, invoke, pay, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::consumer::Runnable;
@@ -16,7 +15,7 @@ use sqs_once::key::Namespace;
 use sqs_once::policy::{RouteBy, UnknownOutcome};
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::Metrics;
-use sqs_once::testing::{Event, Record, TestStore};
+use sqs_once::testing::{Event, Record};
 use sqs_once::time::Timestamp;
 use sqs_once::{BusinessKey, Consumer, MemoryStore, ResultExt, Writes, router, spawn_blocking};
 
@@ -88,12 +87,12 @@ async fn in_a_process_that_handles_batches() {
     handle(&paying, first).await;
     handle(&paying, vec![order("o-1", "something else")]).await;
     let denied = || StoreError::new(StoreErrorKind::AccessDenied, "not allowed");
-    let denying = Altered::new(MemoryStore::new()).refusing_claims(move |_| Some(denied()));
+    let denying = TestStore::default().refusing_claims(move |_| Some(denied()));
     handle(&consumer().store(denying), vec![order("o-4", "pay")]).await;
     if std::env::var_os("SILENT").is_some() {
-        let unsettled = Altered::new(MemoryStore::new()).settlements_take(|_| Duration::MAX);
+        let unsettled = TestStore::default().settlements_take(|_| Duration::MAX);
         tokio::time::pause();
-        for silent in [Altered::silent(MemoryStore::new()), unsettled] {
+        for silent in [TestStore::default().silent(), unsettled] {
             handle(&consumer().store(silent), vec![order("o-6", "pay")]).await;
         }
         tokio::time::resume();

@@ -1,8 +1,7 @@
 //! Two handlers with one namespace in one process, and the variable that names one for the whole process.
 
 use crate::support::process::passes;
-use crate::support::stores::Altered;
-use crate::support::{Order, assert_contains, orders};
+use crate::support::{Order, TestStore, assert_contains, orders};
 use sqs_once::consumer::Runnable;
 use sqs_once::extract::Key;
 use sqs_once::key::Namespace;
@@ -13,7 +12,7 @@ use sqs_once::{ConfigError, Consumer, Idempotency, MemoryStore, router};
 
 /// A table with this name.
 fn table(name: &'static str) -> impl Store {
-    Altered::new(MemoryStore::new()).named(name)
+    TestStore::default().named(name)
 }
 
 async fn charge(_: Order) {}

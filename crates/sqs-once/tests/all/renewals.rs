@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record, TestClock, TestSettings, TestStore};
 use sqs_once::time::Clock;
-use sqs_once::{Batch, Consumer, HandlerError, Idempotency, MemoryStore, RunError, spawn_blocking};
+use sqs_once::{Batch, Consumer, HandlerError, Idempotency, RunError, spawn_blocking};
 use tokio::task::yield_now;
 use tokio::time::advance;
 
-use crate::support::stores::Altered;
-use crate::support::{SECOND, invoke, values};
+use crate::support::{self, SECOND, invoke, values};
 
 /// Blocking code, and the sender that ends it.
 fn gate() -> (Sender<()>, impl Fn() + Clone + Send + Sync + 'static) {
@@ -138,23 +137,23 @@ async fn a_renewal_without_an_answer_is_sent_again_before_the_lease_lapses() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
     let (_tell, code) = gate();
-    let (memory, clock) = (MemoryStore::new(), TestClock::new());
+    let (hanging, clock) = (support::TestStore::default(), TestClock::new());
     let (hangs, id) = (AtomicUsize::new(2), Arc::new(OnceLock::new()));
     let seen = Arc::clone(&id);
-    let hanging = Altered::new(memory.clone()).settlements_take(move |renewals| {
+    hanging.settlements_take(move |renewals| {
         let _ = seen.set(renewals[0].id.clone());
         let less = |left: usize| left.checked_sub(1);
         let hang = hangs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         hang.map_or(Duration::ZERO, |_| Duration::MAX)
     });
-    let consumer = blocking(code).namespace("test").store(hanging);
+    let consumer = blocking(code).namespace("test").store(hanging.clone());
     let consumer = consumer.clock(clock.clone());
     let mut context = Context::default();
     context.deadline = (clock.now() + 30 * SECOND).as_millis();
     let event = event();
     let renewed = async {
         passes(60).await;
-        let item = memory.get(id.get().unwrap()).unwrap();
+        let item = hanging.inner.get(id.get().unwrap()).unwrap();
         assert!(item.lease_until.unwrap() > clock.now());
     };
     tokio::select! {

@@ -18,8 +18,7 @@ use tokio::time::sleep;
 
 use crate::support;
 use crate::support::database::{Database, Ledger};
-use crate::support::stores::Altered;
-use crate::support::{AtOnce, Log, Notes, Order, SECOND, invoke, json_body, orders};
+use crate::support::{AtOnce, Log, Notes, Order, SECOND, TestStore, invoke, json_body, orders};
 
 #[derive(Deserialize)]
 struct Refund {
@@ -310,7 +309,7 @@ async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
     let routes = router(RouteBy::field("/type"))
         .route("charge", noting("charge", &done))
         .route("after", noting("after", &done).mode(Mode::RecordAfter));
-    let silent = Altered::new(MemoryStore::new()).reads_take(|_| Duration::MAX);
+    let silent = TestStore::default().reads_take(|_| Duration::MAX);
     let bench = crate::support::Bench::new();
     let consumer = routes.store(silent).clock(bench.clock.clone());
     let record = |kind: &str| json_body(&json!({ "type": kind, "id": "o-1" }));

@@ -15,7 +15,6 @@ use crate::router::{
     Done, by_type, charges_and_refunds, noting, of_type, order, refund, refunding,
 };
 use crate::support::database::Ledger;
-use crate::support::stores::Altered;
 use crate::support::{Order, SECOND, assert_contains, orders, values};
 
 #[tokio::test(start_paused = true)]
@@ -259,10 +258,8 @@ async fn a_route_whose_handler_needs_more_than_the_store_can_do_refuses_to_start
     ] {
         let routes = by_type().route("a", refunding(&Done::default()));
         let routes = routes.route("b", route.namespace("b"));
-        let routes = routes
-            .store(Altered::new(MemoryStore::new()))
-            .into_consumer();
-        let error = routes.init().await.unwrap_err().to_string();
+        let routes = routes.store(MemoryStore::new());
+        let error = routes.into_consumer().init().await.unwrap_err().to_string();
         assert_contains!(error, "of the route \"b\"", needed);
     }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::support::database::{Database, Ledger, Turn as Commits};
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::stores::Altered;
 use crate::support::{
     Bench, DLQ, Order, SECOND, Tested, assert_contains, ends, grouped, noting, noting_batches,
     orders, told, values,
@@ -39,8 +38,8 @@ fn assert_ended(bench: &Bench) {
 async fn a_claim_without_an_answer_fails_its_record_with_an_error_of_the_store() {
     for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
         let (bench, seen) = noting();
-        let silent = Altered::silent(bench.store.clone());
-        let bench = bench.with(|it| it.store(silent).mode(mode));
+        bench.store.silent();
+        let bench = bench.with(|it| it.mode(mode));
         assert_eq!(bench.run(["a", "b"]).await, ["m-0", "m-1"]);
         assert_store_error(&bench);
         assert_eq!(told(&ends(bench.lines())), [("failed", UNCLAIMED); 2]);
@@ -53,11 +52,8 @@ async fn what_a_silent_store_fails_is_hidden_in_time() {
     let sqs = Sqs::default();
     let (bench, _) = noting();
     let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
-    let silent = Altered::silent(bench.store.clone());
-    let bench = bench.with(|it| {
-        let it = it.store(silent).backoff(backoff);
-        it.sqs_client(sqs.client())
-    });
+    bench.store.silent();
+    let bench = bench.with(|it| it.backoff(backoff).sqs_client(sqs.client()));
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
     assert_store_error(&bench);
     assert_eq!(sqs.asked("ChangeMessageVisibilityBatch").len(), 1);
@@ -66,8 +62,7 @@ async fn what_a_silent_store_fails_is_hidden_in_time() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_with_more_keys_than_its_requests_take_ends_in_time_too() {
     let (bench, seen) = noting();
-    let silent = Altered::silent(bench.store.clone());
-    let bench = bench.with(|it| it.store(silent));
+    bench.store.silent();
     assert_eq!(
         bench.run((0..1_000).map(|at| at.to_string())).await.len(),
         1_000
@@ -79,8 +74,8 @@ async fn a_batch_with_more_keys_than_its_requests_take_ends_in_time_too() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_answered_after_the_handlers_time_is_released() {
     let (bench, seen) = noting();
-    let late = Altered::new(bench.store.clone()).claims_take(|_| 29 * SECOND + SECOND / 4);
-    let bench = bench.with(|it| it.store(late));
+    let late = 29 * SECOND + SECOND / 4;
+    bench.store.claims_take(move |_| late);
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
     bench.assert_ended("failed", "the deadline came before it was started");
     assert!(bench.store.is_released("a"));
@@ -90,11 +85,10 @@ async fn a_claim_that_is_answered_after_the_handlers_time_is_released() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_a_batch_handler_without_an_answer_fails_its_record_and_the_rest_runs() {
     let (bench, calls) = noting_batches(Duration::ZERO);
-    let store = Altered::new(bench.store.clone()).claims_take(|claims| match claims.len() {
+    bench.store.claims_take(|claims| match claims.len() {
         25 => Duration::ZERO,
         _ => Duration::MAX,
     });
-    let bench = bench.with(|it| it.store(store));
     assert_eq!(
         bench.run((0..26).map(|at| format!("k{at}"))).await,
         ["m-25"]
@@ -109,8 +103,8 @@ async fn a_claim_of_a_batch_handler_without_an_answer_fails_its_record_and_the_r
 async fn a_completion_without_an_answer_is_told_apart_from_a_failed_handler() {
     for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
         let (bench, seen) = noting();
-        let store = Altered::new(bench.store.clone()).settlements_take(|_| Duration::MAX);
-        let bench = bench.with(|it| it.store(store).mode(mode));
+        bench.store.settlements_take(|_| Duration::MAX);
+        let bench = bench.with(|it| it.mode(mode));
         // The release of a failed record's key is not answered either.
         assert_eq!(bench.run(["a", "bad"]).await, ["m-0", "m-1"]);
         assert_store_error(&bench);
@@ -126,8 +120,7 @@ async fn a_completion_without_an_answer_is_told_apart_from_a_failed_handler() {
 #[tokio::test(start_paused = true)]
 async fn the_rest_of_a_message_group_behind_a_silent_completion_returns_in_time() {
     let (bench, seen) = noting();
-    let store = Altered::new(bench.store.clone()).settlements_take(|_| Duration::MAX);
-    let bench = bench.with(|it| it.store(store));
+    bench.store.settlements_take(|_| Duration::MAX);
     let records = ["a1", "a2"].map(|id| grouped("a", id));
     assert_eq!(bench.run(records).await, ["m-0", "m-1"]);
     assert_store_error(&bench);
@@ -195,13 +188,14 @@ fn outage(bench: &Bench, sqs: &Sqs) -> Consumer {
 #[tokio::test(start_paused = true)]
 async fn a_breaker_without_an_answer_does_not_hold_the_batch_up() {
     let bench = Bench::new();
-    let silent = Altered::new(bench.store.clone())
+    bench.store.reads_take(|_| Duration::MAX);
+    bench
+        .store
         .claims_take(|claims| match claims[0].id.as_str().contains("breaker") {
             true => Duration::MAX,
             false => Duration::ZERO,
-        })
-        .reads_take(|_| Duration::MAX);
-    let consumer = outage(&bench, &Sqs::default()).store(silent);
+        });
+    let consumer = outage(&bench, &Sqs::default());
     assert_eq!(bench.deliver(&consumer, ["1"]).await, ["m-0"]);
     assert_ended(&bench);
     assert_eq!(bench.elapsed(), bench.timeout - MARGIN);

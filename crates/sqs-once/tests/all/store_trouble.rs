@@ -3,8 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::support::stores::Altered;
-use crate::support::{Bench, Fixed, Order, SECOND, Tested, assert_contains, item_id, noting};
+use crate::support::{
+    Bench, Fixed, Order, SECOND, TestStore, Tested, assert_contains, item_id, noting,
+};
 use sqs_once::key::ItemId;
 use sqs_once::policy::Mode;
 use sqs_once::store::StoreErrorKind::{AccessDenied, KeySchema, Other, TableNotFound, Throttled};
@@ -109,13 +110,12 @@ async fn a_claimed_record_does_not_wait_until_another_key_of_its_request_is_take
     let (bench, seen) = noting();
     bench.foreign("lapsed", Status::InProgress, Duration::ZERO);
     bench.clock.advance(SECOND);
-    let store = Altered::new(bench.store.clone()).claims_take(|claims| {
+    bench.store.claims_take(|claims| {
         match claims.iter().all(|claim| claim.seen == Seen::Nothing) {
             true => Duration::ZERO,
             false => Duration::MAX,
         }
     });
-    let bench = bench.with(|it| it.store(store));
     assert_eq!(bench.run(["lapsed", "new"]).await, ["m-0"]);
     assert_eq!(seen.take(), ["new"]);
 }
@@ -219,7 +219,7 @@ fn throttles(key: &str) -> impl Fn(&ItemId) -> Option<StoreError> + use<> {
 #[tokio::test(start_paused = true)]
 async fn a_throttled_claim_or_completion_holds_up_no_other_record() {
     let (hot_claim, hot_settlement) = (throttles("c"), throttles("a"));
-    let store = || Altered::new(MemoryStore::new());
+    let store = TestStore::default;
     let claims = store().refusing_claims(move |claim| hot_claim(&claim.id));
     let settlements = store().refusing_settlements(move |one| hot_settlement(&one.id));
     for (store, failed, handled) in [
@@ -239,9 +239,8 @@ async fn a_throttled_claim_or_completion_holds_up_no_other_record() {
 #[tokio::test(start_paused = true)]
 async fn a_throttled_release_does_not_hold_up_the_answer() {
     let hot = throttles("bad");
-    let store = Altered::new(MemoryStore::new());
-    let store = store.refusing_settlements(move |one| hot(&one.id));
-    let bench = noting().0.with(|it| it.store(store));
+    let (bench, _) = noting();
+    bench.store.refusing_settlements(move |one| hot(&one.id));
     assert_eq!(bench.run(["bad"]).await, ["m-0"]);
     assert!(bench.elapsed() < SECOND);
 }

@@ -18,9 +18,8 @@ use sqs_once::{BusinessKey, MemoryStore};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::support::stores::Altered;
 use crate::support::{
-    Notes, SECOND, deliver_until, failures, invoke, keys, order, several, values,
+    Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, order, several, values,
 };
 use crate::unknown_outcome::{DONE, HOUR, NOW, REFUSED, TIMED_OUT, answers, deliver, ending};
 
@@ -58,7 +57,7 @@ async fn a_killed_process_leaves_as_many_attempts_as_handlers_that_ran() {
         pending::<()>()
     });
     // Nothing that it sends when it is dropped arrives.
-    let store = Altered::new(bench.store().clone()).settlements_take(|_| HOUR);
+    let store = TestStore::over(bench.store().clone()).settlements_take(|_| HOUR);
     let killed = hangs
         .namespace("test")
         .store(store)
@@ -86,7 +85,7 @@ async fn a_killed_process_leaves_as_many_attempts_as_handlers_that_ran() {
 /// together.
 async fn claims(policy: &UnknownOutcome, ends_together: bool) -> Vec<usize> {
     let (requests, noted) = Notes::pair();
-    let store = Altered::new(MemoryStore::new()).claims_take(move |claims| {
+    let store = TestStore::default().claims_take(move |claims| {
         noted.add(claims.len());
         SECOND / 200
     });
@@ -136,7 +135,7 @@ type After = Box<dyn Fn(&[Claim]) -> Result<Duration, StoreErrorKind> + Send + S
 
 /// Delivers the record in another process of the bench, whose claims are answered like this, and waits.
 async fn deliver_late(bench: &Bench, policy: &UnknownOutcome, after: After) {
-    let store = Altered::new(bench.store().clone()).claims_answered(after);
+    let store = TestStore::over(bench.store().clone()).claims_answered(after);
     let consumer = ending(&[]).0.namespace("test").store(store);
     let consumer = consumer
         .clock(bench.clock().clone())
@@ -196,7 +195,7 @@ async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
 async fn no_handler_starts_once_its_batch_returns() {
     let key = BusinessKey::new("b").unwrap();
     let late = Namespace::new("test").unwrap().item_id(&key);
-    let store = Altered::new(MemoryStore::new()).claims_take(move |claims| {
+    let store = TestStore::default().claims_take(move |claims| {
         let is_late = claims[0].id == late;
         SECOND * u32::from(is_late)
     });

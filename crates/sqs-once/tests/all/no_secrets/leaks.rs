@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 use sqs_once::policy::Dependency;
 use sqs_once::store::{Claim, StoreError, StoreErrorKind};
 use sqs_once::testing::TestSettings;
-use sqs_once::{HandlerError, MemoryStore, ResultExt};
+use sqs_once::{HandlerError, ResultExt};
 
 use super::watch::LEAKED;
 use crate::support::process::this_program;
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::stores::Altered;
-use crate::support::{Bench, order, values, with};
+use crate::support::{Bench, TestStore, order, values, with};
 
 const THIS: &str = "in_a_process_that_leaks";
 /// The variable that chooses the leak.
@@ -58,9 +57,7 @@ async fn leak(place: &str) {
     let mut record = order("a");
     let consumer = match place {
         "batch/ledger.rs" => values().handler(async |_: Value| secret::<()>()),
-        "breaker/breakers.rs" => {
-            down().store(Altered::new(MemoryStore::new()).refusing_claims(refusing))
-        }
+        "breaker/breakers.rs" => down().store(TestStore::default().refusing_claims(refusing)),
         "failed/visibility.rs" => {
             let queue = "arn:aws:sqs:eu-central-1:123456789012:canary";
             record = with(record, json!({ "eventSourceARN": queue }));

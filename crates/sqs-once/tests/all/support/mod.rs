@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
-use futures_util::future::BoxFuture;
 use lambda_runtime::{Context, LambdaEvent};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -26,15 +25,12 @@ use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::handler::{BatchHandler, Handler};
 use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
 use sqs_once::random::Random;
-use sqs_once::store::{
-    AtomicWrites, Claim, Claimed, Committed, Item, Owner, Settled, Settlement, Status, Store,
-    StoreError, StoreErrorKind, StoreFuture,
-};
-use sqs_once::testing::{self, Event, Operation, Record, TestClock, TestSettings};
+use sqs_once::store::{Item, Owner, Status};
+use sqs_once::testing::{Event, Record, TestClock, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{
-    Batch, BatchOutcome, BusinessKey, Consumer, EventError, HandlerError, Idempotency, MemoryStore,
-    ResultExt, Writes, consumer,
+    Batch, BatchOutcome, BusinessKey, Consumer, EventError, HandlerError, Idempotency, ResultExt,
+    consumer,
 };
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -94,6 +90,7 @@ macro_rules! assert_lacks {
 }
 
 pub(crate) use network_for_tests::{self as wire, Turns};
+pub(crate) use stores::TestStore;
 pub(crate) use {assert_contains, assert_lacks};
 
 /// The consumer with this setting, or with its default.
@@ -630,145 +627,8 @@ pub(crate) fn failures(response: &SqsBatchResponse) -> Vec<String> {
     ids.collect()
 }
 
-/// The test kit's store with a record of each request.
-#[derive(Clone)]
-pub(crate) struct TestStore {
-    pub(crate) inner: MemoryStore,
-    kit: testing::TestStore,
-    calls: Notes<(&'static str, usize)>,
-    commits: Notes<Settlement>,
-}
-
-impl Default for TestStore {
-    fn default() -> Self {
-        let kit = testing::TestStore::default();
-        Self {
-            inner: kit.memory().clone(),
-            kit,
-            calls: Notes::default(),
-            commits: Notes::default(),
-        }
-    }
-}
-
-impl TestStore {
-    /// Makes the next `times` calls of `claim`, `settle`, `commit` or `read` fail.
-    pub(crate) fn fail(&self, call: &'static str, kind: StoreErrorKind, times: usize) {
-        for operation in operations(call) {
-            self.kit.fail(*operation, kind, times);
-        }
-    }
-
-    /// Makes the next `times` calls lose their answer.
-    pub(crate) fn lose_answer(&self, call: &'static str, times: usize) {
-        for operation in operations(call) {
-            self.kit.lose_answers(*operation, times);
-        }
-    }
-
-    /// Makes all further calls fail.
-    pub(crate) fn always_fails(&self, call: &'static str, kind: StoreErrorKind) {
-        self.fail(call, kind, usize::MAX);
-    }
-
-    /// Makes the condition of this write fail in the next `times` commits.
-    pub(crate) fn fail_condition(&self, write: usize, times: usize) {
-        self.kit.fail_condition(write, times);
-    }
-
-    /// The tables of the committed writes, in order.
-    pub(crate) fn written(&self) -> Vec<String> {
-        let writes = self.kit.writes().into_iter();
-        let tables = writes.map(|write| write.update().unwrap().table_name().to_owned());
-        tables.collect()
-    }
-
-    /// The commits requested since the previous call.
-    pub(crate) fn take_commits(&self) -> Vec<Settlement> {
-        self.commits.take()
-    }
-
-    pub(crate) fn item(&self, id: &str) -> Option<Item> {
-        self.inner.get(&item_id(&BusinessKey::new(id).unwrap()))
-    }
-
-    /// Changes a key's item.
-    pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut Item)) {
-        let mut item = self.item(id).unwrap();
-        change(&mut item);
-        self.inner.put(item);
-    }
-
-    /// Whether a key's claim was released.
-    pub(crate) fn is_released(&self, id: &str) -> bool {
-        let item = self.item(id).unwrap();
-        item.status == Status::InProgress && item.lease_until == Some(Timestamp::default())
-    }
-
-    /// The requests since the previous call, as (call, entries).
-    pub(crate) fn take_calls(&self) -> Vec<(&'static str, usize)> {
-        self.calls.take()
-    }
-
-    pub(crate) fn note(&self, call: &'static str, entries: usize) {
-        self.calls.add((call, entries));
-    }
-}
-
-fn operations(call: &str) -> &'static [Operation] {
-    match call {
-        "claim" => &[Operation::Claim],
-        "settle" | "commit" => &[Operation::Complete, Operation::Release],
-        "read" => &[Operation::Read],
-        _ => panic!("the store has no call {call:?}"),
-    }
-}
-
 pub(crate) fn item_id(key: &BusinessKey) -> ItemId {
     Namespace::new("test").unwrap().item_id(key)
-}
-
-impl Store for TestStore {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        self.note("claim", claims.len());
-        self.kit.claim(claims)
-    }
-
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        self.note("settle", settlements.len());
-        self.kit.settle(settlements)
-    }
-
-    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        self.note("read", ids.len());
-        self.kit.read(ids)
-    }
-
-    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
-        Some(self)
-    }
-}
-
-impl AtomicWrites for TestStore {
-    fn commit<'a>(
-        &'a self,
-        settlement: &'a Settlement,
-        writes: &'a Writes,
-    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
-        self.note("commit", writes.len());
-        self.commits.add(settlement.clone());
-        AtomicWrites::commit(&self.kit, settlement, writes)
-    }
-
-    fn commit_all<'a>(
-        &'a self,
-        commits: &'a [(&'a Settlement, &'a Writes)],
-    ) -> StoreFuture<'a, Committed> {
-        self.note("commit_all", commits.len());
-        let settlements = commits.iter().map(|(settlement, _)| (*settlement).clone());
-        settlements.for_each(|settlement| self.commits.add(settlement));
-        self.kit.commit_all(commits)
-    }
 }
 
 pub(crate) type Line = HashMap<String, String>;

@@ -1,38 +1,45 @@
-//! Stores that differ from a sound store.
+//! The test kit's store with a record of each request, whose requests may take time and whose entries may be refused.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Claimed, Item, Settled, Settlement, Store, StoreError, StoreErrorKind, StoreFuture,
+    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Status, Store, StoreError,
+    StoreErrorKind, StoreFuture,
 };
+use sqs_once::testing::{self, Operation};
+use sqs_once::time::Timestamp;
+use sqs_once::{BusinessKey, MemoryStore, Writes};
 use tokio::time::sleep;
 
-use super::SECOND;
+use super::{Notes, SECOND, item_id};
 
 type Time<E> = dyn Fn(&[E]) -> Duration + Send + Sync;
 type Refuses<E> = dyn Fn(&E) -> Option<StoreError> + Send + Sync;
 type Answers<E> = dyn Fn(&[E]) -> Result<Duration, StoreErrorKind> + Send + Sync;
 
 /// The treatment of one kind of request.
-struct Requests<E> {
-    time: Box<Time<E>>,
-    refuses: Box<Refuses<E>>,
+#[derive(Clone)]
+struct Treatment<E> {
+    time: Arc<Time<E>>,
+    refuses: Arc<Refuses<E>>,
     /// How long the answer takes once the request is carried out, or how it is lost.
-    answers: Box<Answers<E>>,
+    answers: Arc<Answers<E>>,
 }
 
-impl<E> Default for Requests<E> {
+impl<E> Default for Treatment<E> {
     fn default() -> Self {
         Self {
-            time: Box::new(|_| Duration::ZERO),
-            refuses: Box::new(|_| None),
-            answers: Box::new(|_| Ok(Duration::ZERO)),
+            time: Arc::new(|_| Duration::ZERO),
+            refuses: Arc::new(|_| None),
+            answers: Arc::new(|_| Ok(Duration::ZERO)),
         }
     }
 }
 
-impl<E: Clone> Requests<E> {
+impl<E: Clone> Treatment<E> {
     /// Returns the entries that are not refused, after the request's time.
     async fn pass(&self, time: Duration, entries: &[E]) -> Vec<E> {
         if !time.is_zero() {
@@ -65,31 +72,41 @@ impl<E: Clone> Requests<E> {
     }
 }
 
-/// A store in which requests take time, and entries are refused.
-pub(crate) struct Altered<S> {
-    inner: S,
+/// A store of the kit with a treatment and a record of its own. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct TestStore {
+    pub(crate) inner: MemoryStore,
+    kit: testing::TestStore,
+    calls: Notes<(&'static str, usize)>,
+    commits: Notes<Settlement>,
+    treatments: Arc<Mutex<Treatments>>,
     name: Option<&'static str>,
-    claims: Requests<Claim>,
-    settlements: Requests<Settlement>,
-    reads: Requests<ItemId>,
 }
 
-impl<S: Store> Altered<S> {
-    pub(crate) fn new(inner: S) -> Self {
-        Self {
-            inner,
-            name: None,
-            claims: Requests::default(),
-            settlements: Requests::default(),
-            reads: Requests::default(),
-        }
-    }
+#[derive(Default)]
+struct Treatments {
+    claims: Treatment<Claim>,
+    settlements: Treatment<Settlement>,
+    reads: Treatment<ItemId>,
+}
 
-    /// A store that never answers.
-    pub(crate) fn silent(inner: S) -> Self {
-        let altered = Self::new(inner).claims_take(|_| Duration::MAX);
-        let altered = altered.settlements_take(|_| Duration::MAX);
-        altered.reads_take(|_| Duration::MAX)
+impl Default for TestStore {
+    fn default() -> Self {
+        Self::over(testing::TestStore::default())
+    }
+}
+
+impl TestStore {
+    /// Another treatment and record of this store.
+    pub(crate) fn over(kit: testing::TestStore) -> Self {
+        Self {
+            inner: kit.memory().clone(),
+            kit,
+            calls: Notes::default(),
+            commits: Notes::default(),
+            treatments: Arc::default(),
+            name: None,
+        }
     }
 
     /// Gives the store an identity.
@@ -98,95 +115,203 @@ impl<S: Store> Altered<S> {
         self
     }
 
+    fn set(&self, set: impl FnOnce(&mut Treatments)) -> Self {
+        set(&mut self.treatments.lock().unwrap());
+        self.clone()
+    }
+
+    /// Lets no request be answered.
+    pub(crate) fn silent(&self) -> Self {
+        self.claims_take(|_| Duration::MAX);
+        self.settlements_take(|_| Duration::MAX);
+        self.reads_take(|_| Duration::MAX)
+    }
+
     pub(crate) fn claims_take(
-        mut self,
+        &self,
         time: impl Fn(&[Claim]) -> Duration + Send + Sync + 'static,
     ) -> Self {
-        self.claims.time = Box::new(time);
-        self
+        self.set(|all| all.claims.time = Arc::new(time))
     }
 
     pub(crate) fn settlements_take(
-        mut self,
+        &self,
         time: impl Fn(&[Settlement]) -> Duration + Send + Sync + 'static,
     ) -> Self {
-        self.settlements.time = Box::new(time);
-        self
+        self.set(|all| all.settlements.time = Arc::new(time))
     }
 
     pub(crate) fn reads_take(
-        mut self,
+        &self,
         time: impl Fn(&[ItemId]) -> Duration + Send + Sync + 'static,
     ) -> Self {
-        self.reads.time = Box::new(time);
-        self
+        self.set(|all| all.reads.time = Arc::new(time))
     }
 
     /// Carries claims out, and answers after this time, or with this error.
     pub(crate) fn claims_answered(
-        mut self,
+        &self,
         answers: impl Fn(&[Claim]) -> Result<Duration, StoreErrorKind> + Send + Sync + 'static,
     ) -> Self {
-        self.claims.answers = Box::new(answers);
-        self
+        self.set(|all| all.claims.answers = Arc::new(answers))
     }
 
     /// Carries this kind of request out, and answers a second later.
-    pub(crate) fn late(mut self, request: &str) -> Self {
-        match request {
-            "claim" => self.claims.answers = Box::new(|_| Ok(SECOND)),
-            "settle" => self.settlements.answers = Box::new(|_| Ok(SECOND)),
-            _ => self.reads.answers = Box::new(|_| Ok(SECOND)),
-        }
-        self
+    pub(crate) fn late(&self, request: &str) -> Self {
+        self.set(|all| match request {
+            "claim" => all.claims.answers = Arc::new(|_| Ok(SECOND)),
+            "settle" => all.settlements.answers = Arc::new(|_| Ok(SECOND)),
+            _ => all.reads.answers = Arc::new(|_| Ok(SECOND)),
+        })
     }
 
     pub(crate) fn refusing_claims(
-        mut self,
+        &self,
         refuses: impl Fn(&Claim) -> Option<StoreError> + Send + Sync + 'static,
     ) -> Self {
-        self.claims.refuses = Box::new(refuses);
-        self
+        self.set(|all| all.claims.refuses = Arc::new(refuses))
     }
 
     pub(crate) fn refusing_settlements(
-        mut self,
+        &self,
         refuses: impl Fn(&Settlement) -> Option<StoreError> + Send + Sync + 'static,
     ) -> Self {
-        self.settlements.refuses = Box::new(refuses);
-        self
+        self.set(|all| all.settlements.refuses = Arc::new(refuses))
+    }
+
+    /// Makes the next `times` calls of `claim`, `settle`, `commit` or `read` fail.
+    pub(crate) fn fail(&self, call: &'static str, kind: StoreErrorKind, times: usize) {
+        for operation in operations(call) {
+            self.kit.fail(*operation, kind, times);
+        }
+    }
+
+    /// Makes the next `times` calls lose their answer.
+    pub(crate) fn lose_answer(&self, call: &'static str, times: usize) {
+        for operation in operations(call) {
+            self.kit.lose_answers(*operation, times);
+        }
+    }
+
+    /// Makes all further calls fail.
+    pub(crate) fn always_fails(&self, call: &'static str, kind: StoreErrorKind) {
+        self.fail(call, kind, usize::MAX);
+    }
+
+    /// Makes the condition of this write fail in the next `times` commits.
+    pub(crate) fn fail_condition(&self, write: usize, times: usize) {
+        self.kit.fail_condition(write, times);
+    }
+
+    /// The tables of the committed writes, in order.
+    pub(crate) fn written(&self) -> Vec<String> {
+        let writes = self.kit.writes().into_iter();
+        let tables = writes.map(|write| write.update().unwrap().table_name().to_owned());
+        tables.collect()
+    }
+
+    /// The commits requested since the previous call.
+    pub(crate) fn take_commits(&self) -> Vec<Settlement> {
+        self.commits.take()
+    }
+
+    pub(crate) fn item(&self, id: &str) -> Option<Item> {
+        self.inner.get(&item_id(&BusinessKey::new(id).unwrap()))
+    }
+
+    /// Changes a key's item.
+    pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut Item)) {
+        let mut item = self.item(id).unwrap();
+        change(&mut item);
+        self.inner.put(item);
+    }
+
+    /// Whether a key's claim was released.
+    pub(crate) fn is_released(&self, id: &str) -> bool {
+        let item = self.item(id).unwrap();
+        item.status == Status::InProgress && item.lease_until == Some(Timestamp::default())
+    }
+
+    /// The requests since the previous call, as (call, entries).
+    pub(crate) fn take_calls(&self) -> Vec<(&'static str, usize)> {
+        self.calls.take()
+    }
+
+    pub(crate) fn note(&self, call: &'static str, entries: usize) {
+        self.calls.add((call, entries));
     }
 }
 
-impl<S: Store> Store for Altered<S> {
+fn operations(call: &str) -> &'static [Operation] {
+    match call {
+        "claim" => &[Operation::Claim],
+        "settle" | "commit" => &[Operation::Complete, Operation::Release],
+        "read" => &[Operation::Read],
+        _ => panic!("the store has no call {call:?}"),
+    }
+}
+
+impl Store for TestStore {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        let time = (self.claims.time)(claims);
+        let treatment = self.treatments.lock().unwrap().claims.clone();
+        let time = (treatment.time)(claims);
         Box::pin(async move {
-            let passing = self.claims.pass(time, claims).await;
-            let answers = self.inner.claim(&passing).await;
-            self.claims.answers(claims, answers).await
+            let passing = treatment.pass(time, claims).await;
+            self.note("claim", passing.len());
+            let answers = self.kit.claim(&passing).await;
+            treatment.answers(claims, answers).await
         })
     }
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        let time = (self.settlements.time)(settlements);
+        let treatment = self.treatments.lock().unwrap().settlements.clone();
+        let time = (treatment.time)(settlements);
         Box::pin(async move {
-            let passing = self.settlements.pass(time, settlements).await;
-            let answers = self.inner.settle(&passing).await;
-            self.settlements.answers(settlements, answers).await
+            let passing = treatment.pass(time, settlements).await;
+            self.note("settle", passing.len());
+            let answers = self.kit.settle(&passing).await;
+            treatment.answers(settlements, answers).await
         })
     }
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        let time = (self.reads.time)(ids);
+        let treatment = self.treatments.lock().unwrap().reads.clone();
+        let time = (treatment.time)(ids);
         Box::pin(async move {
-            let passing = self.reads.pass(time, ids).await;
-            let answers = self.inner.read(&passing).await;
-            self.reads.answers(ids, answers).await
+            let passing = treatment.pass(time, ids).await;
+            self.note("read", passing.len());
+            let answers = self.kit.read(&passing).await;
+            treatment.answers(ids, answers).await
         })
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        Some(self)
     }
 
     fn identity(&self) -> Option<String> {
         self.name.map(str::to_owned)
+    }
+}
+
+impl AtomicWrites for TestStore {
+    fn commit<'a>(
+        &'a self,
+        settlement: &'a Settlement,
+        writes: &'a Writes,
+    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+        self.note("commit", writes.len());
+        self.commits.add(settlement.clone());
+        AtomicWrites::commit(&self.kit, settlement, writes)
+    }
+
+    fn commit_all<'a>(
+        &'a self,
+        commits: &'a [(&'a Settlement, &'a Writes)],
+    ) -> StoreFuture<'a, Committed> {
+        self.note("commit_all", commits.len());
+        let settlements = commits.iter().map(|(settlement, _)| (*settlement).clone());
+        settlements.for_each(|settlement| self.commits.add(settlement));
+        self.kit.commit_all(commits)
     }
 }
