@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::process::passes;
+use crate::support::process::has;
 use crate::support::{
     Bench, Notes, Order, SECOND, Seen, TestStore, Tested, body, in_group, json_body, noting, order,
     orders, with,
@@ -334,16 +334,9 @@ async fn a_message_of_a_backlog_that_was_sent_before_the_completion_costs_no_req
     assert_eq!(seen.take(), ["a"]);
 }
 
-/// The switch is an environment variable, so the test runs another process.
-#[test]
-fn the_off_switch_bypasses_cache_and_store() {
-    let this = "in_a_process_with_the_off_switch_every_delivery_runs";
-    passes(module_path!(), this, &[("SQS_ONCE_DISABLED", "true")]);
-}
-
 #[tokio::test(start_paused = true)]
-async fn in_a_process_with_the_off_switch_every_delivery_runs() {
-    let is_off = std::env::var_os("SQS_ONCE_DISABLED").is_some();
+async fn the_off_switch_bypasses_cache_and_store() {
+    let is_off = has!(&[("SQS_ONCE_DISABLED", "true")]);
     let (bench, seen) = cached();
     let requests = [handle(&bench, ["a"]).await, handle(&bench, ["a"]).await];
     assert_eq!(seen.take().len(), if is_off { 2 } else { 1 });

@@ -1,6 +1,6 @@
 //! Two handlers with one namespace in one process, and the variable that names one for the whole process.
 
-use crate::support::process::passes;
+use crate::support::process::has;
 use crate::support::{Order, TestStore, assert_contains, orders};
 use sqs_once::consumer::Runnable;
 use sqs_once::extract::Key;
@@ -31,24 +31,11 @@ async fn start(consumer: Consumer, name: &'static str) -> Result<(), ConfigError
     consumer.init().await
 }
 
-/// Whether this process plays the test's part on Lambda. If not, starts one that does.
-fn is_on_lambda(test: &str) -> bool {
-    is_on_lambda_with(test, &[])
-}
-
-fn is_on_lambda_with(test: &str, variables: &[(&str, &str)]) -> bool {
-    if std::env::var("AWS_LAMBDA_FUNCTION_NAME").is_ok() {
-        return true;
-    }
-    let variables = [variables, &[("AWS_LAMBDA_FUNCTION_NAME", "orders")]].concat();
-    passes(module_path!(), test, &variables);
-    false
-}
+const LAMBDA: (&str, &str) = ("AWS_LAMBDA_FUNCTION_NAME", "orders");
 
 #[tokio::test]
 async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
-    let test = "on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start";
-    if !is_on_lambda(test) {
+    if !has!(&[LAMBDA]) {
         return;
     }
     start(charging(), "orders").await.unwrap();
@@ -66,8 +53,7 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
 
 #[tokio::test]
 async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start() {
-    let test = "on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start";
-    if !is_on_lambda(test) {
+    if !has!(&[LAMBDA]) {
         return;
     }
     let clone = charging();
@@ -86,8 +72,7 @@ async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_s
 
 #[tokio::test]
 async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
-    let test = "on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start";
-    if !is_on_lambda(test) {
+    if !has!(&[LAMBDA]) {
         return;
     }
     let reading = |consumer: Consumer, own: &str| {
@@ -122,7 +107,7 @@ async fn elsewhere_a_process_may_have_as_many_handlers_for_a_namespace_as_it_lik
     start(refunding(), "orders").await.unwrap();
 }
 
-const VARIABLE: [(&str, &str); 1] = [("SQS_ONCE_NAMESPACE", "of-the-variable")];
+const VARIABLE: [(&str, &str); 2] = [LAMBDA, ("SQS_ONCE_NAMESPACE", "of-the-variable")];
 
 #[sqs_once::handler(key = order.id, namespace = "of-the-attribute")]
 async fn named(order: Order, key: Key) {
@@ -132,9 +117,7 @@ async fn named(order: Order, key: Key) {
 
 #[tokio::test]
 async fn the_variable_overrides_the_attributes_namespace_and_the_method_overrides_both() {
-    let test = "the_variable_overrides_the_attributes_namespace_and_the_method_overrides_both";
-    let is_set = is_on_lambda_with(test, &VARIABLE);
-    let of_attribute = match is_set {
+    let of_attribute = match has!(&VARIABLE) {
         true => "of-the-variable",
         false => "of-the-attribute",
     };
@@ -153,8 +136,7 @@ async fn the_variable_overrides_the_attributes_namespace_and_the_method_override
 
 #[tokio::test]
 async fn a_router_does_not_start_with_a_namespace_for_the_whole_process() {
-    let test = "a_router_does_not_start_with_a_namespace_for_the_whole_process";
-    if !is_on_lambda_with(test, &VARIABLE) {
+    if !has!(&VARIABLE) {
         return;
     }
     for route in [
@@ -174,8 +156,7 @@ async fn a_router_does_not_start_with_a_namespace_for_the_whole_process() {
 
 #[tokio::test]
 async fn on_lambda_the_variable_names_one_handler_in_any_store() {
-    let test = "on_lambda_the_variable_names_one_handler_in_any_store";
-    if !is_on_lambda_with(test, &VARIABLE) {
+    if !has!(&VARIABLE) {
         return;
     }
     let start = async |consumer: Consumer| consumer.store(MemoryStore::new()).init().await;

@@ -12,6 +12,7 @@ use sqs_once::testing::{Operation, TestStore};
 use sqs_once::{HandlerError, MemoryStore, spawn_blocking};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use crate::support::process::{driven_by, this_program};
@@ -22,46 +23,56 @@ const BLOCKS: &str = "TEST_BLOCKS";
 /// Enough for a loaded machine. No test waits this long.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Lets a function use its store.
+const ENABLED: (&str, &str) = ("SQS_ONCE_DISABLED", "false");
+const EMPTY: &str = r#"{"batchItemFailures":[]}"#;
+
+/// Starts one of the functions below. Returns it when it asks for its first event.
+async fn start(function: &str, variables: &[(&str, &str)]) -> (RuntimeApi, Child) {
+    let lambda = RuntimeApi::start("orders").await.unwrap().init_limit(LIMIT);
+    let function = driven_by(&lambda, this_program(module_path!(), function))
+        .arg("--nocapture")
+        .env("AWS_REGION", "eu-central-1")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    lambda.ready().await.unwrap();
+    (lambda, function)
+}
+
+/// Blocks until the process's standard input is closed.
+fn block() {
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
 /// Serves a consumer whose handler blocks until the process's standard input is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_function_whose_handler_blocks() {
     let Ok(thread) = env::var(BLOCKS) else {
         return;
     };
-    let blocks = || {
-        let _ = std::io::stdin().read_line(&mut String::new());
-    };
-    let consumer = values()
-        .namespace("test")
-        .handler(move |_: serde_json::Value| {
-            let is_own = thread == "its own";
-            async move {
-                match is_own {
-                    true => blocks(),
-                    false => spawn_blocking(blocks).await?,
-                }
-                Ok::<_, HandlerError>(())
+    let consumer = values().namespace("test");
+    let consumer = consumer.handler(move |_: serde_json::Value| {
+        let is_own = thread == "its own";
+        async move {
+            match is_own {
+                true => block(),
+                false => spawn_blocking(block).await?,
             }
-        });
+            Ok::<_, HandlerError>(())
+        }
+    });
     sqs_once::run(consumer).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_function_asks_for_no_event_until_the_code_of_its_handlers_has_ended() {
     for thread in ["its own", "one of spawn_blocking"] {
-        let lambda = RuntimeApi::start("orders").await.unwrap().init_limit(LIMIT);
-        let function = this_program(module_path!(), "a_function_whose_handler_blocks");
-        let mut function = driven_by(&lambda, function)
-            .arg("--nocapture")
-            .env(BLOCKS, thread)
-            .env("AWS_REGION", "eu-central-1")
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        lambda.ready().await.unwrap();
-        let event = json!({ "Records": [{ "messageId": "m-1", "body": "{\"id\": \"o-1\"}" }] });
+        let function = "a_function_whose_handler_blocks";
+        let (lambda, mut function) = start(function, &[(BLOCKS, thread)]).await;
         // Long enough for a loaded machine to answer at the deadline.
-        let answer = lambda.invoke(event.to_string(), Duration::from_secs(5));
+        let answer = lambda.invoke(event_of("o-1"), Duration::from_secs(5));
         let returned = json!({ "batchItemFailures": [{ "itemIdentifier": "m-1" }] });
         assert_eq!(answer.await.unwrap(), returned.to_string(), "{thread}");
 
@@ -74,9 +85,8 @@ async fn a_function_asks_for_no_event_until_the_code_of_its_handlers_has_ended()
         drop(function.stdin.take());
         let lambda = lambda.init_limit(LIMIT);
         lambda.ready().await.unwrap();
-        let answer = lambda.invoke(event.to_string(), LIMIT).await.unwrap();
-        let acknowledged = json!({ "batchItemFailures": [] });
-        assert_eq!(answer, acknowledged.to_string(), "{thread}");
+        let answer = lambda.invoke(event_of("o-1"), LIMIT).await.unwrap();
+        assert_eq!(answer, EMPTY, "{thread}");
 
         function.start_kill().unwrap();
         let output = function.wait_with_output().await.unwrap();
@@ -99,13 +109,10 @@ async fn a_function_that_cannot_renew() {
     let consumer = consumer.handler(move |order: serde_json::Value| {
         let is_own = thread == "its own";
         async move {
-            let blocks = || {
-                let _ = std::io::stdin().read_line(&mut String::new());
-            };
             match order["id"].as_str() {
                 Some("waits") => sleep(Duration::from_secs(5)).await,
-                _ if is_own => blocks(),
-                _ => spawn_blocking(blocks).await?,
+                _ if is_own => block(),
+                _ => spawn_blocking(block).await?,
             }
             Ok::<_, HandlerError>(())
         }
@@ -138,27 +145,19 @@ async fn a_process_whose_code_can_not_keep_its_key_answers_the_others_and_ends_i
         ),
         ("a_function_that_cannot_renew_on_one_thread", "its own"),
     ] {
-        let lambda = RuntimeApi::start("orders").await.unwrap().init_limit(LIMIT);
         let is_alone = function.ends_with("one_thread");
-        let mut function = driven_by(&lambda, this_program(module_path!(), function))
-            .arg("--nocapture")
-            .env(BLOCKS, thread)
-            .env(
-                "AWS_LAMBDA_MAX_CONCURRENCY",
-                if is_alone { "1" } else { "2" },
-            )
-            .env("AWS_REGION", "eu-central-1")
-            .env("SQS_ONCE_METRICS", "emf")
-            .env_remove("SQS_ONCE_DISABLED")
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        lambda.ready().await.unwrap();
+        let at_once = (
+            "AWS_LAMBDA_MAX_CONCURRENCY",
+            if is_alone { "1" } else { "2" },
+        );
+        let metrics = ("SQS_ONCE_METRICS", "emf");
+        let variables = [ENABLED, (BLOCKS, thread), at_once, metrics];
+        let (lambda, mut function) = start(function, &variables).await;
         let blocks = lambda.invoke(event_of("blocks"), Duration::from_secs(2));
         let waits = async {
             if !is_alone {
                 let answer = lambda.invoke(event_of("waits"), LIMIT).await.unwrap();
-                assert_eq!(answer, json!({ "batchItemFailures": [] }).to_string());
+                assert_eq!(answer, EMPTY);
             }
         };
         let (answer, ()) = tokio::join!(blocks, waits);
@@ -194,7 +193,7 @@ async fn a_function_whose_answer_is_late() {
         .handler(async |_: serde_json::Value| {})
         .on_success(async |_| {
             println!("{RECORDED}");
-            let _ = std::io::stdin().read_line(&mut String::new());
+            block();
             Ok(())
         });
     sqs_once::run(consumer).await.unwrap();
@@ -202,17 +201,8 @@ async fn a_function_whose_answer_is_late() {
 
 #[tokio::test]
 async fn a_batch_whose_answer_is_gone_comes_back_and_ends_as_duplicates() {
-    let lambda = RuntimeApi::start("orders").await.unwrap().init_limit(LIMIT);
-    let function = this_program(module_path!(), "a_function_whose_answer_is_late");
-    let mut function = driven_by(&lambda, function)
-        .arg("--nocapture")
-        .env(LATE, "1")
-        .env_remove("SQS_ONCE_DISABLED")
-        .env("AWS_REGION", "eu-central-1")
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    lambda.ready().await.unwrap();
+    let (lambda, mut function) =
+        start("a_function_whose_answer_is_late", &[ENABLED, (LATE, "1")]).await;
     let ids = ["m-1", "m-2"];
     let records = ids.map(|id| json!({ "messageId": id, "body": json!({ "id": id }).to_string() }));
     let event = json!({ "Records": records }).to_string();
@@ -226,7 +216,7 @@ async fn a_batch_whose_answer_is_gone_comes_back_and_ends_as_duplicates() {
     drop(function.stdin.take());
     lambda.ready().await.unwrap();
     let answer = lambda.invoke(event, LIMIT).await.unwrap();
-    assert_eq!(answer, json!({ "batchItemFailures": [] }).to_string());
+    assert_eq!(answer, EMPTY);
     function.start_kill().unwrap();
     let mut said = Vec::new();
     while let Some(line) = output.next_line().await.unwrap() {

@@ -1,7 +1,7 @@
 //! Settings that do not work with transactional handlers: the consumer does not start and names the setting to change.
 
 use crate::support::database::{Database, Ledger};
-use crate::support::process::passes;
+use crate::support::process::has;
 use crate::support::{Bench, Order, assert_contains, orders, set};
 use sqs_once::policy::{MissingKey, Mode};
 use sqs_once::{Batch, Consumer, HandlerError, MemoryStore, Writes};
@@ -116,14 +116,9 @@ async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_rec
     }
 }
 
-#[test]
-fn the_off_switch_is_refused_where_the_effect_commits_through_the_store() {
-    let this = "in_a_process_with_the_off_switch_only_effects_apart_can_be";
-    passes(module_path!(), this, &[("SQS_ONCE_DISABLED", "true")]);
-}
-
 #[tokio::test(start_paused = true)]
-async fn in_a_process_with_the_off_switch_only_effects_apart_can_be() {
+async fn the_off_switch_is_refused_where_the_effect_commits_through_the_store() {
+    let is_off = has!(&[("SQS_ONCE_DISABLED", "true")]);
     on_all(plain()).init().await.unwrap();
     let bench = Bench::new();
     let work = bench.idempotency();
@@ -138,9 +133,9 @@ async fn in_a_process_with_the_off_switch_only_effects_apart_can_be() {
         started.push(consumer.map_err(|error| error.to_string()));
     }
     for started in started {
-        match std::env::var_os("SQS_ONCE_DISABLED") {
-            None => started.unwrap(),
-            Some(_) => assert_eq!(
+        match is_off {
+            false => started.unwrap(),
+            true => assert_eq!(
                 started.unwrap_err(),
                 "SQS_ONCE_DISABLED is set, but the effect commits through the store: expected false for handlers and \
                  work that return `Writes` or take a transaction"

@@ -2,18 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::process::passes;
+use crate::support::process::has;
 use crate::support::{Log, Order, assert_contains, orders};
 use sqs_once::{Consumer, DynamoDbStore, MemoryStore};
-
-/// Runs a test in a process with these variables. Returns whether this is that process.
-fn is_set(test: &str, variables: &[(&str, &str)]) -> bool {
-    if std::env::var_os(variables[0].0).is_none() {
-        passes(module_path!(), test, variables);
-        return false;
-    }
-    true
-}
 
 fn charging() -> Consumer {
     orders()
@@ -23,7 +14,6 @@ fn charging() -> Consumer {
 
 #[tokio::test]
 async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_stand_for() {
-    let test = "unknown_variables_are_warned_about_once_with_the_variable_that_they_stand_for";
     let variables = [
         ("SQS_ONCE_RETENTON", "1d"),
         (
@@ -34,7 +24,7 @@ async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_sta
         ("SQS_ONCE_SERVICE", "orders"),
         ("ONCE_RETENTION", "1d"),
     ];
-    if !is_set(test, &variables) {
+    if !has!(&variables) {
         return;
     }
     let log = Log::capture();
@@ -57,12 +47,11 @@ async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_sta
 
 #[tokio::test]
 async fn a_missing_variable_names_the_misspelling_that_is_set() {
-    let test = "a_missing_variable_names_the_misspelling_that_is_set";
     let variables = [
         ("SQS_ONCE_TABLE_NAME", "keys"),
         ("SQS_ONCE_NAMESAPCE", "orders"),
     ];
-    if !is_set(test, &variables) {
+    if !has!(&variables) {
         return;
     }
     let refusal = charging().init().await.unwrap_err();

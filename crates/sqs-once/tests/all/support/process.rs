@@ -52,6 +52,28 @@ pub(crate) fn passes(module: &str, test: &str, variables: &[(&str, &str)]) {
     assert!(said.contains("1 passed"), "{said}");
 }
 
+/// Whether this process has these variables. If not, the test that calls this must pass in another process that has them.
+macro_rules! has {
+    ($variables:expr) => {{
+        fn here() {}
+        let path = std::any::type_name_of_val(&here);
+        $crate::support::process::has_or_passes(path, $variables)
+    }};
+}
+pub(crate) use has;
+
+pub(crate) fn has_or_passes(path: &str, variables: &[(&str, &str)]) -> bool {
+    let is_set = std::env::var_os(variables[0].0).is_some();
+    if !is_set {
+        // An asynchronous test has a closure around its code.
+        let path = path.trim_end_matches("::here");
+        let test = path.trim_end_matches("::{{closure}}");
+        let (module, test) = test.rsplit_once("::").unwrap();
+        passes(module, test, variables);
+    }
+    is_set
+}
+
 /// Another process of this program that runs one of its tests.
 pub(crate) struct Process {
     pub(crate) child: Child,
