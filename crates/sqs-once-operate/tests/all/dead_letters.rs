@@ -17,9 +17,8 @@ use sqs_once_local::{
 use sqs_once_operate::{
     DeadLetter, DeadLetters, Error, Fate, KeyFrom, Keys, PartFrom, Selection, Standing, Tally,
 };
-use tokio::net::TcpListener;
 
-use crate::{credentials, dynamodb, payments, put};
+use crate::{credentials, dynamodb, payments, put, store};
 
 /// Two queues. The second is the dead-letter queue of the first.
 struct Account {
@@ -313,16 +312,6 @@ async fn completed(keys: &[&str]) -> (LocalDynamoDb, Keys) {
     (dynamodb, Keys::new(store))
 }
 
-/// A server that closes every connection.
-async fn hang_up_at(address: &str) {
-    let listener = TcpListener::bind(address).await.unwrap();
-    tokio::spawn(async move {
-        loop {
-            drop(listener.accept().await);
-        }
-    });
-}
-
 /// A message that SQS moves has its producer's attributes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_a_producer_claims_is_not_believed() {
@@ -427,12 +416,9 @@ async fn looking_leaves_everything_where_it_was_whatever_happens() {
 async fn a_table_that_does_not_answer_leaves_the_messages_visible() {
     let account = Account::new("").await;
     account.put(saying_its_key("a1"));
-    let (dynamodb, keys) = completed(&[]).await;
-    let address = dynamodb.endpoint().replace("http://", "");
-    dynamodb.stop().await;
-    // Another test's server could get the address otherwise.
-    hang_up_at(&address).await;
-    let letters = account.reliable(Some(keys));
+    let silent = Wire::always(Turn::LoseRequest).await;
+    let store = store(&silent.endpoint(), &TableDescription::default());
+    let letters = account.reliable(Some(Keys::new(store)));
     let (tally, ended) = account.redrive_all(&letters).await;
     assert!(matches!(ended, Err(Error::Store(_))), "{ended:?}");
     assert_eq!(tally.redriven, 0);

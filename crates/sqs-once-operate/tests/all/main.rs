@@ -17,16 +17,21 @@ use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
 async fn dynamodb(table: &TableDescription) -> (LocalDynamoDb, DynamoDbStore) {
     let dynamodb = LocalDynamoDb::memory().await.unwrap();
     dynamodb.create_table(table).unwrap();
+    let store = store(&dynamodb.endpoint(), table);
+    (dynamodb, store)
+}
+
+/// A store of the table at an endpoint of DynamoDB.
+fn store(endpoint: &str, table: &TableDescription) -> DynamoDbStore {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new(REGION))
         .credentials_provider(credentials())
-        .endpoint_url(dynamodb.endpoint())
+        .endpoint_url(endpoint)
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
     let client = aws_sdk_dynamodb::Client::from_conf(config);
-    let store = DynamoDbStore::new(client, &table.name);
-    (dynamodb, store)
+    DynamoDbStore::new(client, &table.name)
 }
 
 fn credentials() -> Credentials {
