@@ -85,21 +85,6 @@ async fn missing_or_malformed_configuration_refuses_to_start_and_names_the_varia
     }
 }
 
-#[tokio::test]
-async fn the_off_switch_runs_everything_and_says_so() {
-    let bench = Bench::new().await;
-    let orders = event("orders");
-    for _ in 0..2 {
-        let (launch, lines) = logging(bench.launch().env("SQS_ONCE_DISABLED", "true"));
-        let result = run(launch.start().await.unwrap(), &orders).await;
-        assert_eq!(result.count("processed"), orders.message_ids().len());
-        let lines = lines.lock().unwrap();
-        let mut lines = lines.iter();
-        assert!(lines.any(|line| line.contains("SQS_ONCE_DISABLED")));
-    }
-    assert!(bench.items().is_empty());
-}
-
 /// An SQS that notes what it is asked, of one operation.
 async fn queue(operation: &'static str) -> (String, Arc<Mutex<Vec<Value>>>) {
     let sent = Arc::new(Mutex::new(Vec::new()));
