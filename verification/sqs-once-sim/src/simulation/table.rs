@@ -126,23 +126,23 @@ impl Table {
         self.items.lock()[self.place(id)].clone()
     }
 
-    /// Deletes an expired item, if no transaction holds it. DynamoDB does so at any later time. PostgreSQL leaves the item
-    /// for longer than clocks differ, and while its lease may be live.
-    pub(crate) fn delete_expired(&self, world: &World, id: &ItemId) {
-        let slot = &mut self.items.lock()[self.place(id)];
+    /// Deletes expired items, unless a transaction holds them. DynamoDB does so at any later time. PostgreSQL leaves them for
+    /// longer than clocks differ, and while their lease may be live.
+    pub(crate) fn delete_expired(&self, world: &World) {
+        let is_postgres = world.plan.is_postgres;
         let now = true_time(world.started).as_secs();
-        let (is_postgres, is_held) = (
-            world.plan.is_postgres,
-            self.sessions.lock()[key_of(id)].is_some(),
-        );
         let before = if is_postgres { now - LEFT } else { now };
         let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at.as_secs() < before);
-        let may_be_live = |item: &Item| {
-            is_postgres && item.status == Status::InProgress && !is_over(item.lease_until)
+        let sessions = self.sessions.lock();
+        let goes = |item: &mut Item| {
+            let is_held = sessions[key_of(&item.id)].is_some();
+            let may_be_live = is_postgres && item.status == Status::InProgress;
+            is_over(item.expiration) && !is_held && (!may_be_live || is_over(item.lease_until))
         };
-        let goes = |item: &mut Item| is_over(item.expiration) && !may_be_live(item) && !is_held;
-        if let Some(item) = slot.take_if(goes) {
-            world.witness().deleted(&item);
+        for slot in self.items.lock().iter_mut() {
+            if let Some(item) = slot.take_if(goes) {
+                world.witness().deleted(&item);
+            }
         }
     }
 

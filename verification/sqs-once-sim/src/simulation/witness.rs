@@ -40,6 +40,11 @@ struct Key {
     claims: Vec<(Ids, Fence, Instant)>,
     /// The owners whose claim of the key was released or completed.
     ended: Vec<Owner>,
+    /// The owners of its claims, and of those before the table deleted its item.
+    claimants: Vec<Owner>,
+    gone: Vec<Owner>,
+    /// When a late copy of a claim, whose item was deleted, claimed it anew, with a fence of its own time.
+    begins_at: Option<Instant>,
     /// The processes that looked the key up, with their times.
     lookups: Vec<(usize, Instant)>,
 }
@@ -47,9 +52,10 @@ struct Key {
 impl Key {
     /// When the key was last forgotten before this.
     fn last_forgotten(&self, moment: Option<Instant>) -> Option<(Instant, Timestamp)> {
-        let mut forgotten = self.forgotten.iter();
-        let before = |(at, _): &&(Instant, Timestamp)| moment.is_some_and(|moment| *at <= moment);
-        forgotten.rfind(before).copied()
+        let forgotten = self.forgotten.iter().copied();
+        let before = |(at, _): &(Instant, Timestamp)| moment.is_some_and(|moment| *at <= moment);
+        // A record that arrives late may have expired before an earlier one.
+        forgotten.filter(before).max()
     }
 }
 
@@ -302,7 +308,11 @@ impl Witness {
         let admitted_at = claimed_at.or(looked_up_at).unwrap_or_else(Instant::now);
         // Under both ids of a key.
         let mut attempts = self.attempts.iter();
-        let is_earlier = |one: &&Attempt| one.key == key && one.admitted_at < admitted_at;
+        let begins_at = self.keys[key].begins_at;
+        let is_earlier = |one: &&Attempt| {
+            let counts = begins_at.is_none_or(|begins_at| begins_at <= one.admitted_at);
+            one.key == key && one.admitted_at < admitted_at && counts
+        };
         if matches!(self.way(key), Way::ClaimFirst | Way::ClaimedWrites)
             && let Some(earlier) = attempts.find(|one| is_earlier(one) && one.fence >= fence)
         {
@@ -564,8 +574,9 @@ impl Witness {
             let what = format!("k{key} was deleted before the end of its retention");
             self.violated(Property::RecordedIsOver, what);
         }
-        self.keys[key].ended.clear();
-        self.keys[key].last_fence[Ids::of(&item.id) as usize] = None;
+        let state = &mut self.keys[key];
+        state.gone.append(&mut state.claimants);
+        state.last_fence[Ids::of(&item.id) as usize] = None;
     }
 
     /// Whether a key was last completed for another payload.
@@ -716,8 +727,8 @@ impl Witness {
 
     fn claimed(&mut self, key: usize, ids: Ids, by: Owner, before: Option<&Item>, fence: Fence) {
         self.counts.add(Count::Claims);
-        let is_over = self.keys[key].recorded_at.is_some();
-        if is_over && before.is_some_and(|item| item.status == Status::Completed) {
+        let is_recorded = self.keys[key].recorded_at.is_some();
+        if is_recorded && before.is_some_and(|item| item.status == Status::Completed) {
             let what = format!("k{key}, which is on record, was claimed by {}", short(by));
             self.violated(Property::RecordedIsOver, what);
         }
@@ -727,6 +738,10 @@ impl Witness {
         }
         let state = &mut self.keys[key];
         state.claims.push((ids, fence, Instant::now()));
+        state.claimants.push(by);
+        if state.gone.contains(&by) {
+            state.begins_at = Some(Instant::now());
+        }
         let last_fence = &mut state.last_fence[ids as usize];
         let (last, is_over) = (*last_fence, state.ended.contains(&by));
         *last_fence = last.max(Some(fence));
@@ -738,7 +753,7 @@ impl Witness {
         // A late copy holds the key until its lease lapses, and no handler runs for it.
         if is_over && self.old_owners.contains(&by) {
             self.counts.add(Count::OldReturned);
-        } else if is_over {
+        } else if is_over && self.keys[key].begins_at.is_none() {
             let what = format!("k{key} was claimed by {}, whose claim had ended", short(by));
             self.violated(Property::EndedStaysEnded, what);
         }

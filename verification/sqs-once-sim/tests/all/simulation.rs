@@ -43,7 +43,7 @@ fn every_property_holds() {
 
 #[test]
 fn a_process_that_must_end_answers_its_other_batches_first() {
-    let campaign = holds(2840..2850, Options::default());
+    let campaign = holds(1710..1720, Options::default());
     let draining = counted(
         &campaign.counts,
         "beside other batches: processes that must end",
