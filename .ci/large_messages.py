@@ -39,10 +39,12 @@ class Both:
         return ran.stdout
 
     def rust_sends(self, body):
+        self.bucket.objects.delete()
         self.rust(body, "send", self.queue, BUCKET, PREFIX)
         assert len(list(self.bucket.objects.all())) == (body != "small")
 
     def python_sends(self, body, prefix):
+        self.bucket.objects.delete()
         attributes = {"business-key": dict(TEXT), "S3Key": {"DataType": "String", "StringValue": prefix + str(uuid4())}}
         self.extended.send_message(QueueUrl=self.queue, MessageBody=body, MessageAttributes=attributes)
         assert len(list(self.bucket.objects.all())) == (body != "small")
@@ -66,15 +68,9 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def all_tests():
+def both():
     with aws(OUT / "large-messages.log") as cloud:
         yield Both(cloud)
-
-
-@pytest.fixture
-def both(all_tests):
-    yield all_tests
-    all_tests.bucket.objects.delete()
 
 
 bodies = pytest.mark.parametrize("body", [LARGE, "small"], ids=["large", "small"])

@@ -99,11 +99,6 @@ def open_chip(page, title):
     timeline_of(page, title)
 
 
-def close_timeline(page):
-    page.click("#close")
-    expect(page.locator("#panel")).to_be_hidden()
-
-
 def open_form(page):
     page.click("#open-send")
     expect(page.locator("#send")).to_be_visible()
@@ -162,7 +157,8 @@ def test_a_click_opens_the_timeline(page):
     page.uncheck("#other")
     expect(page.get_by_text("a batch has come")).to_be_hidden()
     page.check("#other")
-    close_timeline(page)
+    page.click("#close")
+    expect(page.locator("#panel")).to_be_hidden()
 
 
 def test_a_failing_message_is_redelivered_and_redriven_and_its_open_timeline_is_updated(page, run):
@@ -300,7 +296,7 @@ def test_a_key_has_one_timeline_of_all_its_messages(page, run):
     see(page, "#timeline", ["sent to orders", "sent to orders", "no effect again"])
     run.do('send m-1-third {"order_id": "o-1"}', "take", "answer m-1-third=duplicate")
     see(page, "#facts", "m-1-third")
-    close_timeline(page)
+    page.click("#close")
 
 
 def test_the_headline_counts_effects_and_stopped_duplicates_and_each_number_shows_what_it_counts(page, run):

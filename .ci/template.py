@@ -24,11 +24,7 @@ def transform(path="template.yaml"):
 
 def of_type(template, kind):
     """The properties of all resources of a type, by logical id."""
-    return {
-        name: resource["Properties"]
-        for name, resource in template["Resources"].items()
-        if resource["Type"] == f"AWS::{kind}"
-    }
+    return {name: it["Properties"] for name, it in template["Resources"].items() if it["Type"] == f"AWS::{kind}"}
 
 
 def only(template, kind):

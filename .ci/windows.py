@@ -15,7 +15,8 @@ UNIX_ONLY = re.compile(r"#\[cfg\((all\()?(unix|target_os = )")
 # Links need a setting of Git for Windows. Without it, cargo still builds: it packages the licences, rustdoc reads the
 # guides, and `deploy` shows parts of the project template.
 LINKS = re.compile(r"crates/[\w-]+/LICENSE-(MIT|APACHE)|crates/sqs-once/docs|deploy/.+")
-RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+# Characters, ends and names of folders and files that Windows does not have.
+UNUSUAL = re.compile(r'[<>:"|?*\\]|[ .](/|$)|(^|/)(con|prn|aux|nul|com\d|lpt\d)([./]|$)', re.IGNORECASE)
 
 
 def output(*command):
@@ -56,12 +57,10 @@ def unguarded(lines):
 def check_code():
     assert list(unguarded(["use std::os::unix::fs::OpenOptionsExt;"])) == [1]
     assert list(unguarded(["#[cfg(unix)]", "fn one() {}", "fn two() {", "    nix::kill();", "}"])) == [4]
-    files = [ROOT / name for name in output("git", "ls-files", "crates/*/src/*.rs", "examples/*.rs").split()]
-    found, uses = [], 0
-    for file in files:
-        lines = file.read_text().splitlines()
-        uses += sum(bool(UNIX_CODE.search(line)) for line in lines)
-        found += [f"{file.relative_to(ROOT)}:{number}" for number in unguarded(lines)]
+    names = output("git", "ls-files", "crates/*/src/*.rs", "examples/*.rs").split()
+    files = {name: (ROOT / name).read_text().splitlines() for name in names}
+    found = [f"{name}:{number}" for name, lines in files.items() for number in unguarded(lines)]
+    uses = sum(bool(UNIX_CODE.search(line)) for lines in files.values() for line in lines)
     assert not found, f"not behind `cfg(unix)`: {found}"
     assert uses, "the check recognises no Unix code"
     print(f"{uses} uses of Unix in {len(files)} files, all behind `cfg`")
@@ -73,10 +72,8 @@ def check_names():
     names = [name for _, name in files]
     ignoring_case = collections.Counter(name.lower() for name in names)
     assert max(ignoring_case.values()) == 1, [name for name, count in ignoring_case.items() if count > 1]
-    for name in names:
-        for part in name.split("/"):
-            is_usual = not re.search(r'[<>:"|?*\\]|[ .]$', part) and not RESERVED.fullmatch(part)
-            assert is_usual, f"Windows has no file {name}"
+    unusual = [name for name in names if UNUSUAL.search(name)]
+    assert not unusual, f"Windows has no files {unusual}"
     links = [name for mode, name in files if mode.startswith("120000")]
     others = [name for name in links if not LINKS.fullmatch(name)]
     assert not others, f"symbolic links that a build on Windows may need: {others}"
