@@ -42,16 +42,11 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def chromium():
+def page(run):
     with browser() as chromium:
-        yield chromium
-
-
-@pytest.fixture(scope="module")
-def page(chromium, run):
-    page = chromium.new_page(viewport={"width": 1400, "height": 900})
-    page.goto(run.url)
-    return page
+        page = chromium.new_page(viewport={"width": 1400, "height": 900})
+        page.goto(run.url)
+        yield page
 
 
 @pytest.fixture(autouse=True)
@@ -469,11 +464,11 @@ def test_thousands_of_messages_are_counted_and_the_document_contains_a_few_of_th
     assert page.locator("*").count() < 2500
 
 
-def test_the_report_shows_the_same_as_the_page_and_sends_no_requests(page, run, chromium):
+def test_the_report_shows_the_same_as_the_page_and_sends_no_requests(page, run):
     file = OUT / "page" / "run.html"
     file.parent.mkdir(parents=True, exist_ok=True)
     run.do(f"report {file}")
-    report = chromium.new_page()
+    report = page.context.browser.new_page()
     asked = []
     report.on("request", lambda request: asked.append(request.url))
     report.goto(file.as_uri())
