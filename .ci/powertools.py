@@ -94,9 +94,7 @@ class Python:
             config.register_lambda_context(context)
         layer = DynamoDBPersistenceLayer(TABLE, boto3_client=self.table)
 
-        @idempotent_function(
-            data_keyword_argument="order", config=config, persistence_store=layer, key_prefix=vectors.PREFIX
-        )
+        @idempotent_function(data_keyword_argument="order", config=config, persistence_store=layer, key_prefix=vectors.PREFIX)
         def process_order(order):
             ran.append(order["order_id"])
             return work()
@@ -119,7 +117,7 @@ def python(rust):
 
 @pytest.fixture
 def late(python):
-    """Starts Python's work on a key, which goes on until the second value, an event, is set. Returns its future first."""
+    """Starts Python's work on a key. Returns the work's future, and a function that lets the work go on."""
     with ThreadPoolExecutor(1) as pool:
 
         def start(key, work=lambda: DONE, **options):
