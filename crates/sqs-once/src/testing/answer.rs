@@ -64,6 +64,33 @@ impl Answer {
         self.assert_outcome(message_id, Outcome::Ignored)
     }
 
+    /// Asserts the outcomes of all records, in the batch's order.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use sqs_once::telemetry::Outcome::{Duplicate, Processed};
+    /// use sqs_once::testing::{Bench, Event};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let consumer = sqs_once::consumer::<serde_json::Value>()
+    /// #     .key(|order: &serde_json::Value| order["order_id"].as_str().map(str::to_owned))
+    /// #     .handler(async |_: serde_json::Value| {});
+    /// let order = json!({ "order_id": "o-1001" });
+    /// let answer = Bench::new(consumer).run(Event::new([&order, &order])).await;
+    /// answer.assert_outcomes([Processed, Duplicate]);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn assert_outcomes(&self, expected: impl IntoIterator<Item = Outcome>) -> &Self {
+        let (outcomes, expected) = (self.outcomes(), Vec::from_iter(expected));
+        assert!(
+            outcomes == expected,
+            "the outcomes should be {expected:?}, but are {outcomes:?}\n\n{self:?}"
+        );
+        self
+    }
+
     /// Asserts that the reason in the record's log line contains `text`.
     #[track_caller]
     pub fn assert_reason(&self, message_id: &str, text: &str) -> &Self {
@@ -93,6 +120,12 @@ impl Answer {
     #[track_caller]
     pub fn assert_all_acknowledged(&self) -> &Self {
         self.assert_retried::<&str>([])
+    }
+
+    /// Returns the outcomes of all records, in the batch's order.
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        let reports = self.reports.iter();
+        reports.map(|(_, report)| report.outcome()).collect()
     }
 
     /// Returns the record's outcome.

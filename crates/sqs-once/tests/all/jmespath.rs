@@ -1,12 +1,14 @@
 //! Keys by JMESPath. The fuzzing of `extraction` checks that they agree with keys by JSON pointer.
 
 use crate::support::envelope_bench::sns;
-use crate::support::{Bench, assert_contains, assert_lacks, body, handled, json_body, names, with};
+use crate::support::{assert_lacks, handled, with};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::body::Sns;
 use sqs_once::consumer;
 use sqs_once::key::JmesPath;
+use sqs_once::telemetry::Outcome::{Duplicate, Processed, Terminal};
+use sqs_once::testing::{Bench, Event, Record};
 
 #[tokio::test(start_paused = true)]
 async fn no_key_comes_of_a_number_that_went_through_a_float() {
@@ -17,19 +19,23 @@ async fn no_key_comes_of_a_number_that_went_through_a_float() {
     ];
     let join = "join('-', [to_string([id]), 'x'])";
     for (expression, bodies, outcome) in [
-        ("abs(id)", bodies, "terminal"),
-        ("sum([id])", bodies, "terminal"),
-        ("to_string(abs(id))", bodies, "terminal"),
-        ("ceil(id)", bodies, "terminal"),
-        ("to_string(id)", bodies, "processed"),
-        ("to_string(@)", bodies, "processed"),
-        (join, bodies, "processed"),
-        ("to_string(id)", beyond, "terminal"),
-        ("to_string(@)", beyond, "terminal"),
-        (join, beyond, "terminal"),
+        ("abs(id)", bodies, Terminal),
+        ("sum([id])", bodies, Terminal),
+        ("to_string(abs(id))", bodies, Terminal),
+        ("ceil(id)", bodies, Terminal),
+        ("to_string(id)", bodies, Processed),
+        ("to_string(@)", bodies, Processed),
+        (join, bodies, Processed),
+        ("to_string(id)", beyond, Terminal),
+        ("to_string(@)", beyond, Terminal),
+        (join, beyond, Terminal),
     ] {
-        let told = handled(JmesPath::new(expression), bodies.map(body)).await;
-        assert_eq!(names(&told), [outcome; 2], "{expression} of {bodies:?}");
+        let answer = handled(JmesPath::new(expression), bodies.map(Record::text)).await;
+        assert_eq!(
+            answer.outcomes(),
+            [outcome; 2],
+            "{expression} of {bodies:?}"
+        );
     }
 }
 
@@ -56,11 +62,9 @@ async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
             "the key extractor failed",
         ),
     ] {
-        let told = handled(JmesPath::new(expression), [body(json)]).await;
-        let [(outcome, reason)] = told.try_into().unwrap();
-        assert_eq!(outcome, "terminal", "{json}");
-        assert_contains!(reason, said);
-        assert_lacks!(reason, "canary");
+        let answer = handled(JmesPath::new(expression), [Record::text(json)]).await;
+        answer.assert_terminal("m-1").assert_reason("m-1", said);
+        assert_lacks!(answer.reason("m-1").unwrap(), "canary");
     }
 }
 
@@ -78,20 +82,20 @@ async fn expressions_choose_filter_and_compose() {
         "to_string(largest)",
         "to_string(least)",
     ] {
-        let told = handled(JmesPath::new(expression), [text, text].map(body)).await;
-        assert_eq!(names(&told), ["processed", "duplicate"], "{expression}");
+        let answer = handled(JmesPath::new(expression), [text, text].map(Record::text)).await;
+        assert_eq!(answer.outcomes(), [Processed, Duplicate], "{expression}");
     }
     let composed = (JmesPath::new("tenant"), JmesPath::new("id"));
-    let told = handled(composed, [text, text].map(body)).await;
-    assert_eq!(names(&told), ["processed", "duplicate"]);
+    let answer = handled(composed, [text, text].map(Record::text)).await;
+    answer.assert_outcomes([Processed, Duplicate]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_expression_reads_what_is_inside_of_an_envelope() {
     let opening = consumer().envelope(Sns).key(JmesPath::new("id"));
-    let bench = Bench::new().on(opening.handler(async |_: IgnoredAny| {}));
+    let bench = Bench::new(opening.handler(async |_: IgnoredAny| {}));
     let raw = r#"{"id":1}"#;
-    let wrapped = json_body(&with(sns("n-1", raw), json!({ "id": 2 })));
-    bench.run([body(raw), wrapped]).await;
-    assert_eq!(bench.outcomes(), "processed duplicate");
+    let wrapped = Record::json(&with(sns("n-1", raw), json!({ "id": 2 })));
+    let answer = bench.run(Event::new([Record::text(raw), wrapped])).await;
+    answer.assert_outcomes([Processed, Duplicate]);
 }

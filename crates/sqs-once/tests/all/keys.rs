@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 
-use crate::support::{Bench, body, handled, item_id, messages, names, order, with, with_attribute};
+use crate::support::{handled, messages};
 use serde::de::IgnoredAny;
-use serde_json::json;
 
 use sqs_once::BusinessKey;
 use sqs_once::key::{
     ItemId, JsonPointer, KeyError, KeyPart, KeyWriter, MessageAttribute, MessageGroup,
     SystemAttribute,
 };
+use sqs_once::telemetry::Outcome::{Duplicate, Processed, Terminal};
+use sqs_once::testing::{Bench, Event, Record};
 
 #[tokio::test(start_paused = true)]
 async fn a_number_is_a_key_by_its_text_and_never_through_a_float() {
@@ -23,10 +24,12 @@ async fn a_number_is_a_key_by_its_text_and_never_through_a_float() {
         "0",
         "-0",
     ];
-    let outcomes = "processed processed duplicate processed processed processed terminal";
-    let records = ids.map(|id| body(&format!("{{\"id\": {id} }}")));
-    let told = handled(JsonPointer::new("/id"), records).await;
-    assert_eq!(names(&told).join(" "), outcomes);
+    let records = ids.map(|id| Record::text(format!("{{\"id\": {id} }}")));
+    let answer = handled(JsonPointer::new("/id"), records).await;
+    answer.assert_duplicate("m-3").assert_terminal("m-7");
+    for id in ["m-1", "m-2", "m-4", "m-5", "m-6"] {
+        answer.assert_processed(id);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,8 +42,8 @@ async fn a_pointer_leads_through_objects_and_arrays_and_escaped_names() {
         ("", ["\"k\"", " \"k\" "]),
         ("/é", [r#"{"\u00e9": "k"}"#, r#"{"é": "k"}"#]),
     ] {
-        let told = handled(JsonPointer::new(pointer), bodies.map(body)).await;
-        assert_eq!(names(&told), ["processed", "duplicate"], "{pointer}");
+        let answer = handled(JsonPointer::new(pointer), bodies.map(Record::text)).await;
+        assert_eq!(answer.outcomes(), [Processed, Duplicate], "{pointer}");
     }
 }
 
@@ -59,10 +62,9 @@ async fn a_place_that_is_absent_or_blank_is_no_key() {
         ("/id", r#"{"id": ""}"#, "empty"),
         ("/id", r#"{"id": " \n"}"#, "empty"),
     ] {
-        let told = handled(JsonPointer::new(pointer), [body(text)]).await;
-        let [(outcome, reason)] = told.try_into().unwrap();
-        assert_eq!(outcome, "terminal", "{pointer} in {text}");
-        assert!(reason.contains(why), "{pointer} in {text}: {reason}");
+        let answer = handled(JsonPointer::new(pointer), [Record::text(text)]).await;
+        assert_eq!(answer.outcomes(), [Terminal], "{pointer} in {text}");
+        answer.assert_reason("m-1", why);
     }
 }
 
@@ -76,11 +78,10 @@ async fn objects_arrays_and_floats_are_refused_by_name_and_without_their_value()
         (r#"{"id": 1E3}"#, "a fraction or an exponent"),
         (r#"{"id": "canary \ud800"}"#, "not valid JSON"),
     ];
-    let records = refused.map(|(text, _)| body(text));
-    let told = handled(JsonPointer::new("/id"), records).await;
-    for ((outcome, reason), (text, expected)) in told.iter().zip(refused) {
-        assert_eq!(outcome, "terminal", "{text}");
-        assert!(reason.contains(expected), "{text}: {reason}");
+    for (text, expected) in refused {
+        let answer = handled(JsonPointer::new("/id"), [Record::text(text)]).await;
+        answer.assert_terminal("m-1").assert_reason("m-1", expected);
+        let reason = answer.reason("m-1").unwrap();
         assert!(!reason.contains("canary"), "{reason}");
     }
 }
@@ -91,38 +92,42 @@ async fn a_hostile_body_neither_panics_nor_stalls_a_pointer() {
     let deep = format!(r#"{{"x": {open}{close}, "id": 1}}"#);
     let long = format!(r#"{{"id": {}}}"#, "9".repeat(5_000));
     let twice = r#"{"id": 1, "id": 2}"#;
-    let records = [&*deep, &*long, twice, r#"{"id": 2}"#].map(body);
-    let told = handled(JsonPointer::new("/id"), records).await;
-    assert!(told[1].1.contains("2048"), "{told:?}");
-    let outcomes = names(&told).join(" ");
-    assert_eq!(outcomes, "processed terminal processed duplicate");
+    let records = [&*deep, &*long, twice, r#"{"id": 2}"#].map(Record::text);
+    let answer = handled(JsonPointer::new("/id"), records).await;
+    answer.assert_outcomes([Processed, Terminal, Processed, Duplicate]);
+    answer.assert_reason("m-2", "2048");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_attribute_is_a_key_and_terminal_where_it_is_missing() {
     let records = || {
-        let system = json!({ "MessageGroupId": "g", "MessageDeduplicationId": "d" });
-        let named = with_attribute(order("a"), "tenant", "t");
-        let named = with(named, json!({ "attributes": system }));
-        [named.clone(), named, order("b")]
+        let named = Record::text("{}").attribute("tenant", "t");
+        let named = named.system_attribute("MessageGroupId", "g");
+        let named = named.system_attribute("MessageDeduplicationId", "d");
+        [named.clone(), named, Record::text("{}")]
     };
-    for told in [
+    for answer in [
         handled(SystemAttribute::new("MessageDeduplicationId"), records()).await,
         handled(MessageAttribute::new("tenant"), records()).await,
         handled(MessageGroup, records()).await,
     ] {
-        assert_eq!(names(&told), ["processed", "duplicate", "terminal"]);
+        answer.assert_outcomes([Processed, Duplicate, Terminal]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_message_id_is_a_key_that_a_message_sent_again_does_not_keep() {
-    let bench = Bench::new().on(messages().handler(async |_: IgnoredAny| {}));
-    for id in ["first", "first", "redriven"] {
-        let named = with(order("a"), json!({ "messageId": id }));
-        bench.run([named]).await;
+    let bench = Bench::new(messages().handler(async |_: IgnoredAny| {}));
+    for (id, outcome) in [
+        ("first", Processed),
+        ("first", Duplicate),
+        ("redriven", Processed),
+    ] {
+        let answer = bench
+            .run(Event::new([Record::text("{}").message_id(id)]))
+            .await;
+        answer.assert_outcomes([outcome]);
     }
-    assert_eq!(bench.outcomes(), "duplicate processed processed");
 }
 
 /// Writes nothing into the key.
@@ -165,10 +170,10 @@ fn the_longest_key_is_a_key_and_one_byte_more_is_refused_with_its_length() {
 async fn a_boolean_at_a_pointer_is_the_key_of_that_boolean() {
     for value in [true, false] {
         let consumer = sqs_once::consumer::<IgnoredAny>().key(JsonPointer::new("/id"));
-        let bench = Bench::new().on(consumer.handler(async |_: IgnoredAny| {}));
-        bench.run([body(&format!("{{\"id\": {value}}}"))]).await;
-        let id = item_id(&BusinessKey::new(&value).unwrap());
-        assert!(bench.store.inner.get(&id).is_some(), "{value}");
+        let bench = Bench::new(consumer.handler(async |_: IgnoredAny| {}));
+        let record = Record::text(format!("{{\"id\": {value}}}"));
+        bench.run(Event::new([record])).await;
+        assert!(bench.item(&value).await.is_some(), "{value}");
     }
 }
 

@@ -56,6 +56,14 @@ async fn an_assertion_about_an_unknown_record_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+#[should_panic(
+    expected = "the outcomes should be [Processed], but are [Processed, Failed]\n\nthe batch:\n  m-1"
+)]
+async fn outcomes_are_asserted_exactly() {
+    mixed().await.assert_outcomes([Outcome::Processed]);
+}
+
+#[tokio::test(start_paused = true)]
 #[should_panic(expected = "exactly [\"m-1\"] should be retried, but [\"m-2\"] are")]
 async fn retries_are_asserted_exactly() {
     mixed().await.assert_retried(["m-1"]);

@@ -26,7 +26,7 @@ use sqs_once::handler::{BatchHandler, Handler};
 use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
 use sqs_once::random::Random;
 use sqs_once::store::{Item, Owner, Status};
-use sqs_once::testing::{Event, Record, TestClock, TestSettings};
+use sqs_once::testing::{self, Answer, Event, Record, TestClock, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, EventError, HandlerError, Idempotency, ResultExt,
@@ -333,16 +333,14 @@ pub(crate) fn noting_batches(time: Duration) -> (Tested, Calls) {
     (bench.on(consumer), calls)
 }
 
-/// The outcome and the reason of each record, in the batch's order. The payload type has no fields, so only the message
-/// can contain the key.
-pub(crate) async fn handled(
+/// Handles records by this key. The payload type has no fields, so only the message can contain the key.
+pub(crate) async fn handled<R: Into<Record>>(
     key: impl KeyExtractor<IgnoredAny>,
-    records: impl IntoIterator<Item = Value>,
-) -> Vec<(String, String)> {
+    records: impl IntoIterator<Item = R>,
+) -> Answer {
+    no_secrets::watch::everywhere();
     let keyed = consumer().key(key).handler(async |_: IgnoredAny| {});
-    let bench = Bench::new().on(keyed);
-    bench.run(records).await;
-    ends(bench.lines())
+    testing::Bench::new(keyed).run(Event::new(records)).await
 }
 
 /// The outcome and the reason in each record's line.
@@ -354,12 +352,12 @@ pub(crate) fn ends(lines: Vec<Line>) -> Vec<(String, String)> {
     ends.collect()
 }
 
-/// The outcomes in a result of [`handled`].
+/// The outcomes in a result of [`ends`].
 pub(crate) fn names(told: &[(String, String)]) -> Vec<&str> {
     told.iter().map(|(outcome, _)| outcome.as_str()).collect()
 }
 
-/// A result of [`handled`], to be compared.
+/// A result of [`ends`], to be compared.
 pub(crate) fn told(ends: &[(String, String)]) -> Vec<(&str, &str)> {
     let told = ends.iter().map(|(outcome, reason)| (&**outcome, &**reason));
     told.collect()
