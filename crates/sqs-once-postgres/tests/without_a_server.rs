@@ -13,7 +13,13 @@ async fn a_server_that_is_not_there_or_says_nothing_is_one_that_did_not_answer()
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgresql://u:p@{}/x", silent.local_addr().unwrap());
     let store = PostgresStore::from_url(&url).unwrap();
-    let refusal = async || store.delete_expired(NonZeroU32::MIN).await.unwrap_err().kind();
+    let refusal = async || {
+        store
+            .delete_expired(NonZeroU32::MIN)
+            .await
+            .unwrap_err()
+            .kind()
+    };
     assert_eq!(refusal().await, StoreErrorKind::Unanswered);
     drop(silent);
     assert_eq!(refusal().await, StoreErrorKind::Unanswered);

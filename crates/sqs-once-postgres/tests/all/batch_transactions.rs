@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use sqs_once::consumer::Ready;
 use sqs_once::store::{Claimed, FromTransaction, Status, Transactions};
 use sqs_once::{Batch, BatchOutcome, Consumer, HandlerError};
 use sqs_once_postgres::{BatchTransaction, Transaction};
@@ -12,7 +11,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::{sleep, timeout};
 
 use crate::orders::{ACKNOWLEDGED, Order, Orders, insert, invoke, invoke_for, names};
-use crate::support::{MINUTE, new_claims, open, rival, rivals};
+use crate::support::{MINUTE, is_written, new_claims, open, rival, rivals};
 
 impl Orders {
     /// A consumer with its own store, whose batch handler calls `place` for each record in its savepoint.
@@ -128,69 +127,45 @@ async fn a_record_that_fails_although_its_statements_were_kept_commits_nothing()
     orders.assert_done(&[]).await;
 }
 
-#[tokio::test]
-async fn a_savepoint_that_is_dropped_is_undone_and_the_others_stay() {
-    let orders = Orders::new().await;
-    for slow in ["o-1", "o-3"] {
-        let batch = ["o-1", "o-2", "o-3"].map(|id| format!("{id} after {slow}"));
-        let consumer =
-            orders.batch_handler(async |orders: Batch<Order>, mut tx: BatchTransaction| {
-                let mut outcome = orders.outcome();
-                for record in &orders {
-                    let order = record.payload();
-                    let placed = tx.savepoint([record], async |tx| {
-                        insert(order, &tx).await?;
-                        let (id, slow) = order.id.split_once(" after ").unwrap();
-                        if id == slow {
-                            sleep(Duration::from_secs(60)).await;
-                        }
-                        Ok::<_, HandlerError>(())
-                    });
-                    let placed = timeout(Duration::from_millis(200), placed).await;
-                    outcome.ended(record, placed.unwrap_or_else(|_| Err("too slow".into())));
-                }
-                outcome
-            });
-        let [late] = invoke(&consumer, &batch).await.try_into().unwrap();
-        assert!(late.starts_with(slow), "{late}");
+/// Orders named `sleeps…` never end after their statement, and those named `waits…` run another one for a second before.
+async fn place_slowly(order: &Order, tx: Transaction) -> Result<(), HandlerError> {
+    if order.id.starts_with("waits") {
+        tx.batch_execute("SELECT pg_sleep(1)").await?;
     }
-    let (rows, completed) = orders.done().await;
-    let expected = [
-        "o-1 after o-3",
-        "o-2 after o-1",
-        "o-2 after o-3",
-        "o-3 after o-1",
-    ];
-    assert_eq!(rows, expected);
-    assert_eq!(completed, 4);
+    insert(order, &tx).await?;
+    if order.id.starts_with("sleeps") {
+        sleep(MINUTE).await;
+    }
+    Ok(())
 }
 
-/// The server works on the first savepoint's statement while the second one is dropped, too.
 #[tokio::test]
-async fn savepoints_that_are_dropped_before_the_server_answers_are_undone() {
+async fn a_savepoint_that_is_dropped_is_undone_and_the_others_stay() {
     let orders = Orders::new().await;
     let consumer = orders.batch_handler(async |orders: Batch<Order>, mut tx: BatchTransaction| {
         let mut outcome = orders.outcome();
         for record in &orders {
             let order = record.payload();
-            let placed = tx.savepoint([record], async |tx| {
-                if order.id == "slow" {
-                    tx.batch_execute("SELECT pg_sleep(1)").await?;
-                }
-                insert(order, &tx).await
-            });
-            let limit = match &*order.id {
-                "slow" | "behind" => Duration::from_millis(100),
-                _ => MINUTE,
+            let limit = match order.id.starts_with("o-") {
+                true => MINUTE,
+                false => Duration::from_millis(200),
             };
+            let placed = tx.savepoint([record], async |tx| place_slowly(order, tx).await);
             let placed = timeout(limit, placed).await;
             outcome.ended(record, placed.unwrap_or_else(|_| Err("too slow".into())));
         }
         outcome
     });
-    let batch = ["o-1", "slow", "behind", "o-4"];
-    assert_eq!(invoke(&consumer, &batch).await, ["slow", "behind"]);
-    orders.assert_done(&["o-1", "o-4"]).await;
+    for (batch, failed) in [
+        (&["sleeps-1", "o-1", "o-2"][..], &["sleeps-1"][..]),
+        (&["o-3", "o-4", "sleeps-2"], &["sleeps-2"]),
+        // The server works on the first savepoint's statement while the second one is dropped, too.
+        (&["o-5", "waits", "behind", "o-6"], &["waits", "behind"]),
+    ] {
+        assert_eq!(invoke(&consumer, batch).await, failed);
+    }
+    let all = ["o-1", "o-2", "o-3", "o-4", "o-5", "o-6"];
+    orders.assert_done(&all).await;
 }
 
 #[tokio::test]
@@ -300,10 +275,10 @@ async fn savepoints_of_the_work_do_not_hide_that_of_the_record() {
         insert(&order, &tx).await?;
         tx.batch_execute("SAVEPOINT sqs_once; SAVEPOINT record")
             .await?;
-        match order.id.as_str() {
-            "bad" => Err(HandlerError::retry("not this time")),
-            _ => Ok(()),
+        if order.id == "bad" {
+            Err("not this time")?;
         }
+        Ok(())
     });
     assert_eq!(invoke(&consumer, &["o-1", "bad"]).await, ["bad"]);
     orders.assert_done(&["o-1"]).await;
@@ -372,23 +347,19 @@ async fn while_written(orders: &Orders, batch: &[&str], meanwhile: impl AsyncFnO
     assert_eq!(failed, ACKNOWLEDGED);
 }
 
-async fn deliver(consumer: &Consumer<Ready>, batch: &[&str]) -> Vec<String> {
-    invoke(consumer, batch).await
-}
-
 #[tokio::test]
 async fn keys_that_another_batch_holds_are_in_progress_and_the_rest_is_done() {
     let orders = Orders::new().await;
     let second = orders.batches(place);
     while_written(&orders, &["o-2", "o-4"], async || {
         let batch = ["o-1", "o-2", "o-3", "o-4", "o-5"];
-        assert_eq!(deliver(&second, &batch).await, ["o-2", "o-4"]);
+        assert_eq!(invoke(&second, &batch).await, ["o-2", "o-4"]);
     })
     .await;
     orders
         .assert_done(&["o-1", "o-2", "o-3", "o-4", "o-5"])
         .await;
-    assert_eq!(deliver(&second, &["o-2", "o-4"]).await, ACKNOWLEDGED);
+    assert_eq!(invoke(&second, &["o-2", "o-4"]).await, ACKNOWLEDGED);
 }
 
 /// The claims of a batch handler have half of the invocation's time.
@@ -396,7 +367,7 @@ async fn keys_that_another_batch_holds_are_in_progress_and_the_rest_is_done() {
 async fn many_keys_that_others_hold_are_found_in_the_time_for_claims() {
     let orders = Orders::new().await;
     let second = orders.batches(place);
-    let all: Vec<_> = (0..100).map(|order| format!("o-{order:02}")).collect();
+    let all = names(100);
     let all: Vec<_> = all.iter().map(String::as_str).collect();
     let held: Vec<_> = all.iter().copied().step_by(2).collect();
     while_written(&orders, &held, async || {
@@ -413,11 +384,7 @@ async fn claims_that_wait_longer_than_they_may_are_all_in_progress() {
     let store = &orders.database.store;
     let claims = new_claims(4);
     let held = store.begin(&claims, MINUTE, MINUTE).await.unwrap();
-    assert!(
-        held.answers
-            .iter()
-            .all(|answer| matches!(answer, Ok(Claimed::Written { .. })))
-    );
+    assert!(held.answers.iter().all(is_written));
     let begun = store.begin(&rivals(&claims), Duration::ZERO, MINUTE).await;
     let begun = begun.unwrap();
     assert!(begun.transaction.is_none());

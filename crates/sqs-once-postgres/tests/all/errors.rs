@@ -5,9 +5,11 @@ use std::iter;
 
 use postgres_for_tests::Server;
 use sqs_once::store::{Store, StoreError, StoreErrorKind};
-use sqs_once_postgres::PostgresStore;
+use sqs_once_postgres::{PostgresStore, without_values};
 
-use crate::support::{Database, completion, is_written, new_claims, open, server, settlement};
+use crate::support::{
+    Database, completion, connect, is_written, new_claims, open, server, settlement,
+};
 
 /// The store's error for a new claim.
 async fn refusal(store: &PostgresStore) -> StoreError {
@@ -169,4 +171,50 @@ async fn where_a_root_certificate_is_named_a_server_without_tls_is_refused() {
     // The connection succeeds. The database is empty.
     let without = format!("{url}&sslmode=disable");
     assert_refused(&without, StoreErrorKind::TableNotFound, "").await;
+}
+
+/// Creates a table of cards and returns the error of a statement.
+async fn error_of(statement: &str) -> tokio_postgres::Error {
+    let client = connect(&server().create_database()).await;
+    let table = "CREATE TABLE cards (card text PRIMARY KEY, cents int CONSTRAINT positive CHECK (cents > 0));
+        INSERT INTO cards VALUES ('4111', 7)";
+    client.batch_execute(table).await.unwrap();
+    client.batch_execute(statement).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_handlers_error_does_not_show_the_values_that_its_statement_failed_with() {
+    for (statement, value, code, constraint) in [
+        (
+            "INSERT INTO cards VALUES ('4111', 8)",
+            "4111",
+            "23505",
+            "cards_pkey",
+        ),
+        (
+            "INSERT INTO cards VALUES ('4111', -1)",
+            "4111",
+            "23514",
+            "positive",
+        ),
+        ("SELECT 'secret'::int", "secret", "22P02", ""),
+    ] {
+        let error = error_of(statement).await;
+        assert!(format!("{error:?}").contains(value), "{error:?}");
+        let error = without_values(error);
+        let shown = format!("{} {error} {error:?}", error.chain());
+        assert!(
+            shown.contains(code) && shown.contains(constraint),
+            "{shown}"
+        );
+        assert!(!shown.contains(value), "{shown}");
+        assert!(!error.is_terminal());
+    }
+    // An error of the connection stays as it is.
+    let client = connect(&server().create_database()).await;
+    let end = "SELECT pg_terminate_backend(pg_backend_pid())";
+    client.batch_execute(end).await.unwrap_err();
+    let error = client.batch_execute("SELECT 1").await.unwrap_err();
+    let said = error.to_string();
+    assert_eq!(without_values(error).to_string(), said);
 }

@@ -7,7 +7,6 @@ mod batch_transactions;
 #[path = "../../../sqs-once/tests/all/store_suite/claims.rs"]
 mod claims;
 mod conformance;
-mod crashes;
 mod errors;
 mod exactly_once;
 mod expired;
@@ -20,5 +19,4 @@ mod round_trips;
 mod slices;
 mod support;
 mod transactions;
-mod values;
 mod work;

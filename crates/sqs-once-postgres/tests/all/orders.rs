@@ -141,27 +141,58 @@ pub(crate) fn names(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("o-{n:02}")).collect()
 }
 
+/// How handlers and work end badly.
+pub(crate) const BAD_ENDS: [&str; 6] = [
+    "error",
+    "deadline",
+    "swallowed error",
+    "ROLLBACK",
+    "ROLLBACK; BEGIN",
+    "own connection killed",
+];
+
+pub(crate) async fn end_badly(end: &str, tx: &Transaction) -> Result<(), HandlerError> {
+    match end {
+        "error" => Err("not this time")?,
+        "panic" => panic!("on purpose"),
+        "deadline" | "record timeout" => tx.batch_execute("SELECT pg_sleep(3600)").await?,
+        "swallowed error" => assert!(tx.batch_execute("SELECT 1 / 0").await.is_err()),
+        "own connection killed" => {
+            let kill = "SELECT pg_terminate_backend(pg_backend_pid())";
+            assert!(tx.batch_execute(kill).await.is_err());
+        }
+        statement => tx.batch_execute(statement).await?,
+    }
+    Ok(())
+}
+
+/// The time of an invocation whose handler or work ends like this.
+pub(crate) fn time_for(end: &str) -> Duration {
+    Duration::from_secs(if end == "deadline" { 2 } else { 60 })
+}
+
 /// Delivers an order twice. The second delivery starts after the first handler's effect. Once the second delivery waits
-/// for the first, `meanwhile` runs, and the first handler ends as `end` selects. Returns the failures of both
+/// for the first, `meanwhile` runs, and then the first handler succeeds or fails. Returns the failures of both
 /// deliveries.
 pub(crate) async fn two_at_once(
     orders: &Orders,
-    end: fn() -> Result<(), HandlerError>,
+    fails: bool,
     meanwhile: impl AsyncFnOnce(i32),
 ) -> (Vec<String>, Vec<String>) {
     let (reached, goes_on) = (&Arc::new(Notify::new()), &Arc::new(Notify::new()));
-    let first = {
-        let (reached, goes_on) = (Arc::clone(reached), Arc::clone(goes_on));
-        orders.consumer(move |order, tx| {
-            let (reached, goes_on, end) = (Arc::clone(&reached), Arc::clone(&goes_on), end());
-            async move {
-                insert(&order, &tx).await?;
-                reached.notify_one();
-                goes_on.notified().await;
-                end
+    let signals = (Arc::clone(reached), Arc::clone(goes_on));
+    let first = orders.consumer(move |order, tx| {
+        let (reached, goes_on) = signals.clone();
+        async move {
+            insert(&order, &tx).await?;
+            reached.notify_one();
+            goes_on.notified().await;
+            match fails {
+                true => Err(HandlerError::retry("not this time")),
+                false => Ok(()),
             }
-        })
-    };
+        }
+    });
     let second = orders.sound();
     let (first, second, ()) = tokio::join!(
         invoke(&first, &["o-1"]),

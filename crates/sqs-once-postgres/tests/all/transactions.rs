@@ -1,41 +1,37 @@
 //! Handlers that use the transaction of their key's claim.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use sqs_once::store::{StoreErrorKind, Transactions};
-use sqs_once::{Batch, HandlerError, Recorded};
+use sqs_once::{Batch, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
-use tokio::sync::oneshot;
+use tokio::sync::{Barrier, oneshot};
 use tokio_postgres::error::SqlState;
 
-use crate::orders::{ACKNOWLEDGED, Order, Orders, insert, invoke, invoke_for, names, two_at_once};
+use crate::orders::{
+    ACKNOWLEDGED, BAD_ENDS, Order, Orders, end_badly, insert, invoke, invoke_for, names, time_for,
+    two_at_once,
+};
 use crate::support::{Database, completion, connect, new_claims, open, rival, settlement};
 
 #[tokio::test]
-async fn what_a_handler_records_is_kept_with_the_completion() {
-    let database = Database::new().await;
-    let consumer = sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .namespace("orders")
-        .store(database.store.clone())
-        .handler(async |_order: Order, _tx: Transaction| Recorded("receipt"));
-    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
-    let data = "SELECT convert_from(data, 'UTF8') FROM processed_events";
-    let data: String = database.client.query_one(data, &[]).await.unwrap().get(0);
-    assert_eq!(data, "\"receipt\"");
-}
-
-#[tokio::test]
-async fn a_delivery_at_the_same_time_waits_and_then_runs_if_the_first_one_fails() {
-    let orders = Orders::new().await;
-    let fails = || Err(HandlerError::retry("not this time"));
-    let (first, second) = two_at_once(&orders, fails, async |_| ()).await;
-    assert_eq!(first, ["o-1"]);
-    assert_eq!(second, ACKNOWLEDGED);
-    assert_eq!(orders.calls(), 2);
-    orders.assert_done_once("o-1").await;
+async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate_or_runs_if_the_first_one_fails()
+{
+    for isolation in ["read committed", "repeatable read", "serializable"] {
+        for fails in [false, true] {
+            let orders = Orders::new().await;
+            let setting = format!("default_transaction_isolation = '{isolation}'");
+            orders.database.set(&setting).await;
+            let (first, second) = two_at_once(&orders, fails, async |_| ()).await;
+            assert_eq!(first, ["o-1"][..usize::from(fails)], "{isolation}");
+            assert_eq!(second, ACKNOWLEDGED, "{isolation}");
+            assert_eq!(orders.calls(), 1 + usize::from(fails), "{isolation}");
+            orders.assert_done_once("o-1").await;
+        }
+    }
 }
 
 #[tokio::test]
@@ -43,84 +39,41 @@ async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_fre
     let database = Database::new().await;
     let claim = new_claims(1).remove(0);
     let first = open(&database.store, &claim).await;
-    let (rival, brief) = (rival(&claim), Duration::from_millis(5));
-    let second = database
-        .store
-        .begin(std::slice::from_ref(&rival), brief, brief)
-        .await;
+    let (rivals, brief) = ([rival(&claim)], Duration::from_millis(5));
+    let second = database.store.begin(&rivals, brief, brief).await;
     let error = second.err().unwrap();
     assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
     assert!(error.to_string().contains("used the same rows"), "{error}");
     drop(first);
-    open(&database.store, &rival).await;
+    open(&database.store, &rivals[0]).await;
 }
 
 #[tokio::test]
 async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_than_it_had() {
-    let database = Database::new().await;
-    let claim = new_claims(1).remove(0);
+    let store = Database::new().await.store;
+    let claims = new_claims(1);
     // From here on, the transaction is idle with a live connection.
     let had = Duration::from_millis(500);
-    let frozen = database
-        .store
-        .begin(std::slice::from_ref(&claim), had, had)
-        .await
-        .unwrap();
-    let patience = Duration::from_secs(10);
-    let next = database
-        .store
-        .begin(&[rival(&claim)], patience, patience)
-        .await;
-    assert!(next.unwrap().transaction.is_some());
+    let frozen = store.begin(&claims, had, had).await.unwrap();
+    open(&store, &rival(&claims[0])).await;
     let transaction = frozen.transaction.expect("nobody else had the key");
-    let late = settlement(&claim, completion());
+    let late = settlement(&claims[0], completion());
     assert!(transaction.commit(vec![late]).await.is_err());
 }
 
 #[tokio::test]
 async fn however_a_handler_ends_badly_nothing_has_happened_and_the_next_delivery_runs() {
-    for end in [
-        "error",
-        "panic",
-        "deadline",
-        "record timeout",
-        "swallowed error",
-        "ROLLBACK",
-        "ROLLBACK; BEGIN",
-        "own connection killed",
-    ] {
+    for end in BAD_ENDS.into_iter().chain(["panic", "record timeout"]) {
         let orders = Orders::new().await;
-        let consumer = orders.consumer(move |order, tx: Transaction| async move {
+        let consumer = orders.consumer(move |order, tx| async move {
             insert(&order, &tx).await?;
-            match end {
-                "error" => Err(HandlerError::retry("not this time")),
-                "panic" => panic!("on purpose"),
-                "deadline" | "record timeout" => {
-                    tx.batch_execute("SELECT pg_sleep(3600)").await?;
-                    Ok(())
-                }
-                "swallowed error" => {
-                    let wrong = tx.batch_execute("SELECT 1 / 0").await;
-                    assert!(wrong.is_err());
-                    Ok(())
-                }
-                "own connection killed" => {
-                    let kill = "SELECT pg_terminate_backend(pg_backend_pid())";
-                    assert!(tx.batch_execute(kill).await.is_err());
-                    Ok(())
-                }
-                statement => Ok(tx.batch_execute(statement).await?),
-            }
+            end_badly(end, &tx).await
         });
         let consumer = match end {
             "record timeout" => consumer.record_timeout(Duration::from_millis(200)),
             _ => consumer,
         };
-        let timeout = match end {
-            "deadline" => Duration::from_secs(2),
-            _ => Duration::from_secs(60),
-        };
-        let failed = invoke_for(timeout, &consumer, &["o-1"]).await;
+        let failed = invoke_for(time_for(end), &consumer, &["o-1"]).await;
         assert_eq!(failed, ["o-1"], "{end}");
         assert_eq!(orders.rows("o-1").await, (0, None), "{end}");
 
@@ -173,28 +126,23 @@ async fn handlers_that_lock_each_other_out_fail_alone_and_run_the_next_time() {
     let rows = "CREATE TABLE stock (id text PRIMARY KEY, left_over int);
         INSERT INTO stock VALUES ('o-1', 9), ('o-2', 9)";
     orders.database.run(rows).await;
-    let both = Arc::new(tokio::sync::Barrier::new(2));
-    let at_first = Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let consumer = {
-        let at_first = Arc::clone(&at_first);
-        orders.consumer(move |order: Order, tx| {
-            let (both, at_first) = (Arc::clone(&both), Arc::clone(&at_first));
-            async move {
-                insert(&order, &tx).await?;
-                let take = "UPDATE stock SET left_over = left_over - 1 WHERE id = $1";
-                let other = if order.id == "o-1" { "o-2" } else { "o-1" };
-                tx.execute(take, &[&order.id]).await?;
-                if at_first.load(std::sync::atomic::Ordering::SeqCst) {
-                    both.wait().await;
-                }
-                tx.execute(take, &[&other]).await?;
-                Ok(())
+    let (both, calls) = (Arc::new(Barrier::new(2)), Arc::clone(&orders.calls));
+    let consumer = orders.consumer(move |order: Order, tx| {
+        let (both, is_at_first) = (Arc::clone(&both), calls.load(SeqCst) < 3);
+        async move {
+            insert(&order, &tx).await?;
+            let take = "UPDATE stock SET left_over = left_over - 1 WHERE id = $1";
+            let other = if order.id == "o-1" { "o-2" } else { "o-1" };
+            tx.execute(take, &[&order.id]).await?;
+            if is_at_first {
+                both.wait().await;
             }
-        })
-    };
+            tx.execute(take, &[&other]).await?;
+            Ok(())
+        }
+    });
     let failed = invoke(&consumer, &["o-1", "o-2"]).await;
     assert_eq!(failed.len(), 1, "{failed:?}");
-    at_first.store(false, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(invoke(&consumer, &["o-1", "o-2"]).await, ACKNOWLEDGED);
     let left = "SELECT sum(left_over) FROM stock";
     assert_eq!(orders.database.numbers(left).await, [18 - 4]);
@@ -205,23 +153,20 @@ async fn handlers_that_lock_each_other_out_fail_alone_and_run_the_next_time() {
 async fn a_serialization_failure_fails_the_record_and_nothing_has_happened() {
     let orders = Orders::new().await;
     let database = &orders.database;
-    let serializable = "default_transaction_isolation = 'serializable'";
-    database.set(serializable).await;
+    database
+        .set("default_transaction_isolation = 'serializable'")
+        .await;
     let beside = Arc::new(connect(&database.url).await);
-    let consumer = {
+    let consumer = orders.consumer(move |order, tx| {
         let beside = Arc::clone(&beside);
-        orders.consumer(move |order, tx| {
-            let beside = Arc::clone(&beside);
-            async move {
-                let read = "SELECT count(*) FROM orders";
-                tx.query_one(read, &[]).await?;
-                let meanwhile = "BEGIN; SELECT count(*) FROM processed_events;
-                    SELECT count(*) FROM orders; INSERT INTO orders VALUES ('meanwhile'); COMMIT";
-                beside.batch_execute(meanwhile).await?;
-                insert(&order, &tx).await
-            }
-        })
-    };
+        async move {
+            tx.query_one("SELECT count(*) FROM orders", &[]).await?;
+            let meanwhile = "BEGIN; SELECT count(*) FROM processed_events;
+                SELECT count(*) FROM orders; INSERT INTO orders VALUES ('meanwhile'); COMMIT";
+            beside.batch_execute(meanwhile).await?;
+            insert(&order, &tx).await
+        }
+    });
     assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
     orders.assert_nothing_happened("o-1").await;
     assert_eq!(invoke(&orders.sound(), &["o-1"]).await, ACKNOWLEDGED);
@@ -327,19 +272,6 @@ async fn a_record_of_a_batch_handler_says_that_it_has_no_transaction() {
         said.contains("a batch handler takes a `BatchTransaction`"),
         "{said}"
     );
-}
-
-#[tokio::test]
-async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate_at_every_isolation_level() {
-    for isolation in ["read committed", "repeatable read", "serializable"] {
-        let orders = Orders::new().await;
-        let setting = format!("default_transaction_isolation = '{isolation}'");
-        orders.database.set(&setting).await;
-        let (first, second) = two_at_once(&orders, || Ok(()), async |_| ()).await;
-        assert_eq!([first, second], [ACKNOWLEDGED; 2], "{isolation}");
-        assert_eq!(orders.calls(), 1, "{isolation}");
-        orders.assert_done_once("o-1").await;
-    }
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use sqs_once::{HandlerError, Idempotency, Invocation, Once, RunError, Writes};
 use sqs_once_postgres::Transaction;
 use tokio::sync::Notify;
 
-use crate::orders::{Order, Orders, insert};
-use crate::support::until_waiting;
+use crate::orders::{ACKNOWLEDGED, BAD_ENDS, Order, Orders, end_badly, insert, invoke, time_for};
+use crate::support::{MINUTE, until_waiting};
 
 type Ran = Result<Once<String>, RunError>;
 
@@ -21,6 +21,10 @@ fn idempotency(orders: &Orders) -> Idempotency {
 /// An invocation that may take this long.
 fn invocation(idempotency: &Idempotency, time: Duration) -> Invocation<'_> {
     idempotency.until(SystemClock.now() + time)
+}
+
+fn minute(idempotency: &Idempotency) -> Invocation<'_> {
+    invocation(idempotency, MINUTE)
 }
 
 /// Inserts the order `o-1`, and ends after `then`.
@@ -40,7 +44,7 @@ async fn place(
 }
 
 async fn is_placed_once(orders: &Orders, idempotency: &Idempotency) {
-    let minute = invocation(idempotency, Duration::from_secs(60));
+    let minute = minute(idempotency);
     let receipt = "receipt".to_owned();
     for expected in [
         Once::Processed(receipt.clone()),
@@ -54,51 +58,28 @@ async fn is_placed_once(orders: &Orders, idempotency: &Idempotency) {
 
 #[tokio::test]
 async fn however_work_ends_badly_nothing_has_happened_and_the_next_attempt_does_it() {
-    for end in [
-        "error",
-        "deadline",
-        "dropped",
-        "swallowed error",
-        "ROLLBACK",
-        "ROLLBACK; BEGIN",
-        "own connection killed",
-        "transaction kept",
-    ] {
+    for end in BAD_ENDS.into_iter().chain(["dropped", "transaction kept"]) {
         let orders = Orders::new().await;
         let idempotency = idempotency(&orders);
-        let time = match end {
-            "deadline" => 2,
-            _ => 60,
-        };
-        let invocation = invocation(&idempotency, Duration::from_secs(time));
+        let invocation = invocation(&idempotency, time_for(end));
         let (mut kept, reached) = (None, Notify::new());
-        let placing = place(&invocation, async |tx| {
-            match end {
-                "error" => Err("not this time")?,
-                "deadline" => tx.batch_execute("SELECT pg_sleep(3600)").await?,
-                "dropped" => {
-                    reached.notify_one();
-                    std::future::pending().await
-                }
-                "swallowed error" => assert!(tx.batch_execute("SELECT 1 / 0").await.is_err()),
-                "own connection killed" => {
-                    let kill = "SELECT pg_terminate_backend(pg_backend_pid())";
-                    assert!(tx.batch_execute(kill).await.is_err());
-                }
-                "transaction kept" => kept = Some(tx),
-                statement => tx.batch_execute(statement).await?,
+        let placing = place(&invocation, async |tx| match end {
+            "dropped" => {
+                reached.notify_one();
+                std::future::pending().await
             }
-            Ok(())
+            "transaction kept" => Ok(kept = Some(tx)),
+            _ => end_badly(end, &tx).await,
         });
         let ran = tokio::select! {
             ran = placing => Some(ran.unwrap_err()),
             () = reached.notified() => None,
         };
-        let as_expected = match (end, &ran) {
-            ("dropped", None) | ("error", Some(RunError::Work(_))) => true,
-            ("deadline", Some(RunError::Cancelled)) => true,
-            ("error" | "deadline" | "dropped", _) => false,
-            (_, ran) => matches!(ran, Some(RunError::NotCommitted(_))),
+        let as_expected = match end {
+            "dropped" => ran.is_none(),
+            "error" => matches!(ran, Some(RunError::Work(_))),
+            "deadline" => matches!(ran, Some(RunError::Cancelled)),
+            _ => matches!(ran, Some(RunError::NotCommitted(_))),
         };
         assert!(as_expected, "{end}: {ran:?}");
         drop(kept);
@@ -111,7 +92,7 @@ async fn however_work_ends_badly_nothing_has_happened_and_the_next_attempt_does_
 async fn work_that_commits_by_itself_is_never_reported_as_done() {
     let orders = Orders::new().await;
     let idempotency = idempotency(&orders);
-    let minute = invocation(&idempotency, Duration::from_secs(60));
+    let minute = minute(&idempotency);
     let committed = place(&minute, async |tx| Ok(tx.batch_execute("COMMIT").await?)).await;
     match committed.unwrap_err() {
         RunError::NotCommitted(error) => {
@@ -128,8 +109,7 @@ async fn an_attempt_at_the_same_time_waits_for_the_first_and_then_has_its_value_
         let orders = Orders::new().await;
         // As in two processes.
         let [first, second] = [(); 2].map(|()| idempotency(&orders));
-        let minute = Duration::from_secs(60);
-        let [first, second] = [&first, &second].map(|one| invocation(one, minute));
+        let [first, second] = [minute(&first), minute(&second)];
         let (reached, goes_on) = (Notify::new(), Notify::new());
         let (first, second, ()) = tokio::join!(
             place(&first, async |_| {
@@ -159,8 +139,7 @@ async fn an_attempt_at_the_same_time_waits_for_the_first_and_then_has_its_value_
 async fn a_consumer_with_the_same_namespace_knows_the_keys_of_the_work() {
     let orders = Orders::new().await;
     is_placed_once(&orders, &idempotency(&orders)).await;
-    let acknowledged = crate::orders::invoke(&orders.sound(), &["o-1"]).await;
-    assert_eq!(acknowledged, crate::orders::ACKNOWLEDGED);
+    assert_eq!(invoke(&orders.sound(), &["o-1"]).await, ACKNOWLEDGED);
     assert_eq!(orders.calls(), 0);
     orders.assert_done_once("o-1").await;
 }
@@ -169,7 +148,7 @@ async fn a_consumer_with_the_same_namespace_knows_the_keys_of_the_work() {
 async fn work_that_returns_writes_to_dynamodb_is_refused_before_it_runs() {
     let orders = Orders::new().await;
     let idempotency = idempotency(&orders);
-    let minute = invocation(&idempotency, Duration::from_secs(60));
+    let minute = minute(&idempotency);
     let work = async || -> Result<Writes, HandlerError> { panic!("it ran") };
     let refused = minute.run("o-1", work).await.unwrap_err();
     let said = "the setting `store` can't commit `Writes`: expected `DynamoDbStore`";

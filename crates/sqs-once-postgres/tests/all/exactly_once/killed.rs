@@ -218,28 +218,23 @@ async fn server_is_killed(fault: ConnectionFault) {
     let example = Example::Reserve;
     let server = Server::start();
     let place = Place::new(&server, SHOP).await;
-    at_every_message(
-        &place,
-        example,
-        fault,
-        async |faults, _, function, order| {
-            let mut done = pin!(example.is_done(&function, order));
-            let (is_done, is_killed) = tokio::select! {
-                is_done = &mut done => (is_done, false),
-                () = faults.struck() => {
-                    block_in_place(|| {
-                        server.kill();
-                        server.restart();
-                    });
-                    (done.await, true)
-                }
-            };
-            // The function survives. It must not acknowledge an effect that the server lost.
-            if is_done {
-                order.assert_taken(&place).await;
+    let deliver = async |faults: &Faults, _: &Proxy, function: Function, order: &Order| {
+        let mut done = pin!(example.is_done(&function, order));
+        let (is_done, is_killed) = tokio::select! {
+            is_done = &mut done => (is_done, false),
+            () = faults.struck() => {
+                block_in_place(|| {
+                    server.kill();
+                    server.restart();
+                });
+                (done.await, true)
             }
-            is_killed
-        },
-    )
-    .await;
+        };
+        // The function survives. It must not acknowledge an effect that the server lost.
+        if is_done {
+            order.assert_taken(&place).await;
+        }
+        is_killed
+    };
+    at_every_message(&place, example, fault, deliver).await;
 }
