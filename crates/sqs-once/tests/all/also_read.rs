@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::key::{KeyCodec, KeyError, Namespace};
+use sqs_once::key::{Fingerprint, KeyCodec, KeyError, Namespace};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
@@ -153,14 +153,21 @@ async fn a_key_with_two_ids_is_forgotten_only_if_both_are() {
 
 #[tokio::test(start_paused = true)]
 async fn a_copied_completion_does_not_name_the_payload_of_the_duplicate() {
-    let runs = Seen::default();
     let python = KeyCodec::powertools_python("orders.app.process");
-    let old = Bench::new(version("new", &runs).key_codec(python.clone()));
-    let new = old.beside(version("new", &runs).also_read(python));
+    let id = python.item_id(&BusinessKey::new("k").unwrap()).unwrap();
     let order = |total| Event::new([&json!({ "id": "k", "total": total })]);
-    old.run(&order(1)).await.assert_processed("m-1");
-    for total in [2, 1, 2] {
-        new.run(&order(total)).await.assert_duplicate("m-1");
+    for validation in [None, Some(Fingerprint::from_stored("an MD5"))] {
+        let runs = Seen::default();
+        let old = Bench::new(version("new", &runs).key_codec(python.clone()));
+        let new = version("new", &runs).also_read(python.clone());
+        let new = old.beside(new.payload_mismatch(PayloadMismatch::Reject));
+        old.run(&order(1)).await.assert_processed("m-1");
+        let mut item = old.store().memory().get(&id).unwrap();
+        item.fingerprint = validation;
+        old.store().memory().put(item);
+        for total in [2, 1, 2] {
+            new.run(&order(total)).await.assert_duplicate("m-1");
+        }
     }
 }
 

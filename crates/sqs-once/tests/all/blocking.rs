@@ -95,11 +95,23 @@ async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_go
     assert_eq!(item.status, Status::InProgress);
 }
 
-/// Yields often enough on the only thread for the batch's task to make progress.
-async fn batch_goes_on() {
-    for _ in 0..1000 {
-        yield_now().await;
-    }
+/// Runs this. After a moment, once the batch has made progress, asks what is to be seen. Then the blocking work may end.
+async fn seen_after<T, V>(
+    moment: impl Future,
+    run: impl Future<Output = T>,
+    seen: impl AsyncFnOnce() -> V,
+    tell: Sender<()>,
+) -> (T, V) {
+    tokio::join!(run, async {
+        timeout(AGES, moment).await.expect("the moment comes");
+        // Often enough on the only thread for the batch's task to make progress.
+        for _ in 0..1000 {
+            yield_now().await;
+        }
+        let seen = seen().await;
+        tell.send(()).unwrap();
+        seen
+    })
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -117,19 +129,12 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
         }
     });
     let bench = Bench::new(consumer).timeout(2 * AGES);
-    let key_is_held = async {
-        left.notified().await;
-        batch_goes_on().await;
-        let lease = bench.item("slow").await.unwrap().lease_until.unwrap();
-        tell.send(()).unwrap();
-        lease
-    };
+    let lease = async || bench.item("slow").await.unwrap().lease_until.unwrap();
     let run = bench.run(one("slow"));
-    let (answer, lease) = tokio::join!(run, key_is_held);
+    let (answer, held) = seen_after(left.notified(), run, lease, tell).await;
     answer.assert_failed("m-1");
     answer.assert_reason("m-1", "no patience");
-    let released = bench.item("slow").await.unwrap().lease_until.unwrap();
-    assert!(released < lease, "its key was released before or never");
+    assert!(lease().await < held, "its key was released before or never");
 }
 
 /// A consumer that cancels a handler after a moment, although its blocking work goes on until `go_on` arrives. Counts the
@@ -194,20 +199,16 @@ async fn overrunning_work_keeps_its_part_of_a_dependency_in_every_batch_of_the_p
     let (tell, told) = gate();
     let at_once = AtOnce::default();
     let payments = Dependency::new("payments").max_in_flight(1).failures(5);
-    let charge = cancelling(told, &at_once)
-        .namespace("charge")
-        .depends_on(payments);
+    let charge = cancelling(told, &at_once).namespace("charge");
     let notify = values().handler(async |_: Value| ()).namespace("notify");
     let consumer = router(RouteBy::attribute("type"))
-        .route("charge", charge)
+        .route("charge", charge.depends_on(payments))
         .route("notify", notify);
     let bench = Bench::new(consumer).timeout(2 * AGES);
+    let order = |id| Record::json(&json!({ "id": id }));
     for ids in [["slow", "o-1", "n-1"], ["o-2", "o-3", "n-2"]] {
-        let types = ["charge", "charge", "notify"];
-        let records = ids
-            .iter()
-            .zip(types)
-            .map(|(id, route)| Record::json(&json!({ "id": id })).attribute("type", route));
+        let mut types = ["charge", "charge", "notify"].into_iter();
+        let records = ids.map(|id| order(id).attribute("type", types.next().unwrap()));
         let answer = bench.run(Event::new(records)).await;
         answer
             .assert_reason("m-2", NO_PLACE)
@@ -231,15 +232,9 @@ async fn blocking_work_that_blocking_work_starts_counts_too() {
         }
     });
     let bench = Bench::new(consumer).timeout(2 * AGES);
-    let is_open = async {
-        began.notified().await;
-        batch_goes_on().await;
-        let status = bench.item("slow").await.unwrap().status;
-        tell.send(()).unwrap();
-        status
-    };
+    let status = async || bench.item("slow").await.unwrap().status;
     let run = bench.run(one("slow"));
-    let (answer, status) = tokio::join!(run, is_open);
+    let (answer, status) = seen_after(began.notified(), run, status, tell).await;
     assert_eq!(status, Status::InProgress);
     answer.assert_processed("m-1");
 }
@@ -267,25 +262,19 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
     context.deadline = (SystemClock.now() + LIMIT).as_millis();
     let event = one("slow");
     let answer = invoke(&consumer, &event, context);
-    let released = async {
-        let failed = timeout(AGES, failed.notified()).await;
-        failed.expect("the handler is cancelled at its deadline");
-        batch_goes_on().await;
-        tell.send(()).unwrap();
-    };
-    let answered = async { (answer.await, ended.len() == 1) };
-    let ((answer, had_ended), ()) = tokio::join!(answered, released);
-    assert_eq!(answer.batch_item_failures.len(), 1);
-    assert!(had_ended);
+    let answered = async { (answer.await, ended.len()) };
+    // The handler is cancelled at its deadline.
+    let seen = seen_after(failed.notified(), answered, async || (), tell);
+    let ((answer, had_ended), ()) = seen.await;
+    assert_eq!((answer.batch_item_failures.len(), had_ended), (1, 1));
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn once_returns_when_all_blocking_work_has_ended() {
     let (tell, told) = gate();
     let (ended, ends) = Notes::pair();
-    let idempotency = Idempotency::new()
-        .namespace("test")
-        .store(MemoryStore::new());
+    let idempotency = Idempotency::new().namespace("test");
+    let idempotency = idempotency.store(MemoryStore::new());
     let invocation = idempotency.until(SystemClock.now() + LIMIT);
     // The work drops its end when it is cancelled.
     let (cancels, cancelled) = oneshot::channel::<()>();
@@ -299,15 +288,11 @@ async fn once_returns_when_all_blocking_work_has_ended() {
         .await??;
         Ok(())
     };
-    let told = async {
-        cancelled.await.unwrap_err();
-        batch_goes_on().await;
-        tell.send(()).unwrap();
-    };
-    let returned = async { (invocation.run("slow", work).await, ended.len() == 1) };
-    let ((result, had_ended), ()) = tokio::join!(returned, told);
+    let returned = async { (invocation.run("slow", work).await, ended.len()) };
+    let seen = seen_after(cancelled, returned, async || (), tell);
+    let ((result, had_ended), ()) = seen.await;
     assert!(matches!(result, Err(RunError::Cancelled)), "{result:?}");
-    assert!(had_ended);
+    assert_eq!(had_ended, 1);
 }
 
 /// An open transaction holds its key like a lease.
@@ -316,28 +301,18 @@ async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_e
     let bench = crate::support::Bench::new();
     let database = Database::beside(&bench.store);
     let (tell, told) = gate();
+    let failed = Arc::new(Notify::new());
     let handler = move |_: Order, _: Ledger| {
         let told = told.clone();
-        async move {
-            spawn_blocking(told).await??;
-            Ok::<_, HandlerError>(())
-        }
+        async { Ok::<_, HandlerError>(spawn_blocking(told).await??) }
     };
-    let failed = Arc::new(Notify::new());
     let consumer = bench.handling(handler).store(database.clone());
-    let consumer = consumer
-        .record_timeout(Duration::from_millis(100))
-        .on_failure(notifies(&failed));
-    let held = async {
-        failed.notified().await;
-        batch_goes_on().await;
-        let open = database.open();
-        tell.send(()).unwrap();
-        open
-    };
-    let (failed, open) = tokio::join!(bench.deliver(&consumer, ["a"]), held);
-    assert_eq!(failed, ["m-0"]);
-    assert_eq!(open, 1);
+    let consumer = consumer.record_timeout(Duration::from_millis(100));
+    let consumer = consumer.on_failure(notifies(&failed));
+    let run = bench.deliver(&consumer, ["a"]);
+    let open = async || database.open();
+    let (failed, open) = seen_after(failed.notified(), run, open, tell).await;
+    assert_eq!((&*failed, open), (&["m-0".to_owned()][..], 1));
     drop(database.lock("a").await);
     assert_eq!(database.open(), 0);
 }
@@ -352,18 +327,10 @@ async fn cancelled_work_holds_its_transaction_until_its_blocking_work_has_ended(
     let (cancels, cancelled) = oneshot::channel::<()>();
     let work = async |_: Ledger, _| -> Result<(), HandlerError> {
         let _cancels = cancels;
-        spawn_blocking(told).await??;
-        Ok(())
+        Ok(spawn_blocking(told).await??)
     };
-    let held = async {
-        cancelled.await.unwrap_err();
-        batch_goes_on().await;
-        let open = database.open();
-        tell.send(()).unwrap();
-        open
-    };
-    let (result, open) = tokio::join!(invocation.run_in_transaction("a", work), held);
+    let run = invocation.run_in_transaction("a", work);
+    let (result, open) = seen_after(cancelled, run, async || database.open(), tell).await;
     assert!(matches!(result, Err(RunError::Cancelled)), "{result:?}");
-    assert_eq!(open, 1);
-    assert_eq!(database.open(), 0);
+    assert_eq!((open, database.open()), (1, 0));
 }

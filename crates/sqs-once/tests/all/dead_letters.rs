@@ -1,19 +1,20 @@
 //! Terminal records and the dead-letter queue.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Notes, Order, STANDARD, Tested, failures, grouped, json_body, one, order, orders,
-    set, with,
+    Bench, DLQ, Notes, Order, STANDARD, Tested, assert_contains, failures, grouped, json_body,
+    order, orders, set, with,
 };
 use serde_json::{Value, json};
+use sqs_once::hook::RecordEnd;
 use sqs_once::policy::AfterDeadLetter;
 use sqs_once::{Consumer, EventError, HandlerError, ResultExt};
 use tokio::sync::Notify;
 
-const OWN: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
 const DENIED: Turn = Turn::Refuse("com.amazonaws.sqs#AccessDeniedException");
 const LIMIT: usize = 1024 * 1024;
 
@@ -27,14 +28,8 @@ fn refusing_with(
     url: &str,
     error: impl Fn() -> HandlerError + Clone + Send + Sync + 'static,
 ) -> Tested {
-    let consumer = orders()
-        .dead_letter_queue(url)
-        .sqs_client(sqs.client())
-        .handler(move |_: Order| {
-            let error = error();
-            async move { Err::<(), _>(error).terminal() }
-        });
-    Bench::new().on(consumer)
+    let consumer = orders().dead_letter_queue(url).sqs_client(sqs.client());
+    Bench::new().on(consumer.handler(move |_: Order| ready(Err::<(), _>(error()).terminal())))
 }
 
 fn refusing(sqs: &Sqs) -> Tested {
@@ -47,8 +42,8 @@ async fn moved(
     error: impl Fn() -> HandlerError + Clone + Send + Sync + 'static,
 ) -> Value {
     let sqs = Sqs::default();
-    let bench = refusing_with(&sqs, DLQ, error);
-    assert_eq!(bench.run([record]).await, [""; 0]);
+    let failed = refusing_with(&sqs, DLQ, error).run([record]).await;
+    assert_eq!(failed, [""; 0]);
     let [sent] = sqs.asked("SendMessage").try_into().unwrap();
     sent
 }
@@ -72,8 +67,8 @@ fn with_attributes(attributes: Value) -> Value {
 
 /// An order with this number of message attributes.
 fn with_own(count: usize) -> Value {
-    let names = (0..count).map(|at| (format!("own-{at}"), string("x")));
-    with_attributes(Value::Object(names.collect()))
+    let own = (0..count).map(|at| (format!("own-{at}"), string("x")));
+    with_attributes(own.collect())
 }
 
 /// The message's size as SQS counts it.
@@ -89,28 +84,25 @@ fn size(sent: &Value) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_terminal_record_is_moved_with_all_it_had_and_all_there_is_to_know() {
     let trace = "Root=1-5759e988-bd862e3fe1be46a994272793";
-    let record = with(
-        with_attributes(json!({
-            "tenant": string("seven"),
-            "weight": { "dataType": "Number.float", "stringValue": "1.5" },
-            "blob": { "dataType": "Binary", "binaryValue": "aGVsbG8=" },
-        })),
-        json!({ "attributes": {
-            "MessageGroupId": "tenant-7",
-            "AWSTraceHeader": trace,
-            "ApproximateReceiveCount": "3",
-            "ApproximateFirstReceiveTimestamp": "1790000000123",
-        } }),
-    );
-    let body = record["body"].clone();
+    let mut record = with_attributes(json!({
+        "tenant": string("seven"),
+        "weight": { "dataType": "Number.float", "stringValue": "1.5" },
+        "blob": { "dataType": "Binary", "binaryValue": "aGVsbG8=" },
+    }));
+    record["attributes"] = json!({
+        "MessageGroupId": "tenant-7",
+        "AWSTraceHeader": trace,
+        "ApproximateReceiveCount": "3",
+        "ApproximateFirstReceiveTimestamp": "1790000000123",
+    });
     let expired = || Refused(std::io::Error::other("card expired")).into();
     let sent = moved(record, expired).await;
 
     assert_eq!(sent["QueueUrl"], DLQ);
-    assert_eq!(sent["MessageBody"], body);
+    assert_eq!(sent["MessageBody"], order("o-1")["body"]);
     assert_eq!(sent["MessageGroupId"], "tenant-7");
-    let traced = &sent["MessageSystemAttributes"]["AWSTraceHeader"]["StringValue"];
-    assert_eq!(traced, trace);
+    let system = &sent["MessageSystemAttributes"];
+    assert_eq!(system["AWSTraceHeader"]["StringValue"], trace);
     let weight = json!({ "DataType": "Number.float", "StringValue": "1.5" });
     assert_eq!(sent["MessageAttributes"]["weight"], weight);
     let blob = json!({ "DataType": "Binary", "BinaryValue": "aGVsbG8=" });
@@ -130,35 +122,24 @@ async fn a_terminal_record_is_moved_with_all_it_had_and_all_there_is_to_know() {
     let key = text(&sent, "sqs-once-key").unwrap();
     let (_, hash) = key.split_once('#').unwrap();
     assert!(hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    // A standard queue has no deduplication IDs.
-    assert_eq!(sent["MessageDeduplicationId"], Value::Null);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_standard_dead_letter_queue_gets_no_group_for_a_message_without_one() {
-    let sent = moved(order("o-1"), no_such_card).await;
-    assert_eq!(sent["MessageGroupId"], Value::Null);
-}
-
-#[tokio::test(start_paused = true)]
-async fn on_the_testing_kits_bench_too_the_client_of_the_code_sends_dead_letters() {
-    let sqs = Sqs::default();
-    let bench = sqs_once::testing::Bench::new(refusing(&sqs).consumer);
-    bench.run(one("o-1")).await.assert_terminal("m-1");
-    assert_eq!(sqs.asked("SendMessage").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fifo_dead_letter_queue_gets_the_group_and_the_message_id_to_deduplicate_by() {
-    let sqs = Sqs::default();
-    let bench = refusing_with(&sqs, &format!("{DLQ}.fifo"), no_such_card);
-    bench.run([grouped("a", "o-1"), order("o-2")]).await;
-    let sent = sqs.asked("SendMessage").into_iter();
-    let ids = ["MessageGroupId", "MessageDeduplicationId"];
-    let ids = sent.map(|sent| ids.map(|id| sent[id].to_string()));
-    let mut ids: Vec<_> = ids.collect();
-    ids.sort();
-    assert_eq!(ids, [["\"a\"", "\"m-0\""], ["\"m-1\"", "\"m-1\""]]);
+    let fifo = format!("{DLQ}.fifo");
+    let of_fifo = [["\"a\"", "\"m-0\""], ["\"m-1\"", "\"m-1\""]];
+    let of_standard = [["\"a\"", "null"], ["null", "null"]];
+    for (url, expected) in [(&*fifo, of_fifo), (DLQ, of_standard)] {
+        let sqs = Sqs::default();
+        let bench = refusing_with(&sqs, url, no_such_card);
+        bench.run([grouped("a", "o-1"), order("o-2")]).await;
+        let sent = sqs.asked("SendMessage").into_iter();
+        let ids = ["MessageGroupId", "MessageDeduplicationId"];
+        let ids = sent.map(|sent| ids.map(|id| sent[id].to_string()));
+        let mut ids: Vec<_> = ids.collect();
+        ids.sort();
+        assert_eq!(ids, expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,15 +162,22 @@ async fn it_is_acknowledged_only_after_sqs_has_confirmed() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_confirmation_it_is_not_acknowledged() {
-    // An empty answer has no message id.
-    for turn in [Turn::LoseAnswer, Turn::Hang, DENIED, Turn::Empty] {
+    // By the JSON and by the query protocol.
+    let missing = Turn::Refuse("com.amazonaws.sqs#QueueDoesNotExist");
+    let missing_by_query = Turn::Refuse("AWS.SimpleQueueService.NonExistentQueue");
+    for (turn, said) in [
+        (Turn::LoseAnswer, ""),
+        (Turn::Hang, ""),
+        (Turn::Empty, "the answer has no MessageId"),
+        (DENIED, "sqs:SendMessage"),
+        (missing, "no queue has that URL"),
+        (missing_by_query, "no queue has that URL"),
+    ] {
         let sqs = Sqs::always(turn.clone());
         let bench = refusing(&sqs);
         assert_eq!(bench.run(["o-1"]).await, ["m-0"], "{turn:?}");
         assert!(!sqs.requests().is_empty());
-        let is_empty = matches!(turn, Turn::Empty);
-        let says_so = bench.log.all().contains("the answer has no MessageId");
-        assert_eq!(says_so, is_empty);
+        assert_contains!(bench.log.all(), said);
     }
 }
 
@@ -197,12 +185,11 @@ async fn without_a_confirmation_it_is_not_acknowledged() {
 async fn a_failure_hook_hears_whether_the_message_has_left_its_queue() {
     for (sqs, has_left) in [(Sqs::default(), true), (Sqs::always(Turn::Hang), false)] {
         let (heard, notes) = Notes::pair();
-        let bench = refusing(&sqs).with(|it| {
-            it.on_failure(move |end| {
-                notes.add(end.is_acknowledged());
-                std::future::ready(Ok(()))
-            })
-        });
+        let hears = move |end: RecordEnd| {
+            notes.add(end.is_acknowledged());
+            ready(Ok(()))
+        };
+        let bench = refusing(&sqs).with(|it| it.on_failure(hears));
         bench.run(["o-1"]).await;
         assert_eq!(heard.take(), [has_left]);
     }
@@ -216,26 +203,6 @@ async fn a_lost_answer_is_asked_for_again_and_a_fifo_queue_recognises_it() {
     let [first, second] = sqs.asked("SendMessage").try_into().unwrap();
     assert_eq!(first, second);
     assert_eq!(first["MessageDeduplicationId"], "m-0");
-}
-
-#[tokio::test(start_paused = true)]
-async fn denied_access_and_a_missing_queue_are_named_by_json_and_by_query_protocol() {
-    for (code, said) in [
-        ("com.amazonaws.sqs#AccessDeniedException", "sqs:SendMessage"),
-        (
-            "com.amazonaws.sqs#QueueDoesNotExist",
-            "no queue has that URL",
-        ),
-        (
-            "AWS.SimpleQueueService.NonExistentQueue",
-            "no queue has that URL",
-        ),
-    ] {
-        let bench = refusing(&Sqs::always(Turn::Refuse(code)));
-        bench.run(["o-1"]).await;
-        let log = bench.log.all();
-        assert!(log.contains(said), "{log}");
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,10 +243,16 @@ async fn a_queue_that_takes_less_than_sqs_does_gets_the_message_without_what_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_its_dead_letter_queue_never_takes_stays_in_its_own() {
-    // A message with ten attributes has no added attributes to omit.
-    for (own, requests) in [(0, 2), (10, 1)] {
+    for (record, requests) in [
+        (order("o-1"), 2),
+        // It has no added attributes to omit.
+        (with_own(10), 1),
+        // SQS takes no message without a body.
+        (json!({}), 0),
+        (json!({ "body": "" }), 0),
+    ] {
         let sqs = Sqs::always(Turn::Refuse("InvalidParameterValue"));
-        assert_eq!(refusing(&sqs).run([with_own(own)]).await, ["m-0"]);
+        assert_eq!(refusing(&sqs).run([record]).await, ["m-0"]);
         assert_eq!(sqs.asked("SendMessage").len(), requests);
     }
 }
@@ -287,7 +260,7 @@ async fn a_message_that_its_dead_letter_queue_never_takes_stays_in_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_message_is_never_sent_to_the_queue_that_it_came_from() {
     let refused = [
-        OWN,
+        "https://sqs.eu-central-1.amazonaws.com/123456789012/orders",
         "https://eu-central-1.queue.amazonaws.com/123456789012/orders/",
         "http://localhost:4566/123456789012/orders",
         // The SDK uses the function's own region, whatever the host name contains.
@@ -314,10 +287,9 @@ fn order_of(size: usize) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_message_of_any_size_is_moved_with_as_much_as_there_is_room_for() {
     const REASON: usize = "sqs-once-reason".len() + "String".len();
-    let around_the_reason = [0, REASON, REASON + 3, REASON + 4];
-    for room in around_the_reason
+    for room in [0, 40, 100, 200, 2000, 40_000]
         .into_iter()
-        .chain([40, 100, 200, 2000, 40_000])
+        .chain([REASON, REASON + 3, REASON + 4])
     {
         let sent = moved(order_of(LIMIT - room), || "x".repeat(20_000).into()).await;
         assert!(size(&sent) <= LIMIT, "{room}: {}", size(&sent));
@@ -327,11 +299,10 @@ async fn a_message_of_any_size_is_moved_with_as_much_as_there_is_room_for() {
             assert!(reason.ends_with('…') && reason.len() <= 1024);
         }
         let id = text(&sent, "sqs-once-message-id");
-        assert!(id.is_none_or(|id| id == "m-0"));
-        assert_eq!(id.is_some(), room >= 2000);
+        assert_eq!(id, (room >= 2000).then_some("m-0"));
         let chain = text(&sent, "sqs-once-error-chain");
-        assert!(chain.is_none_or(|chain| chain.len() <= 16 * 1024));
-        assert_eq!(chain.is_some(), room >= 2000);
+        let fits = chain.map(|chain| chain.len() <= 16 * 1024);
+        assert_eq!(fits, (room >= 2000).then_some(true));
     }
 }
 
@@ -341,12 +312,11 @@ async fn binary_attributes_count_towards_what_there_is_room_for() {
     let picture = "AAAA".repeat(PICTURE / 3);
     let names = "picture".len() + "Binary".len();
     for (room, has_reason) in [(PICTURE + names + 40, true), (PICTURE + names, false)] {
-        let attribute = json!({ "picture": { "dataType": "Binary", "binaryValue": picture } });
+        let attribute = json!({ "dataType": "Binary", "binaryValue": picture });
         let mut record = order_of(LIMIT - room);
-        record["messageAttributes"] = attribute;
+        record["messageAttributes"]["picture"] = attribute;
         let sent = moved(record, || "x".repeat(20_000).into()).await;
-        let attributes = &sent["MessageAttributes"];
-        assert_eq!(attributes["picture"]["BinaryValue"], json!(picture));
+        assert_eq!(sent["MessageAttributes"]["picture"]["BinaryValue"], picture);
         assert_eq!(text(&sent, "sqs-once-reason").is_some(), has_reason);
         assert_eq!(text(&sent, "sqs-once-error-chain"), None);
     }
@@ -354,18 +324,14 @@ async fn binary_attributes_count_towards_what_there_is_room_for() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_without_a_cause_is_written_once_if_the_reason_has_room_for_it() {
-    let sent = moved(order("o-1"), || "x".repeat(1024).into()).await;
-    assert_eq!(text(&sent, "sqs-once-reason"), Some(&*"x".repeat(1024)));
-    assert_eq!(text(&sent, "sqs-once-error-chain"), None);
-    for length in [1025, 16 * 1024] {
+    for (length, is_again) in [(1024, false), (1025, true), (16 * 1024, true)] {
         let sent = moved(order("o-1"), move || "x".repeat(length).into()).await;
+        let all = "x".repeat(length);
+        assert_eq!(text(&sent, "sqs-once-reason") == Some(&*all), !is_again);
         let chain = text(&sent, "sqs-once-error-chain");
-        assert_eq!(chain, Some(&*"x".repeat(length)));
+        assert_eq!(chain, is_again.then_some(&*all));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn characters_that_sqs_refuses_are_replaced() {
+    // Characters that SQS refuses are replaced.
     let error = || "a\u{0}b\u{1b}[31mc\u{fffe}\u{ffff}\t\n\u{10000}ü".into();
     let sent = moved(order("o-1"), error).await;
     let reason = "a\u{fffd}b\u{fffd}[31mc\u{fffd}\u{fffd}\t\n\u{10000}ü";
@@ -389,14 +355,6 @@ async fn a_message_that_was_moved_before_tells_of_its_last_move() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_without_a_body_is_left_to_redrive() {
-    let sqs = Sqs::default();
-    let records = [json!({}), json!({ "body": "" })];
-    assert_eq!(refusing(&sqs).run(records).await, ["m-0", "m-1"]);
-    assert!(sqs.requests().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_was_moved() {
     let go_on = Some(AfterDeadLetter::GoOn);
     for (after, turn, failed) in [
@@ -410,11 +368,8 @@ async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_
         let (bench, _) = crate::support::noting();
         let bench = bench.with(|it| {
             let it = it.dead_letter_queue(&format!("{DLQ}.fifo"));
-            set(
-                it.sqs_client(sqs.client()),
-                after,
-                Consumer::after_dead_letter,
-            )
+            let it = it.sqs_client(sqs.client());
+            set(it, after, Consumer::after_dead_letter)
         });
         let records = ["a1", "hopeless", "a2"].map(|id| grouped("a", id));
         assert_eq!(bench.run(records).await, failed);
@@ -432,8 +387,10 @@ async fn an_invocation_fails_when_every_record_did_only_by_request() {
     let raising = |sqs: &Sqs| refusing(sqs).with(|it| it.raise_on_total_failure(true));
     let bench = raising(&nowhere);
     let error = bench.try_deliver(&bench.consumer, two).await.unwrap_err();
-    let are_two = matches!(error, EventError::EveryRecordFailed { records: 2 });
-    assert!(are_two, "{error}");
+    assert!(matches!(
+        error,
+        EventError::EveryRecordFailed { records: 2 }
+    ));
     // An empty batch has no failures, and neither does a batch whose record is in the dead-letter queue.
     assert_eq!(bench.run([""; 0]).await, [""; 0]);
     assert_eq!(raising(&Sqs::default()).run(two).await, [""; 0]);

@@ -26,11 +26,7 @@ fn event(ids: &[&str]) -> Event {
 
 /// Orders end as their ids ask for, and note it.
 fn consumer(done: &Notes<String>) -> Consumer {
-    let done = done.clone();
-    orders().namespace("test").handler(move |order: Order| {
-        done.add(format!("handled {}", order.id));
-        async move { order.obey().await }
-    })
+    crate::router::noting("handled", done)
 }
 
 type Outcome = Result<Done, HandlerError>;

@@ -77,18 +77,13 @@ async fn in_a_process_that_logs_all_there_is() {
     println!("the user's own line");
     debug!("below the level");
     warn!(
-        a = u64::MAX,
-        b = i64::MIN,
-        c = u128::MAX,
-        d = i128::MIN,
-        e = 0.1,
-        f = true,
-        g = Some("given"),
-        h = None::<u32>,
+        a = u128::MAX,
+        b = i128::MIN,
+        c = Some("given"),
+        d = None::<u32>,
         "numbers"
     );
     info!(a = f64::NAN, b = f64::INFINITY, c = f64::NEG_INFINITY);
-    info!(text = "\"\\\n\t\r\u{0}\u{1f}\u{7f}\u{2028}\u{1f600}", debug = ?"\"\n", display = %"a\nb");
     info!("a \"quoted\"\nname" = 1, dotted.name = 2, r#type = 3);
     info!(timestamp = 1, level = 2, target = 3, "reserved");
     info!(n = 1, other = "between", n = 2, "twice");
@@ -140,14 +135,10 @@ fn a_line_is_one_json_object_with_all_fields_at_its_top() {
     let expected = [
         json!({ "message": "charged o-1", "amount_cents": 1299, "currency": "EUR" }),
         json!({
-            "level": "WARN", "message": "numbers", "a": u64::MAX, "b": i64::MIN,
-            "c": u128::MAX as f64, "d": i128::MIN as f64, "e": 0.1, "f": true, "g": "given",
+            "level": "WARN", "message": "numbers", "a": u128::MAX as f64, "b": i128::MIN as f64,
+            "c": "given",
         }),
         json!({ "a": null, "b": null, "c": null }),
-        json!({
-            "text": "\"\\\n\t\r\u{0}\u{1f}\u{7f}\u{2028}\u{1f600}",
-            "debug": r#""\"\n""#, "display": "a\nb",
-        }),
         json!({ "a \"quoted\"\nname": 1, "dotted.name": 2, "type": 3 }),
         json!({ "message": "reserved", "timestamp_": 1, "level_": 2, "target_": 3 }),
         json!({ "message": "twice", "n": 2, "other": "between" }),

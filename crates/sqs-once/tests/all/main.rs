@@ -38,7 +38,6 @@ mod key_codecs;
 mod key_secret;
 mod keys;
 mod large_messages;
-mod large_messages_memory;
 mod large_messages_producer;
 mod large_messages_settings;
 mod layers;

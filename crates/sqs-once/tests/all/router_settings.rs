@@ -78,20 +78,7 @@ async fn routes_with_each_mode_work_in_one_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bench_takes_keys_of_the_route_that_it_is_told() {
-    let bench = Bench::new(charges_and_refunds(&Done::default()));
-    bench.in_route("refund").another_worker_claims("o-1").await;
-    let refund = refund("o-1", 1).message_id("m-2");
-    let answer = bench
-        .run(Event::new([order("charge", "o-1"), refund]))
-        .await;
-    answer.assert_processed("o-1").assert_in_progress("m-2");
-    let item = bench.in_route("charge").item("o-1").await;
-    assert_eq!(item.unwrap().status, Status::Completed);
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_for_another_worker_is_a_policy_of_its_route() {
+async fn keys_and_waiting_for_another_worker_are_of_each_route() {
     let done = Done::default();
     let waiting = noting("charge", &done).in_progress(InProgress::Wait(5 * SECOND));
     let routes = by_type().route("charge", waiting);
@@ -99,9 +86,13 @@ async fn waiting_for_another_worker_is_a_policy_of_its_route() {
     bench.in_route("charge").another_worker_claims("o-1").await;
     bench.in_route("refund").another_worker_claims("r-1").await;
     let began = tokio::time::Instant::now();
-    let event = Event::new([order("charge", "o-1"), refund("r-1", 1)]);
+    let free = order("charge", "r-1").message_id("free");
+    let event = Event::new([order("charge", "o-1"), refund("r-1", 1), free]);
     let answer = bench.run(event).await;
     answer.assert_in_progress("o-1").assert_in_progress("r-1");
+    answer.assert_processed("free");
+    let item = bench.in_route("charge").item("r-1").await;
+    assert_eq!(item.unwrap().status, Status::Completed);
     assert!(began.elapsed() >= 4 * SECOND);
 }
 
@@ -137,33 +128,23 @@ async fn refusal(routes: Consumer<Routes>) -> String {
 async fn a_router_whose_routes_share_keys_refuses_to_start() {
     let done = Done::default();
     let (charge, refund) = (|| noting("charge", &done), || refunding(&done));
-    let payments = || Namespace::new("payments").unwrap();
-    let [python, java] = [KeyCodec::powertools_python, KeyCodec::powertools_java];
+    let own = || charge().namespace("payments");
+    let [charging, refunding] =
+        [charge(), refund()].map(|route| route.also_read(Namespace::new("payments").unwrap()));
+    // The codecs of two languages share the ids of integers.
+    let python = charge().also_read(KeyCodec::powertools_python("fn.it"));
+    let java = refund().key_codec(KeyCodec::powertools_java("fn.it"));
     for (one, other, namespace) in [
         (charge(), charge(), "charge"),
         (charge(), charge().readable_keys(true), "charge"),
         // Each would acknowledge the other's messages.
-        (
-            charge().also_read(payments()),
-            refund().also_read(payments()),
-            "payments",
-        ),
-        (
-            charge().namespace("payments"),
-            refund().also_read(payments()),
-            "payments",
-        ),
-        // The codecs of two languages share the ids of integers.
-        (
-            charge().also_read(python("fn.it")),
-            refund().key_codec(java("fn.it")),
-            "fn.it",
-        ),
+        (charging, refunding.clone(), "payments"),
+        (own(), refunding, "payments"),
+        (python, java, "fn.it"),
     ] {
         let error = refusal(by_type().route("a", one).route("b", other)).await;
-        let said =
-            format!("the setting `namespace` is \"{namespace}\" for two routes, \"a\" and \"b\"");
-        assert_contains!(error, &said);
+        let namespace = format!("the setting `namespace` is \"{namespace}\"");
+        assert_contains!(error, &namespace, "for two routes, \"a\" and \"b\"");
     }
     let error = refusal(by_type().route("a", charge()).fallback(charge())).await;
     assert_contains!(error, "for two routes, \"a\" and \"fallback\"");
@@ -173,76 +154,36 @@ async fn a_router_whose_routes_share_keys_refuses_to_start() {
 async fn a_router_that_can_t_work_refuses_to_start() {
     let done = Done::default();
     let (charge, refund) = (|| noting("charge", &done), || refunding(&done));
-    let a = |route| by_type().route("a", route);
+    let a = |route: Consumer| by_type().route("a", route);
+    let keyless = orders().handler(async |_: Order| Writes::new());
+    let keyless = keyless.missing_key(MissingKey::ProcessUnprotected);
+    let nameless = orders().handler(async |_: Order| {});
     let batching = orders().batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
-    let writing = orders().handler(async |_: Order| Writes::new());
-    let keyless = writing.missing_key(MissingKey::ProcessUnprotected);
-    let twice = |outage: u32| Dependency::new("payments").outage(SECOND * outage);
-    let by_details = router(RouteBy::detail_type()).route("a", charge());
-    let both = a(charge()).unrouted(Unrouted::Terminal).fallback(refund());
-    let depending = a(charge().depends_on(twice(60)));
+    let stored = charge().store(MemoryStore::new());
+    let by = |by| router(by).route("a", charge());
+    let [by_field, by_nothing] = [RouteBy::field("type"), RouteBy::attribute("")].map(by);
+    let by_details = by(RouteBy::detail_type()).envelope(Sns);
+    let enveloped = a(charge().envelope(Sns)).envelope(EventBridge);
+    let two_defaults = a(charge()).unrouted(Unrouted::Terminal);
+    let [one, other] = [60, 90].map(|outage| Dependency::new("pay").outage(SECOND * outage));
+    let depending = a(charge().depends_on(one)).route("b", refund().depends_on(other));
     for (routes, expected) in [
         (by_type(), "the router has no routes"),
-        (
-            by_type().route("", charge()),
-            "the router has a route without a name",
-        ),
-        (
-            a(charge()).route("a", refund()),
-            "the router has two routes with the name \"a\"",
-        ),
-        (
-            a(orders().handler(async |_: Order| {})),
-            "the setting `namespace` of the route \"a\" is not set",
-        ),
-        (
-            a(batching.namespace("a")),
-            "the router of the route \"a\" has a batch handler",
-        ),
-        (
-            a(charge().concurrency(3)),
-            "route \"a\" `concurrency` concerns the whole batch",
-        ),
-        (
-            a(charge().store(MemoryStore::new())),
-            "route \"a\" `store` concerns the whole batch",
-        ),
-        (
-            a(charge()).namespace("b"),
-            "the setting `namespace` is set on the router",
-        ),
-        (
-            a(charge().envelope(Sns)).envelope(EventBridge),
-            "the setting `envelope` of the route \"a\" is another than the router's",
-        ),
-        (
-            a(keyless.namespace("a")),
-            "the setting `missing_key` of the route \"a\"",
-        ),
-        (
-            router(RouteBy::field("type")).route("a", charge()),
-            "the JSON pointer is \"type\"",
-        ),
-        (
-            router(RouteBy::attribute("")).route("a", charge()),
-            "the router reads a message attribute without a name",
-        ),
-        (
-            by_details.envelope(Sns),
-            "the setting `envelope` is another one, but `RouteBy::detail_type()` reads the envelope `EventBridge`",
-        ),
-        (
-            both,
-            "the router has the setting `unrouted`, and a fallback",
-        ),
-        (
-            by_type().route("a", a(charge())),
-            "the router of the route \"a\" is a router",
-        ),
-        (
-            depending.route("b", refund().depends_on(twice(90))),
-            "the setting `depends_on` has two sets of numbers for \"payments\"",
-        ),
+        (by_type().route("", charge()), "a route without a name"),
+        (a(charge()).route("a", refund()), "two routes with the name"),
+        (a(nameless), "`namespace` of the route \"a\" is not set"),
+        (a(batching.namespace("a")), "\"a\" has a batch handler"),
+        (a(charge().concurrency(3)), "`concurrency` concerns the"),
+        (a(stored), "route \"a\" `store` concerns the whole batch"),
+        (a(charge()).namespace("b"), "is set on the router"),
+        (enveloped, "route \"a\" is another than the router's"),
+        (a(keyless.namespace("a")), "`missing_key` of the route"),
+        (by_field, "the JSON pointer is \"type\""),
+        (by_nothing, "reads a message attribute without a name"),
+        (by_details, "reads the envelope `EventBridge`"),
+        (two_defaults.fallback(refund()), "and a fallback"),
+        (a(a(charge()).into_consumer()), "\"a\" is a router"),
+        (depending, "`depends_on` has two sets of numbers"),
     ] {
         assert_contains!(refusal(routes).await, expected);
     }

@@ -159,8 +159,7 @@ async fn the_next_of_a_fifo_group_waits_for_the_commit_before_it() {
 
 #[tokio::test(start_paused = true)]
 async fn with_claim_first_a_key_is_claimed_before_and_committed_over_its_own_claim() {
-    let (bench, seen) = setup();
-    let bench = bench.with(|it| it.mode(Mode::ClaimFirst));
+    let (bench, seen) = claiming_first();
     assert_eq!(bench.outcome("a").await, "processed");
     assert_eq!(bench.store.take_calls(), [("claim", 1), ("commit", 1)]);
     assert_eq!(bench.store.item("a").unwrap().status, Status::Completed);
@@ -175,13 +174,25 @@ async fn with_claim_first_a_key_is_claimed_before_and_committed_over_its_own_cla
     bench.store.lose_answer("commit", 1);
     assert_eq!(bench.outcome("c").await, "processed");
     assert_eq!(bench.store.written(), ["a", "c"]);
+
+    #[sqs_once::handler(key = order.id, mode = claim_first, namespace = "test")]
+    async fn claimed(order: Order) -> Writes {
+        Writes::new().update(update(&order.id))
+    }
+    let claimed = Bench::new().on(claimed::consumer());
+    claimed.run(["a"]).await;
+    assert_eq!(claimed.store.take_calls(), [("claim", 1), ("commit", 1)]);
+}
+
+fn claiming_first() -> (Tested, Seen) {
+    let (bench, seen) = setup();
+    (bench.with(|it| it.mode(Mode::ClaimFirst)), seen)
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_claim_first_a_failure_and_a_conflict_release_the_claim() {
+async fn with_claim_first_a_failure_and_a_conflict_release_the_claim_and_a_cancellation_does_not() {
     for (id, expected) in [("bad", "failed"), ("a", "failed"), ("sold-out", "terminal")] {
-        let (bench, seen) = setup();
-        let bench = bench.with(|it| it.mode(Mode::ClaimFirst));
+        let (bench, seen) = claiming_first();
         bench.store.fail_condition(0, usize::MAX);
         for delivery in 1..=2 {
             assert_eq!(bench.outcome(id).await, expected);
@@ -190,24 +201,9 @@ async fn with_claim_first_a_failure_and_a_conflict_release_the_claim() {
         }
         assert_eq!(bench.store.written(), [""; 0]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn with_claim_first_a_cancelled_handlers_claim_is_left_to_lapse() {
-    let (bench, _) = setup();
-    let bench = bench.with(|it| it.mode(Mode::ClaimFirst).record_timeout(SECOND));
+    let (bench, _) = claiming_first();
+    let bench = bench.with(|it| it.record_timeout(SECOND));
     assert_eq!(bench.outcome("slow").await, "failed");
     assert_eq!(bench.outcome("slow").await, "in_progress");
     assert_eq!(bench.store.written(), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_attribute_claims_first_when_it_says_so() {
-    #[sqs_once::handler(key = order.id, mode = claim_first, namespace = "test")]
-    async fn claimed(order: Order) -> Writes {
-        Writes::new().update(update(&order.id))
-    }
-    let claimed = Bench::new().on(claimed::consumer());
-    claimed.run(["a"]).await;
-    assert_eq!(claimed.store.take_calls(), [("claim", 1), ("commit", 1)]);
 }

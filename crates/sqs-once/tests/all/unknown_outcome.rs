@@ -14,7 +14,7 @@ use sqs_once::hook::{EarlierAttempt, Reconciled};
 use sqs_once::key::{KeyCodec, Namespace};
 use sqs_once::policy::{Mode, UnknownOutcome};
 use sqs_once::store::{Item, Settled, Settlement, Settling, Status, Store};
-use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, InProgress, Processed, Terminal};
+use sqs_once::telemetry::Outcome;
 use sqs_once::testing::Bench;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{Batch, BusinessKey, Consumer, HandlerError, MemoryStore, ResultExt};
@@ -22,7 +22,6 @@ use sqs_once::{Batch, BusinessKey, Consumer, HandlerError, MemoryStore, ResultEx
 use crate::also_read::forget;
 use crate::support::{self, Notes, SECOND, assert_contains, one, values};
 
-pub(crate) const NOW: Duration = Duration::ZERO;
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// A dead letter once the token of a day is over.
@@ -77,24 +76,24 @@ pub(crate) fn ending(first: &[End]) -> (Consumer, Notes<()>) {
     (consumer.record_timeout(SECOND).depends_on("bank"), calls)
 }
 
-/// Delivers the record with this outcome after each of these pauses.
-pub(crate) async fn deliver<const N: usize>(bench: &Bench, deliveries: [(Duration, Outcome); N]) {
-    for (at, (pause, outcome)) in deliveries.into_iter().enumerate() {
-        bench.clock().advance(pause);
-        let answer = bench.run(one("a")).await;
-        assert_eq!(answer.outcome("m-1"), outcome, "delivery {at}");
+/// Delivers the record with each of these outcomes. A number of hours is a pause.
+pub(crate) async fn deliver(bench: &Bench, story: &str) {
+    for word in story.split(' ') {
+        match word.strip_suffix('h') {
+            Some(hours) => bench.clock().advance(HOUR * hours.parse().unwrap()),
+            None => {
+                let answer = bench.run(one("a")).await;
+                assert_eq!(answer.outcome("m-1").to_string(), word, "{story}");
+            }
+        }
     }
 }
 
 /// Does this for a handler whose first calls end like this. Returns the number of its calls.
-pub(crate) async fn calls<const N: usize>(
-    first: &[End],
-    policy: UnknownOutcome,
-    deliveries: [(Duration, Outcome); N],
-) -> usize {
+async fn calls(first: &[End], policy: UnknownOutcome, story: &str) -> usize {
     let (consumer, calls) = ending(first);
     let consumer = consumer.retention(24 * HOUR);
-    deliver(&Bench::new(consumer.unknown_outcome(policy)), deliveries).await;
+    deliver(&Bench::new(consumer.unknown_outcome(policy)), story).await;
     calls.len()
 }
 
@@ -131,38 +130,23 @@ async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() 
 
 #[tokio::test(start_paused = true)]
 async fn a_first_attempt_may_take_longer_than_its_token_is_valid() {
-    let a_second = UnknownOutcome::dead_letter().after(SECOND / 2);
-    let twice = [(NOW, Failed), (NOW, Terminal)];
-    assert_eq!(calls(&[REFUSED], a_second, twice).await, 1);
+    let brief = UnknownOutcome::dead_letter().after(SECOND / 2);
+    assert_eq!(calls(&[REFUSED], brief, "failed terminal").await, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_time_counts_from_the_first_attempt_of_a_key_that_is_not_completed() {
-    // At 0, 5, 10, 15 and 20 hours.
-    let later = (5 * HOUR, Failed);
-    let five = [
-        (NOW, Failed),
-        later,
-        later,
-        later,
-        later,
-        (5 * HOUR, Terminal),
-        (NOW, Terminal),
-    ];
-    assert_eq!(calls(&[REFUSED; 9], within_a_day(), five).await, 5);
+    let story = "failed 5h failed 5h failed 5h failed 5h failed 5h terminal terminal";
+    assert_eq!(calls(&[REFUSED; 9], within_a_day(), story).await, 5);
     // The table has not deleted the expired completion yet.
-    let again = [
-        (NOW, Processed),
-        (25 * HOUR, Failed),
-        (23 * HOUR, Processed),
-    ];
-    assert_eq!(calls(&[DONE, REFUSED], within_a_day(), again).await, 3);
+    let story = "processed 25h failed 23h processed";
+    assert_eq!(calls(&[DONE, REFUSED], within_a_day(), story).await, 3);
 
     let (consumer, calls) = ending(&[REFUSED; 2]);
     let bench = Bench::new(consumer.unknown_outcome(within_a_day()));
-    deliver(&bench, [(NOW, Failed), (25 * HOUR, Terminal)]).await;
+    deliver(&bench, "failed 25h terminal").await;
     forget(&bench, "a").await;
-    deliver(&bench, [(HOUR, Failed), (22 * HOUR, Processed)]).await;
+    deliver(&bench, "1h failed 22h processed").await;
     assert_eq!(calls.len(), 3);
 }
 
@@ -182,28 +166,28 @@ async fn the_age_of_an_item_of_powertools_stays_unknown_until_its_key_is_forgott
     }
     assert_eq!(calls.len(), 0);
     forget(&bench, "a").await;
-    deliver(&bench, [(HOUR, Failed), (NOW, Processed)]).await;
+    deliver(&bench, "1h failed processed").await;
     assert_eq!(calls.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_counts_as_an_attempt_and_its_success_is_of_unknown_outcome() {
     let kept = UnknownOutcome::dead_letter();
-    for (policy, later) in [(within_a_day(), 25 * HOUR), (kept, HOUR)] {
+    for (policy, later) in [(within_a_day(), "25h terminal"), (kept, "1h terminal")] {
         let (consumer, calls) = ending(&[]);
         let bench = Bench::new(consumer.unknown_outcome(policy));
         bench.run_and_crash(one("a")).await;
-        deliver(&bench, [(later, Terminal)]).await;
+        deliver(&bench, later).await;
         assert_eq!(calls.len(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_hook_decides_with_the_token_of_every_attempt() {
-    for (found, outcome, next) in [
-        (Reconciled::Done, Processed, Some(Duplicate)),
-        (Reconciled::NotDone, Processed, Some(Duplicate)),
-        (Reconciled::Unknown, Terminal, None),
+    for (found, outcome) in [
+        (Reconciled::Done, "processed"),
+        (Reconciled::NotDone, "processed"),
+        (Reconciled::Unknown, "terminal"),
     ] {
         let (consumer, calls) = ending(&[REFUSED]);
         let (asked, notes) = Notes::pair();
@@ -214,7 +198,7 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
         let policy = UnknownOutcome::reconcile(hook).after(24 * HOUR);
         let bench = Bench::new(consumer.unknown_outcome(policy));
         let began = bench.clock().now();
-        deliver(&bench, [(NOW, Failed), (25 * HOUR, outcome)]).await;
+        deliver(&bench, &format!("failed 25h {outcome}")).await;
         let runs = usize::from(found == Reconciled::NotDone);
         assert_eq!(calls.len(), 1 + runs);
         let [attempt] = asked.take().try_into().unwrap();
@@ -222,8 +206,8 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
         assert!(first.since(began) <= Duration::from_millis(1));
         assert_eq!(attempt.message().id(), "m-1");
         assert_eq!(attempt.token().as_str().len(), 32);
-        if let Some(next) = next {
-            deliver(&bench, [(NOW, next)]).await;
+        if found != Reconciled::Unknown {
+            deliver(&bench, "duplicate").await;
         }
     }
 }
@@ -254,7 +238,7 @@ async fn an_attempt_of_unknown_outcome_is_repeated_only_by_default_and_a_clean_o
             let (consumer, calls) = ending(&[*end]);
             let bench = Bench::new(consumer.unknown_outcome(policy.clone()));
             let first = bench.run(one("a")).await;
-            assert_ne!(first.outcome("m-1"), Processed);
+            assert_ne!(first.outcome("m-1"), Outcome::Processed);
             for _ in 0..2 {
                 bench.clock().advance(HOUR);
                 let answer = bench.run(one("a")).await;
@@ -276,11 +260,11 @@ async fn a_withdrawal_whose_client_times_out_is_a_dead_letter_at_once() {
     answer.assert_terminal("m-1");
     answer.assert_reason("m-1", "outcome unknown: the client timed out");
     // Its claim is left to lapse. Until then another delivery does not run either.
-    deliver(&bench, [(NOW, InProgress), (HOUR, Terminal)]).await;
+    deliver(&bench, "in_progress 1h terminal").await;
     assert_eq!(calls.len(), 1);
     // An operator decides.
     forget(&bench, "a").await;
-    deliver(&bench, [(NOW, Processed)]).await;
+    deliver(&bench, "processed").await;
     assert_eq!(calls.len(), 2);
 }
 
@@ -304,19 +288,13 @@ async fn the_doubt_lasts_until_the_hook_knows() {
         Ok(Reconciled::Unknown),
         Ok(Reconciled::Done),
     ]);
-    let deliveries = [
-        (NOW, Failed),
-        (HOUR, Failed),
-        (HOUR, Terminal),
-        (HOUR, Processed),
-        (NOW, Duplicate),
-    ];
-    assert_eq!(calls(&[TIMED_OUT], policy, deliveries).await, 1);
+    let story = "failed 1h failed 1h terminal 1h processed duplicate";
+    assert_eq!(calls(&[TIMED_OUT], policy, story).await, 1);
     assert_eq!(asked.len(), 3);
     // After an effect that has not happened, a clean failure asks no more.
     let (policy, asked) = answers([Ok(Reconciled::NotDone)]);
-    let deliveries = [(NOW, Failed), (HOUR, Failed), (NOW, Processed)];
-    assert_eq!(calls(&[TIMED_OUT, REFUSED], policy, deliveries).await, 3);
+    let story = "failed 1h failed processed";
+    assert_eq!(calls(&[TIMED_OUT, REFUSED], policy, story).await, 3);
     assert_eq!(asked.len(), 1);
 }
 
@@ -324,25 +302,23 @@ async fn the_doubt_lasts_until_the_hook_knows() {
 async fn a_completion_that_arrives_late_ends_the_doubt() {
     let (consumer, _) = ending(&[|| boxed(pending())]);
     let bench = Bench::new(consumer.unknown_outcome(UnknownOutcome::dead_letter()));
-    deliver(&bench, [(NOW, Failed), (HOUR, Terminal)]).await;
+    deliver(&bench, "failed 1h terminal").await;
     let item = bench.item("a").await.unwrap();
     let kept = bench.clock().now() + HOUR;
     let late = Settlement::new(item.id, item.owner.unwrap(), Settling::complete(kept, None));
     let settled = bench.store().settle(&[late]).await;
     assert_eq!(settled[0].as_ref().unwrap(), &Settled::Written);
-    deliver(&bench, [(NOW, Duplicate)]).await;
+    deliver(&bench, "duplicate").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_and_a_completion_under_the_other_id_count() {
     let kept = UnknownOutcome::dead_letter();
     let (reconciled, asked) = answers([Ok(Reconciled::Done)]);
-    let twice = [(NOW, Terminal), (NOW, Terminal)];
-    let done = [(NOW, Processed), (NOW, Duplicate)];
     for (end, policy, expected, is_done) in [
-        (TIMED_OUT, kept.clone(), twice, false),
-        (TIMED_OUT, reconciled, done, false),
-        (DONE, kept.clone(), [(NOW, Duplicate); 2], true),
+        (TIMED_OUT, kept.clone(), "terminal terminal", false),
+        (TIMED_OUT, reconciled, "processed duplicate", false),
+        (DONE, kept.clone(), "duplicate", true),
     ] {
         let old = ending(&[end]).0.namespace("old");
         let bench = Bench::new(old.unknown_outcome(kept.clone()));
@@ -392,7 +368,7 @@ async fn a_layer_does_not_hide_that_the_handler_may_have_had_its_effect() {
         };
         let consumer = consumer.unknown_outcome(UnknownOutcome::dead_letter());
         let bench = Bench::new(consumer.layer(hides));
-        deliver(&bench, [(NOW, Terminal), (HOUR, Terminal)]).await;
+        deliver(&bench, "terminal 1h terminal").await;
         assert_eq!(calls.len(), 1);
     }
 }

@@ -9,9 +9,9 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::hook::Reconciled;
 use sqs_once::key::Namespace;
-use sqs_once::policy::{self, FifoFailure, Requests, UnknownOutcome};
+use sqs_once::policy::{FifoFailure, InProgress, Requests, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
-use sqs_once::telemetry::Outcome::{self, Failed, Processed};
+use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use sqs_once::time::Clock;
 use sqs_once::{BusinessKey, MemoryStore};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::{
     Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, order, several, values,
 };
-use crate::unknown_outcome::{DONE, HOUR, NOW, REFUSED, TIMED_OUT, answers, deliver, ending};
+use crate::unknown_outcome::{DONE, HOUR, REFUSED, TIMED_OUT, answers, deliver, ending};
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_started_and_a_clean_failure_leave_no_attempt() {
@@ -37,9 +37,9 @@ async fn a_handler_that_never_started_and_a_clean_failure_leave_no_attempt() {
             Operation::Claim => bench.store().lose_answers(operation, usize::MAX),
             _ => bench.store().fail(operation, StoreErrorKind::Throttled, 5),
         }
-        deliver(&bench, [(NOW, Failed)]).await;
+        deliver(&bench, "failed").await;
         bench.store().lose_answers(operation, 0);
-        deliver(&bench, [(HOUR, Processed)]).await;
+        deliver(&bench, "1h processed").await;
         let is_second = operation == Operation::Release;
         assert_eq!(calls.len(), 1 + usize::from(is_second));
     }
@@ -119,7 +119,7 @@ async fn a_record_that_waits_for_another_worker_keeps_no_other_from_its_handler(
     let (consumer, calls) = ending(&[]);
     let consumer = consumer
         .unknown_outcome(UnknownOutcome::dead_letter())
-        .in_progress(policy::InProgress::Wait(20 * SECOND))
+        .in_progress(InProgress::Wait(20 * SECOND))
         .concurrency(1);
     let bench = Bench::new(consumer);
     bench.another_worker_claims("a").await;
@@ -153,7 +153,7 @@ async fn a_claim_whose_handler_never_starts_keeps_the_doubt() {
         let (policy, asked) = answers([Ok(Reconciled::Done)]);
         let consumer = consumer.namespace("test").unknown_outcome(policy.clone());
         let bench = Bench::new(consumer);
-        deliver(&bench, [(NOW, Failed)]).await;
+        deliver(&bench, "failed").await;
         bench.clock().advance(HOUR);
         let clock = bench.clock().clone();
         let after = move |claims: &[Claim]| match claims[0].seen {
@@ -166,7 +166,7 @@ async fn a_claim_whose_handler_never_starts_keeps_the_doubt() {
             _ => Err(StoreErrorKind::Unanswered),
         };
         deliver_late(&bench, &policy, Box::new(after)).await;
-        deliver(&bench, [(NOW, Processed)]).await;
+        deliver(&bench, "processed").await;
         assert_eq!((asked.len(), calls.len()), (1, 1));
     }
 }
@@ -186,7 +186,7 @@ async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
         let consumer = consumer.namespace("test").unknown_outcome(policy.clone());
         let bench = Bench::new(consumer);
         deliver_late(&bench, &policy, after).await;
-        deliver(&bench, [(NOW, Processed)]).await;
+        deliver(&bench, "processed").await;
         assert_eq!(calls.len(), 1);
     }
 }

@@ -1,6 +1,5 @@
 //! Visibility timeouts of failed messages.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
@@ -30,17 +29,30 @@ type Setup = fn(&Sqs) -> Tested;
 /// The consumers, and whether each has a backoff.
 const BOTH: [(Setup, bool); 2] = [(client, false), (backing_off, true)];
 
-/// A record with this receipt handle, on its nth delivery.
-fn delivered(mut record: Value, handle: &str, receive_count: u32) -> Value {
-    record["receiptHandle"] = json!(handle);
-    record["attributes"]["ApproximateReceiveCount"] = json!(receive_count.to_string());
-    record["attributes"]["ApproximateFirstReceiveTimestamp"] = json!(START_MILLIS.to_string());
-    record
+/// Records, each as its order's ID, then the number of its delivery and its receipt handle, unless they are 1 and the ID:
+/// `bad:2:handle`. A FIFO group stands before it: `group/bad`.
+fn deliveries(text: &str) -> Vec<Value> {
+    let records = text.split(' ').map(|one| {
+        let (group, one) = one.split_once('/').unwrap_or(("", one));
+        let mut parts = one.split(':');
+        let id = parts.next().unwrap();
+        let mut record = match group {
+            "" => order(id),
+            group => grouped(group, id),
+        };
+        let first_received = START_MILLIS.to_string();
+        record["attributes"]["ApproximateReceiveCount"] = json!(parts.next().unwrap_or("1"));
+        record["attributes"]["ApproximateFirstReceiveTimestamp"] = json!(first_received);
+        record["receiptHandle"] = json!(parts.next().unwrap_or(id));
+        record
+    });
+    records.collect()
 }
 
-/// Failing orders on their first delivery, with the handles `h0`, `h1` and so on.
-fn failing(count: usize) -> impl Iterator<Item = Value> {
-    (0..count).map(|at| delivered(order(&format!("bad-{at}")), &format!("h{at}"), 1))
+/// Failing orders on their first delivery.
+fn failing(count: usize) -> Vec<Value> {
+    let ids: Vec<_> = (0..count).map(|at| format!("bad-{at}")).collect();
+    deliveries(&ids.join(" "))
 }
 
 /// The entries of each request.
@@ -50,32 +62,24 @@ fn entries(sqs: &Sqs) -> Vec<Vec<Value>> {
     entries.collect()
 }
 
-/// The requested visibility timeouts, by receipt handle.
-fn asked(sqs: &Sqs) -> BTreeMap<String, u64> {
+/// The requested visibility timeouts in order, each as its receipt handle and the seconds.
+fn asked(sqs: &Sqs) -> String {
     let asked = entries(sqs).into_iter().flatten().map(|entry| {
-        let handle = entry["ReceiptHandle"].as_str().unwrap().to_owned();
-        (handle, entry["VisibilityTimeout"].as_u64().unwrap())
+        let handle = entry["ReceiptHandle"].as_str().unwrap();
+        format!("{handle} {}", entry["VisibilityTimeout"])
     });
-    asked.collect()
-}
-
-fn expected<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
-    let expected = expected.map(|(handle, secs)| (handle.to_owned(), secs));
-    expected.into()
+    let mut asked: Vec<_> = asked.collect();
+    asked.sort();
+    asked.join(", ")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_record_stays_away_longer_with_every_delivery() {
     let sqs = Sqs::default();
-    let records = [1, 2, 3, 4, 9].map(|count| {
-        let id = format!("bad-{count}");
-        delivered(order(&id), &format!("h{count}"), count)
-    });
-    let good = delivered(order("good"), "h0", 1);
-    let records = records.into_iter().chain([good]);
+    let records = deliveries("bad-1:1 bad-2:2 bad-3:3 bad-4:4 bad-9:9 good:1");
     assert_eq!(backing_off(&sqs).run(records).await.len(), 5);
-    let waits = [("h1", 5), ("h2", 10), ("h3", 20), ("h4", 30), ("h9", 30)];
-    assert_eq!(asked(&sqs), expected(waits));
+    let waits = "bad-1 5, bad-2 10, bad-3 20, bad-4 30, bad-9 30";
+    assert_eq!(asked(&sqs), waits);
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,16 +100,11 @@ async fn the_queues_url_is_known_from_its_arn_and_can_be_set() {
 async fn the_handlers_wish_is_kept_in_whole_seconds_with_and_without_a_backoff() {
     for (new, with_backoff) in BOTH {
         let sqs = Sqs::default();
-        let records = [
-            delivered(order("after-7"), "whole", 1),
-            delivered(order("after-7.2"), "up", 2),
-            delivered(order("after-0"), "at once", 3),
-            delivered(order("bad"), "no wish", 1),
-        ];
+        let records = deliveries("after-7:1 after-7.2:2 after-0:3 bad:1");
         assert_eq!(new(&sqs).run(records).await.len(), 4);
-        let mut waits = expected([("whole", 7), ("up", 8), ("at once", 0)]);
+        let mut waits = "after-0 0, after-7 7, after-7.2 8".to_owned();
         if with_backoff {
-            waits.insert("no wish".to_owned(), 5);
+            waits += ", bad 5";
         }
         assert_eq!(asked(&sqs), waits);
     }
@@ -114,38 +113,23 @@ async fn the_handlers_wish_is_kept_in_whole_seconds_with_and_without_a_backoff()
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
     let sqs = Sqs::default();
-    let mut earlier = delivered(order("after-90000"), "earlier", 1);
-    let an_hour_ago = START_MILLIS - HOUR * 1000;
-    earlier["attributes"]["ApproximateFirstReceiveTimestamp"] = json!(an_hour_ago.to_string());
-    let records = [
-        delivered(order("after-99999"), "now", 1),
-        earlier,
-        // SQS does not report when it redelivered the message.
-        delivered(order("after-80000"), "again", 2),
-        delivered(order("after-1e30"), "never", 1),
-    ];
+    // SQS does not report when it redelivered the message `again`.
+    let text = "after-90000:1:earlier after-99999:1:now after-80000:2:again after-1e30:1:never";
+    let mut records = deliveries(text);
+    let an_hour_ago = (START_MILLIS - HOUR * 1000).to_string();
+    records[0]["attributes"]["ApproximateFirstReceiveTimestamp"] = json!(an_hour_ago);
     client(&sqs).run(records).await;
-    let waits = [
-        ("now", 12 * HOUR - 60),
-        ("earlier", 11 * HOUR - 60),
-        ("again", 12 * HOUR - 60 - 15 * 60),
-        ("never", 12 * HOUR - 60),
-    ];
-    assert_eq!(asked(&sqs), expected(waits));
-}
+    let most = 12 * HOUR - 60;
+    let (again, earlier) = (most - 15 * 60, most - HOUR);
+    let waits = format!("again {again}, earlier {earlier}, never {most}, now {most}");
+    assert_eq!(asked(&sqs), waits);
 
-#[tokio::test(start_paused = true)]
-async fn the_time_of_the_batch_counts_towards_the_twelve_hours() {
+    // The time of the batch counts.
     let sqs = Sqs::default();
     let mut bench = client(&sqs).with(|it| it.concurrency(1).record_timeout(80 * 60 * SECOND));
     bench.bench.timeout = Duration::from_mins(90);
-    let records = [
-        delivered(order("slow"), "slow", 2),
-        delivered(order("after-80000"), "again", 2),
-    ];
-    bench.run(records).await;
-    let longest = 12 * HOUR - 60 - 15 * 60 - 80 * 60;
-    assert_eq!(asked(&sqs)["again"], longest);
+    bench.run(deliveries("slow:2 after-80000:2:again")).await;
+    assert_eq!(asked(&sqs), format!("again {}", again - 80 * 60));
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,27 +139,25 @@ async fn a_record_in_progress_elsewhere_stays_away_until_that_lease_has_lapsed()
         let bench = new(&sqs);
         let second = async {
             sleep(10 * SECOND).await;
-            let again = delivered(order("slow"), "second", 1);
-            assert_eq!(bench.run([again]).await, ["m-0"]);
+            assert_eq!(bench.run(deliveries("slow:1:second")).await, ["m-0"]);
             // The first deadline is 30 s after the start, and the lease ends 3 s later.
-            assert_eq!(asked(&sqs), expected([("second", 23)]));
+            assert_eq!(asked(&sqs), "second 23");
         };
-        let slow = delivered(order("slow"), "first", 1);
-        let (_, ()) = tokio::join!(bench.run([slow]), second);
+        tokio::join!(bench.run(deliveries("slow:1:first")), second);
         // The handler was cancelled a second before its deadline, and its claim expires.
-        assert_eq!(asked(&sqs).get("first"), with_backoff.then_some(&5));
+        let first = if with_backoff { "first 5, " } else { "" };
+        assert_eq!(asked(&sqs), format!("{first}second 23"));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_whose_handler_was_cancelled_stays_away_until_its_own_lease_has_lapsed() {
     // The lease ends 3 s after the deadline, 30 s after the start. A record without a claim has no lease.
-    for (mode, wait) in [(Mode::ClaimFirst, 32), (Mode::RecordAfter, 5)] {
+    for (mode, wait) in [(Mode::ClaimFirst, "slow 32"), (Mode::RecordAfter, "slow 5")] {
         let sqs = Sqs::default();
         let bench = backing_off(&sqs).with(|it| it.mode(mode).record_timeout(SECOND));
-        let slow = delivered(order("slow"), "h", 1);
-        assert_eq!(bench.run([slow]).await, ["m-0"]);
-        assert_eq!(asked(&sqs), expected([("h", wait)]));
+        assert_eq!(bench.run(deliveries("slow")).await, ["m-0"]);
+        assert_eq!(asked(&sqs), wait);
     }
 }
 
@@ -202,33 +184,19 @@ async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
     let bench = client(&sqs);
     let here = async {
         sleep(10 * SECOND).await;
-        let records = [
-            delivered(grouped("a", "slow"), "a1", 1),
-            delivered(grouped("a", "a2"), "its group", 1),
-            delivered(grouped("b", "slow"), "its key", 1),
-            delivered(grouped("b", "b2"), "its key's group", 1),
-            delivered(grouped("c", "bad"), "another", 1),
-        ];
-        bench.run(records).await
+        let records = deliveries("a/slow:1:a1 a/a2 b/slow:1:b1 b/b2 c/bad");
+        assert_eq!(bench.run(records).await.len(), 5);
     };
-    let slow = delivered(grouped("a", "slow"), "elsewhere", 1);
-    let (_, failed) = tokio::join!(bench.run([slow]), here);
-    assert_eq!(failed, ["m-0", "m-1", "m-2", "m-3", "m-4"]);
-    let waits = ["a1", "its group", "its key", "its key's group"].map(|handle| (handle, 23));
-    assert_eq!(asked(&sqs), expected(waits));
+    tokio::join!(bench.run(deliveries("a/slow:1:elsewhere")), here);
+    assert_eq!(asked(&sqs), "a1 23, a2 23, b1 23, b2 23");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_time_that_the_batch_still_takes_counts() {
     let sqs = Sqs::default();
     let bench = client(&sqs).with(|it| it.record_timeout(10 * SECOND));
-    let records = [
-        delivered(order("after-3"), "over", 1),
-        delivered(order("after-30"), "left", 1),
-        delivered(order("slow"), "last", 1),
-    ];
-    bench.run(records).await;
-    assert_eq!(asked(&sqs), expected([("over", 0), ("left", 20)]));
+    bench.run(deliveries("after-3 after-30 slow")).await;
+    assert_eq!(asked(&sqs), "after-3 0, after-30 20");
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,43 +206,31 @@ async fn a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows
     bench.bench.timeout = Duration::from_hours(20);
     let second = async {
         sleep(SECOND).await;
-        bench.run([delivered(order("slow"), "second", 2)]).await
+        bench.run(deliveries("slow:2:second")).await
     };
-    let slow = delivered(order("slow"), "first", 1);
-    let (_, failed) = tokio::join!(bench.run([slow]), second);
+    let (_, failed) = tokio::join!(bench.run(deliveries("slow:1:first")), second);
     assert_eq!(failed, ["m-0"]);
     let longest = 12 * HOUR - 60 - 15 * 60;
-    assert_eq!(asked(&sqs), expected([("second", longest)]));
+    assert_eq!(asked(&sqs), format!("second {longest}"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_never_started_is_not_backed_off() {
     let sqs = Sqs::default();
     let bench = backing_off(&sqs).with(|it| it.concurrency(1));
-    let cancelled = delivered(order("slow"), "cancelled", 9);
-    let untried = delivered(order("next"), "untried", 9);
-    assert_eq!(bench.run([cancelled, untried]).await, ["m-0", "m-1"]);
-    assert!(asked(&sqs).keys().eq(["cancelled"]));
+    let records = deliveries("slow:9:cancelled next:9:untried");
+    assert_eq!(bench.run(records).await, ["m-0", "m-1"]);
+    let asked = asked(&sqs);
+    assert!(asked.starts_with("cancelled ") && !asked.contains("untried"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fifo_group_comes_back_together() {
     let sqs = Sqs::default();
-    let records = [
-        ("a", "after-40", "a1", 1),
-        ("b", "bad", "b1", 2),
-        ("a", "a2", "a2", 1),
-        ("b", "b2", "b2", 1),
-        ("c", "c1", "c1", 1),
-        ("d", "hopeless", "d1", 1),
-        ("d", "d2", "d2", 1),
-    ];
-    let records =
-        records.map(|(group, id, handle, count)| delivered(grouped(group, id), handle, count));
+    let records = deliveries("a/after-40 b/bad:2 a/a2 b/b2 c/c1 d/hopeless d/d2");
     let failed = backing_off(&sqs).run(records).await;
     assert_eq!(failed, ["m-0", "m-1", "m-2", "m-3", "m-5", "m-6"]);
-    let waits = [("a1", 40), ("a2", 40), ("b1", 10), ("b2", 10)];
-    assert_eq!(asked(&sqs), expected(waits));
+    assert_eq!(asked(&sqs), "a2 40, after-40 40, b2 10, bad 10");
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,7 +240,6 @@ async fn ten_records_travel_in_a_request() {
     let requests = entries(&sqs);
     let sizes: Vec<_> = requests.iter().map(Vec::len).collect();
     assert_eq!(sizes, [10, 10, 5]);
-    assert_eq!(asked(&sqs).len(), 25);
     for entries in requests {
         for (at, entry) in entries.iter().enumerate() {
             assert_eq!(entry["Id"], at.to_string());
@@ -304,7 +259,7 @@ async fn a_call_that_fails_changes_nothing_and_is_one_line_without_receipt_handl
     ] {
         let bench = backing_off(&Sqs::always(turn.clone()));
         let handle = json!({ "receiptHandle": "canary" });
-        let records = failing(12).map(|it| with(it, handle.clone()));
+        let records = failing(12).into_iter().map(|it| with(it, handle.clone()));
         assert_eq!(bench.run(records).await.len(), 12, "{turn:?}");
         assert_eq!(bench.outcomes(), ["failed"; 12].join(" "));
         let lines = bench.log.take("sqs_once::failed::visibility");
@@ -328,10 +283,8 @@ async fn the_answer_is_in_time_even_if_sqs_never_answers() {
 #[tokio::test(start_paused = true)]
 async fn records_without_receipt_handle_or_queue_are_left_alone() {
     let sqs = Sqs::default();
-    let handleless = delivered(order("bad-1"), "", 1);
-    let nowhere = json!({ "eventSourceARN": "nowhere" });
-    let nowhere = with(delivered(order("bad-2"), "h", 1), nowhere);
-    let failed = backing_off(&sqs).run([handleless, nowhere]).await;
-    assert_eq!(failed, ["m-0", "m-1"]);
+    let mut records = deliveries("bad-1:1: bad-2");
+    records[1]["eventSourceARN"] = json!("nowhere");
+    assert_eq!(backing_off(&sqs).run(records).await, ["m-0", "m-1"]);
     assert!(sqs.requests().is_empty());
 }

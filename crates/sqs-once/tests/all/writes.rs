@@ -134,41 +134,22 @@ fn every_type_counts_as_dynamodb_counts_it() {
 #[test]
 fn two_writes_to_one_item_are_named() {
     let key = || [("id", text("o-1"))];
-    let item = || [("id", text("o-1")), ("total", number("7"))];
+    let item = || put("orders", [("id", text("o-1")), ("total", number("7"))]);
     let pair = [("pk", text("o")), ("sk", text("1"))];
     let row = [("pk", text("o")), ("sk", text("1")), ("a", text("b"))];
     let putting = |item: Put| Writes::new().put_item(item);
-    let updating = Writes::new().update(update("orders", key()));
-    let checking = Writes::new().check(check("orders", key()));
+    let deleted = Writes::new().update(update("orders", key()));
+    let deleted = deleted.delete(delete("orders", key()));
+    let checked = Writes::new().check(check("orders", key())).put_item(item());
+    let updated = putting(put("orders", row)).update(update("orders", pair));
     // Another write to that table shows its key.
-    let other = putting(put("orders", item())).update(update("orders", [("id", text("o-2"))]));
-    let twice = putting(put("orders", item())).put_item(put("orders", item()));
-    for (first, at, second, writes) in [
-        (
-            "update of",
-            1,
-            "delete from",
-            updating.delete(delete("orders", key())),
-        ),
-        (
-            "check of",
-            1,
-            "put into",
-            checking.put_item(put("orders", item())),
-        ),
-        (
-            "put into",
-            1,
-            "update of",
-            putting(put("orders", row)).update(update("orders", pair)),
-        ),
-        (
-            "put into",
-            2,
-            "put into",
-            other.put_item(put("orders", key())),
-        ),
-        ("put into", 1, "put into", twice),
+    let other = putting(item()).update(update("orders", [("id", text("o-2"))]));
+    for (writes, first, at, second) in [
+        (deleted, "update of", 1, "delete from"),
+        (checked, "check of", 1, "put into"),
+        (updated, "put into", 1, "update of"),
+        (other.put_item(item()), "put into", 2, "put into"),
+        (putting(item()).put_item(item()), "put into", 1, "put into"),
     ] {
         let said = refused(writes);
         let writes =

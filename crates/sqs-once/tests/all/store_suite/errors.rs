@@ -141,24 +141,17 @@ async fn a_missing_table_and_one_with_other_keys_are_recognised_on_every_way() {
     let string = KeyAttribute::string;
     let plain = TableLayout::default;
     let is_id = "partition key `id` of type S";
+    let sorted = plain().sort_key("sk").partition_value("p");
+    let renamed = plain().partition_key("pk");
+    let [id, pk, sk] = ["id", "pk", "sk"].map(string);
     for (partition_key, sort_key, layout, fix) in [
-        (string("pk"), None, plain(), is_id),
+        (pk.clone(), None, plain(), is_id),
         (string("ID"), None, plain(), is_id),
-        (string("id"), Some(string("sk")), plain(), is_id),
-        (string("pk"), Some(string("id")), plain(), is_id),
+        (id.clone(), Some(sk.clone()), plain(), is_id),
+        (pk, Some(id.clone()), plain(), is_id),
         (number, None, plain(), is_id),
-        (
-            string("id"),
-            None,
-            plain().sort_key("sk").partition_value("p"),
-            "layout",
-        ),
-        (
-            string("id"),
-            Some(string("sk")),
-            plain().partition_key("pk"),
-            "layout",
-        ),
+        (id.clone(), None, sorted, "layout"),
+        (id, Some(sk), renamed, "layout"),
     ] {
         let table = TableDescription {
             partition_key,

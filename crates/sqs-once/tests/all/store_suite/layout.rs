@@ -20,31 +20,15 @@ fn refusal(layout: TableLayout) -> Option<LayoutError> {
 
 #[test]
 fn a_name_that_could_be_mistaken_in_a_statement_is_refused_wherever_it_is_given() {
-    let long = "x".repeat(256);
-    let refused = [
-        "",
-        " ",
-        "two words",
-        "it's",
-        "\"",
-        "status\"=? WHERE \"id\"=? --",
-        "a': ?, 'b",
-        "back\\slash",
-        "#id",
-        ":me",
-        "a,b",
-        "{}",
-        "?",
-        "line\nbreak",
-        "größe",
-        "nul\0",
-        &long,
-    ];
+    let signs = " '\"\\,{}?=\n\0".chars();
+    let with_signs = signs.map(|sign| format!("status{sign}"));
+    let others = ["", " ", "#id", ":me", "größe"].map(str::to_owned);
+    let large = ["status\"=? WHERE \"id\"=? --".to_owned(), "x".repeat(256)];
+    let refused: Vec<_> = with_signs.chain(others).chain(large).collect();
     for (setting, _, set) in NAMES {
-        for name in refused {
+        for name in refused.clone() {
             let layout = TableLayout::default().partition_value("p").sort_key("sk");
-            let layout = set(layout, name);
-            let name = name.to_owned();
+            let layout = set(layout, &name);
             let expected = LayoutError::Name { setting, name };
             assert_eq!(refusal(layout), Some(expected));
         }

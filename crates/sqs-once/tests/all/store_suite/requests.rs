@@ -1,12 +1,15 @@
-//! The number of requests for a slice.
+//! The number of requests for a slice, and refused writes whose answer does not contain the item that refused.
 
-use sqs_once::conformance::claim;
-use sqs_once::store::{Claimed, Settled, Settling, Store};
+use serde_json::json;
+use sqs_once::conformance::{Fixture, claim};
+use sqs_once::idempotency::{Completion, on_completed};
+use sqs_once::store::{Claimed, Settled, Settling, Store, StoreErrorKind};
 
 use crate::store_suite::support::{
-    BATCH, Networked, READ, UPDATE, completion, ids, is_written, new_claims, recording, rivals,
-    settlements,
+    BATCH, Networked, READ, UPDATE, completion, ids, is_written, new_claims, recording,
+    refused as error, rivals, settlements,
 };
+use crate::support::wire::Turn;
 
 /// The requests for the claims, or the settlements, of so many new keys.
 const SLICES: [(usize, &[&str]); 7] = [
@@ -63,22 +66,6 @@ async fn a_lone_key_that_was_given_back_takes_two_requests_and_every_other_one()
 }
 
 #[tokio::test]
-async fn a_refused_settlement_takes_no_further_request() {
-    for metered in Networked::both().await {
-        for (keys, request) in [(3, BATCH), (1, UPDATE)] {
-            let claims = new_claims(keys);
-            metered.store.claim(&claims).await;
-            metered.wire.seen();
-            let strangers = settlements(&rivals(&claims), &completion());
-            let settled = metered.store.settle(&strangers).await;
-            let refused = |settled: &_| matches!(settled, Ok(Settled::Refused(Some(_))));
-            assert!(settled.iter().all(refused));
-            assert_eq!(metered.wire.seen(), [request]);
-        }
-    }
-}
-
-#[tokio::test]
 async fn keys_that_have_an_item_take_one_request_more_and_each_that_may_be_claimed_another() {
     for metered in Networked::both().await {
         let taken = new_claims(3);
@@ -88,6 +75,14 @@ async fn keys_that_have_an_item_take_one_request_more_and_each_that_may_be_claim
         let claims = [rivals(&taken), new_claims(7)].concat();
         metered.store.claim(&claims).await;
         assert_eq!(metered.wire.seen(), [BATCH, READ]);
+        // A refused settlement takes no further request.
+        for (keys, request) in [(&taken[..], BATCH), (&taken[..1], UPDATE)] {
+            let strangers = settlements(&rivals(keys), &completion());
+            let settled = metered.store.settle(&strangers).await;
+            let refused = |settled: &_| matches!(settled, Ok(Settled::Refused(Some(_))));
+            assert!(settled.iter().all(refused));
+            assert_eq!(metered.wire.seen(), [request]);
+        }
 
         let released = settlements(&taken[..2], &Settling::Release);
         metered.store.settle(&released).await;
@@ -105,15 +100,138 @@ async fn keys_that_have_an_item_take_one_request_more_and_each_that_may_be_claim
         let claims = [rivals(&taken[2..]), new_claims(2)].concat();
         metered.store.claim(&claims).await;
         assert_eq!(metered.wire.seen(), [BATCH, READ]);
-    }
-}
 
-#[tokio::test]
-async fn reads_take_one_request_for_every_hundred() {
-    for metered in Networked::both().await {
         for (keys, requests) in [(0, 0), (1, 1), (100, 1), (101, 2)] {
             metered.store.read(&ids(&new_claims(keys))).await;
             assert_eq!(metered.wire.seen(), vec![READ; requests], "{keys} keys");
         }
+    }
+}
+
+/// An update is refused without its item.
+fn refused() -> Turn {
+    error("ConditionalCheckFailedException", json!({}))
+}
+
+/// Each statement of a batch succeeds or is refused without its item.
+fn statements<const N: usize>(refused: [bool; N]) -> Turn {
+    let failed = json!({"Error": {"Code": "ConditionalCheckFailed", "Message": "Refused"}});
+    let responses = refused.map(|refused| if refused { failed.clone() } else { json!({}) });
+    let answer = json!({ "Responses": responses.as_slice() });
+    Turn::Answer(200, answer.to_string())
+}
+
+fn denied() -> Turn {
+    error("AccessDeniedException", json!({}))
+}
+
+#[tokio::test]
+async fn a_claim_is_refused_by_the_item_that_is_read() {
+    for terse in Networked::both().await {
+        // DynamoDB's answer to a batch never contains the item.
+        for (keys, turn, request) in [(1, Some(refused()), UPDATE), (2, None, BATCH)] {
+            let claims = new_claims(keys);
+            let theirs = terse.taken(&rivals(&claims[..1])).await.remove(0);
+            terse.wire.next(turn);
+            let claimed = terse.store.claim(&claims).await;
+            let refusal = Claimed::Refused(Box::new(theirs));
+            assert_eq!(*claimed[0].as_ref().unwrap(), refusal);
+            assert!(claimed[1..].iter().all(is_written));
+            assert_eq!(terse.wire.seen(), [request, READ]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_claim_whose_refusal_is_gone_is_sent_again_and_is_unknown_after_two_tries() {
+    for terse in Networked::both().await {
+        let claims = new_claims(1);
+        terse.wire.next([refused(), Turn::Pass, refused()]);
+        let unknown = terse.store.claim(&claims).await.remove(0).unwrap_err();
+        assert_eq!(unknown.kind(), StoreErrorKind::Other);
+        assert!(unknown.to_string().contains("refused the claim"));
+        assert_eq!(terse.items(&claims).await, [None]);
+        assert_eq!(terse.wire.seen(), [UPDATE, READ, UPDATE, READ]);
+
+        terse.wire.next([refused()]);
+        let claimed = terse.store.claim(&claims).await;
+        assert!(is_written(&claimed[0]));
+        assert_eq!(terse.items(&claims).await, [Some(claims[0].write(None))]);
+        assert_eq!(terse.wire.seen(), [UPDATE, READ, UPDATE]);
+    }
+}
+
+#[tokio::test]
+async fn refused_settlements_are_decided_by_one_read_of_all_their_items() {
+    for terse in Networked::both().await {
+        let claims = new_claims(4);
+        let others = rivals(&claims);
+        let claimed = terse.taken(&others[..2]).await;
+        terse.complete(&others[1..2]).await;
+        let lost = Settled::Refused(Some(Box::new(claimed[0].clone())));
+        for settling in [completion(), Settling::Release] {
+            let sent = settlements(&claims, &settling);
+            terse.wire.next([statements([true, true, true, false])]);
+            let settled = terse.store.settle(&sent).await;
+            let settled: Vec<_> = settled.into_iter().map(Result::unwrap).collect();
+            assert_eq!(settled[0], lost);
+            let recorded = match settling {
+                Settling::Release => Completion::Recorded,
+                _ => Completion::RecordedByAnother,
+            };
+            assert_eq!(on_completed(&sent[1], &settled[1]), recorded);
+            assert_eq!(settled[2], Settled::Refused(None));
+            assert_eq!(settled[3], Settled::Written);
+            assert_eq!(terse.wire.seen(), [BATCH, READ], "{settling:?}");
+
+            for (at, refusal) in [(0, lost.clone()), (2, Settled::Refused(None))] {
+                terse.wire.next([refused()]);
+                let settled = terse.store.settle(&sent[at..=at]).await.remove(0);
+                assert_eq!(settled.unwrap(), refusal, "{settling:?}");
+                assert_eq!(terse.wire.seen(), [UPDATE, READ], "{settling:?}");
+            }
+        }
+        assert_eq!(terse.items(&claims[2..]).await, [None, None]);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_recording_is_decided_by_the_item_that_is_read() {
+    for terse in Networked::both().await {
+        for (keys, before) in [(1, None), (2, Some(BATCH))] {
+            let claims = new_claims(keys);
+            let owner = rivals(&claims[..1]);
+            terse.taken(&owner).await;
+            terse.complete(&owner).await;
+            let passing = before.map(|_| Turn::Pass).into_iter();
+            terse.wire.next(passing.chain([refused()]));
+            let recordings = settlements(&claims, &recording());
+            let settled = terse.store.settle(&recordings).await.remove(0).unwrap();
+            let theirs = terse.table.peek(&claims[0].id).await.map(Box::new);
+            assert_eq!(settled, Settled::Refused(theirs));
+            let expected = before.into_iter().chain([UPDATE, READ]);
+            assert_eq!(terse.wire.seen(), expected.collect::<Vec<_>>());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_is_denied_leaves_unknown_what_it_should_have_decided_and_no_more() {
+    for terse in Networked::both().await {
+        let claims = new_claims(2);
+        terse.wire.next([refused(), denied()]);
+        let claimed = terse.store.claim(&claims[..1]).await.remove(0);
+        assert_eq!(claimed.unwrap_err().kind(), StoreErrorKind::AccessDenied);
+
+        let completions = settlements(&claims, &completion());
+        terse.wire.next([statements([true, false]), denied()]);
+        let settled = terse.store.settle(&completions).await;
+        let unknown = settled[0].as_ref().unwrap_err();
+        assert_eq!(unknown.kind(), StoreErrorKind::AccessDenied);
+        assert!(matches!(settled[1], Ok(Settled::Written)));
+
+        terse.wire.next([refused(), denied()]);
+        let settled = terse.store.settle(&completions[..1]).await.remove(0);
+        assert_eq!(settled.unwrap_err().kind(), StoreErrorKind::AccessDenied);
     }
 }
