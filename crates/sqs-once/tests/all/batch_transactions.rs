@@ -230,7 +230,7 @@ fn slow(id: &str, seconds: u32) -> Value {
     with_attribute(order(id), "seconds", &seconds.to_string())
 }
 
-/// Takes as many seconds as the message says.
+/// Takes as many seconds as the message's attribute states.
 #[derive(Clone)]
 struct Slow;
 

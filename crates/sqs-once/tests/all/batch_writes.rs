@@ -230,7 +230,7 @@ async fn nothing_commits_behind_a_failed_record_of_its_fifo_group() {
         assert_eq!(bench.outcomes(), "processed duplicate processed");
         assert_eq!(bench.store.written(), ["a", "c", "f", "e", "i"]);
     }
-    // What stands behind a record that lacks its dependency waits for it too.
+    // The records behind one that lacks its dependency wait for it, too.
     let (bench, _) = setup_with(|it| it.depends_on("payments"));
     let failed = bench.run(in_groups("g/down-1 g/b")).await;
     assert_eq!(failed, ["m-0", "m-1"]);

@@ -95,7 +95,7 @@ async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_go
     assert_eq!(item.status, Status::InProgress);
 }
 
-/// Runs this. After a moment, once the batch has made progress, asks what is to be seen. Then the blocking work may end.
+/// Runs `run`. After `moment`, once the batch has made progress, calls `seen`, and then lets the blocking work end.
 async fn seen_after<T, V>(
     moment: impl Future,
     run: impl Future<Output = T>,

@@ -30,7 +30,7 @@ type Setup = fn(&Sqs) -> Tested;
 const BOTH: [(Setup, bool); 2] = [(client, false), (backing_off, true)];
 
 /// Records, each as its order's ID, then the number of its delivery and its receipt handle, unless they are 1 and the ID:
-/// `bad:2:handle`. A FIFO group stands before it: `group/bad`.
+/// `bad:2:handle`. The group of a FIFO queue precedes it: `group/bad`.
 fn deliveries(text: &str) -> Vec<Value> {
     let records = text.split(' ').map(|one| {
         let (group, one) = one.split_once('/').unwrap_or(("", one));
