@@ -8,6 +8,7 @@ import subprocess
 
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, built
 from new import TEMPLATE, VARIANTS, deployed, generate, same
+from npm import installed
 
 FOLDER = OUT / "cdk"
 # All projects below use these packages, as Node.js looks for them in parent folders.
@@ -50,19 +51,6 @@ done
 def run(command, cwd=FOLDER, env=None, **options):
     print("$", *(str(it)[:200] for it in command), flush=True)
     return subprocess.run(command, cwd=cwd, env=env or ENV, stdin=subprocess.DEVNULL, check=True, **options)
-
-
-def install():
-    """Installs the packages that a new project pins."""
-    lock, done = (TEMPLATE / "cdk" / "package-lock.json").read_bytes(), MODULES / "done"
-    if done.exists() and done.read_bytes() == lock:
-        return
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(TEMPLATE / "cdk" / name, FOLDER)
-    npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    run(npm, env=dict(os.environ))
-    done.write_bytes(lock)
 
 
 def check_package():
@@ -157,7 +145,7 @@ def check_build():
 
 def main():
     new = built("cargo-sqs-once")
-    install()
+    installed(TEMPLATE / "cdk", FOLDER)
     shutil.rmtree(FOLDER / "cdk", ignore_errors=True)
     generate(new, FOLDER / "cdk", "cdk")
     check_package()

@@ -9,7 +9,7 @@ import tarfile
 
 from local import OUT, ROOT, built
 from new import ENV, VARIANTS, contents, generate, same
-from npm import packed
+from npm import installed, packed
 
 MODULE = ROOT / "deploy" / "terraform"
 PROJECTS = OUT / "terraform"
@@ -51,14 +51,7 @@ def run(command, **options):
 
 def parse(folders):
     """The blocks of each folder's files, by folder, as JSON in which expressions are text."""
-    modules, lock = PACKAGES / "parser", (PARSER / "package-lock.json").read_bytes()
-    done = modules / "done"
-    if not done.exists() or done.read_bytes() != lock:
-        shutil.rmtree(modules, ignore_errors=True)
-        shutil.copytree(PARSER, modules)
-        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run(command, cwd=modules, check=True)
-        done.write_bytes(lock)
+    modules = installed(PARSER, PACKAGES / "parser")
     files = [file for folder in folders for file in sorted(folder.glob("*.tf"))]
     parsed = json.loads(run(["node", "-e", PARSE, *files], cwd=modules, stdout=subprocess.PIPE).stdout)
     configurations = {folder: {} for folder in folders}
