@@ -1,12 +1,15 @@
 //! Bodies that are not JSON.
 
-use crate::support::{Bench, Notes, Order, Tested, assert_contains, body, order, with_attribute};
+use crate::support::envelope_bench::publication;
+use crate::support::{
+    Bench, Notes, Order, Seen, Tested, assert_contains, body, order, with_attribute,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use sqs_once::body::{Bytes, Decode, DecodeError, Json, Text};
-use sqs_once::consumer_with;
+use sqs_once::body::{Bytes, Decode, DecodeError, Json, Sns, Text};
 use sqs_once::extract::Message;
 use sqs_once::key::{KeyPart, MessageAttribute};
+use sqs_once::{Batch, BatchOutcome, State, batch_handler, consumer_with, handler};
 
 /// A consumer whose payload is its own key, and the payloads that its handler received.
 fn noting<T>(decoder: impl Decode<T>) -> (Tested, Notes<T>)
@@ -209,4 +212,29 @@ async fn the_whole_body_is_the_fingerprint_of_what_is_not_json_too() {
     let said = |text: &str| with_attribute(body(text), "order-id", "o-1");
     assert_eq!(bench.run(["one", "one", "two"].map(said)).await, ["m-2"]);
     assert_eq!(bench.outcomes(), "processed duplicate terminal");
+}
+
+#[handler(key = line, decode = Text, envelope = Sns, namespace = "test")]
+async fn unwrapped(line: String, State(seen): State<Seen>) {
+    seen.add(line);
+}
+
+#[batch_handler(key = |line| line, decode = Text, envelope = Sns, namespace = "test")]
+async fn together(lines: Batch<String>, State(seen): State<Seen>) -> BatchOutcome {
+    lines.payloads().for_each(|line| seen.add(line.clone()));
+    lines.all_succeeded()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_opened_and_decoded_as_the_attribute_says_also_for_a_batch_handler() {
+    let seen = Seen::default();
+    for consumer in [
+        unwrapped::consumer().state(seen.clone()),
+        together::consumer().state(seen.clone()),
+    ] {
+        let bench = Bench::new().on(consumer);
+        let published = body(&publication("p-1", "no json"));
+        assert_eq!(bench.run([published.clone(), published]).await, [""; 0]);
+        assert_eq!(seen.take(), ["no json"]);
+    }
 }

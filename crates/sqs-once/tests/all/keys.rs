@@ -1,17 +1,20 @@
-//! Sources of business keys, and the values that count as one key.
+//! Sources of business keys, and the values that count as one key. The fuzzing of `extraction` checks that keys by JMESPath
+//! agree with keys by JSON pointer.
 
 use std::borrow::Cow;
 
-use crate::support::{handled, messages};
+use crate::support::envelope_bench::sns;
+use crate::support::{assert_lacks, handled, messages, with};
 use serde::de::IgnoredAny;
-
-use sqs_once::BusinessKey;
+use serde_json::json;
+use sqs_once::body::Sns;
 use sqs_once::key::{
-    ItemId, JsonPointer, KeyError, KeyPart, KeyWriter, MessageAttribute, MessageGroup,
+    ItemId, JmesPath, JsonPointer, KeyError, KeyPart, KeyWriter, MessageAttribute, MessageGroup,
     SystemAttribute,
 };
 use sqs_once::telemetry::Outcome::{Duplicate, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::{BusinessKey, consumer};
 
 #[tokio::test(start_paused = true)]
 async fn a_number_is_a_key_by_its_text_and_never_through_a_float() {
@@ -169,7 +172,7 @@ fn the_longest_key_is_a_key_and_one_byte_more_is_refused_with_its_length() {
 #[tokio::test(start_paused = true)]
 async fn a_boolean_at_a_pointer_is_the_key_of_that_boolean() {
     for value in [true, false] {
-        let consumer = sqs_once::consumer::<IgnoredAny>().key(JsonPointer::new("/id"));
+        let consumer = consumer::<IgnoredAny>().key(JsonPointer::new("/id"));
         let bench = Bench::new(consumer.handler(async |_: IgnoredAny| {}));
         let record = Record::text(format!("{{\"id\": {value}}}"));
         bench.run(Event::new([record])).await;
@@ -219,4 +222,94 @@ fn an_items_id_has_a_short_form_of_its_hash() {
         let id = ItemId::from_stored(format!("payments#{readable}"));
         assert!(!id.short().contains(&readable[..12]), "{id}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_key_comes_of_a_number_that_went_through_a_float() {
+    let bodies = [r#"{"id": 9007199254740992}"#, r#"{"id": 9007199254740993}"#];
+    let beyond = [
+        r#"{"id": 18446744073709551616}"#,
+        r#"{"id": 18446744073709551617}"#,
+    ];
+    let join = "join('-', [to_string([id]), 'x'])";
+    for (expression, bodies, outcome) in [
+        ("abs(id)", bodies, Terminal),
+        ("sum([id])", bodies, Terminal),
+        ("to_string(abs(id))", bodies, Terminal),
+        ("ceil(id)", bodies, Terminal),
+        ("to_string(id)", bodies, Processed),
+        ("to_string(@)", bodies, Processed),
+        (join, bodies, Processed),
+        ("to_string(id)", beyond, Terminal),
+        ("to_string(@)", beyond, Terminal),
+        (join, beyond, Terminal),
+    ] {
+        let answer = handled(JmesPath::new(expression), bodies.map(Record::text)).await;
+        assert_eq!(
+            answer.outcomes(),
+            [outcome; 2],
+            "{expression} of {bodies:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
+    for (expression, json, said) in [
+        ("id", r#"{}"#, "missing"),
+        ("id", r#"{"id": null}"#, "missing"),
+        ("id", "[]", "missing"),
+        ("id", r#"{"id": ""}"#, "empty"),
+        ("id", r#"{"id": " \n"}"#, "empty"),
+        ("id", r#"{"id": 18446744073709551616}"#, "more than 64 bits"),
+        ("id", r#"{"id": 1.5}"#, "more than 64 bits"),
+        ("id", r#"{"id": {"canary": 1}}"#, "is an object"),
+        ("id", r#"{"id": ["canary"]}"#, "is an array"),
+        (
+            "to_number(id)",
+            r#"{"id": "canary"}"#,
+            "the business key is missing",
+        ),
+        (
+            "length(id)",
+            r#"{"id": true, "x": "canary"}"#,
+            "the key extractor failed",
+        ),
+    ] {
+        let answer = handled(JmesPath::new(expression), [Record::text(json)]).await;
+        answer.assert_terminal("m-1").assert_reason("m-1", said);
+        assert_lacks!(answer.reason("m-1").unwrap(), "canary");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn expressions_choose_filter_and_compose() {
+    let text = r#"{"tenant": "t", "id": 7, "lines": [{"sku": "a"}, {"sku": "b", "main": true}],
+        "largest": 18446744073709551615, "least": -9223372036854775808}"#;
+    for expression in [
+        "lines[?main].sku | [0]",
+        "number || id",
+        "join('/', [tenant, to_string(id)])",
+        "length(lines)",
+        // `to_string` adds no quotes to a text, and takes an integer of 64 bits with or without a sign.
+        "lines[?to_string(sku) == 'b'].sku | [0]",
+        "to_string(largest)",
+        "to_string(least)",
+    ] {
+        let answer = handled(JmesPath::new(expression), [text, text].map(Record::text)).await;
+        assert_eq!(answer.outcomes(), [Processed, Duplicate], "{expression}");
+    }
+    let composed = (JmesPath::new("tenant"), JmesPath::new("id"));
+    let answer = handled(composed, [text, text].map(Record::text)).await;
+    answer.assert_outcomes([Processed, Duplicate]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expression_reads_what_is_inside_of_an_envelope() {
+    let opening = consumer().envelope(Sns).key(JmesPath::new("id"));
+    let bench = Bench::new(opening.handler(async |_: IgnoredAny| {}));
+    let raw = r#"{"id":1}"#;
+    let wrapped = Record::json(&with(sns("n-1", raw), json!({ "id": 2 })));
+    let answer = bench.run(Event::new([Record::text(raw), wrapped])).await;
+    answer.assert_outcomes([Processed, Duplicate]);
 }

@@ -1,12 +1,16 @@
-//! The number of DynamoDB requests for a batch, counted at the real SDK client.
+//! The number of requests for a batch, how many are in flight, and how many keys are in each.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use crate::support::wire::Wire;
-use crate::support::{Tested, dynamodb, noting};
+use crate::support::{Bench, Notes, Order, Tested, dynamodb, handling, keys, noting};
 use sqs_once::policy::Requests;
 use sqs_once_local::{LocalDynamoDb, TableDescription};
+use tokio::time::{Instant, sleep};
 
 /// A consumer of a real table, and the network between them. Tokio's clock is stopped. Otherwise, a slow machine would send
 /// a group after 20 ms, before it is full.
@@ -64,4 +68,110 @@ async fn a_key_takes_two_requests_of_its_own_where_requests_are_single() {
     // A duplicate takes one request.
     assert_eq!(bench.run(numbers(0..40)).await, [""; 0]);
     assert_eq!(wire.seen(), ["UpdateItem"; 40]);
+}
+
+const ROUND_TRIP: Duration = Duration::from_millis(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_nothing_more_can_join_waits_for_no_other() {
+    for count in [1, 25, 30, 99, 100] {
+        let (bench, _) = noting();
+        bench.store.claims_take(|_| ROUND_TRIP);
+        bench.store.settlements_take(|_| ROUND_TRIP);
+        let start = Instant::now();
+        assert_eq!(bench.run(keys(count)).await, [""; 0]);
+        let round_trips = start.elapsed().as_millis() / ROUND_TRIP.as_millis();
+        assert_eq!(round_trips, 2, "{count} keys");
+    }
+}
+
+/// When each request began, and its number of entries.
+type Begun = Notes<(Instant, usize)>;
+
+/// The largest number of requests at once, each of which takes `time`, and of entries in a request.
+fn most(requests: &Begun, time: Duration) -> (usize, usize) {
+    let requests = requests.all();
+    let at_once = |now: Instant| {
+        let in_flight = |(begun, _): &&(Instant, usize)| *begun <= now && now < *begun + time;
+        requests.iter().filter(in_flight).count()
+    };
+    let calls = requests.iter().map(|(begun, _)| at_once(*begun));
+    let entries = requests.iter().map(|(_, entries)| *entries);
+    (calls.max().unwrap(), entries.max().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn batched_requests_are_full_and_few_and_single_ones_carry_one_key_and_are_bounded() {
+    // Claims arrive faster than settlements finish, so only the limit on settlements delays them.
+    let slow = 20 * ROUND_TRIP;
+    for (requests, expected) in [(Requests::Batched, (8, 25)), (Requests::Single, (32, 1))] {
+        let (claims, settlements) = (Begun::default(), Begun::default());
+        let (claiming, settling) = (claims.clone(), settlements.clone());
+        let bench = handling(async |_: Order| ());
+        bench.store.claims_take(move |claims| {
+            claiming.add((Instant::now(), claims.len()));
+            ROUND_TRIP
+        });
+        bench.store.settlements_take(move |settlements| {
+            settling.add((Instant::now(), settlements.len()));
+            slow
+        });
+        let bench = bench.with(|it| it.requests(requests).concurrency(400));
+        assert_eq!(bench.run(keys(400)).await, [""; 0]);
+        assert_eq!(most(&claims, ROUND_TRIP), expected);
+        assert_eq!(most(&settlements, slow), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_leaves_before_the_records_of_the_next_are_read() {
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&read);
+    let consumer = sqs_once::consumer::<Order>()
+        .key(move |order: &Order| {
+            counted.fetch_add(1, SeqCst);
+            order.id.clone()
+        })
+        .handler(async |_: Order| ());
+    // The number of records that had been read at each claim request.
+    let (claims, notes) = Notes::pair();
+    let bench = Bench::new().on(consumer);
+    bench.store.claims_take(move |_| {
+        notes.add(read.load(SeqCst));
+        ROUND_TRIP
+    });
+    assert_eq!(bench.run(keys(75)).await, [""; 0]);
+    assert_eq!(claims.take(), [25, 50, 75]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
+    let bench = handling(async |order: Order| {
+        // The first record's completion is sent alone, and the others wait for it.
+        if order.id != "k0" {
+            sleep(ROUND_TRIP).await;
+        }
+    });
+    // Never answers a claim request of fewer or more than 25 claims, nor the first settlement.
+    let settlements = AtomicUsize::new(0);
+    bench.store.claims_take(|claims| match claims.len() {
+        25 => Duration::ZERO,
+        _ => Duration::MAX,
+    });
+    bench
+        .store
+        .settlements_take(move |_| match settlements.fetch_add(1, SeqCst) {
+            0 => Duration::MAX,
+            _ => Duration::ZERO,
+        });
+    let bench = bench.with(|it| it.concurrency(25));
+    assert_eq!(bench.run(keys(26)).await, ["m-0", "m-25"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_ends_when_what_failed_in_it_was_given_back() {
+    let (bench, _) = noting();
+    bench.store.settlements_take(|_| ROUND_TRIP);
+    assert_eq!(bench.run(["bad"]).await, ["m-0"]);
+    assert!(bench.store.is_released("bad"));
 }
