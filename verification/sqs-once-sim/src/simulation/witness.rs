@@ -40,10 +40,10 @@ struct Key {
     claims: Vec<(Ids, Fence, Instant)>,
     /// The owners whose claim of the key was released or completed.
     ended: Vec<Owner>,
-    /// The owners of its claims, and of those before the table deleted its item.
+    /// The owners of its claims, and of its claims before the table deleted the item.
     claimants: Vec<Owner>,
     gone: Vec<Owner>,
-    /// When a late copy of a claim, whose item was deleted, claimed it anew, with a fence of its own time.
+    /// When a late request of such an owner arrived. The fence that it wrote tells the time of its claim.
     begins_at: Option<Instant>,
     /// The processes that looked the key up, with their times.
     lookups: Vec<(usize, Instant)>,
@@ -600,6 +600,10 @@ impl Witness {
         commits: bool,
     ) {
         self.expire(key);
+        let state = &mut self.keys[key];
+        if state.gone.contains(&by) {
+            state.begins_at = Some(Instant::now());
+        }
         let kind = Kind::of(by, before, after);
         let is_completion = kind == Kind::Completion;
         let what = match kind {
@@ -739,9 +743,6 @@ impl Witness {
         let state = &mut self.keys[key];
         state.claims.push((ids, fence, Instant::now()));
         state.claimants.push(by);
-        if state.gone.contains(&by) {
-            state.begins_at = Some(Instant::now());
-        }
         let last_fence = &mut state.last_fence[ids as usize];
         let (last, is_over) = (*last_fence, state.ended.contains(&by));
         *last_fence = last.max(Some(fence));
