@@ -68,7 +68,10 @@ async fn however_work_ends_badly_nothing_has_happened_and_the_next_attempt_does_
                 reached.notify_one();
                 std::future::pending().await
             }
-            "transaction kept" => Ok(kept = Some(tx)),
+            "transaction kept" => {
+                kept = Some(tx);
+                Ok(())
+            }
             _ => end_badly(end, &tx).await,
         });
         let ran = tokio::select! {

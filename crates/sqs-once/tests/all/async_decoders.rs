@@ -69,9 +69,11 @@ fn event(ids: impl IntoIterator<Item: AsRef<str>>) -> Event {
     Event::new(ids.into_iter().map(|id| record(id.as_ref())))
 }
 
-/// Starts a consumer of orders that this decoder gets by their ID.
-fn decoding(slow: &Slow) -> Consumer<Keyed<Order, fn(&Order) -> String>> {
-    let id: fn(&Order) -> String = |order| order.id.clone();
+type Id = fn(&Order) -> String;
+
+/// Starts a consumer of orders, which this decoder decodes, by their ID.
+fn decoding(slow: &Slow) -> Consumer<Keyed<Order, Id>> {
+    let id: Id = |order| order.id.clone();
     consumer_with(slow.clone()).key(id)
 }
 
