@@ -10,12 +10,9 @@ use sqs_once::consumer::{Routes, Runnable};
 use sqs_once::extract::EventBridgeMeta;
 use sqs_once::policy::{Dependency, Mode, RouteBy, Unrouted};
 use sqs_once::testing::{Bench, Event, Record, TestSettings};
-use sqs_once::{
-    Consumer, IdempotencyToken, MemoryStore, Recorded, ResultExt, State, consumer, router,
-};
+use sqs_once::{Consumer, IdempotencyToken, Recorded, ResultExt, State, consumer, router};
 use tokio::time::sleep;
 
-use crate::support;
 use crate::support::database::{Database, Ledger};
 use crate::support::{AtOnce, Log, Notes, Order, SECOND, TestStore, invoke, json_body, orders};
 
@@ -160,7 +157,7 @@ async fn transactions_that_wait_for_a_dependency_leave_connections_to_other_rout
     let routes = by_type()
         .route("charge", route("charge").depends_on(payments))
         .route("notify", route("notify"))
-        .store(Database::beside(&support::TestStore::default()));
+        .store(Database::beside(&TestStore::default()));
     let charges = (0..15).map(|at| order("charge", &format!("o-{at}")));
     let event = Event::new(charges.chain([order("notify", "n-1")]));
     invoke(&routes.into_consumer(), &event, Context::default()).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::BusinessKey;
 use sqs_once::hook::Reconciled;
 use sqs_once::key::Namespace;
 use sqs_once::policy::{FifoFailure, InProgress, Requests, UnknownOutcome};
@@ -14,7 +15,6 @@ use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use sqs_once::time::Clock;
-use sqs_once::{BusinessKey, MemoryStore};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
