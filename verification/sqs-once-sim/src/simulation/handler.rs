@@ -127,11 +127,11 @@ pub(crate) async fn one(
 
 /// A handler of all records of a batch. `effect` is where the effects of its records happen. It returns the results of
 /// the records that it handled. In a FIFO queue, it stops each message group at the first failure.
-pub(crate) async fn all<'a>(
+pub(crate) async fn all(
     environment: Arc<Environment>,
-    orders: &'a Batch<Order>,
+    orders: &Batch<Order>,
     effect: impl Fn() -> Effect,
-) -> Result<Vec<(&'a BatchRecord<Order>, Result<(), HandlerError>)>, HandlerError> {
+) -> Result<Vec<(&BatchRecord<Order>, Result<(), HandlerError>)>, HandlerError> {
     let Environment { world, process, .. } = &*environment;
     let mut lanes: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     for (at, record) in orders.iter().enumerate() {
