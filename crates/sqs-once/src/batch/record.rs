@@ -174,6 +174,9 @@ impl<'a> Batch<'a> {
         let (route, mut slot) = self.start(record, start).await?;
         loop {
             let keyed = self.keyed(record, route, slot).await?;
+            if let Some(together) = &self.together {
+                self.keyed_in_order(together, record.at).await;
+            }
             let id = keyed.candidate.claim.id.clone();
             let leader = match self.leaders.join(&id, record.at) {
                 Place::Leads(leads) => {

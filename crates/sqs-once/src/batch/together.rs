@@ -38,12 +38,17 @@ pub(super) struct Together {
     /// Whether effects commit in the order of their FIFO message group.
     commits_in_order: bool,
     state: Mutex<State>,
+    /// The call waits here.
     line: Line,
+    /// Records wait here for the keys of earlier ones.
+    keys: Line,
 }
 
 struct State {
     /// The records that may still join the call, or stop the others of their group.
     undecided: HashSet<usize>,
+    /// Those of a FIFO queue whose key may still become known.
+    unkeyed: HashSet<usize>,
     /// Those that have asked for their claim.
     claiming: HashSet<usize>,
     joined: Vec<Joined>,
@@ -107,6 +112,7 @@ impl Together {
             commits_in_order: is_fifo && idempotency.effect.writes,
             state: Mutex::new(State {
                 undecided: (0..records).collect(),
+                unkeyed: (0..records).filter(|_| is_fifo).collect(),
                 claiming: HashSet::new(),
                 joined: Vec::new(),
                 copies: HashMap::new(),
@@ -117,6 +123,7 @@ impl Together {
                 unsettled: 0,
             }),
             line: Line::new(1),
+            keys: Line::new(1),
         }
     }
 
@@ -127,6 +134,12 @@ impl Together {
     /// Returns the number of records that may still join the call.
     pub(super) fn undecided(&self) -> usize {
         self.state().undecided.len()
+    }
+
+    /// Notes that a record's key is known, or that it has ended.
+    fn keyed(&self, record: usize) {
+        self.state().unkeyed.remove(&record);
+        self.keys.wake_all();
     }
 
     /// Lets the call no longer wait for a record.
@@ -169,6 +182,7 @@ impl Together {
         );
         drop(state);
         self.decided(record);
+        self.keyed(record);
     }
 
     /// Marks the one transaction as asked for.
@@ -231,6 +245,20 @@ impl Together {
 }
 
 impl<'a> Batch<'a> {
+    /// Waits until the keys of the earlier records of a FIFO message group are known. So the first of its records with a key
+    /// leads, and not the one whose payload comes first.
+    pub(super) async fn keyed_in_order(&self, together: &Together, record: usize) {
+        if !self.ledger.is_fifo {
+            return;
+        }
+        let group = |at: usize| self.ledger.messages[at].group_id();
+        let is_earlier = |&other: &usize| other < record && group(other) == group(record);
+        let is_next = || !together.state().unkeyed.iter().any(is_earlier);
+        let may_go = || is_next() || self.stop.claims_over().is_some();
+        together.keys.wait(0, |_| may_go().then_some(())).await;
+        together.keyed(record);
+    }
+
     /// Makes the call when every record has joined it or ended, or when the time for claims is over.
     pub(super) async fn call_together(&self, together: &Together, call: &BatchCall) {
         let is_over = || together.undecided() == 0 || self.stop.reason().is_some();
@@ -423,19 +451,9 @@ impl<'a> Batch<'a> {
         let copies = std::mem::take(&mut state.copies);
         let stops = std::mem::take(&mut state.stopped);
         drop(state);
-        // The place of a record in the batch's order: its own, or that of an earlier copy whose payload came later.
-        let place = |leader: &Joined| {
-            let of_leader = copies
-                .iter()
-                .filter(|(at, copy)| copy.leader == leader.at && self.is_copy(**at, copy, leader));
-            let earlier = of_leader.map(|(&at, _)| at).min();
-            earlier.map_or(leader.at, |copy| copy.min(leader.at))
-        };
-        let places: HashMap<_, _> = joined.iter().map(|one| (one.at, place(one))).collect();
-        let joined = joined.into_iter().map(|one| (places[&one.at], one));
-        let mut joined: BTreeMap<_, _> = joined.collect();
+        let mut joined: BTreeMap<_, _> = joined.into_iter().map(|one| (one.at, one)).collect();
         if self.ledger.is_fifo {
-            self.leave_out(&mut joined, &places, &copies, stops);
+            self.leave_out(&mut joined, &copies, stops);
         }
         (joined.into_values().collect(), transaction)
     }
@@ -444,7 +462,6 @@ impl<'a> Batch<'a> {
     fn leave_out(
         &self,
         joined: &mut BTreeMap<usize, Joined>,
-        places: &HashMap<usize, usize>,
         copies: &HashMap<usize, Copy>,
         mut stops: HashMap<usize, Returns>,
     ) {
@@ -463,8 +480,7 @@ impl<'a> Batch<'a> {
             } else {
                 let copy = copies.get(&at);
                 let leader = copy.map_or(at, |copy| copy.leader);
-                let joined_leader = places.get(&leader).and_then(|place| joined.get(place));
-                let may_stop = match (joined_leader, copy) {
+                let may_stop = match (joined.get(&leader), copy) {
                     (None, _) => Untried::BehindUndecided,
                     // It may fail although its leader succeeds, and the handler sees no record of this group that fails.
                     (Some(leader), Some(copy)) if !self.is_copy(at, copy, leader) => {

@@ -242,6 +242,22 @@ async fn a_batch_handler_waits_until_all_are_decoded_or_its_time_begins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_first_record_of_a_group_has_its_effect_though_another_of_its_key_is_decoded_first() {
+    let (calls, notes) = Notes::pair();
+    let consumer = consumer_with(Slow::default()).key(|_: &Order| "one");
+    let bench = Bench::new(consumer.batch_handler(move |orders: Batch<Order>| {
+        orders
+            .payloads()
+            .for_each(|order| notes.add(order.id.clone()));
+        async move { orders.all_succeeded() }
+    }));
+    let records = ["slower", "o-2"].map(|id| Record::json(id).message_id(id).fifo("a"));
+    let answer = bench.run(Event::new(records)).await;
+    answer.assert_processed("slower").assert_terminal("o-2");
+    assert_eq!(calls.take(), ["slower"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_decoder_that_reports_a_dependency_opens_its_breaker() {
     let (slow, done) = Default::default();
     let consumer = consumer(&slow, &done).depends_on("schemas");

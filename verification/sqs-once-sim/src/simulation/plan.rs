@@ -230,8 +230,7 @@ impl Plan {
             is_batched,
             // A batch handler has no layers.
             has_layer: has_layer && !is_batched,
-            // Of two records of a group with one key and other payloads, none runs if the later one is decoded first.
-            has_decoder: has_decoder && !(is_batched && is_fifo && payloads != Payloads::Same),
+            has_decoder,
             survives,
             has_forgets,
             payloads,
