@@ -71,11 +71,10 @@ def generate(new, folder, iac):
 
 
 def workspace():
-    """Makes the built projects members of one workspace, with this repository's profile and lock file."""
+    """Makes the projects members of one workspace, with this repository's profile and lock file."""
     profile = (ROOT / "Cargo.toml").read_text().partition("[profile.dev]")[2]
-    members, others = json.dumps(BUILT), json.dumps([name for name in VARIANTS if name not in BUILT])
     (FOLDER / "Cargo.toml").write_text(
-        f'[workspace]\nresolver = "3"\nmembers = {members}\nexclude = {others}\n\n[profile.dev]{profile}'
+        f'[workspace]\nresolver = "3"\nmembers = ["new-*"]\n\n[profile.dev]{profile}'
     )
     shutil.copy(ROOT / "Cargo.lock", FOLDER)
 
@@ -225,7 +224,7 @@ def first_consumer(new):
             if command.startswith("cd "):
                 folder /= command.removeprefix("cd ")
                 workspace = FOLDER / "Cargo.toml"
-                workspace.write_text(workspace.read_text().replace(json.dumps(BUILT), json.dumps([folder.name])))
+                workspace.write_text(workspace.read_text().replace("new-*", folder.name))
                 share([folder.name])
                 continue
             told = run(shlex.split(command), cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -243,11 +242,11 @@ def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     generate(new, FOLDER, "sam")
     workspace()
-    for name in VARIANTS:
-        run(["cargo", "fmt", "--check"], cwd=FOLDER / name)
-    share(BUILT)
+    run(["cargo", "fmt", "--all", "--check"])
+    share(VARIANTS)
     add_shared(FOLDER, "normal,dev")
-    run(["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    packages = [f"--package={name}" for name in BUILT]
+    run(["cargo", "clippy", "--quiet", *packages, "--all-targets", "--", "-D", "warnings"])
     with postgres() as database:
         test(database)
     twice = [["processed", "processed", "duplicate"], ["duplicate"] * 3]
