@@ -50,7 +50,7 @@ def by_property(guards):
     for guard, one in guards.items():
         rows.setdefault(one["breaks"].partition(": ")[0], []).append(f"{guard} {one['seed']}")
     cells = [[violated, ", ".join(found)] for violated, found in rows.items()]
-    return table(["what is violated", "guards removed, and first seeds"], cells)
+    return table(["violated property", "guards removed, and first seeds"], cells)
 
 
 class Model(Run):

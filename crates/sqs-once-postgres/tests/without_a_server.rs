@@ -1,4 +1,4 @@
-//! What the store does where there is no server. These tests also run on a machine without PostgreSQL.
+//! Tests that need no server, and also run on a machine without PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! What the witness is told of attempts, and two of them at once.
+//! Attempts: their start and their end, and two of a key at once.
 
 use std::time::Duration;
 

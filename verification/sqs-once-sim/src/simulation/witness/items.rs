@@ -1,4 +1,4 @@
-//! What requests write, and what an operator and the table do.
+//! Changes of items: by requests, by an operator and by the table.
 
 use std::fmt::from_fn;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What processes learn of their claims, and how they use them.
+//! Claims that a process learns of, and must use or give back.
 
 use sqs_once::store::{Fence, Owner};
 use tokio::time::Instant;
