@@ -138,8 +138,9 @@ impl Together {
 
     /// Notes that a record's key is known, or that it has ended.
     fn keyed(&self, record: usize) {
-        self.state().unkeyed.remove(&record);
-        self.keys.wake_all();
+        if self.state().unkeyed.remove(&record) {
+            self.keys.wake_all();
+        }
     }
 
     /// Lets the call no longer wait for a record.
