@@ -11,7 +11,7 @@ use crate::way::Way;
 pub const ACKNOWLEDGED_IS_COMMITTED: &str = "what is acknowledged is committed";
 /// At most one live worker runs a key's handler, in flows that are exclusive. A worker from which an operator took the
 /// key does not count.
-pub const ONE_LIVE_OWNER: &str = "a key has one live owner at most";
+pub const ONE_LIVE_OWNER: &str = "a key has at most one live owner";
 /// No completion, release or renewal changes the item of another owner, or a key that an operator took from its sender.
 pub const STALE_OWNERS_CHANGE_NOTHING: &str = "a stale owner changes nothing";
 /// No late copy of a claim takes a key again after the claim was settled, or abandoned before an operator forgot the key.

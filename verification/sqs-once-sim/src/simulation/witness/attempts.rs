@@ -35,7 +35,7 @@ impl Witness {
             && looked_up_at.is_none_or(|looked_up_at| looked_up_at > recorded_at)
         {
             let what =
-                format!("{process} handles k{key}, which was on record when it was looked up");
+                format!("{process} handles k{key}, which was completed when it was looked up");
             self.violated(Property::RecordedIsOver, what);
         }
         // A recorded key stays recorded, even if its item changes, until it is forgotten or its record expires.
@@ -45,7 +45,7 @@ impl Witness {
             .rfind(|(ids, given, _)| *ids == process.ids() && *given == fence)
             .map(|(.., at)| *at);
         if keys.recorded_at.is_some() && claimed_at > keys.recorded_at {
-            let what = format!("{process} handles k{key}, which was on record when it was claimed");
+            let what = format!("{process} handles k{key}, which was completed when it was claimed");
             self.violated(Property::RecordedIsOver, what);
         }
         if self.way(key).claims_before()

@@ -223,7 +223,7 @@ impl Witness {
         self.counts.add(Count::Claims);
         let is_recorded = self.keys[key].recorded_at.is_some();
         if is_recorded && before.is_some_and(|item| item.status == Status::Completed) {
-            let what = format!("k{key}, which is on record, was claimed by {}", short(by));
+            let what = format!("k{key}, which is completed, was claimed by {}", short(by));
             self.violated(Property::RecordedIsOver, what);
         }
         let before = before.filter(|item| item.status == Status::InProgress);
