@@ -48,9 +48,12 @@ impl Witness {
             let what = format!("{process} handles k{key}, which was completed when it was claimed");
             self.violated(Property::RecordedIsOver, what);
         }
+        let begins_at = self.keys[key].begins_at;
         if self.way(key).claims_before()
-            && let Some((_, forgotten)) = self.keys[key].last_forgotten(claimed_at)
+            && let Some((forgotten_at, forgotten)) = self.keys[key].last_forgotten(claimed_at)
             && fence.get() <= forgotten.as_millis()
+            // A late claim after the table deleted the item brings the time of its own attempt back.
+            && begins_at.is_none_or(|begins_at| begins_at < forgotten_at)
         {
             let what = format!("{process} handles k{key} with the fence {fence} of an old attempt");
             self.violated(Property::ForgottenIsNew, what);
@@ -59,7 +62,6 @@ impl Witness {
         let admitted_at = claimed_at.or(looked_up_at).unwrap_or_else(Instant::now);
         // Under both ids of a key.
         let mut attempts = self.attempts.iter();
-        let begins_at = self.keys[key].begins_at;
         let is_earlier = |one: &&Attempt| {
             let counts = begins_at.is_none_or(|begins_at| begins_at <= one.admitted_at);
             one.key == key && one.admitted_at < admitted_at && counts
