@@ -52,7 +52,7 @@ impl Witness {
         if self.way(key).claims_before()
             && let Some((forgotten_at, forgotten)) = self.keys[key].last_forgotten(claimed_at)
             && fence.get() <= forgotten.as_millis()
-            // A late claim after the table deleted the item brings the time of its own attempt back.
+            // A claim that arrives late, after the table deleted the item, brings its own time back.
             && begins_at.is_none_or(|begins_at| begins_at < forgotten_at)
         {
             let what = format!("{process} handles k{key} with the fence {fence} of an old attempt");

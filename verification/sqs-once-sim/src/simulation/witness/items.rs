@@ -66,6 +66,7 @@ impl Witness {
         }
         let state = &mut self.keys[key];
         state.gone.append(&mut state.claimants);
+        state.is_deleted = true;
         state.last_fence[Ids::of(&item.id) as usize] = None;
     }
 
@@ -226,12 +227,22 @@ impl Witness {
             let what = format!("k{key}, which is completed, was claimed by {}", short(by));
             self.violated(Property::RecordedIsOver, what);
         }
+        let now = Instant::now();
+        let state = &mut self.keys[key];
+        let forgotten = state.last_forgotten(Some(now));
+        if state.is_deleted
+            && before.is_none()
+            && forgotten.is_some_and(|(_, at)| fence.get() <= at.as_millis())
+        {
+            // Its first copy, late: the item would have refused it.
+            state.begins_at = Some(now);
+        }
         let before = before.filter(|item| item.status == Status::InProgress);
         if before.and_then(|item| item.lease_until) > Some(Timestamp::default()) {
             self.counts.add(Count::TakenOver);
         }
         let state = &mut self.keys[key];
-        state.claims.push((ids, fence, Instant::now()));
+        state.claims.push((ids, fence, now));
         state.claimants.push(by);
         let last_fence = &mut state.last_fence[ids as usize];
         let (last, is_over) = (*last_fence, state.ended.contains(&by));

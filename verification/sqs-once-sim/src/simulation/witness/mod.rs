@@ -44,7 +44,10 @@ struct Key {
     /// The owners of its claims, and of its claims before the table deleted the item.
     claimants: Vec<Owner>,
     gone: Vec<Owner>,
-    /// When a late request of such an owner arrived. The fence that it wrote tells the time of its claim.
+    /// Whether the table has ever deleted the item.
+    is_deleted: bool,
+    /// When a late request of such an owner arrived, or a late claim from before the key was forgotten. The fence that it
+    /// wrote tells the time of its claim.
     begins_at: Option<Instant>,
     /// The processes that looked the key up, with their times.
     lookups: Vec<(usize, Instant)>,
