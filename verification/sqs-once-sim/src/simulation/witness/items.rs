@@ -230,10 +230,10 @@ impl Witness {
         let now = Instant::now();
         let state = &mut self.keys[key];
         let forgotten = state.last_forgotten(Some(now));
-        if state.is_deleted
-            && before.is_none()
-            && forgotten.is_some_and(|(_, at)| fence.get() <= at.as_millis())
-        {
+        let mut claims = state.claims.iter();
+        let is_old = claims.any(|(earlier, last, _)| *earlier == ids && *last >= fence)
+            || forgotten.is_some_and(|(_, at)| at.as_millis() >= fence.get());
+        if state.is_deleted && before.is_none() && is_old {
             // Its first copy, late: the item would have refused it.
             state.begins_at = Some(now);
         }

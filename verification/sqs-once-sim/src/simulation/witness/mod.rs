@@ -46,8 +46,8 @@ struct Key {
     gone: Vec<Owner>,
     /// Whether the table has ever deleted the item.
     is_deleted: bool,
-    /// When a late request of such an owner arrived, or a late claim from before the key was forgotten. The fence that it
-    /// wrote tells the time of its claim.
+    /// When a late request of such an owner arrived, or a late claim that the deleted item would have refused. The fence
+    /// that it wrote tells the time of its claim.
     begins_at: Option<Instant>,
     /// The processes that looked the key up, with their times.
     lookups: Vec<(usize, Instant)>,
