@@ -187,11 +187,12 @@ impl Witness {
         attempt.end.get_or_insert_with(|| (end, Instant::now()));
     }
 
-    /// A handler panics. A batch handler then fails all its records.
+    /// A handler panics. A batch handler then fails all its records, except those whose code runs on.
     pub(crate) fn panicked(&mut self, attempt: usize, is_batched: bool) {
         let invocation = self.attempts[attempt].invocation;
         for (number, one) in self.attempts.iter_mut().enumerate() {
-            if number == attempt || (is_batched && one.invocation == invocation) {
+            let fails_too = is_batched && one.invocation == invocation && !one.blocks;
+            if number == attempt || fails_too {
                 one.end.get_or_insert((End::Failed, Instant::now()));
             }
         }
