@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{Consumer, HandlerError, MemoryStore, ResultExt};
+use sqs_once::{Consumer, Handler, HandlerError, MemoryStore, ResultExt};
 
 const FEATURE: &str = "sqs-once was built without its feature `sqs`";
 
@@ -23,14 +23,14 @@ impl Write for Log {
     }
 }
 
-/// A consumer whose handler asks for a delay.
-fn delaying() -> Consumer {
-    sqs_once::consumer::<String>()
+/// A handler that asks for a delay.
+fn delaying() -> Handler {
+    Handler::json::<String>()
         .key(|id: &String| id.clone())
-        .namespace("without-sqs")
-        .handler(async |_: String| -> std::result::Result<(), HandlerError> {
+        .call(async |_: String| -> std::result::Result<(), HandlerError> {
             Err("busy").retry_after(Duration::from_secs(60))
         })
+        .namespace("without-sqs")
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,7 +57,7 @@ async fn a_delay_that_has_no_effect_is_one_warning_for_all_messages() {
 
 #[tokio::test]
 async fn a_dependency_keeps_the_function_from_starting() {
-    let consumer = delaying().depends_on("payments").store(MemoryStore::new());
+    let consumer = Consumer::new(delaying().depends_on("payments")).store(MemoryStore::new());
     let error = consumer.init().await.unwrap_err().to_string();
     assert!(
         error.contains("`depends_on`") && error.contains(FEATURE),

@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Attribute, Error, Expr, Ident, ItemFn, LitStr, Pat, Result, Token, Type, parse_quote};
+use syn::{Attribute, Error, Expr, Ident, ItemFn, LitStr, Pat, Result, Token, Type};
 
 use crate::key::{Key, by_reference};
 use crate::options::Options;
@@ -29,21 +29,21 @@ fn companion(kind: &'static Kind, attribute: TokenStream, function: &ItemFn) -> 
     let state = signature.as_ref().ok().and_then(Signature::state).cloned();
     let (signature, mut options) = match both(signature, options) {
         Ok(both) => both,
-        Err(error) => return with_stub(function, state.as_ref(), &error),
+        Err(error) => return with_stub(kind, function, state.as_ref(), &error),
     };
     let state = options.state.clone().or(state);
-    let state = state.unwrap_or_else(|| parse_quote!(()));
     let extractors = extractors(&mut options, &signature);
     let ((key, fingerprint), namespace) = match both(extractors, namespace(&options, function)) {
         Ok(both) => both,
-        Err(error) => return with_stub(function, Some(&state), &error),
+        Err(error) => return with_stub(kind, function, state.as_ref(), &error),
     };
-    let checks = checks(function, &signature, &state);
+    let checks = checks(function, &signature, state.as_ref());
     let extractors = (&key, fingerprint.as_ref());
+    let has_state = state.is_some();
     let body = body(
-        function, &signature, &options, extractors, namespace, &state,
+        function, &signature, &options, extractors, namespace, has_state,
     );
-    let companion = companion_type(function, &state, &body);
+    let companion = companion_type(kind, function, state.as_ref(), &body);
     quote!(#checks #companion)
 }
 
@@ -87,23 +87,35 @@ fn extractors(options: &mut Options, signature: &Signature) -> Result<(Key, Opti
 }
 
 /// Creates the error and a stub of the companion, so that code that uses the companion still compiles.
-fn with_stub(function: &ItemFn, state: Option<&Type>, error: &Error) -> TokenStream {
+fn with_stub(kind: &Kind, function: &ItemFn, state: Option<&Type>, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     if function.sig.receiver().is_some() {
         // An `impl` block cannot contain a type.
         return error;
     }
-    let state = state.cloned().unwrap_or_else(|| parse_quote!(()));
     let body = quote!(::core::unimplemented!());
-    let stub = companion_type(function, &state, &body);
+    let stub = companion_type(kind, function, state, &body);
     quote!(#error #stub)
 }
 
-fn companion_type(function: &ItemFn, state: &Type, body: &TokenStream) -> TokenStream {
+/// `state` is the type of the handler's state, if it has one.
+fn companion_type(
+    kind: &Kind,
+    function: &ItemFn,
+    state: Option<&Type>,
+    body: &TokenStream,
+) -> TokenStream {
     let (name, visibility) = (&function.sig.ident, &function.vis);
     let kept = kept(&function.attrs);
-    let type_docs = format!("The consumer of the handler [`{name}()`].");
-    let docs = format!("Returns a consumer that calls [`{name}()`].");
+    let handler = match kind.is_batch {
+        false => quote!(::sqs_once::Handler),
+        true => quote!(::sqs_once::BatchHandler),
+    };
+    let argument = state.map(|state| quote!(state: #state));
+    let value = state.map(|_| quote!(state));
+    let type_docs = format!("The handler [`{name}()`].");
+    let handler_docs = format!("Returns the handler that calls [`{name}()`].");
+    let docs = format!("Returns a consumer that runs [`{name}()`].");
     quote! {
         #(#kept)*
         #[doc = #type_docs]
@@ -112,10 +124,16 @@ fn companion_type(function: &ItemFn, state: &Type, body: &TokenStream) -> TokenS
 
         #(#kept)*
         impl #name {
-            #[doc = #docs]
-            #[must_use = "a consumer does nothing until it runs: `sqs_once::run(consumer)`"]
-            #visibility fn consumer() -> ::sqs_once::Consumer<::sqs_once::consumer::Ready<#state>> {
+            #[doc = #handler_docs]
+            #visibility fn handler(#argument) -> #handler {
+                // Uses the other function, so that the compiler warns only of a handler of which neither is used.
+                let _: fn(#state) -> ::sqs_once::Consumer = Self::consumer;
                 #body
+            }
+
+            #[doc = #docs]
+            #visibility fn consumer(#argument) -> ::sqs_once::Consumer {
+                ::sqs_once::Consumer::new(Self::handler(#value))
             }
         }
     }
@@ -130,8 +148,9 @@ fn kept(attributes: &[Attribute]) -> Vec<&Attribute> {
 
 /// Checks each type separately, since the `Handler` trait could only report that the whole function does not fit. The
 /// call of `consumer` checks the payload.
-fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream {
+fn checks(function: &ItemFn, signature: &Signature, state: Option<&Type>) -> TokenStream {
     let kept = kept(&function.attrs);
+    let state = state.map_or_else(|| quote!(()), ToTokens::to_token_stream);
     let check = |ty: &Type, bound: &TokenStream| {
         quote! {{
             const fn check<SqsOnceChecked: #bound>() {}
@@ -181,7 +200,7 @@ fn body(
     options: &Options,
     (key, fingerprint): (&Key, Option<&Key>),
     namespace: &LitStr,
-    state: &Type,
+    has_state: bool,
 ) -> TokenStream {
     let name = &function.sig.ident;
     let payload = &signature.payload.ty;
@@ -202,19 +221,20 @@ fn body(
         }
     };
     let settings = &options.settings;
+    let handler = match signature.kind.is_batch {
+        false => quote!(handler),
+        true => quote!(batch_handler),
+    };
+    let state = match has_state {
+        false => quote!(()),
+        true => quote!(state),
+    };
     // An error about the whole handler underlines the function's name.
     let inferred = Token![_](name.span());
-    let handler = match signature.kind.is_batch {
-        false => quote!(handler_with_state),
-        true => quote!(batch_handler_with_state),
-    };
     quote! {
         #(#key_types)*
         #fingerprint_fn
-        ::sqs_once::__private::#handler::<#state, #inferred, _, _, _>(
-            ::sqs_once::__private::declared(#keyed, #namespace) #(#settings)*,
-            #name,
-        )
+        ::sqs_once::__private::#handler::<_, #inferred, _, _, _>(#keyed, #state, #namespace, #name) #(#settings)*
     }
 }
 

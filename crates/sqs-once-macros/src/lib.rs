@@ -14,10 +14,10 @@ use proc_macro::TokenStream;
 
 use crate::signature::{BATCH_HANDLER, HANDLER};
 
-/// Creates a consumer from an async function.
+/// Creates a handler from an async function.
 ///
-/// The function is unchanged, and other code can call it as before. The macro adds a type of the same name with one
-/// function, `consumer()`, which returns the `Consumer` for `sqs_once::run`:
+/// The function is unchanged, and other code can call it as before. The macro adds a type of the same name with two
+/// functions: `handler()` returns the `Handler`, and `consumer()` a `Consumer` that runs it:
 ///
 /// ```
 /// use serde::Deserialize;
@@ -58,10 +58,12 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// | `namespace = "payments"` | separates this consumer's keys from others in the table; 1 to 255 bytes, no `#`. `SQS_ONCE_NAMESPACE` overrides it | required |
 /// | `fingerprint = order.amount_cents` | detects different messages with one key: an expression over the payload, like the key, or a function of it | the whole body |
 /// | `mode = record_after` | `claim_first`, `record_after` or `transactional`: see [`Mode`] | `claim_first`; `transactional` for handlers that return `Writes` or take a transaction |
-/// | `state = App` | the type of the consumer's state, if no argument is a `State<App>` | the type in `State<…>`, else `()` |
+/// | `state = App` | the type of the handler's state, if no argument is a `State<App>` | the type in `State<…>`, else none |
 ///
-/// Every other setting is a method of [`Consumer`], and some have an environment variable, over which methods take
-/// precedence:
+/// A handler with a state takes it as an argument: `charge::handler(app)`, and `charge::consumer(app)`.
+///
+/// Settings of the messages are methods of [`Handler`], and settings of the batch are methods of [`Consumer`]. Some have an
+/// environment variable, over which methods take precedence:
 ///
 /// ```
 /// use std::time::Duration;
@@ -76,11 +78,11 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 ///     println!("charging for {}", order.order_id);
 /// }
 ///
-/// let consumer = charge::consumer()
-///     .concurrency(16)
-///     .record_timeout(Duration::from_secs(10));
+/// let handler = charge::handler().record_timeout(Duration::from_secs(10));
+/// let consumer = sqs_once::Consumer::new(handler).concurrency(16);
 /// ```
 ///
+/// [`Handler`]: ../sqs_once/struct.Handler.html
 /// [`Consumer`]: ../sqs_once/struct.Consumer.html
 /// [`Mode`]: ../sqs_once/policy/enum.Mode.html
 ///
@@ -95,7 +97,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 ///   `key = sqs_once::key::JsonPointer::new("/order/id")`, or several of them in a tuple.
 ///
 /// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats cannot, since different integers
-/// may convert to the same float. A record whose key is missing or empty is terminal, unless `Consumer::missing_key`
+/// may convert to the same float. A record whose key is missing or empty is terminal, unless `Handler::missing_key`
 /// changes that. It never runs under another key.
 ///
 /// # Errors
@@ -107,7 +109,7 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::handler(HANDLER, attribute.into(), item.into()).into()
 }
 
-/// Creates a consumer from an async function that receives all records of a batch in one call. Use it for effects that
+/// Creates a batch handler from an async function that receives all records of a batch in one call. Use it for effects that
 /// are cheaper together, such as a bulk insert.
 ///
 /// ```
@@ -147,7 +149,7 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 ///
 /// async fn start() -> Result<(), Error> {
-///     sqs_once::run(insert::consumer().state(Db)).await
+///     sqs_once::run(insert::consumer(Db)).await
 /// }
 /// ```
 ///

@@ -17,44 +17,48 @@ const OPTIONS: [(&str, &str); 7] = [
     ("state", "App"),
 ];
 
-/// Methods of the consumer that are not options, each with its environment variable.
-const METHODS: [(&str, Option<&str>); 37] = [
-    ("after_answer", None),
-    ("after_dead_letter", None),
+/// Methods of the handler that are not options, each with its environment variable.
+const OF_HANDLER: [(&str, Option<&str>); 17] = [
     ("also_read", Some("SQS_ONCE_ALSO_READ")),
     ("also_read_nothing", Some("SQS_ONCE_ALSO_READ")),
     ("backoff", None),
-    ("cache", None),
-    ("concurrency", Some("SQS_ONCE_CONCURRENCY")),
-    ("correlation_id", None),
-    ("dead_letter_queue", Some("SQS_ONCE_DLQ_URL")),
-    ("deadline_margin", Some("SQS_ONCE_DEADLINE_MARGIN")),
     ("depends_on", None),
-    ("fifo", None),
     ("in_progress", None),
     ("key_codec", None),
     ("key_secret", Some("SQS_ONCE_KEY_SECRET_ARN")),
-    ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES")),
     ("layer", None),
-    ("lease_margin", Some("SQS_ONCE_LEASE_MARGIN")),
-    ("max_receive_count", Some("SQS_ONCE_MAX_RECEIVE_COUNT")),
-    ("metrics", Some("SQS_ONCE_METRICS")),
     ("missing_key", None),
     ("on_duplicate", None),
     ("on_failure", None),
     ("on_success", None),
     ("payload_mismatch", None),
+    ("readable_keys", None),
+    ("record_timeout", None),
+    ("retention", Some("SQS_ONCE_RETENTION")),
+    ("unknown_outcome", None),
+];
+
+/// Methods of the consumer, each with its environment variable.
+const OF_CONSUMER: [(&str, Option<&str>); 20] = [
+    ("after_answer", None),
+    ("after_dead_letter", None),
+    ("cache", None),
+    ("concurrency", Some("SQS_ONCE_CONCURRENCY")),
+    ("correlation_id", None),
+    ("dead_letter_queue", Some("SQS_ONCE_DLQ_URL")),
+    ("deadline_margin", Some("SQS_ONCE_DEADLINE_MARGIN")),
+    ("fifo", None),
+    ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES")),
+    ("lease_margin", Some("SQS_ONCE_LEASE_MARGIN")),
+    ("max_receive_count", Some("SQS_ONCE_MAX_RECEIVE_COUNT")),
+    ("metrics", Some("SQS_ONCE_METRICS")),
     ("queue_url", Some("SQS_ONCE_QUEUE_URL")),
     ("raise_on_total_failure", None),
-    ("readable_keys", None),
     ("record_level", Some("SQS_ONCE_RECORD_LEVELS")),
-    ("record_timeout", None),
     ("requests", None),
-    ("retention", Some("SQS_ONCE_RETENTION")),
     ("service", Some("SQS_ONCE_SERVICE")),
     ("sqs_client", None),
     ("store", Some("SQS_ONCE_TABLE")),
-    ("unknown_outcome", None),
     ("visibility_timeout", Some("SQS_ONCE_VISIBILITY_TIMEOUT")),
 ];
 
@@ -142,8 +146,8 @@ impl Options {
 
     pub(crate) fn start(&self, payload: &Type) -> TokenStream {
         match &self.decode {
-            Some(decoder) => quote!(::sqs_once::consumer_with::<#payload, _>(#decoder)),
-            None => quote!(::sqs_once::consumer::<#payload>()),
+            Some(decoder) => quote!(::sqs_once::Handler::decode::<#payload, _>(#decoder)),
+            None => quote!(::sqs_once::Handler::json::<#payload>()),
         }
     }
 }
@@ -207,25 +211,30 @@ fn not_an_option(name: &str, handler: &Ident) -> String {
         return "`claim` is not an option: write `mode = claim_first`".to_owned();
     }
     let options = OPTIONS.map(|(option, _)| option);
-    let methods = METHODS.map(|(method, _)| method);
-    let Some(meant) = nearest(name, options.into_iter().chain(methods)) else {
+    let methods = || OF_HANDLER.iter().chain(&OF_CONSUMER);
+    let known = methods().map(|(method, _)| *method);
+    let Some(meant) = nearest(name, options.into_iter().chain(known)) else {
         let options = options.join("`, `");
         return format!(
             "unknown option `{name}`: the options are `{options}`; all other settings are methods of \
-             `{handler}::consumer()`"
+             `{handler}::handler()` and `{handler}::consumer()`"
         );
     };
-    let Some((_, variable)) = METHODS.iter().find(|(method, _)| *method == meant) else {
+    let Some((_, variable)) = methods().find(|(method, _)| *method == meant) else {
         return format!("unknown option `{name}`: did you mean `{meant}`?");
     };
+    let of = match OF_HANDLER.iter().any(|(method, _)| *method == meant) {
+        true => "handler",
+        false => "consumer",
+    };
     let problem = match name == meant {
-        true => format!("`{name}` is a method of the consumer and not an option"),
+        true => format!("`{name}` is a method of the {of} and not an option"),
         false => format!("unknown option `{name}`"),
     };
     let feature = feature(meant).map(|feature| format!(" (feature `{feature}`)"));
     let variable = variable.map(|variable| format!(", or set `{variable}`"));
     let (feature, variable) = (feature.unwrap_or_default(), variable.unwrap_or_default());
-    format!("{problem}: call `{handler}::consumer().{meant}(…)`{feature}{variable}")
+    format!("{problem}: call `{handler}::{of}().{meant}(…)`{feature}{variable}")
 }
 
 /// Returns the feature of `sqs-once` that a method needs.
@@ -325,36 +334,36 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_the_consumer_is_an_option_or_a_method_that_messages_name() {
+    fn every_setting_is_an_option_or_a_method_that_messages_name() {
         let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/sqs-once/src");
-        let sources = Path::new(sources);
-        let consumer = fs::read_dir(sources.join("consumer")).unwrap();
-        let files = consumer.map(|file| file.unwrap().path());
-        // Its setters are those of a router.
-        let files = files.filter(|file| !file.ends_with("routes.rs"));
-        let shared = sources.join("idempotency/shared_settings.rs");
-        let mut setters = BTreeSet::new();
-        for file in files.chain([shared]) {
-            let source = fs::read_to_string(file).unwrap();
-            for function in source.split("    pub fn ").skip(1) {
-                let signature = function.split('{').next().unwrap();
-                let name = signature.split(['(', '<']).next().unwrap();
-                if signature.contains("-> Self") {
+        let setters = |files: &[&str]| {
+            let mut setters = BTreeSet::new();
+            for file in files {
+                let source = fs::read_to_string(Path::new(sources).join(file)).unwrap();
+                for function in source.split("    pub fn ").skip(1) {
+                    let name = function.split(['(', '<']).next().unwrap();
                     setters.insert(name.to_owned());
                 }
             }
-        }
+            setters
+        };
+        let names = |methods: &[(&str, Option<&str>)]| -> BTreeSet<String> {
+            methods.iter().map(|(name, _)| (*name).to_owned()).collect()
+        };
+        let of_consumer = ["consumer/options.rs", "idempotency/shared_settings.rs"];
+        assert_eq!(names(&OF_CONSUMER), setters(&of_consumer));
+        let mut of_handler = setters(&["consumer/handler_options.rs"]);
         // Set by options.
-        for other in ["envelope", "fingerprint", "mode", "namespace"] {
-            setters.remove(other);
+        for other in ["envelope", "mode", "namespace"] {
+            assert!(of_handler.remove(other), "{other}");
         }
-        let methods: BTreeSet<_> = METHODS.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(methods, setters);
+        assert_eq!(names(&OF_HANDLER), of_handler);
     }
 
     #[test]
     fn the_guide_names_every_variable_that_messages_name() {
-        for variable in METHODS.iter().filter_map(|(_, variable)| *variable) {
+        let methods = OF_HANDLER.iter().chain(&OF_CONSUMER);
+        for variable in methods.filter_map(|(_, variable)| *variable) {
             assert!(GUIDE.contains(variable), "{variable}");
         }
     }

@@ -14,7 +14,7 @@ use crate::breaker::opened;
 #[non_exhaustive]
 pub enum Change {
     /// The next message with this key runs, as its first attempt, with the token of earlier attempts, whatever
-    /// [`unknown_outcome`](sqs_once::Consumer::unknown_outcome) sets for those. The item stays with an expired lease, since deleting it
+    /// [`unknown_outcome`](sqs_once::Handler::unknown_outcome) sets for those. The item stays with an expired lease, since deleting it
     /// would restart the fence.
     Forget,
     /// Messages with this key are duplicates until `expiration`. An already completed key keeps a later expiry.

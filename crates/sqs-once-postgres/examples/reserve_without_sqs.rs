@@ -58,7 +58,7 @@ async fn handle(
 async fn main() -> Result<(), Error> {
     tracing::init_default_subscriber();
     let store = PostgresStore::from_env()?;
-    let idempotency = Idempotency::new().namespace("stock").store(store);
+    let idempotency = Idempotency::new("stock").store(store);
     idempotency.init().await?; // better not to start than to fail every event
     lambda_runtime::run(service_fn(|event| handle(&idempotency, event))).await
 }

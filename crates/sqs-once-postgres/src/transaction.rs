@@ -56,7 +56,7 @@ use crate::session::Session;
 /// use sqs_once_postgres::Transaction;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { id: String, amount_cents: i64 }
 ///
-/// /// `idempotency` is `Idempotency::new().namespace("sales").store(PostgresStore::from_env()?)`.
+/// /// `idempotency` is `Idempotency::new("sales").store(PostgresStore::from_env()?)`.
 /// async fn place(idempotency: &Idempotency, event: LambdaEvent<OrderPlaced>) -> Result<Option<i64>, Error> {
 ///     let order = event.payload;
 ///     let sales = idempotency

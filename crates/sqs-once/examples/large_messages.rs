@@ -10,11 +10,11 @@ use std::io::{Read, stdin};
 
 use aws_config::BehaviorVersion;
 use serde_json::{Value, json};
-use sqs_once::Error;
 use sqs_once::key::ProducerKey;
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::producer::{Offload, Outgoing};
 use sqs_once::testing::{Bench, Event};
+use sqs_once::{Consumer, Error, Handler};
 use tokio::sync::mpsc::unbounded_channel;
 
 async fn send(queue_url: &str, bucket: &str, prefix: &str, body: String) -> Result<(), Error> {
@@ -33,13 +33,13 @@ async fn send(queue_url: &str, bucket: &str, prefix: &str, body: String) -> Resu
 
 async fn handle(event: String) {
     let (handled, mut bodies) = unbounded_channel();
-    let consumer = sqs_once::consumer_with(sqs_once::body::Text)
-        .key(ProducerKey)
-        .large_messages(LargeMessages::from_env())
-        .handler(move |body: String| {
+    let consumer = Consumer::new(Handler::decode(sqs_once::body::Text).key(ProducerKey).call(
+        move |body: String| {
             let sent = handled.send(body);
             async move { sent.map_err(|_| "nobody listens") }
-        });
+        },
+    ))
+    .large_messages(LargeMessages::from_env());
     let answer = Bench::new(consumer).run(Event::from_json(event)).await;
     let mut all: Vec<Value> = Vec::new();
     while let Ok(body) = bodies.try_recv() {

@@ -55,7 +55,7 @@ async fn handle(
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     tracing::init_default_subscriber();
-    let idempotency = Idempotency::new().namespace("receipts");
+    let idempotency = Idempotency::new("receipts");
     idempotency.init().await?; // better not to start than to fail every event
     lambda_runtime::run(service_fn(|event| handle(&idempotency, event))).await
 }

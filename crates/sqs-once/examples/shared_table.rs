@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use sqs_once::key::{ItemId, KeyCodec};
 use sqs_once::store::{Owner, Settled, Settlement, Settling, Store};
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once::{Consumer, DynamoDbStore, HandlerError, Recorded};
+use sqs_once::{Consumer, DynamoDbStore, Handler, HandlerError, Recorded};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::sync::Notify;
@@ -88,26 +88,28 @@ impl Ran {
 
 fn consumer(store: DynamoDbStore, ran: &Arc<Ran>) -> Consumer {
     let ran = Arc::clone(ran);
-    sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.order_id.clone())
-        .namespace("shared")
-        .key_codec(KeyCodec::powertools_python("orders.app.process_order"))
-        .store(store)
-        .lease_margin(Duration::from_secs(1))
-        .handler(move |order: Order| {
-            if let Ok(mut keys) = ran.keys.lock() {
-                keys.entry(order.call).or_default().push(order.order_id);
-            }
-            ran.changed.notify_one();
-            let work = tokio::time::sleep(Duration::from_millis(order.work_ms));
-            async move {
-                work.await;
-                match order.end {
-                    End::Fails => Err(HandlerError::from("no luck")),
-                    _ => Ok(Recorded(json!({ "by": "rust" }))),
+    Consumer::new(
+        Handler::json::<Order>()
+            .key(|order: &Order| order.order_id.clone())
+            .call(move |order: Order| {
+                if let Ok(mut keys) = ran.keys.lock() {
+                    keys.entry(order.call).or_default().push(order.order_id);
                 }
-            }
-        })
+                ran.changed.notify_one();
+                let work = tokio::time::sleep(Duration::from_millis(order.work_ms));
+                async move {
+                    work.await;
+                    match order.end {
+                        End::Fails => Err(HandlerError::from("no luck")),
+                        _ => Ok(Recorded(json!({ "by": "rust" }))),
+                    }
+                }
+            })
+            .namespace("shared")
+            .key_codec(KeyCodec::powertools_python("orders.app.process_order")),
+    )
+    .store(store)
+    .lease_margin(Duration::from_secs(1))
 }
 
 async fn handle(mut consumer: Consumer, call: Call, ran: Arc<Ran>) -> Value {

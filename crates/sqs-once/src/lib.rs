@@ -38,19 +38,19 @@
 //!   [dies](guide::guarantees) between the effect and its record. For that window the handler can take an
 //!   [`IdempotencyToken`], which is the same for every attempt, and pass it to the service that it calls.
 //!
-//! Both promises hold for as long as the record of the key is kept: see [`Consumer::retention`].
+//! Both promises hold for as long as the record of the key is kept: see [`Handler::retention`].
 //!
 //! # Modules
 //!
 //! The crate root holds what most handlers use. The rest is in modules:
 //!
-//! - [`consumer`](mod@consumer) and [`Consumer`]: every setting with its default and its environment variable.
-//! - [`router`]: one consumer for several kinds of messages.
+//! - [`Handler`], [`Consumer`] and the module [`consumer`]: every setting with its default and its environment variable.
+//! - [`router`]: several handlers, for several kinds of messages in one queue.
 //! - [`handler`](mod@handler): the traits behind handlers, and what they may return.
 //! - [`extract`]: the arguments that a handler may take, such as the message's metadata.
 //! - [`key`]: business keys, and extractors that take them from a message.
 //! - [`body`]: decoders for bodies that are not JSON, and the envelopes of SNS, EventBridge and S3.
-//! - [`policy`]: values that choose a consumer's behaviour.
+//! - [`policy`]: values that settings take.
 //! - [`hook`]: what hooks receive when a record has ended.
 //! - [`telemetry`]: metrics and outcomes.
 //! - [`store`]: where claims are kept, and how to write a store.
@@ -152,13 +152,11 @@ mod variables;
 /// What the output of the macros and the library's other crates call. Any release may change it.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::consumer::for_macros::{
-        batch_handler_with_state, declared, fingerprint, fingerprint_with, handler_with_state,
-    };
+    pub use crate::consumer::for_macros::{batch_handler, fingerprint, fingerprint_with, handler};
     pub use crate::env::not_set;
 }
 
-pub use consumer::{Consumer, consumer, consumer_with, router};
+pub use consumer::{BatchHandler, Consumer, Handler, Router, router};
 pub use error::{ConfigError, Error};
 #[cfg(feature = "dynamodb")]
 pub use handler::batch::BatchWrites;

@@ -132,8 +132,8 @@ pub enum Unrouted {
     Retry,
 }
 
-/// The routes of an engine.
-pub(crate) struct Router {
+/// Which route of an engine takes a message.
+pub(crate) struct Routing {
     pub(crate) by: RouteBy,
     /// The place of each route, by its name.
     pub(crate) places: HashMap<Arc<str>, usize>,
@@ -165,7 +165,7 @@ pub(crate) enum RouteError {
     Panic,
 }
 
-impl Router {
+impl Routing {
     /// Returns the place of the message's route. Opens the router's envelope, if it has one.
     pub(crate) fn choose(&self, message: &Message) -> Result<usize, NoRoute> {
         if let Some(envelope) = &self.envelope {

@@ -42,7 +42,7 @@ async fn charge(
 /// The time limit is for one request. The next delivery repeats it with the same token.
 fn consumer(url: String) -> Result<Consumer, Error> {
     let client = Client::builder().timeout(Duration::from_secs(5)).build()?;
-    Ok(charge::consumer().state(Payments { client, url }))
+    Ok(charge::consumer(Payments { client, url }))
 }
 
 #[tokio::main]

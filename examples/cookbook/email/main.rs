@@ -5,7 +5,7 @@
 use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
+use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State};
 
 #[derive(Deserialize)]
 struct OrderShipped {
@@ -39,10 +39,6 @@ async fn tell(
     answer.error_for_status().map(drop).map_err(Into::into)
 }
 
-fn consumer(mail: Mail) -> Consumer {
-    tell::consumer().state(mail)
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -51,7 +47,7 @@ async fn main() -> Result<(), Error> {
         url: std::env::var("MAIL_URL")?,
         api_key: std::env::var("MAIL_API_KEY")?,
     };
-    sqs_once::run(consumer(mail)).await
+    sqs_once::run(tell::consumer(mail)).await
 }
 
 #[cfg(test)]

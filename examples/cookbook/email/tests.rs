@@ -4,13 +4,13 @@ mod service;
 use reqwest::Client;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::{Mail, consumer};
+use super::{Mail, tell};
 use service::Service;
 
 fn bench(service: &Service) -> Bench {
     let (client, url) = (Client::new(), service.url());
     let api_key = "secret".to_owned();
-    Bench::new(consumer(Mail {
+    Bench::new(tell::handler(Mail {
         client,
         url,
         api_key,

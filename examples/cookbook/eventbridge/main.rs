@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use sqs_once::body::EventBridge;
 use sqs_once::extract::EventBridgeMeta;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, HandlerError, ResultExt};
 
 /// The `detail` of an event.
 #[derive(Deserialize)]
@@ -23,13 +23,9 @@ async fn refund(parcel: ParcelReturned, event: EventBridgeMeta) -> Result<(), Ha
     Ok(())
 }
 
-fn consumer() -> Consumer {
-    refund::consumer()
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(refund::consumer()).await
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The producer sends each change with the customer's id as message group, and numbers the changes of a customer.
 
 use serde::Deserialize;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
 struct AddressChanged {
@@ -12,6 +12,8 @@ struct AddressChanged {
     address: String,
 }
 
+/// If a change fails, the later changes of its customer return to the queue with it. Other customers go on.
+///
 /// SQS removes copies that are sent within five minutes. The key also recognises later ones.
 #[sqs_once::handler(key = (change.customer_id, change.version), namespace = "addresses")]
 async fn update(change: AddressChanged) -> Result<(), HandlerError> {
@@ -22,14 +24,9 @@ async fn update(change: AddressChanged) -> Result<(), HandlerError> {
     Ok(())
 }
 
-/// If a change fails, the later changes of its customer return to the queue with it. Other customers go on.
-fn consumer() -> Consumer {
-    update::consumer()
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(update::consumer()).await
 }
 
 #[cfg(test)]

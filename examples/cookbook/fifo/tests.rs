@@ -1,7 +1,7 @@
 use serde_json::json;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::update;
 
 fn change(customer: &str, version: u64, address: &str) -> Record {
     let change = json!({ "customer_id": customer, "version": version, "address": address });
@@ -11,7 +11,7 @@ fn change(customer: &str, version: u64, address: &str) -> Record {
 
 #[tokio::test]
 async fn a_change_that_is_sent_again_is_a_duplicate() {
-    let bench = Bench::new(consumer());
+    let bench = Bench::new(update::handler());
     let first = bench
         .run(Event::from_json(include_str!("event.json")))
         .await;
@@ -27,7 +27,7 @@ async fn a_change_that_fails_stops_only_its_own_customer() {
         change("c-7", 2, "1 Long Lane"),
         change("c-8", 1, "2 High Street"),
     ];
-    Bench::new(consumer())
+    Bench::new(update::handler())
         .run(Event::new(changes))
         .await
         .assert_terminal("c-7-1")

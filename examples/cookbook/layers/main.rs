@@ -3,7 +3,7 @@
 mod around;
 
 use serde::Deserialize;
-use sqs_once::{Consumer, Error};
+use sqs_once::{Error, Handler};
 
 use around::{authorised, limited, timed};
 
@@ -17,8 +17,8 @@ async fn ship(order: OrderPlaced) {
     tracing::info!(order = order.order_id, "shipped"); // your effect
 }
 
-fn consumer() -> Consumer {
-    ship::consumer()
+fn handler() -> Handler {
+    ship::handler()
         .layer(timed)
         .layer(authorised)
         .layer(limited)
@@ -26,7 +26,7 @@ fn consumer() -> Consumer {
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(handler()).await
 }
 
 #[cfg(test)]

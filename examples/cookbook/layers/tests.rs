@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::json;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::handler;
 
 fn order(id: &str) -> Record {
     let record = Record::json(&json!({ "order_id": id })).attribute("tenant", "acme");
@@ -12,7 +12,7 @@ fn order(id: &str) -> Record {
 
 #[tokio::test]
 async fn an_order_that_comes_twice_is_shipped_once() {
-    let bench = Bench::new(consumer());
+    let bench = Bench::new(handler());
     let sample = Event::from_json(include_str!("event.json"));
     bench.run(&sample).await.assert_all_acknowledged();
     bench
@@ -24,7 +24,7 @@ async fn an_order_that_comes_twice_is_shipped_once() {
 #[tokio::test]
 async fn an_order_of_another_sender_is_terminal() {
     let stranger = order("o-1002").system_attribute("SenderId", "AIDASOMEBODYELSE");
-    Bench::new(consumer())
+    Bench::new(handler())
         .run(Event::new([stranger]))
         .await
         .assert_terminal("m-1")
@@ -37,7 +37,7 @@ async fn a_tenants_third_order_at_once_comes_back_later() {
         tokio::task::yield_now().await;
         next.run().await
     };
-    let bench = Bench::new(consumer().layer(slow));
+    let bench = Bench::new(handler().layer(slow));
     let answer = bench.run(Event::new(["a", "b", "c"].map(order))).await;
     answer.assert_retried(["m-3"]);
     assert_eq!(answer.delay("m-3"), Some(Duration::from_secs(5)));

@@ -6,7 +6,7 @@ use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use sqs_once::body::AsyncDecode;
 use sqs_once::extract::Message;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, Handler, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -41,18 +41,18 @@ async fn ship(order: Order) {
     tracing::info!(length = order.address.len(), "shipped"); // your effect
 }
 
-fn consumer(url: String) -> Result<Consumer, Error> {
+fn handler(url: String) -> Result<Handler, Error> {
     let client = Client::builder().timeout(Duration::from_secs(5)).build()?;
-    Ok(sqs_once::consumer_with(Orders { client, url })
+    Ok(Handler::decode(Orders { client, url })
         .key(|order: &Order| order.order_id.clone())
-        .namespace("shipments")
-        .handler(ship))
+        .call(ship)
+        .namespace("shipments"))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    sqs_once::run(consumer(std::env::var("ORDERS_URL")?)?).await
+    sqs_once::run(handler(std::env::var("ORDERS_URL")?)?).await
 }
 
 #[cfg(test)]

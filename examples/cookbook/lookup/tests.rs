@@ -8,7 +8,7 @@ use axum::routing::get;
 use serde_json::json;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::handler;
 
 /// A service that has all orders but `lost`, while it is up.
 async fn orders(is_up: Arc<AtomicBool>) -> String {
@@ -29,7 +29,7 @@ async fn orders(is_up: Arc<AtomicBool>) -> String {
 
 #[tokio::test]
 async fn an_order_that_comes_twice_ships_once() {
-    let bench = Bench::new(consumer(orders(Arc::new(true.into())).await).unwrap());
+    let bench = Bench::new(handler(orders(Arc::new(true.into())).await).unwrap());
     let event = Event::new([Record::text(include_str!("event.json"))]);
     bench.run(&event).await.assert_processed("m-1");
     bench.run(&event).await.assert_duplicate("m-1");
@@ -38,7 +38,7 @@ async fn an_order_that_comes_twice_ships_once() {
 #[tokio::test]
 async fn an_order_that_cant_be_fetched_is_tried_again_and_an_unknown_one_is_terminal() {
     let is_up = Arc::new(AtomicBool::new(false));
-    let bench = Bench::new(consumer(orders(Arc::clone(&is_up)).await).unwrap());
+    let bench = Bench::new(handler(orders(Arc::clone(&is_up)).await).unwrap());
     let orders = [json!({ "order_id": "lost" }), json!({ "order_id": "o-2" })];
     bench
         .run(Event::new(&orders))

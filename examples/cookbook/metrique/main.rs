@@ -7,7 +7,7 @@ use metrique::unit::{Count, Millisecond};
 use metrique::unit_of_work::metrics;
 use metrique::writer::{AttachGlobalEntrySinkExt, FormatExt, GlobalEntrySink};
 use serde::Deserialize;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -41,17 +41,13 @@ async fn pack(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(()) // your effect
 }
 
-fn consumer() -> Consumer {
-    pack::consumer()
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     // Writes each entry at once, because Lambda freezes the process after the answer. The namespace is another one than
     // that of `sqs-once`, so that both kinds of metrics keep their own dimensions.
     let format = Emf::builder("Shop".to_owned(), vec![vec![]]).build();
     let _attached = ServiceMetrics::write_directly_to(format.output_to(std::io::stdout()));
-    sqs_once::run(consumer()).await
+    sqs_once::run(pack::consumer()).await
 }
 
 #[cfg(test)]

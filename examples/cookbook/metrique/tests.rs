@@ -3,13 +3,13 @@ use metrique::test_util::{TestEntrySink, test_entry_sink};
 use serde_json::json;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::pack;
 
 #[tokio::test]
 async fn an_order_that_comes_twice_is_measured_once_and_a_failure_too() {
     let TestEntrySink { inspector, sink } = test_entry_sink();
     let _guard = ServiceMetrics::set_test_sink(sink);
-    let bench = Bench::new(consumer());
+    let bench = Bench::new(pack::handler());
     let sample = Event::new([Record::text(include_str!("event.json"))]);
     bench.run(&sample).await.assert_processed("m-1");
     bench.run(&sample).await.assert_duplicate("m-1");

@@ -2,7 +2,7 @@
 //! `relay` sends the messages of the outbox.
 
 use serde::{Deserialize, Serialize};
-use sqs_once::{Consumer, Error, HandlerError, State, Writes};
+use sqs_once::{Error, HandlerError, State, Writes};
 
 #[derive(Deserialize, Serialize)]
 struct OrderPlaced {
@@ -38,17 +38,13 @@ async fn accept(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writ
         .put(&tables.outbox, &message)?)
 }
 
-fn consumer(tables: Tables) -> Consumer {
-    accept::consumer().state(tables)
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let (orders, outbox) = (
         std::env::var("ORDERS_TABLE")?,
         std::env::var("OUTBOX_TABLE")?,
     );
-    sqs_once::run(consumer(Tables { orders, outbox })).await
+    sqs_once::run(accept::consumer(Tables { orders, outbox })).await
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record};
 
-use super::{Tables, consumer};
+use super::{Tables, accept};
 
 fn bench() -> Bench {
     let (orders, outbox) = ("orders".to_owned(), "outbox".to_owned());
-    Bench::new(consumer(Tables { orders, outbox }))
+    Bench::new(accept::handler(Tables { orders, outbox }))
 }
 
 #[tokio::test]

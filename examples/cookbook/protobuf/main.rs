@@ -2,7 +2,7 @@
 
 use sqs_once::body::{Bytes, Decode, DecodeError};
 use sqs_once::extract::Message;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, HandlerError, ResultExt};
 
 /// As `prost-build` generates it from
 /// `message OrderPlaced { string order_id = 1; uint64 amount_cents = 2; }`.
@@ -34,13 +34,9 @@ async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
-fn consumer() -> Consumer {
-    charge::consumer()
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(charge::consumer()).await
 }
 
 #[cfg(test)]

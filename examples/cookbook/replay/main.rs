@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 use sqs_once::hook::RecordEnd;
-use sqs_once::{Consumer, Error, HandlerError, Recorded, ResultExt, State};
+use sqs_once::{Error, Handler, HandlerError, Recorded, ResultExt, State};
 
 #[derive(Deserialize)]
 struct OrderPaid {
@@ -36,16 +36,15 @@ async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
     Ok(())
 }
 
-fn consumer(numbers: Numbers) -> Consumer {
-    issue::consumer()
-        .state(numbers)
+fn handler(numbers: Numbers) -> Handler {
+    issue::handler(numbers)
         .on_success(reply)
         .on_duplicate(reply)
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer(Numbers::default())).await
+    sqs_once::run(handler(Numbers::default())).await
 }
 
 #[cfg(test)]

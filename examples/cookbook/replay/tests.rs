@@ -6,7 +6,7 @@ use sqs_once::HandlerError;
 use sqs_once::hook::RecordEnd;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::{Numbers, consumer, issue};
+use super::{Numbers, handler, issue};
 
 #[tokio::test]
 async fn a_duplicate_gets_the_number_of_the_first() {
@@ -21,8 +21,8 @@ async fn a_duplicate_gets_the_number_of_the_first() {
         }
     };
     let numbers = Numbers::default();
-    let consumer = issue::consumer().state(numbers.clone());
-    let bench = Bench::new(consumer.on_success(reply.clone()).on_duplicate(reply));
+    let issuing = issue::handler(numbers.clone());
+    let bench = Bench::new(issuing.on_success(reply.clone()).on_duplicate(reply));
     let sample = Event::new([Record::text(include_str!("event.json"))]);
     bench.run(&sample).await.assert_processed("m-1");
     bench.run(&sample).await.assert_duplicate("m-1");
@@ -35,7 +35,7 @@ async fn a_duplicate_gets_the_number_of_the_first() {
 async fn an_order_for_which_nothing_was_paid_gets_no_number() {
     let unpaid = json!({ "order_id": "o-2", "amount_cents": 0 });
     let numbers = Numbers::default();
-    let answer = Bench::new(consumer(numbers.clone()))
+    let answer = Bench::new(handler(numbers.clone()))
         .run(Event::new([&unpaid]))
         .await;
     let answer = answer.assert_terminal("m-1");

@@ -1,9 +1,8 @@
 //! Charges placed orders and refunds cancelled ones, from one queue.
 
 use serde::Deserialize;
-use sqs_once::consumer::Routes;
 use sqs_once::policy::RouteBy;
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt};
+use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, Router};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -32,15 +31,15 @@ async fn refund(order: OrderCancelled, token: IdempotencyToken) -> Result<(), Ha
 }
 
 /// The producer names the type in a message attribute. A message of another type is terminal.
-fn consumer() -> Consumer<Routes> {
+fn router() -> Router {
     sqs_once::router(RouteBy::attribute("type"))
-        .route("OrderPlaced", charge::consumer())
-        .route("OrderCancelled", refund::consumer())
+        .route("OrderPlaced", charge::handler())
+        .route("OrderCancelled", refund::handler())
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(router()).await
 }
 
 #[cfg(test)]

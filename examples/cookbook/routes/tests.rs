@@ -1,7 +1,7 @@
 use serde_json::json;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::router;
 
 fn of_type(kind: &str, amount_cents: u64) -> Record {
     let order = json!({ "order_id": "o-1001", "amount_cents": amount_cents });
@@ -10,7 +10,7 @@ fn of_type(kind: &str, amount_cents: u64) -> Record {
 
 #[tokio::test]
 async fn an_order_that_comes_twice_is_charged_once_and_refunded_once() {
-    let bench = Bench::new(consumer());
+    let bench = Bench::new(router());
     let sample = bench
         .run(Event::from_json(include_str!("event.json")))
         .await;
@@ -25,7 +25,7 @@ async fn an_order_that_comes_twice_is_charged_once_and_refunded_once() {
 
 #[tokio::test]
 async fn an_order_without_an_amount_or_a_route_is_terminal() {
-    Bench::new(consumer())
+    Bench::new(router())
         .run(Event::new([
             of_type("OrderPlaced", 0),
             of_type("OrderShipped", 1),

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use sqs_once::body::S3;
 use sqs_once::extract::S3Object;
 use sqs_once::key::S3EventId;
-use sqs_once::{Batch, BatchOutcome, Consumer, Error, HandlerError, ResultExt, State};
+use sqs_once::{Batch, BatchOutcome, Error, HandlerError, ResultExt, State};
 
 type Bucket = Arc<dyn ObjectStore>;
 
@@ -42,15 +42,11 @@ async fn read(bucket: &Bucket, object: &S3Object) -> Result<String, HandlerError
     String::from_utf8(bytes.into()).terminal()
 }
 
-fn consumer(bucket: Bucket) -> Consumer {
-    import::consumer().state(bucket)
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let bucket = AmazonS3Builder::from_env().with_bucket_name(std::env::var("BUCKET")?);
-    sqs_once::run(consumer(Arc::new(bucket.build()?))).await
+    sqs_once::run(import::consumer(Arc::new(bucket.build()?))).await
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use object_store::{ObjectStoreExt, memory::InMemory};
 use serde_json::{Value, json};
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::import;
 
 async fn bench() -> Bench {
     let bucket = InMemory::new();
@@ -15,7 +15,7 @@ async fn bench() -> Bench {
             .await
             .unwrap();
     }
-    Bench::new(consumer(Arc::new(bucket)))
+    Bench::new(import::handler(Arc::new(bucket)))
 }
 
 /// The sample for another file, or for another upload of the same one.

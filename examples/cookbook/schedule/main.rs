@@ -1,7 +1,7 @@
 //! Writes the invoices of a day, once for each day. EventBridge Scheduler sends a message when a day is over.
 
 use serde::Deserialize;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, HandlerError, ResultExt};
 
 /// The schedule's input. The template writes it, with `<aws.scheduler.scheduled-time>` as `scheduled_for`.
 #[derive(Deserialize)]
@@ -20,13 +20,9 @@ async fn run(due: JobDue) -> Result<(), HandlerError> {
     Ok(())
 }
 
-fn consumer() -> Consumer {
-    run::consumer()
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(run::consumer()).await
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use sqs_once::body::Sns;
 use sqs_once::extract::SnsMeta;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -21,13 +21,9 @@ async fn invoice(order: OrderPlaced, sns: SnsMeta) -> Result<(), HandlerError> {
     Ok(())
 }
 
-fn consumer() -> Consumer {
-    invoice::consumer()
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(invoice::consumer()).await
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use sqs_once::extract::MessageMeta;
 use sqs_once::key::MessageAttribute;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -22,13 +22,9 @@ async fn ship(order: OrderPlaced, message: MessageMeta) -> Result<(), HandlerErr
     Ok(())
 }
 
-fn consumer() -> Consumer {
-    ship::consumer()
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(ship::consumer()).await
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use serde_json::json;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::ship;
 
 fn order(tenant: &str, pieces: u32) -> Record {
     let order = json!({ "order_id": "o-1001", "pieces": pieces });
@@ -10,7 +10,7 @@ fn order(tenant: &str, pieces: u32) -> Record {
 
 #[tokio::test]
 async fn an_order_that_comes_twice_is_shipped_once_for_each_tenant() {
-    let bench = Bench::new(consumer());
+    let bench = Bench::new(ship::handler());
     let sample = bench
         .run(Event::from_json(include_str!("event.json")))
         .await;
@@ -25,7 +25,7 @@ async fn an_order_that_comes_twice_is_shipped_once_for_each_tenant() {
 #[tokio::test]
 async fn an_order_without_a_tenant_or_without_pieces_is_terminal() {
     let nobodys = Record::json(&json!({ "order_id": "o-1001", "pieces": 2 }));
-    Bench::new(consumer())
+    Bench::new(ship::handler())
         .run(Event::new([nobodys, order("acme", 0)]))
         .await
         .assert_terminal("m-1")

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put};
-use sqs_once::{Batch, BatchWrites, Consumer, Error, HandlerError, ResultExt, State, Writes};
+use sqs_once::{Batch, BatchWrites, Error, HandlerError, ResultExt, State, Writes};
 
 #[derive(Deserialize)]
 struct Entry {
@@ -43,14 +43,10 @@ fn put(entry: &Entry, ledger: &Ledger) -> Result<Writes, HandlerError> {
     Ok(Writes::new().put_item(put))
 }
 
-fn consumer(ledger: Ledger) -> Consumer {
-    keep::consumer().state(ledger)
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let ledger = Ledger(std::env::var("LEDGER_TABLE")?);
-    sqs_once::run(consumer(ledger)).await
+    sqs_once::run(keep::consumer(ledger)).await
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::{Ledger, consumer};
+use super::{Ledger, keep};
 
 fn bench() -> Bench {
-    Bench::new(consumer(Ledger("ledger".to_owned())))
+    Bench::new(keep::handler(Ledger("ledger".to_owned())))
 }
 
 fn entry(id: &str) -> String {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::policy::Disposition;
-use sqs_once::{Consumer, Error, HandlerError, State, Writes};
+use sqs_once::{Error, HandlerError, State, Writes};
 
 #[derive(Deserialize)]
 struct OrderPaid {
@@ -35,14 +35,10 @@ async fn add_points(
         .on_conflict(0, |_| Disposition::Terminal))
 }
 
-fn consumer(customers: Customers) -> Consumer {
-    add_points::consumer().state(customers)
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let customers = Customers(std::env::var("CUSTOMERS_TABLE")?);
-    sqs_once::run(consumer(customers)).await
+    sqs_once::run(add_points::consumer(customers)).await
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::{Customers, consumer};
+use super::{Customers, add_points};
 
 fn bench() -> Bench {
-    Bench::new(consumer(Customers("customers".to_owned())))
+    Bench::new(add_points::handler(Customers("customers".to_owned())))
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ async fn handle(idempotency: &Idempotency, event: LambdaEvent<SnsEvent>) -> Resu
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     lambda_runtime::tracing::init_default_subscriber();
-    let idempotency = Idempotency::new().namespace("customers");
+    let idempotency = Idempotency::new("customers");
     idempotency.init().await?; // better not to start than to fail every event
     lambda_runtime::run(service_fn(|event| handle(&idempotency, event))).await
 }

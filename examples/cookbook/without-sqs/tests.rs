@@ -20,7 +20,7 @@ fn event(message: &str, clock: &TestClock) -> LambdaEvent<SnsEvent> {
 }
 
 fn idempotency(store: &TestStore, clock: &TestClock) -> Idempotency {
-    let idempotency = Idempotency::new().namespace("customers");
+    let idempotency = Idempotency::new("customers");
     idempotency.store(store.clone()).clock(clock.clone())
 }
 

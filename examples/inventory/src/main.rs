@@ -10,7 +10,7 @@ mod tests;
 use std::time::SystemTime;
 
 use sqs_once::policy::Disposition;
-use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
+use sqs_once::{Error, HandlerError, ResultExt, State, Writes};
 
 use order::{OrderPlaced, OutboxMessage};
 use tables::Tables;
@@ -30,13 +30,8 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
     Ok(writes)
 }
 
-/// Creates the consumer.
-fn consumer(tables: Tables) -> Consumer {
-    reserve::consumer().state(tables)
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let tables = Tables::from_env()?;
-    sqs_once::run(consumer(tables)).await
+    sqs_once::run(reserve::consumer(tables)).await
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sqs_once::aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::testing::{Bench, Event, Record};
 
-use crate::consumer;
 use crate::order::OrderPlaced;
+use crate::reserve;
 use crate::tables::Tables;
 
 fn order(id: &str, pieces: u32) -> OrderPlaced {
@@ -25,7 +25,7 @@ fn bench() -> Bench {
         outbox: "outbox".to_owned(),
         initial_stock: 0,
     };
-    Bench::new(consumer(tables))
+    Bench::new(reserve::handler(tables))
 }
 
 #[tokio::test]

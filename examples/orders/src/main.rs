@@ -7,7 +7,7 @@ mod payments;
 #[cfg(test)]
 mod tests;
 
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
+use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State};
 
 use order::OrderPlaced;
 use payments::Payments;
@@ -23,17 +23,12 @@ async fn charge(
     payments.charge(&order, &token).await
 }
 
-/// Creates the consumer.
-fn consumer(payments: Payments) -> Consumer {
-    charge::consumer().state(payments)
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let mut consumer = consumer(Payments::from_env()?);
+    let mut handler = charge::handler(Payments::from_env()?);
     // For the instruction counts of the benchmark: what a declared dependency costs while it is available.
     if let Ok(service) = std::env::var("DEPENDS_ON") {
-        consumer = consumer.depends_on(service.as_str());
+        handler = handler.depends_on(service.as_str());
     }
-    sqs_once::run(consumer).await
+    sqs_once::run(handler).await
 }

@@ -11,7 +11,7 @@ use axum::routing::post;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record};
 
-use crate::consumer;
+use crate::charge;
 use crate::order::OrderPlaced;
 use crate::payments::Payments;
 
@@ -38,7 +38,7 @@ impl Service {
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, routes).await });
         let payments = Payments::at(&url).unwrap();
-        let bench = Bench::new(consumer(payments));
+        let bench = Bench::new(charge::handler(payments));
         (service, bench)
     }
 

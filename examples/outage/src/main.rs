@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::{Client, StatusCode};
 use serde::{Deserialize, Serialize};
 use sqs_once::policy::{Dependency, UnknownOutcome};
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
+use sqs_once::{Error, Handler, HandlerError, IdempotencyToken, ResultExt, State};
 
 #[derive(Deserialize, Serialize)]
 struct OrderPlaced {
@@ -37,11 +37,10 @@ fn is_down(error: &reqwest::Error) -> bool {
     error.is_request() || error.status().is_some_and(|it| it.is_server_error())
 }
 
-fn consumer(url: String, probe_seconds: u64) -> Result<Consumer, Error> {
+fn handler(url: String, probe_seconds: u64) -> Result<Handler, Error> {
     let client = Client::builder().timeout(Duration::from_secs(5)).build()?;
     let service = Dependency::new("payments").unavailable_if(is_down);
-    Ok(charge::consumer()
-        .state(Payments(client, url))
+    Ok(charge::handler(Payments(client, url))
         .depends_on(service.probe_every(Duration::from_secs(probe_seconds)))
         // The service forgets a token after a day. An older attempt is not repeated.
         .unknown_outcome(UnknownOutcome::dead_letter().after(Duration::from_secs(24 * 60 * 60))))
@@ -52,7 +51,7 @@ async fn main() -> Result<(), Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     // How long the breaker waits before one order tries the service again.
     let probe_seconds = var("PROBE_SECONDS").map_or(Ok(30), |seconds| seconds.parse())?;
-    sqs_once::run(consumer(var("PAYMENTS_URL")?, probe_seconds)?).await
+    sqs_once::run(handler(var("PAYMENTS_URL")?, probe_seconds)?).await
 }
 
 #[cfg(test)]

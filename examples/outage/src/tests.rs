@@ -4,16 +4,16 @@ mod service;
 use std::time::Duration;
 
 use serde_json::json;
-use sqs_once::Consumer;
+use sqs_once::Handler;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::handler;
 use service::Service;
 
 const PROBE_SECONDS: u64 = 30;
 
-fn calling(service: &Service) -> Consumer {
-    consumer(service.url(), PROBE_SECONDS).unwrap()
+fn calling(service: &Service) -> Handler {
+    handler(service.url(), PROBE_SECONDS).unwrap()
 }
 
 /// The sample, and more orders.

@@ -11,7 +11,7 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
 use sqs_once::key::MessageAttribute;
 use sqs_once::policy::{Cache, MissingKey, Mode};
-use sqs_once::{Consumer, DynamoDbStore, HandlerError};
+use sqs_once::{Consumer, DynamoDbStore, Handler, HandlerError};
 use tower_service::Service;
 
 use crate::contract::{self, Order};
@@ -46,23 +46,20 @@ async fn count() -> Result<Vec<Consumption>> {
     let table = Table::start(Latency::default());
     let table = table.context("the stand-in for DynamoDB can't be started")?;
     let store = DynamoDbStore::new(client(&table), "units");
-    let keyed = || {
-        sqs_once::consumer::<Order>()
-            .key(|order: &Order| order.order_id.clone())
-            .namespace("bench")
-            .store(store.clone())
-    };
+    let keyed = || Handler::json::<Order>().key(|order: &Order| order.order_id.clone());
+    let consumer =
+        |handler: Handler| Consumer::new(handler.namespace("bench")).store(store.clone());
     let done = async |_: Order| Ok::<(), HandlerError>(());
-    let plain = keyed().handler(done);
-    let cached = keyed().cache(Cache::new(RECORDS)).handler(done);
-    let after = keyed().mode(Mode::RecordAfter).handler(done);
-    let failing = keyed().handler(async |_: Order| Err::<(), _>(HandlerError::from("not yet")));
-    let keyless = sqs_once::consumer::<Order>()
-        .key(MessageAttribute::new("none"))
-        .missing_key(MissingKey::ProcessUnprotected)
-        .namespace("bench")
-        .store(store.clone())
-        .handler(done);
+    let plain = consumer(keyed().call(done));
+    let cached = consumer(keyed().call(done)).cache(Cache::new(RECORDS));
+    let after = consumer(keyed().call(done).mode(Mode::RecordAfter));
+    let failing = async |_: Order| Err::<(), _>(HandlerError::from("not yet"));
+    let failing = consumer(keyed().call(failing));
+    let keyless = Handler::json::<Order>().key(MessageAttribute::new("none"));
+    let keyless = keyless
+        .call(done)
+        .missing_key(MissingKey::ProcessUnprotected);
+    let keyless = consumer(keyless);
 
     let mut orders = Orders::default();
     let (one, many) = (orders.batch(&[], 1, 1), orders.batch(&[], RECORDS, 1));

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{Consumer, HandlerError};
+use sqs_once::{Handler, HandlerError};
 use sqs_once_bench::contract::{self, Order};
 
 #[global_allocator]
@@ -18,11 +18,11 @@ const AT_MOST: f64 = 37.0;
 /// after the record is read.
 const AT_MOST_TO_READ: f64 = 5.1;
 
-fn consumer() -> Consumer {
-    sqs_once::consumer::<Order>()
+fn consumer() -> Handler {
+    Handler::json::<Order>()
         .key(|order: &Order| order.order_id.clone())
+        .call(async |_: Order| Ok::<(), HandlerError>(()))
         .namespace("bench")
-        .handler(async |_: Order| Ok::<(), HandlerError>(()))
 }
 
 /// Lambda's event as text.

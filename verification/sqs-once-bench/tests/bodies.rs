@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record};
-use sqs_once::{Consumer, HandlerError, consumer};
+use sqs_once::{Consumer, Handler, HandlerError};
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -58,23 +58,22 @@ fn settings() -> LargeMessages {
     LargeMessages::for_queue(queue, "bodies/*").client(Client::from_conf(config))
 }
 
-fn orders() -> Consumer {
-    consumer::<Value>()
+fn orders() -> Handler {
+    Handler::json::<Value>()
         .key(|order: &Value| order["id"].to_string())
+        .call(async |_: Value| sleep(SECOND / 10).await)
         .namespace("bodies")
-        .handler(async |_: Value| sleep(SECOND / 10).await)
-        .large_messages(settings())
-        .concurrency(CONCURRENCY)
 }
 
 /// The peak while a batch is handled, without the event. `slow` is how many requests to complete keys the store refuses.
-fn peak(consumer: Consumer, slow: usize, names: impl Fn(usize) -> String) -> usize {
+fn peak(handler: Handler, slow: usize, names: impl Fn(usize) -> String) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
-    let bench = Bench::new(consumer).timeout(900 * SECOND);
+    let consumer = Consumer::new(handler).large_messages(settings());
+    let bench = Bench::new(consumer.concurrency(CONCURRENCY)).timeout(900 * SECOND);
     let store = bench.store();
     store.fail(Operation::Complete, StoreErrorKind::Throttled, slow);
     let event = Event::new((0..RECORDS).map(|at| {

@@ -4,7 +4,7 @@ mod reference;
 
 use std::cell::RefCell;
 
-use sqs_once::Consumer;
+use sqs_once::Handler;
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, S3, Sns, Text};
 use sqs_once::extract::{EventBridgeMeta, Message, MessageMeta, S3Object, SnsMeta};
 use sqs_once::key::MessageId;
@@ -26,23 +26,21 @@ struct Seen {
 
 thread_local! {
     static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
-    static CONSUMERS: [Consumer; 7] = [
-        consumer(Sns),
-        consumer(EventBridge),
-        consumer(S3),
-        consumer((Sns, EventBridge)),
-        consumer((Sns, S3)),
-        consumer(Auto),
-        consumer((Tenanted, Sns)),
+    static HANDLERS: [Handler; 7] = [
+        handler(Sns),
+        handler(EventBridge),
+        handler(S3),
+        handler((Sns, EventBridge)),
+        handler((Sns, S3)),
+        handler(Auto),
+        handler((Tenanted, Sns)),
     ];
 }
 
-fn consumer(envelope: impl Envelope) -> Consumer {
-    sqs_once::consumer_with(Text)
-        .envelope(envelope)
+fn handler(envelope: impl Envelope) -> Handler {
+    Handler::decode(Text)
         .key(MessageId)
-        .namespace("fuzz")
-        .handler(
+        .call(
             async |payload: String,
                    message: MessageMeta,
                    sns: Option<SnsMeta>,
@@ -57,6 +55,8 @@ fn consumer(envelope: impl Envelope) -> Consumer {
                 }));
             },
         )
+        .envelope(envelope)
+        .namespace("fuzz")
 }
 
 /// A user's own envelope: `tenant|payload`.
@@ -85,7 +85,7 @@ pub fn envelope(bytes: &[u8]) {
         return;
     };
     let event = Event::new([Record::text(body)]);
-    let found = CONSUMERS.with(|consumers| consumers.each_ref().map(|one| open(one, &event, body)));
+    let found = HANDLERS.with(|handlers| handlers.each_ref().map(|one| open(one, &event, body)));
     let [sns, bridge, s3, sns_bridge, sns_s3, auto, own] = &found;
     check(sns, &reference::sns(body));
     check(bridge, &reference::event_bridge(body));
@@ -103,8 +103,8 @@ pub fn envelope(bytes: &[u8]) {
 }
 
 /// What a consumer's handler received, and the outcome of the record.
-fn open(consumer: &Consumer, event: &Event, body: &str) -> (Option<Seen>, Outcome) {
-    let bench = Bench::new(consumer.clone());
+fn open(handler: &Handler, event: &Event, body: &str) -> (Option<Seen>, Outcome) {
+    let bench = Bench::new(handler.clone());
     let (answer, logged): (Answer, _) = log::of(|| runtime::block_on(bench.run(event)));
     // Logs may show ids from an envelope.
     if !body.contains('\\') && !reference::ids(body).contains(log::CANARY) {
@@ -148,7 +148,7 @@ mod tests {
     fn another_payload_and_an_envelope_that_should_stay_closed_are_found() {
         let body = r#"{"source":"shop","detail":{"n":18446744073709551617}}"#;
         let event = Event::new([Record::text(body)]);
-        let found = open(&consumer(EventBridge), &event, body);
+        let found = open(&handler(EventBridge), &event, body);
         let rounded = body.replace("1617", "2000");
         finds("18446744073709552000", || {
             check(&found, &reference::event_bridge(&rounded));

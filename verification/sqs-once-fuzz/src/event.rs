@@ -9,7 +9,7 @@ use serde_json::Value;
 use sqs_once::extract::MessageMeta;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::testing::{Answer, Bench, Event};
-use sqs_once::{Consumer, EventError, HandlerError};
+use sqs_once::{EventError, Handler, HandlerError};
 
 use crate::{log, runtime};
 use reference::{Fate, Reading, Record};
@@ -24,17 +24,14 @@ struct Run {
 
 thread_local! {
     static RUNS: RefCell<Vec<Run>> = const { RefCell::new(Vec::new()) };
-    static CONSUMER: Consumer = consumer();
+    static HANDLER: Handler = handler();
 }
 
 /// A consumer whose key is the body's `order_id`. The body's member `then` decides the handler's result.
-fn consumer() -> Consumer {
-    sqs_once::consumer::<Value>()
+fn handler() -> Handler {
+    Handler::json::<Value>()
         .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
-        .namespace("fuzz")
-        // Records with one key may have any bodies.
-        .payload_mismatch(PayloadMismatch::Ignore)
-        .handler(async |order: Value, message: MessageMeta| {
+        .call(async |order: Value, message: MessageMeta| {
             let then = order["then"].as_str();
             RUNS.with_borrow_mut(|runs| {
                 runs.push(Run {
@@ -52,6 +49,9 @@ fn consumer() -> Consumer {
                 _ => Ok(()),
             }
         })
+        .namespace("fuzz")
+        // Records with one key may have any bodies.
+        .payload_mismatch(PayloadMismatch::Ignore)
 }
 
 /// Checks the promises of the consumer for any event:
@@ -76,7 +76,7 @@ pub fn event(bytes: &[u8]) {
         (Ok(_), Reading::NoEvent) => panic!("this is no event"),
         (Ok(event), reading) => (event, reading),
     };
-    let bench = Bench::new(CONSUMER.with(Consumer::clone));
+    let bench = Bench::new(HANDLER.with(Handler::clone));
     let (answer, logged) = log::of(|| runtime::block_on(bench.try_run(&event)));
     let runs = RUNS.take();
     let Reading::Records(records) = reading else {
@@ -190,7 +190,7 @@ mod tests {
             let records = bodies.map(sqs_once::testing::Record::text);
             Event::new(records)
         };
-        let bench = Bench::new(CONSUMER.with(Consumer::clone));
+        let bench = Bench::new(HANDLER.with(Handler::clone));
         let answer = runtime::block_on(bench.run(event(bodies)));
         RUNS.take();
         match Reading::of(event(told).as_json()) {

@@ -11,10 +11,10 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
-use sqs_once::consumer::Routes;
+use sqs_once::consumer::Defaults;
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::policy::RouteBy;
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, State, Writes, router};
+use sqs_once::{Error, Handler, HandlerError, IdempotencyToken, Router, State, Writes, router};
 use tokio::runtime::Handle;
 
 use crate::history::name;
@@ -176,11 +176,11 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
     Ok(Writes::new().update(once_more.build()?))
 }
 
-/// A router with this consumer in each route.
-fn routed(consumer: &Consumer) -> Consumer<Routes> {
-    let routes = router(RouteBy::field("/route")).readable_keys(true);
+/// A router with this handler in each route.
+fn routed(handler: &Handler) -> Router {
+    let routes = router(RouteBy::field("/route")).defaults(Defaults::new().readable_keys(true));
     ROUTES.into_iter().fold(routes, |routes, name| {
-        routes.route(name, consumer.clone().namespace(name))
+        routes.route(name, handler.clone().namespace(name))
     })
 }
 
@@ -190,11 +190,11 @@ pub async fn run() -> Result<(), Error> {
     eprintln!("{PROCESS_ID}{}", std::process::id());
     let way: String = setting(WAY)?;
     match Way::from_str(&way, false)? {
-        Way::Transactional => sqs_once::run(routed(&count::consumer())).await,
+        Way::Transactional => sqs_once::run(routed(&count::handler())).await,
         // With `SQS_ONCE_DISABLED`, which the run sets for `Unprotected`, nothing is recorded.
         Way::ClaimFirst | Way::Fifo | Way::Unprotected => {
-            let consumer = enter::consumer().state(Ledger::from_env()?);
-            sqs_once::run(routed(&consumer)).await
+            let handler = enter::handler(Ledger::from_env()?);
+            sqs_once::run(routed(&handler)).await
         }
     }
 }

@@ -21,12 +21,12 @@ mod warehouse;
 use sqs_once::body::Sns;
 {% endif -%}
 {% if effect == "postgres" -%}
-use sqs_once::{Consumer, Error, HandlerError, ResultExt};
+use sqs_once::{Error, HandlerError, ResultExt};
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 {%- elsif effect == "dynamodb" -%}
-use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
+use sqs_once::{Error, HandlerError, ResultExt, State, Writes};
 {%- else -%}
-use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
+use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State};
 {%- endif %}
 
 use order::OrderPlaced;
@@ -40,9 +40,6 @@ use warehouse::Warehouse;
 key = order.order_id, namespace = "{{ project_name }}"{% if source == "sns" %}, envelope = Sns{% endif %}
 {%- endcapture -%}
 {% if effect == "postgres" -%}
-{%- assign handler = "reserve" -%}
-{%- assign parameter = "store: PostgresStore" -%}
-{%- assign with = "store(store)" -%}
 /// Stores an order, reserves its pieces and records its key in one transaction.
 #[sqs_once::handler({{ settings }})]
 async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
@@ -68,9 +65,6 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
     Ok(())
 }
 {%- elsif effect == "dynamodb" -%}
-{%- assign handler = "reserve" -%}
-{%- assign parameter = "tables: Tables" -%}
-{%- assign with = "state(tables)" -%}
 /// Stores an order, reserves its pieces and records its key in one transaction.
 #[sqs_once::handler({{ settings }})]
 async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
@@ -80,9 +74,6 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
         .update(tables.reserve(&order)?))
 }
 {%- else -%}
-{%- assign handler = "ship" -%}
-{%- assign parameter = "warehouse: Warehouse" -%}
-{%- assign with = "state(warehouse)" -%}
 /// Requests the shipment of one order.
 #[sqs_once::handler({{ settings }})]
 async fn ship(
@@ -95,20 +86,15 @@ async fn ship(
 }
 {%- endif %}
 
-/// Creates the consumer.
-fn consumer({{ parameter }}) -> Consumer {
-    {{ handler }}::consumer().{{ with }}
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
 {%- if effect == "postgres" %}
     let store = PostgresStore::from_env()?; // DATABASE_URL
-    sqs_once::run(consumer(store)).await
+    sqs_once::run(reserve::consumer().store(store)).await
 {%- elsif effect == "dynamodb" %}
     let tables = Tables::from_env()?;
-    sqs_once::run(consumer(tables)).await
+    sqs_once::run(reserve::consumer(tables)).await
 {%- else %}
-    sqs_once::run(consumer(Warehouse::default())).await
+    sqs_once::run(ship::consumer(Warehouse::default())).await
 {%- endif %}
 }

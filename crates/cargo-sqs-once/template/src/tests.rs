@@ -11,8 +11,8 @@ use sqs_once_postgres::PostgresStore;
 use sqs_once_postgres::deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
 use tower_service::Service;
 
-use crate::consumer;
 use crate::order::OrderPlaced;
+use crate::reserve;
 {%- else -%}
 //! Tests of the consumer as Lambda runs it, in memory.
 
@@ -24,11 +24,12 @@ use serde_json::json;
 {% endif -%}
 use sqs_once::testing::{Bench, Event, Record};
 
-use crate::consumer;
 use crate::order::OrderPlaced;
 {%- if effect == "dynamodb" %}
+use crate::reserve;
 use crate::tables::Tables;
 {%- else %}
+use crate::ship;
 use crate::warehouse::Warehouse;
 {%- endif %}
 {%- endif %}
@@ -97,7 +98,7 @@ impl Database {
     /// Runs the event and returns the message ids that return to the queue.
     async fn run(&self, event: Event) -> Vec<String> {
         let store = PostgresStore::from_url(&self.url).unwrap();
-        let mut consumer = consumer(store);
+        let mut consumer = reserve::consumer().store(store);
         let mut context = Context::default();
         context.deadline = SystemClock.now().as_millis() + 30_000;
         let event = serde_json::from_str(event.as_json()).unwrap();
@@ -225,7 +226,7 @@ fn bench() -> Bench {
         orders: "orders".to_owned(),
         stock: "stock".to_owned(),
     };
-    Bench::new(consumer(tables))
+    Bench::new(reserve::handler(tables))
 }
 {%- else -%}
 {%- assign bench = "let (bench, warehouse) = bench();" -%}
@@ -234,7 +235,7 @@ fn bench() -> Bench {
 {%- assign of_two = 2 -%}
 fn bench() -> (Bench, Warehouse) {
     let warehouse = Warehouse::default();
-    (Bench::new(consumer(warehouse.clone())), warehouse)
+    (Bench::new(ship::handler(warehouse.clone())), warehouse)
 }
 
 /// Returns the tokens of all shipments.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sqs_once::store::{Claimed, FromTransaction, Status, Transactions};
-use sqs_once::{Batch, BatchOutcome, Consumer, HandlerError};
+use sqs_once::{Batch, BatchOutcome, Consumer, Handler, HandlerError};
 use sqs_once_postgres::{BatchTransaction, Transaction};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{sleep, timeout};
@@ -38,11 +38,13 @@ impl Orders {
         F: Fn(Batch<Order>, BatchTransaction) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = BatchOutcome> + Send + 'static,
     {
-        sqs_once::consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .namespace("orders")
-            .store(self.database.store.clone())
-            .batch_handler(handler)
+        Consumer::new(
+            Handler::json::<Order>()
+                .key(|order: &Order| order.id.clone())
+                .call_batch(handler)
+                .namespace("orders"),
+        )
+        .store(self.database.store.clone())
     }
 
     /// The orders that have a row, and how many keys are completed.

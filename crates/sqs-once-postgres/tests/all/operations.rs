@@ -9,7 +9,7 @@ use sqs_once::key::{ItemId, Namespace};
 use sqs_once::policy::UnknownOutcome;
 use sqs_once::store::{Fence, Item, Owner, Status};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{BusinessKey, Consumer};
+use sqs_once::{BusinessKey, Consumer, Handler};
 use sqs_once_postgres::{DELETE_EXPIRED, Deleted};
 
 use crate::orders::{ACKNOWLEDGED, Order, Orders, invoke};
@@ -44,14 +44,14 @@ fn old(status: Status) -> Item {
 /// A consumer that repeats no effect that is older than a day.
 fn consumer(orders: &Orders) -> Consumer {
     let calls = orders.calls.clone();
-    let consumer = sqs_once::consumer::<Order>().key(|order: &Order| order.id.clone());
-    let consumer = consumer.handler(move |_: Order| {
+    let keyed = Handler::json::<Order>().key(|order: &Order| order.id.clone());
+    let handler = keyed.call(move |_: Order| {
         calls.fetch_add(1, Ordering::SeqCst);
         async {}
     });
-    let store = orders.database.store.clone();
-    let consumer = consumer.namespace("orders").store(store);
-    consumer.unknown_outcome(UnknownOutcome::dead_letter().after(24 * HOUR))
+    let policy = UnknownOutcome::dead_letter().after(24 * HOUR);
+    let handler = handler.namespace("orders").unknown_outcome(policy);
+    Consumer::new(handler).store(orders.database.store.clone())
 }
 
 #[tokio::test]

@@ -8,10 +8,9 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
 use serde_json::json;
-use sqs_once::consumer::Ready;
 use sqs_once::testing::{Event, Record};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{Consumer, HandlerError};
+use sqs_once::{Consumer, Handler, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::sync::Notify;
 use tower_service::Service;
@@ -52,14 +51,16 @@ impl Orders {
     {
         let store = PostgresStore::from_url(&self.database.url).unwrap();
         let calls = Arc::clone(&self.calls);
-        sqs_once::consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .namespace("orders")
-            .store(store)
-            .handler(move |order: Order, tx: Transaction| {
-                calls.fetch_add(1, Ordering::SeqCst);
-                handler(order, tx)
-            })
+        Consumer::new(
+            Handler::json::<Order>()
+                .key(|order: &Order| order.id.clone())
+                .call(move |order: Order, tx: Transaction| {
+                    calls.fetch_add(1, Ordering::SeqCst);
+                    handler(order, tx)
+                })
+                .namespace("orders"),
+        )
+        .store(store)
     }
 
     pub(crate) fn store_with_one_connection(&self) -> PostgresStore {
@@ -104,13 +105,13 @@ pub(crate) async fn insert(order: &Order, tx: &Transaction) -> Result<(), Handle
 }
 
 /// Invokes a consumer with one message for each order, for up to a minute. Returns the orders of failed records.
-pub(crate) async fn invoke(consumer: &Consumer<Ready>, orders: &[impl AsRef<str>]) -> Vec<String> {
+pub(crate) async fn invoke(consumer: &Consumer, orders: &[impl AsRef<str>]) -> Vec<String> {
     invoke_for(Duration::from_secs(60), consumer, orders).await
 }
 
 pub(crate) async fn invoke_for(
     timeout: Duration,
-    consumer: &Consumer<Ready>,
+    consumer: &Consumer,
     orders: &[impl AsRef<str>],
 ) -> Vec<String> {
     let messages = orders.iter().map(|order| (order.as_ref(), order.as_ref()));

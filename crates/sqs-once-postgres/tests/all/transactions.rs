@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sqs_once::store::{StoreErrorKind, Transactions};
-use sqs_once::{Batch, HandlerError};
+use sqs_once::{Batch, Consumer, Handler, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::sync::{Barrier, oneshot};
 use tokio_postgres::error::SqlState;
@@ -261,11 +261,13 @@ async fn a_record_of_a_batch_handler_says_that_it_has_no_transaction() {
             orders.outcome()
         }
     };
-    let consumer = sqs_once::consumer::<Order>()
-        .key(|order: &Order| order.id.clone())
-        .namespace("orders")
-        .store(database.store.clone())
-        .batch_handler(handler);
+    let consumer = Consumer::new(
+        Handler::json::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .call_batch(handler)
+            .namespace("orders"),
+    )
+    .store(database.store.clone());
     assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
     let said = said.try_recv().unwrap();
     assert!(

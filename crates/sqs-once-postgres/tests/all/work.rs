@@ -15,7 +15,7 @@ type Ran = Result<Once<String>, RunError>;
 
 fn idempotency(orders: &Orders) -> Idempotency {
     let store = orders.database.store.clone();
-    Idempotency::new().namespace("orders").store(store)
+    Idempotency::new("orders").store(store)
 }
 
 /// An invocation that may take this long.

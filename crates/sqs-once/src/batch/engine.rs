@@ -9,7 +9,7 @@ use crate::failed::{Backoff, FailedRecords};
 use crate::handler::{BatchCall, Layers, WithEnvelope};
 use crate::idempotency::{Driver, KeyRules};
 use crate::report::{RecordLevels, RouteTally};
-use crate::router::Router;
+use crate::router::Routing;
 use crate::telemetry::{Identity, Meter};
 
 use super::hooks::Hooks;
@@ -122,7 +122,7 @@ pub(crate) struct Engine {
     /// The only route of a consumer, or all routes of a router.
     pub(crate) routes: Vec<Route>,
     /// Chooses the route of a record. `None` if there is only one.
-    pub(crate) router: Option<Router>,
+    pub(crate) router: Option<Routing>,
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) fifo_failure: FifoFailure,
     pub(crate) requests: Requests,

@@ -89,8 +89,8 @@ where
     Arc::new(move |end| Box::pin(hook(end)))
 }
 
-/// The end of a record: the argument of the hooks [`on_success`](crate::Consumer::on_success),
-/// [`on_duplicate`](crate::Consumer::on_duplicate) and [`on_failure`](crate::Consumer::on_failure).
+/// The end of a record: the argument of the hooks [`on_success`](crate::Handler::on_success),
+/// [`on_duplicate`](crate::Handler::on_duplicate) and [`on_failure`](crate::Handler::on_failure).
 #[derive(Clone)]
 pub struct RecordEnd {
     pub(super) message: Arc<Message>,

@@ -29,7 +29,7 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 ///
 /// An attempt is of unknown outcome if it may have had its effect, and nothing tells whether it did: its process was killed
 /// or stopped working, the handler was cancelled by its deadline, by
-/// [`record_timeout`](crate::Consumer::record_timeout) or by a layer, it panicked, its completion could not be recorded, or
+/// [`record_timeout`](crate::Handler::record_timeout) or by a layer, it panicked, its completion could not be recorded, or
 /// it failed with [`outcome_unknown`](crate::ResultExt::outcome_unknown). After every other error the next attempt runs,
 /// with any setting.
 ///
@@ -39,13 +39,13 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 /// use sqs_once::policy::UnknownOutcome;
 /// use sqs_once::{HandlerError, ResultExt};
 ///
-/// let consumer = sqs_once::consumer::<Withdrawal>()
+/// let handler = sqs_once::Handler::json::<Withdrawal>()
 ///     .key(|withdrawal: &Withdrawal| withdrawal.id.clone())
-///     .unknown_outcome(UnknownOutcome::dead_letter())
-///     .handler(async |withdrawal: Withdrawal| {
+///     .call(async |withdrawal: Withdrawal| {
 ///         // The request may have arrived, even if its answer did not.
 ///         bank::withdraw(&withdrawal.id).await.outcome_unknown()
-///     });
+///     })
+///     .unknown_outcome(UnknownOutcome::dead_letter());
 /// ```
 #[derive(Clone, Default)]
 pub struct UnknownOutcome(Option<Rule>);
@@ -66,7 +66,7 @@ impl UnknownOutcome {
 
     /// The handler does not run again. The record is terminal, with a reason that begins with `outcome unknown`. Its key
     /// keeps the attempt until an operator completes or forgets the key, or the table deletes its item, after the
-    /// [`retention`](crate::Consumer::retention).
+    /// [`retention`](crate::Handler::retention).
     pub fn dead_letter() -> Self {
         Self(Some(Rule::default()))
     }
@@ -88,10 +88,10 @@ impl UnknownOutcome {
     ///     })
     /// }
     ///
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
     ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .unknown_outcome(UnknownOutcome::reconcile(look_up))
-    ///     .handler(async |order: OrderPlaced| {});
+    ///     .call(async |order: OrderPlaced| {})
+    ///     .unknown_outcome(UnknownOutcome::reconcile(look_up));
     /// ```
     pub fn reconcile<F, Fut>(hook: F) -> Self
     where
@@ -109,7 +109,7 @@ impl UnknownOutcome {
     /// Many payment providers forget tokens after 24 hours.
     ///
     /// The time begins with the key's first attempt. It ends with this one, at its deadline or
-    /// [`record_timeout`](crate::Consumer::record_timeout). Every earlier attempt counts, even one that failed, because a
+    /// [`record_timeout`](crate::Handler::record_timeout). Every earlier attempt counts, even one that failed, because a
     /// later failure does not tell what an earlier attempt did. An attempt of Powertools has an unknown age, as if it were
     /// too long ago. A first attempt always runs.
     ///

@@ -29,7 +29,7 @@ struct Check {
     by_cause: bool,
 }
 
-/// A service that a consumer's handler calls: see [`Consumer::depends_on`](crate::Consumer::depends_on).
+/// A service that a consumer's handler calls: see [`Handler::depends_on`](crate::Handler::depends_on).
 ///
 /// ```
 /// use std::io;

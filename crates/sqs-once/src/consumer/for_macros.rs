@@ -1,15 +1,9 @@
 //! The functions that macro output calls, as `sqs_once::__private`. Any release may change them.
 
-use crate::handler::{BatchHandler, Handler, erase, erase_batch};
+use crate::handler::{BatchHandlerFn, HandlerFn};
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 
-use super::builder::{Consumer, Keyed, Ready, ready};
-
-/// Sets the namespace of the attribute.
-#[must_use]
-pub fn declared<Phase>(consumer: Consumer<Phase>, namespace: &str) -> Consumer<Phase> {
-    consumer.set_shared(|settings| settings.declared_namespace = Some(namespace.into()))
-}
+use super::handler::{BatchHandler, Handler, Keyed};
 
 /// Returns the fingerprint of the part that an attribute's `expression` takes from a payload.
 ///
@@ -23,42 +17,42 @@ pub fn fingerprint<P: KeyPart + ?Sized>(
 }
 
 /// Sets the fingerprint to a part that may borrow from its payload.
-#[must_use]
-pub fn fingerprint_with<T, K, F>(consumer: Consumer<Keyed<T, K>>, take: F) -> Consumer<Keyed<T, K>>
+pub fn fingerprint_with<T, K, F>(keyed: Keyed<T, K>, take: F) -> Keyed<T, K>
 where
     T: Send + 'static,
     K: KeyExtractor<T>,
     F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
 {
-    consumer.fingerprint_with(take)
+    keyed.fingerprint_with(take)
 }
 
-/// Sets a handler whose state comes later.
-pub fn handler_with_state<S, H, X, T, K>(
-    consumer: Consumer<Keyed<T, K>>,
-    handler: H,
-) -> Consumer<Ready<S>>
+/// Returns the handler that calls `function`, with the namespace of the attribute.
+pub fn handler<S, H, X, T, K>(keyed: Keyed<T, K>, state: S, namespace: &str, function: H) -> Handler
 where
     S: Clone + Send + Sync + 'static,
-    H: Handler<T, S, X>,
+    H: HandlerFn<T, S, X>,
     X: 'static,
     T: Send + 'static,
     K: KeyExtractor<T>,
 {
-    consumer.into_phase(|keyed| ready(erase(keyed.reader, handler)))
+    let handler = keyed.state(state).call(function);
+    handler.set(|settings| settings.keys.declared_namespace = Some(namespace.into()))
 }
 
-/// Sets a batch handler whose state comes later.
-pub fn batch_handler_with_state<S, H, X, T, K>(
-    consumer: Consumer<Keyed<T, K>>,
-    handler: H,
-) -> Consumer<Ready<S>>
+/// Returns the batch handler that calls `function`, with the namespace of the attribute.
+pub fn batch_handler<S, H, X, T, K>(
+    keyed: Keyed<T, K>,
+    state: S,
+    namespace: &str,
+    function: H,
+) -> BatchHandler
 where
     S: Clone + Send + Sync + 'static,
-    H: BatchHandler<T, S, X>,
+    H: BatchHandlerFn<T, S, X>,
     X: 'static,
     T: Send + 'static,
     K: KeyExtractor<T>,
 {
-    consumer.into_phase(|keyed| ready(erase_batch(keyed.reader, handler)))
+    let handler = keyed.state(state).call_batch(function);
+    handler.set(|settings| settings.keys.declared_namespace = Some(namespace.into()))
 }

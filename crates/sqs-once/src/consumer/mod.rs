@@ -1,7 +1,10 @@
-//! The consumer: a handler with its key, its store and its settings.
+//! The consumer and what it runs: a handler, a batch handler, or a router.
 
 mod builder;
 pub(crate) mod for_macros;
+mod handler;
+mod handler_options;
+mod handler_settings;
 mod options;
 mod routes;
 mod runnable;
@@ -9,8 +12,12 @@ mod settings;
 #[cfg(feature = "testing")]
 mod testing;
 
-pub use builder::{Consumer, Keyed, Keyless, Ready, consumer, consumer_with};
-pub use routes::{Routes, router};
+pub use builder::Consumer;
+pub use handler::{
+    BatchHandler, Defaults, Handler, Keyed, Keyless, Named, OfEachMessage, OfMessages, One, Own,
+    Runs, Shared, Together, Work,
+};
+pub use routes::{Router, router};
 pub use runnable::Runnable;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use settings::AfterAnswer;

@@ -1,39 +1,35 @@
-//! The settings, in any phase.
+//! The settings of a consumer.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{
-    self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests, UnknownOutcome,
-};
-use crate::breaker::Dependency;
+use crate::batch::{FifoFailure, Requests};
 #[cfg(feature = "sqs")]
-use crate::failed::{AfterDeadLetter, Backoff};
-use crate::handler::{Done, HandlerError, Next, RecordParts};
-use crate::idempotency::{Mode, shared_settings};
+use crate::failed::AfterDeadLetter;
+use crate::idempotency::{StoreSettings, shared_settings};
 #[cfg(feature = "s3")]
 use crate::large_messages::LargeMessages;
-use crate::record::{Correlate, Envelope, Message};
+use crate::record::{Correlate, Message};
 use crate::report::Outcome;
 use crate::telemetry::Metrics;
 
 use super::Consumer;
+use super::handler_settings::set_function;
 #[cfg(feature = "opentelemetry")]
 use super::settings::AfterAnswer;
 
-/// Settings, in any phase. They override the environment. The last call of a method counts. Two calls of one that takes
-/// a function, such as [`on_success`](Consumer::on_success), fail at [`init`](Consumer::init).
-impl<Phase> Consumer<Phase> {
+impl Consumer {
     shared_settings!();
+
+    pub(crate) fn set_shared(self, change: impl FnOnce(&mut StoreSettings)) -> Self {
+        self.set(|settings| change(&mut settings.store))
+    }
 
     /// Sets the name of the service in log lines and metrics. Default:
     /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace, or the function's name for a
     /// [`router`](crate::router). A blank name fails at [`init`](Consumer::init).
-    #[must_use]
     pub fn service(self, service: &str) -> Self {
-        self.set_of_batch("service", |settings| {
-            settings.service = Some(service.into())
-        })
+        self.set(|settings| settings.service = Some(service.into()))
     }
 
     /// Sets where the metrics of each batch go. Default: the value of `SQS_ONCE_METRICS` (`emf`, `off`, or `opentelemetry`
@@ -42,9 +38,8 @@ impl<Phase> Consumer<Phase> {
     ///
     /// Their namespace in CloudWatch is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`.
     /// Their dimension is the [`service`](Self::service), and in a router the route too.
-    #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
-        self.set_of_batch("metrics", |settings| settings.metrics = Some(metrics))
+        self.set(|settings| settings.metrics = Some(metrics))
     }
 
     /// Sets the log level of records that end with `outcome`. Default: `WARN` for [`Failed`](Outcome::Failed), `ERROR` for
@@ -53,9 +48,8 @@ impl<Phase> Consumer<Phase> {
     ///
     /// `SQS_ONCE_RECORD_LEVELS=processed=debug,duplicate=debug` sets the levels of several outcomes. One call of this method
     /// replaces the whole variable.
-    #[must_use]
     pub fn record_level(self, outcome: Outcome, level: tracing::Level) -> Self {
-        self.set_of_batch("record_level", |settings| {
+        self.set(|settings| {
             let levels = settings.record_levels.get_or_insert_default();
             levels.set(outcome, level);
         })
@@ -72,24 +66,8 @@ impl<Phase> Consumer<Phase> {
     ///
     /// A handler that is cancelled while its [`spawn_blocking`](crate::spawn_blocking) code runs counts until the code has
     /// ended. While such code holds every place, further records return to the queue untried.
-    #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
-        self.set_of_batch("concurrency", |settings| {
-            settings.concurrency = Some(concurrency)
-        })
-    }
-
-    /// Sets how long one handler, or the single call of a [`BatchHandler`](crate::handler::BatchHandler), may run.
-    /// Default: until the invocation's deadline is near. Zero fails at [`init`](Consumer::init).
-    ///
-    /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim lapses instead of
-    /// being released, because its effect may be in flight. [`Writes`](crate::Writes) that it would have returned are
-    /// not committed, and its transaction is rolled back. No claim remains then, unless the consumer claimed the key
-    /// before the writes. If the consumer depends on one [`Dependency`](crate::policy::Dependency), the handler counts as a
-    /// failure of it.
-    #[must_use]
-    pub fn record_timeout(self, timeout: Duration) -> Self {
-        self.set(|settings| settings.record_timeout = Some(timeout))
+        self.set(|settings| settings.concurrency = Some(concurrency))
     }
 
     /// Sets the visibility timeout of the queue, which events do not contain. Default: `SQS_ONCE_VISIBILITY_TIMEOUT`;
@@ -99,120 +77,28 @@ impl<Phase> Consumer<Phase> {
     /// The timeout only affects a warning in the log. The consumer warns when four fifths of it have passed since the
     /// first message of the batch was received and the batch still runs: SQS will soon deliver the messages again. SQS
     /// does not report when it redelivered a message; such a message counts from the beginning of the batch.
-    #[must_use]
     pub fn visibility_timeout(self, timeout: Duration) -> Self {
-        self.set_of_batch("visibility_timeout", |settings| {
-            settings.visibility_timeout = Some(timeout)
-        })
-    }
-
-    /// Declares a service that the handler calls. Several calls add up. Default: none.
-    ///
-    /// A handler's error can report the service as [`unavailable`](crate::ResultExt::unavailable), and
-    /// [`Dependency::unavailable_if`] recognises errors by their type. After three such errors in a row the consumer opens
-    /// a breaker: it returns records to the queue without claiming their keys or calling the handler. Every 30 s one
-    /// record is tried, by one of all environments that share the table. After a success the consumer calls the handler
-    /// again, with one record at first and one more for each success.
-    ///
-    /// Messages that return stay hidden for so long that their remaining deliveries outlast an outage of 24 h, as far as
-    /// SQS allows. The consumer asks the queue for its retention and its `maxReceiveCount` for that, which needs
-    /// `sqs:GetQueueAttributes`. A message on its last delivery moves to the dead-letter queue with a reason that begins
-    /// with `unavailable`. [The guide](crate::guide::outages) has the details.
-    ///
-    /// Needs the feature `sqs`. Fails at [`init`](Consumer::init) without it, and if a name is invalid.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// # async fn charge(_: &OrderPlaced) -> std::io::Result<()> { Ok(()) }
-    /// use sqs_once::ResultExt;
-    ///
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .depends_on("payments")
-    ///     .handler(async |order: OrderPlaced| charge(&order).await.unavailable("payments"));
-    /// ```
-    #[must_use]
-    pub fn depends_on(self, dependency: impl Into<Dependency>) -> Self {
-        let dependency = dependency.into();
-        self.set(|settings| settings.dependencies.push(dependency))
+        self.set(|settings| settings.visibility_timeout = Some(timeout))
     }
 
     /// Sets the `maxReceiveCount` of the redrive policy of the queue that [`queue_url`](Self::queue_url) names, for when
     /// that queue does not answer during an [outage](Self::depends_on). It counts for no other queue: a function may have
     /// several. If no count is known, no message moves to the dead-letter queue because of the outage. Default:
     /// `SQS_ONCE_MAX_RECEIVE_COUNT`. Zero fails at [`init`](Consumer::init).
-    #[must_use]
     pub fn max_receive_count(self, count: u32) -> Self {
-        self.set_of_batch("max_receive_count", |settings| {
-            settings.max_receive_count = Some(count)
-        })
+        self.set(|settings| settings.max_receive_count = Some(count))
     }
 
     /// Sets what else of a FIFO queue's batch returns to the queue when a record fails. Default:
     /// [`FifoFailure::ReturnGroup`].
-    #[must_use]
     pub fn fifo(self, failure: FifoFailure) -> Self {
-        self.set_of_batch("fifo", |settings| settings.fifo_failure = Some(failure))
-    }
-
-    /// Sets what happens to a record whose key another worker has claimed. Default:
-    /// [`InProgress::ReturnToQueue`].
-    #[must_use]
-    pub fn in_progress(self, policy: InProgress) -> Self {
-        self.set(|settings| settings.in_progress = Some(policy))
-    }
-
-    /// Sets when the effect is recorded. Default: [`Mode::ClaimFirst`], and [`Mode::Transactional`] for handlers
-    /// that return [`Writes`](crate::Writes) or take a transaction.
-    #[must_use]
-    pub fn mode(self, mode: Mode) -> Self {
-        self.set(|settings| settings.idempotency.mode = Some(mode))
+        self.set(|settings| settings.fifo_failure = Some(failure))
     }
 
     /// Sets how many keys a request to the store carries. Default: [`Requests::Batched`]. Each commit of a
     /// handler of single records whose effect commits with its record is a separate request.
-    #[must_use]
     pub fn requests(self, requests: Requests) -> Self {
-        self.set_of_batch("requests", |settings| settings.requests = Some(requests))
-    }
-
-    /// Sets what happens to a message whose key was completed for another payload. Default:
-    /// [`PayloadMismatch::Terminal`].
-    #[must_use]
-    pub fn payload_mismatch(self, mismatch: PayloadMismatch) -> Self {
-        self.set(|settings| settings.mismatch = Some(mismatch))
-    }
-
-    /// Sets what happens to a record without a business key. Default: [`MissingKey::Terminal`].
-    #[must_use]
-    pub fn missing_key(self, missing_key: MissingKey) -> Self {
-        self.set(|settings| settings.missing_key = Some(missing_key))
-    }
-
-    /// Sets what the services between producer and queue wrap around the payload: [`Sns`](crate::body::Sns),
-    /// [`EventBridge`](crate::body::EventBridge), [`S3`](crate::body::S3), a tuple of these, outermost first,
-    /// [`Auto`](crate::body::Auto), or an [`Envelope`] of your own. Default: none, the body is the payload.
-    ///
-    /// Payload, key and fingerprint are then taken from the content of the envelope. Handlers can take
-    /// [`SnsMeta`](crate::extract::SnsMeta), [`EventBridgeMeta`](crate::extract::EventBridgeMeta) or
-    /// [`S3Object`](crate::extract::S3Object) as arguments.
-    ///
-    /// ```
-    /// use serde::Deserialize;
-    /// use sqs_once::body::{EventBridge, Sns};
-    ///
-    /// #[derive(Deserialize)]
-    /// struct OrderPlaced { order_id: String }
-    ///
-    /// // EventBridge sends to a topic, and the queue subscribes to it.
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .envelope((Sns, EventBridge))
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .handler(async |order: OrderPlaced| {});
-    /// ```
-    #[must_use]
-    pub fn envelope(self, envelope: impl Envelope) -> Self {
-        self.set(|settings| settings.envelope = Some(Arc::new(envelope)))
+        self.set(|settings| settings.requests = Some(requests))
     }
 
     /// Sets where a message's correlation id comes from. Default: the places that
@@ -224,154 +110,19 @@ impl<Phase> Consumer<Phase> {
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .correlation_id(|message| message.attribute("request-id").map(str::to_owned))
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .handler(async |order: OrderPlaced| {});
+    /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
+    /// # async fn charge(order: OrderPlaced) {}
+    /// let consumer = charge::consumer()
+    ///     .correlation_id(|message| message.attribute("request-id").map(str::to_owned));
     /// ```
-    #[must_use]
     pub fn correlation_id<F>(self, correlate: F) -> Self
     where
         F: Fn(&Message) -> Option<String> + Send + Sync + 'static,
     {
         let correlate: Correlate = Arc::new(correlate);
-        self.set_of_batch("correlation_id", |settings| {
-            settings.set_function("correlation_id", |it| &mut it.correlate, correlate);
-        })
-    }
-
-    /// Adds a layer: a function around the handler of each record, inside the claim if the handler has one. Several calls add up; the first one is
-    /// outermost. The layers of a [`router`](crate::router) are around those of its routes. Default: none.
-    ///
-    /// A layer sees the message, the key, the attempt and the route, and runs the rest with [`Next::run`]. It may end the
-    /// record instead: an error fails it as a handler's error would, and `Ok(Done::default())` completes it without the
-    /// handler, so that later deliveries are duplicates. If it drops the running handler, the record's claim lapses, because the
-    /// effect may be in flight, and a success fails the record. Its time counts as the handler's time, and it is cancelled at
-    /// the deadline. A duplicate calls no layer, unless the handler runs without a claim: with
-    /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter), and with [`Writes`](crate::Writes) in their default mode.
-    ///
-    /// Fails at [`init`](Consumer::init) for a batch handler.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use std::time::Instant;
-    ///
-    /// use sqs_once::HandlerError;
-    /// use sqs_once::extract::RecordParts;
-    /// use sqs_once::handler::{Done, Next};
-    ///
-    /// async fn timed(record: RecordParts, next: Next) -> Result<Done, HandlerError> {
-    ///     let began = Instant::now();
-    ///     let outcome = next.run().await;
-    ///     let (message_id, failed) = (record.message().id(), outcome.is_err());
-    ///     tracing::info!(message_id, failed, millis = began.elapsed().as_millis() as u64, "handled");
-    ///     outcome
-    /// }
-    ///
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .layer(timed)
-    ///     .handler(async |order: OrderPlaced| {});
-    /// ```
-    #[must_use]
-    pub fn layer<F, Fut>(self, layer: F) -> Self
-    where
-        F: Fn(RecordParts, Next) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Done, HandlerError>> + Send + 'static,
-    {
-        self.set(|settings| settings.layers.push(layer))
-    }
-
-    /// Calls `hook` after a record's effect is recorded, before its message leaves the queue. The hook gets the value that
-    /// the handler [recorded](crate::Recorded). Default: none.
-    ///
-    /// A hook that fails or panics fails its record, as a handler's error would. So does a hook that still runs half a
-    /// deadline margin after the handlers were cancelled. The effect never repeats: the message's next delivery is a
-    /// duplicate and calls [`on_duplicate`](Consumer::on_duplicate). Set both hooks for an action that must happen.
-    /// They may be called more than once for an event.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::hook::RecordEnd;
-    /// use sqs_once::{HandlerError, Recorded};
-    ///
-    /// async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
-    ///     let receipt: Option<String> = end.recorded()?;
-    ///     println!("{:?} for message {}", receipt, end.message().id());
-    ///     Ok(())
-    /// }
-    ///
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .on_success(reply)
-    ///     .on_duplicate(reply)
-    ///     .handler(async |order: OrderPlaced| Recorded(format!("receipt for {}", order.order_id)));
-    /// ```
-    #[must_use]
-    pub fn on_success<F, Fut>(self, hook: F) -> Self
-    where
-        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
-    {
         self.set(|settings| {
-            settings.set_function("on_success", |it| &mut it.hooks.success, batch::hook(hook))
-        })
-    }
-
-    /// Sets what happens to an event after an attempt of unknown outcome. Default: [`UnknownOutcome::repeat`].
-    ///
-    /// With [`UnknownOutcome::dead_letter`] or [`UnknownOutcome::reconcile`], each key is claimed when its handler may start,
-    /// so that only attempts that started count. Then a request carries the claims of handlers that start together, and each
-    /// handler starts one request later. By default up to 200 records claim ahead. With
-    /// [`after`](UnknownOutcome::after) claims are sent ahead, as by default.
-    ///
-    /// An attempt counts until its key is completed or forgotten (`cargo sqs-once key`), or the table deletes it after the
-    /// [`retention`](Self::retention). With [`also_read`](Self::also_read) the attempts under either id count. An attempt
-    /// whose process dies between its claim and its handler counts, too.
-    ///
-    /// A consumer fails at [`init`](Consumer::init) with any other setting than the default if it has a batch handler, does
-    /// not claim keys before its handler, or has a shorter [`retention`](Self::retention) than
-    /// [`after`](UnknownOutcome::after). Versions with different settings that run at the same time each apply their own.
-    #[must_use]
-    pub fn unknown_outcome(self, policy: UnknownOutcome) -> Self {
-        self.set(|settings| settings.unknown_outcome = Some(policy))
-    }
-
-    /// Calls `hook` for a record whose event was handled before, with the value that the handler recorded then. Default:
-    /// none.
-    ///
-    /// It is also called if no value was recorded, and for duplicates inside a batch. It is not called for a message whose
-    /// payload differs from the one that its key was completed for. A hook that fails fails its record; the next delivery is
-    /// a duplicate again.
-    #[must_use]
-    pub fn on_duplicate<F, Fut>(self, hook: F) -> Self
-    where
-        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
-    {
-        self.set(|settings| {
-            settings.set_function(
-                "on_duplicate",
-                |it| &mut it.hooks.duplicate,
-                batch::hook(hook),
-            )
-        })
-    }
-
-    /// Calls `hook` for a record that has ended as [`Failed`](crate::telemetry::Outcome::Failed) or
-    /// [`Terminal`](crate::telemetry::Outcome::Terminal). Default: none.
-    ///
-    /// It is not called for records that return to the queue untried, although they count as failed: their key is in progress, an earlier
-    /// record of their group failed, or the deadline came before they started. A hook that fails only adds a line to the
-    /// log. The consumer cancels it after half the deadline margin. A process that is killed calls no hook.
-    #[must_use]
-    pub fn on_failure<F, Fut>(self, hook: F) -> Self
-    where
-        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
-    {
-        self.set(|settings| {
-            settings.set_function("on_failure", |it| &mut it.hooks.failure, batch::hook(hook))
+            let place = &mut settings.correlate;
+            set_function(&mut settings.replaced, "correlation_id", place, correlate);
         })
     }
 
@@ -381,17 +132,14 @@ impl<Phase> Consumer<Phase> {
     /// All messages return to the queue either way. Records that were moved to the dead-letter queue do not count as
     /// failed here, and neither does a batch without any attempt because other workers hold its keys. Lambda polls a
     /// queue more slowly while its function's invocations fail.
-    #[must_use]
     pub fn raise_on_total_failure(self, raise: bool) -> Self {
-        self.set_of_batch("raise_on_total_failure", |settings| {
-            settings.raise_on_total_failure = raise
-        })
+        self.set(|settings| settings.raise_on_total_failure = raise)
     }
 }
 
-/// Settings of the feature `sqs`, in any phase. They override the environment.
+/// Settings of the feature `sqs`.
 #[cfg(feature = "sqs")]
-impl<Phase> Consumer<Phase> {
+impl Consumer {
     /// Sends terminal records to the queue at `url` at once, and acknowledges them after SQS has confirmed the copy.
     /// Default: `SQS_ONCE_DLQ_URL`; else terminal records stay in their queue until its redrive policy moves them.
     ///
@@ -422,87 +170,46 @@ impl<Phase> Consumer<Phase> {
     /// Characters that SQS refuses become `U+FFFD`. A message that returns from the dead-letter queue and fails again
     /// has only the attributes of its last move. A message whose body can't be read at all is not sent: only redrive
     /// can move it unchanged. A text that is not a URL fails at [`init`](Consumer::init).
-    #[must_use]
     pub fn dead_letter_queue(self, url: &str) -> Self {
-        self.set_of_batch("dead_letter_queue", |settings| {
-            settings.failed.dead_letter_queue = Some(url.to_owned())
-        })
+        self.set(|settings| settings.failed.dead_letter_queue = Some(url.to_owned()))
     }
 
     /// Sets what happens to the rest of a FIFO message group after a terminal record was moved to the dead-letter queue.
     /// Default: [`AfterDeadLetter::Stop`].
     ///
     /// A terminal record that could not be moved always stops its group. So does one without a dead-letter queue.
-    #[must_use]
     pub fn after_dead_letter(self, after: AfterDeadLetter) -> Self {
-        self.set_of_batch("after_dead_letter", |settings| {
-            settings.failed.after_dead_letter = after
-        })
+        self.set(|settings| settings.failed.after_dead_letter = after)
     }
 
-    /// Hides messages that return to the queue for a while, longer with every delivery, through
-    /// `ChangeMessageVisibilityBatch`. Default: off, and SQS delivers them again when the queue's visibility timeout ends.
-    /// The function's role needs `sqs:ChangeMessageVisibility` on its queue.
-    ///
-    /// | record | hidden |
-    /// |---|---|
-    /// | failed | for the backoff |
-    /// | failed with [`retry_after`](crate::ResultExt::retry_after) | for that time ¹ |
-    /// | cancelled at the deadline | for the backoff, and until its own lease has lapsed |
-    /// | in progress elsewhere | until the other worker's lease has lapsed ¹ |
-    /// | returned because an earlier record of its FIFO group did not succeed | as long as that record, so that the group comes back together |
-    /// | not started before the deadline | until the queue's visibility timeout ends |
-    /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
-    ///
-    /// ¹ Also without a backoff, on Lambda or if `queue_url` or `sqs_client` is set.
-    ///
-    /// FIFO order holds: SQS delivers no message of a group while one of its messages is hidden. Times count from the
-    /// end of the record, are rounded up to whole seconds, and stay within the 12 hours after receipt that SQS allows.
-    /// The consumer sends the requests when the batch has ended, up to 10 records in each. If a request fails or is
-    /// late, the log has one line, and its records return when the queue's visibility timeout ends. So do messages
-    /// without a receipt handle or a queue ARN, which occur only in hand-made events.
-    #[must_use]
-    pub fn backoff(self, backoff: Backoff) -> Self {
-        self.set(|settings| settings.backoff = Some(backoff))
-    }
-
-    /// Sets the URL of the queue that the messages come from, for the [`backoff`](Consumer::backoff). Default:
+    /// Sets the URL of the queue that the messages come from, for the [`backoff`](Handler::backoff). Default:
     /// `SQS_ONCE_QUEUE_URL`; else the URL that follows from each message's queue ARN, at `AWS_ENDPOINT_URL_SQS` or
     /// `AWS_ENDPOINT_URL` if one of them is set. A text that is not a URL fails at [`init`](Consumer::init).
-    #[must_use]
     pub fn queue_url(self, url: &str) -> Self {
-        self.set_of_batch("queue_url", |settings| {
-            settings.failed.queue = Some(url.to_owned())
-        })
+        self.set(|settings| settings.failed.queue = Some(url.to_owned()))
     }
 
     /// Sets the SQS client, for your own credentials or endpoints. Default: a client with timeouts and the SDK's
     /// settings from the environment.
-    #[must_use]
     pub fn sqs_client(self, client: aws_sdk_sqs::Client) -> Self {
-        self.set_of_batch("sqs_client", |settings| {
-            settings.failed.client = Some(client)
-        })
+        self.set(|settings| settings.failed.client = Some(client))
     }
 }
 
-/// Settings of the feature `s3`, in any phase.
+/// Settings of the feature `s3`.
 #[cfg(feature = "s3")]
-impl<Phase> Consumer<Phase> {
+impl Consumer {
     /// Fetches bodies that producers have put into S3, because they are too large for SQS: see [`LargeMessages`]. Default:
     /// those that `SQS_ONCE_LARGE_MESSAGES` names; else none, and a pointer is an ordinary body. An invalid
     /// setting fails at [`init`](Consumer::init).
-    #[must_use]
     pub fn large_messages(self, messages: LargeMessages) -> Self {
-        self.set_of_batch("large_messages", |settings| {
-            settings.large_messages.code = Some(messages)
-        })
+        self.set(|settings| settings.large_messages.code = Some(messages))
     }
 }
 
-/// Settings of the feature `opentelemetry`, in any phase.
+/// Settings of the feature `opentelemetry`.
 #[cfg(feature = "opentelemetry")]
-impl<Phase> Consumer<Phase> {
+impl Consumer {
     /// Calls `flush` after each answer to Lambda, under [`run`](crate::run). Default: nothing is called.
     ///
     /// Export spans and metrics here. Lambda freezes the process when it asks for the next event; data that was not
@@ -525,11 +232,11 @@ impl<Phase> Consumer<Phase> {
     /// sqs_once::run(consumer).await
     /// # }
     /// ```
-    #[must_use]
     pub fn after_answer(self, flush: impl Fn() + Send + Sync + 'static) -> Self {
         let flush: AfterAnswer = Arc::new(flush);
-        self.set_of_batch("after_answer", |settings| {
-            settings.set_function("after_answer", |it| &mut it.after_answer, flush);
+        self.set(|settings| {
+            let place = &mut settings.after_answer;
+            set_function(&mut settings.replaced, "after_answer", place, flush);
         })
     }
 }

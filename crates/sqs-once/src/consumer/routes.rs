@@ -1,4 +1,4 @@
-//! The router: a consumer whose routes are consumers.
+//! The router: several handlers, and which one takes a message.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,56 +6,55 @@ use std::sync::Arc;
 use crate::batch::Route;
 use crate::config::{EnvSettings, NAMESPACE_VARIABLE};
 use crate::error::ConfigError;
-use crate::idempotency::shared_name_error;
-use crate::router::{RouteBy, Router, Unrouted};
+use crate::idempotency::{StoreSettings, shared_name_error};
+use crate::router::{RouteBy, Routing, Unrouted};
 
-use super::builder::{Consumer, Handles};
-use super::runnable::Runnable;
-use super::settings::Settings;
+use super::handler::{Bound, Defaults, Handler};
+use super::handler_settings::HandlerSettings;
 
 /// The name of the route for what no other route takes, in logs and metrics.
 const FALLBACK: &str = "fallback";
 
 /// A router: see [`router`].
 #[derive(Clone)]
-pub struct Routes {
+#[must_use = "a router does nothing until it runs: `sqs_once::run(router)`"]
+pub struct Router {
     by: RouteBy,
-    routes: Vec<(Arc<str>, Consumer)>,
-    fallback: Option<Box<Consumer>>,
+    routes: Vec<(Arc<str>, Bound)>,
+    fallback: Option<Box<Bound>>,
     unrouted: Option<Unrouted>,
+    pub(super) defaults: HandlerSettings,
 }
 
-impl std::fmt::Debug for Routes {
+impl std::fmt::Debug for Router {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = self.routes.iter().map(|(name, _)| name).collect();
-        f.debug_struct("Routes")
+        f.debug_struct("Router")
             .field("by", &self.by)
             .field("routes", &names)
             .finish_non_exhaustive()
     }
 }
 
-/// Starts building a router: a consumer of a queue with several kinds of messages. Each kind has a route, and each route
-/// is a consumer with its own payload, key, namespace, policies and hooks.
+/// Starts building a router, for a queue with several kinds of messages. Each kind has a route to a handler with its own
+/// payload, key, namespace, policies and hooks.
 ///
 /// One engine runs the records of all routes. A FIFO message group stays in order across routes, the routes share the
 /// concurrency, and claims of different routes travel in the same requests. Two records of a batch are duplicates of each
 /// other only within a namespace.
 ///
-/// - What a route does not set, it takes from the router. What concerns the whole batch can only be set on the router: the
-///   store, the concurrency, the queues, metrics and logs, margins, and `fifo`.
-/// - Each route needs a namespace of its own, and `SQS_ONCE_NAMESPACE` must not be set.
-/// - A message that no route takes is [terminal](Unrouted::Terminal), unless [`unrouted`](Consumer::unrouted) or
-///   [`fallback`](Consumer::fallback) is set.
-/// - A batch handler can't be a route, nor can a router.
+/// - What a handler does not set, it takes from the router's [`defaults`](Router::defaults).
+/// - Each handler needs a namespace of its own, and `SQS_ONCE_NAMESPACE` must not be set.
+/// - A message that no route takes is [terminal](Unrouted::Terminal), unless [`unrouted`](Router::unrouted) or
+///   [`fallback`](Router::fallback) is set.
 ///
 /// Two routes with one name or one namespace, an empty name, a router without routes, and routes that no message could
-/// reach fail at [`init`](Consumer::init). So does a route whose handler needs a store that can do more.
+/// reach fail at [`init`](crate::Consumer::init). So does a route whose handler needs a store that can do more.
 ///
 /// ```
 /// use serde::Deserialize;
 /// use sqs_once::policy::RouteBy;
-/// use sqs_once::HandlerError;
+/// use sqs_once::{Consumer, HandlerError};
 ///
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String, amount_cents: u64 }
@@ -70,72 +69,81 @@ impl std::fmt::Debug for Routes {
 /// async fn refund(order: OrderCancelled) -> Result<(), HandlerError> { Ok(()) }
 ///
 /// let orders = sqs_once::router(RouteBy::attribute("type"))
-///     .route("OrderPlaced", charge::consumer())
-///     .route("OrderCancelled", refund::consumer())
-///     .concurrency(20);
+///     .route("OrderPlaced", charge::handler())
+///     .route("OrderCancelled", refund::handler());
+/// let consumer = Consumer::new(orders).concurrency(20);
 /// ```
-pub fn router(by: RouteBy) -> Consumer<Routes> {
-    Consumer::new(Routes {
+pub fn router(by: RouteBy) -> Router {
+    Router {
         by,
         routes: Vec::new(),
         fallback: None,
         unrouted: None,
-    })
+        defaults: HandlerSettings::default(),
+    }
 }
 
-impl Consumer<Routes> {
-    /// Adds a route: messages in which the router reads `name` go to this consumer. The name is compared as it is.
+impl Router {
+    /// Adds a route: messages in which the router reads `name` go to this handler. The name is compared as it is.
     ///
     /// The name is the value of `route` in logs, and of the dimension `route` in metrics. A route put in front of a
     /// [`fallback`](Self::fallback) changes the keys and tokens of its messages: see [the guide](crate::guide::routes).
-    #[must_use]
-    pub fn route(self, name: &str, consumer: impl Runnable) -> Self {
-        let route = (name.into(), consumer.into_consumer());
-        self.into_phase(|mut routes| {
-            routes.routes.push(route);
-            routes
-        })
+    pub fn route(mut self, name: &str, handler: Handler) -> Self {
+        self.routes.push((name.into(), handler.into()));
+        self
     }
 
-    /// Sets the consumer of messages that no route takes. Default: none, and [`unrouted`](Self::unrouted) applies. The
+    /// Sets the handler of messages that no route takes. Default: none, and [`unrouted`](Self::unrouted) applies. The
     /// last call counts. Its name in logs and metrics is `fallback`.
-    #[must_use]
-    pub fn fallback(self, consumer: impl Runnable) -> Self {
-        let fallback = Some(Box::new(consumer.into_consumer()));
-        self.into_phase(|routes| Routes { fallback, ..routes })
+    pub fn fallback(mut self, handler: Handler) -> Self {
+        self.fallback = Some(Box::new(handler.into()));
+        self
     }
 
     /// Sets what happens to messages that no route takes. Default: [`Unrouted::Terminal`]. A router with this and a
-    /// [`fallback`](Self::fallback) fails at [`init`](Self::init).
-    #[must_use]
-    pub fn unrouted(self, unrouted: Unrouted) -> Self {
-        let unrouted = Some(unrouted);
-        self.into_phase(|routes| Routes { unrouted, ..routes })
+    /// [`fallback`](Self::fallback) fails at [`init`](crate::Consumer::init).
+    pub fn unrouted(mut self, unrouted: Unrouted) -> Self {
+        self.unrouted = Some(unrouted);
+        self
     }
-}
 
-impl Runnable for Consumer<Routes> {
-    fn into_consumer(self) -> Consumer {
-        self.into_phase(|routes| super::builder::Ready {
-            handles: Handles::Routes(Arc::new(routes)),
-        })
+    /// Sets what all handlers of this router share. A handler's own setting takes precedence. Its layers run inside those
+    /// of the defaults, and its dependencies are added to theirs. The last call counts. Default: nothing.
+    ///
+    /// The router opens the envelope of the defaults before it chooses a route, so that it can choose by the content. Their
+    /// [`on_failure`](Handler::on_failure) and backoff also apply to messages that no route takes.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use sqs_once::consumer::Defaults;
+    /// use sqs_once::policy::RouteBy;
+    ///
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
+    /// # async fn charge(order: OrderPlaced) {}
+    /// let week = Duration::from_secs(7 * 24 * 60 * 60);
+    /// let orders = sqs_once::router(RouteBy::attribute("type"))
+    ///     .defaults(Defaults::new().retention(week))
+    ///     .route("OrderPlaced", charge::handler());
+    /// ```
+    pub fn defaults(mut self, defaults: Defaults) -> Self {
+        self.defaults = defaults.settings;
+        self
     }
-}
 
-impl Routes {
     /// Returns whether a route opens an envelope of its own.
     pub(super) fn opens_envelopes(&self) -> bool {
-        let consumers = self.routes.iter().map(|(_, consumer)| consumer);
-        let mut consumers = consumers.chain(self.fallback.as_deref());
-        self.by.envelope().is_some() || consumers.any(|one| one.settings.envelope.is_some())
+        let handlers = self.routes.iter().map(|(_, handler)| handler);
+        let mut handlers = handlers.chain(self.fallback.as_deref());
+        self.by.envelope().is_some() || handlers.any(|one| one.settings.envelope.is_some())
     }
 
     pub(super) async fn resolve(
         &self,
-        router: &Settings,
+        shared: &StoreSettings,
         env: &EnvSettings,
-    ) -> Result<(Vec<Route>, Router), ConfigError> {
-        router.check_router()?;
+    ) -> Result<(Vec<Route>, Routing), ConfigError> {
         if env.namespace.is_some() {
             return Err(ConfigError::new(
                 NAMESPACE_VARIABLE,
@@ -152,21 +160,20 @@ impl Routes {
                 "has the setting `unrouted`, and a fallback that takes what no route takes";
             return Err(wrong(problem, "one of them"));
         }
-        let envelope = router.envelope.clone().or_else(|| self.by.envelope());
+        let mut shared = shared.clone();
+        let mut defaults = self.defaults.clone();
+        defaults.envelope = defaults.envelope.or_else(|| self.by.envelope());
+        let envelope = defaults.envelope.clone();
         self.by.check(envelope.as_deref())?;
-        let mut common = Settings {
-            envelope: envelope.clone(),
-            ..router.clone()
-        };
         let mut routes: Vec<Route> = Vec::new();
         let mut places = HashMap::new();
         let named = self
             .routes
             .iter()
-            .map(|(name, consumer)| (name, consumer, true));
+            .map(|(name, handler)| (name, handler, true));
         let last: Arc<str> = FALLBACK.into();
-        let all = named.chain(fallback.map(|consumer| (&last, consumer, false)));
-        for (name, consumer, is_named) in all {
+        let all = named.chain(fallback.map(|handler| (&last, handler, false)));
+        for (name, handler, is_named) in all {
             if name.is_empty() {
                 return Err(wrong("has a route without a name", "a name for each route"));
             }
@@ -174,62 +181,57 @@ impl Routes {
                 let problem = format!("has two routes with the name {name:?}");
                 return Err(wrong(problem, "a route for each name"));
             }
-            let route = one(&common, env, Arc::clone(name), consumer).await;
+            let route = one(&defaults, &shared, env, Arc::clone(name), handler).await;
             let route = route.map_err(|error| error.of_route(name))?;
             // The first route creates the store, and fetches the secret, if none is set.
-            common.idempotency.share(&route.idempotency.driver);
-            if consumer.settings.idempotency.key_secret.is_none() {
-                common.idempotency.share_secret(&route.idempotency);
+            shared.share(&route.idempotency.driver);
+            if handler.settings.keys.key_secret.is_none() {
+                defaults.keys.key_secret = route.idempotency.namespace.secret().cloned();
             }
             let rules = &route.idempotency;
             let mut others = routes.iter();
-            let shared = others.find_map(|other| {
-                let shared = rules.shared_name(&other.idempotency.names())?;
-                Some((other.name.as_deref().unwrap_or_default(), shared))
+            let common = others.find_map(|other| {
+                let common = rules.shared_name(&other.idempotency.names())?;
+                Some((other.name.as_deref().unwrap_or_default(), common))
             });
-            if let Some((other, shared)) = shared {
+            if let Some((other, common)) = common {
                 let routes = format!("{other:?} and {name:?}");
-                return Err(shared_name_error(&shared, "routes", &routes));
+                return Err(shared_name_error(&common, "routes", &routes));
             }
             if is_named {
                 places.insert(Arc::clone(name), routes.len());
             }
             routes.push(route);
         }
-        let router = Router {
+        let routing = Routing {
             by: self.by.clone(),
             fallback: fallback.map(|_| routes.len() - 1),
             places,
             unrouted: self.unrouted.unwrap_or_default(),
             envelope,
-            correlate: router.correlate.clone(),
+            correlate: None,
         };
-        Ok((routes, router))
+        Ok((routes, routing))
     }
 }
 
 async fn one(
-    router: &Settings,
+    defaults: &HandlerSettings,
+    shared: &StoreSettings,
     env: &EnvSettings,
     name: Arc<str>,
-    consumer: &Consumer,
+    handler: &Bound,
 ) -> Result<Route, ConfigError> {
-    let handler = match &consumer.phase.handles {
-        Handles::One(bind) => bind(Arc::default())?,
-        Handles::Routes(_) => return Err(wrong("is a router", "a consumer with a handler")),
-    };
-    if handler.batch_call.is_some() {
-        return Err(wrong("has a batch handler", "a handler of one record"));
-    }
-    if !consumer.settings.idempotency.names_namespace() {
+    if !handler.settings.keys.names_namespace() {
         return Err(ConfigError::new(
             "the setting `namespace`",
             "is not set",
             "a name that no other route and no other consumer of this table has",
         ));
     }
-    let settings = consumer.settings.within(router)?;
-    settings.route(env, Some(name), handler).await
+    let settings = handler.settings.within(defaults)?;
+    let route = settings.route(shared, env, Some(name), (handler.bind)()?);
+    route.await
 }
 
 fn wrong(problem: impl Into<String>, expected: &'static str) -> ConfigError {

@@ -1,24 +1,37 @@
-//! Consumers that can run as a Lambda function.
+//! What can run as a Lambda function.
 
-use super::Consumer;
+use std::sync::Arc;
 
-/// A complete consumer: it has its key, its handler, and the handler's state. A [`Consumer`] in the phase
-/// [`Ready<()>`](super::Ready) implements this, and so does a [`router`](crate::router).
+use super::builder::Handles;
+use super::{Consumer, Handler, Router, Runs};
+
+/// What a Lambda function can run: a [`Consumer`], a [`Handler`], a [`BatchHandler`](super::BatchHandler) or a [`Router`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't run",
-    label = "not a complete consumer",
-    note = "`Consumer<Ready<App>>` lacks the state that its handler takes as `State<App>`: add `.state(app)`",
-    note = "a handler's function is not its consumer: `sqs_once::run(charge::consumer())`",
-    note = "a Lambda function runs one consumer; `sqs_once::router` makes one of several",
-    note = "a consumer made by hand needs a key, then a handler: `.key(…).handler(…)`"
+    label = "neither a consumer nor a handler",
+    note = "a function is not its handler: `sqs_once::run(charge::handler())`",
+    note = "a Lambda function runs one consumer; `sqs_once::router` makes one of several handlers",
+    note = "a handler made by hand needs a key, then a function: `.key(…).call(…)`"
 )]
 pub trait Runnable {
-    /// Returns the consumer.
+    /// Returns a consumer that runs this.
     fn into_consumer(self) -> Consumer;
 }
 
 impl Runnable for Consumer {
     fn into_consumer(self) -> Consumer {
         self
+    }
+}
+
+impl<Kind: Runs> Runnable for Handler<Kind> {
+    fn into_consumer(self) -> Consumer {
+        Consumer::of(Handles::One(Box::new(self.into())))
+    }
+}
+
+impl Runnable for Router {
+    fn into_consumer(self) -> Consumer {
+        Consumer::of(Handles::Routes(Arc::new(self)))
     }
 }

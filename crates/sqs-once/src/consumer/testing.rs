@@ -8,7 +8,7 @@ use crate::random::Random;
 use crate::store::Store;
 use crate::time::Clock;
 
-use super::builder::Consumer;
+use super::builder::{Consumer, Handles};
 
 /// The namespace of a consumer if neither code nor environment sets one.
 const NAMESPACE: &str = "test";
@@ -16,20 +16,22 @@ const NAMESPACE: &str = "test";
 impl Consumer {
     /// Returns the same consumer as in a new process, without access to anything outside the process.
     pub(crate) fn isolated(
-        self,
+        mut self,
         store: impl Store,
         clock: impl Clock,
         random: impl Random,
     ) -> Self {
+        if let Handles::One(handler) = &mut self.handles {
+            let namespace = &mut handler.settings.keys.declared_namespace;
+            namespace.get_or_insert_with(|| NAMESPACE.into());
+        }
         self.store(store).set(|settings| {
-            settings.idempotency.clock = Some(Arc::new(clock));
-            settings.idempotency.random = Some(Arc::new(random));
+            settings.store.clock = Some(Arc::new(clock));
+            settings.store.random = Some(Arc::new(random));
             #[cfg(feature = "sqs")]
             {
                 settings.failed.is_isolated = true;
             }
-            let namespace = &mut settings.idempotency.declared_namespace;
-            namespace.get_or_insert_with(|| NAMESPACE.into());
         })
     }
 

@@ -13,7 +13,7 @@ use super::{
     Attempt, Done, FromRecord, HandlerError, IdempotencyToken, IntoOutcome, Key, RecordParts,
 };
 
-/// The records that a [`BatchHandler`](crate::handler::BatchHandler) receives in one call: the claimed records of the
+/// The records that a [`BatchHandlerFn`](crate::handler::BatchHandlerFn) receives in one call: the claimed records of the
 /// Lambda batch, in the batch's order. Never empty. Dereferences to a slice of [`BatchRecord`]s, so `len`, `iter` and
 /// `chunks` work.
 ///
@@ -36,9 +36,9 @@ use super::{
 ///     Ok(outcome)
 /// }
 ///
-/// let consumer = sqs_once::consumer::<OrderPlaced>()
+/// let handler = sqs_once::Handler::json::<OrderPlaced>()
 ///     .key(|order: &OrderPlaced| order.order_id.clone())
-///     .batch_handler(insert);
+///     .call_batch(insert);
 /// ```
 pub struct Batch<T> {
     identity: Identity,

@@ -31,7 +31,7 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// Half of the time until the deadline margin is reserved for the call. Records that are not claimed by then, or wait
 /// for another worker, return to the queue.
 ///
-/// [`record_timeout`](crate::Consumer::record_timeout) limits the call; [`concurrency`](crate::Consumer::concurrency)
+/// [`record_timeout`](crate::Handler::record_timeout) limits the call; [`concurrency`](crate::Consumer::concurrency)
 /// has no effect on it. All payloads of an event, which has 6 MB at most, are in memory at once. Completions are
 /// recorded after the call, 25 records per request. A call that ends shortly before the deadline needs a
 /// [`deadline_margin`](crate::Consumer::deadline_margin) that leaves time for them.
@@ -53,7 +53,7 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
     note = "it returns `Result<BatchOutcome, HandlerError>`, `BatchWrites` in place of the `BatchOutcome`, or one of the two, and its future must be `Send`",
     note = "`#[sqs_once::batch_handler]` on the function tells what is wrong"
 )]
-pub trait BatchHandler<T, S, X>: Clone + Send + Sync + 'static {
+pub trait BatchHandlerFn<T, S, X>: Clone + Send + Sync + 'static {
     /// How the handler's effects commit. Default: separately from the records of their keys.
     #[doc(hidden)]
     const EFFECT: Effect = Effect::APART;
@@ -68,7 +68,7 @@ pub trait BatchHandler<T, S, X>: Clone + Send + Sync + 'static {
 
 macro_rules! batch_handlers {
     ($(($($extractor:ident)*))*) => {$(
-        impl<F, Fut, T, S, $($extractor),*> BatchHandler<T, S, ($($extractor,)*)> for F
+        impl<F, Fut, T, S, $($extractor),*> BatchHandlerFn<T, S, ($($extractor,)*)> for F
         where
             F: Fn(Batch<T>, $($extractor),*) -> Fut + Clone + Send + Sync + 'static,
             Fut: Future<Output: IntoBatchOutcome> + Send + 'static,

@@ -80,7 +80,7 @@ impl HandlerError {
     }
 
     /// Reports an outage of a dependency instead of a fault of this record. The name is one that the consumer
-    /// [depends on](crate::Consumer::depends_on); with another name the error is an ordinary retryable one.
+    /// [depends on](crate::Handler::depends_on); with another name the error is an ordinary retryable one.
     ///
     /// The message returns to the queue. The consumer chooses the time so that the message's remaining deliveries outlast
     /// the outage. After several such errors in a row, the consumer stops calling the handler until the dependency is
@@ -102,7 +102,7 @@ impl HandlerError {
     }
 
     /// Reports that the effect may have happened: the service got the request, and its answer is lost. The consumer's
-    /// [`unknown_outcome`](crate::Consumer::unknown_outcome) decides whether the handler may run again. The error itself
+    /// [`unknown_outcome`](crate::Handler::unknown_outcome) decides whether the handler may run again. The error itself
     /// stays as it is.
     #[must_use]
     pub fn into_outcome_unknown(mut self) -> Self {

@@ -299,7 +299,7 @@ macro_rules! extractors {
                         stringify!($metadata),
                         ", but the message did not come in ",
                         $envelope,
-                        " that the consumer opened: see Consumer::envelope, or ask for an Option of it"
+                        " that the consumer opened: see Handler::envelope, or ask for an Option of it"
                     ))
                 })
             }

@@ -16,7 +16,7 @@ pub(crate) type Layer = Arc<dyn Fn(RecordParts, Next) -> CallFuture<Done> + Send
 pub(crate) struct Layers(Vec<Layer>);
 
 /// The rest of a call: the inner layers and the handler. A layer runs it, or ends the record without it: see
-/// [`Consumer::layer`](crate::Consumer::layer).
+/// [`Handler::layer`](crate::Handler::layer).
 #[must_use = "a layer runs the handler, unless it ends the record itself"]
 pub struct Next {
     /// The inner layers, innermost first.

@@ -18,7 +18,7 @@ use crate::record::Needed;
 pub use batch::BatchRecord;
 pub(crate) use batch::{Batch, BatchOutcome};
 pub(crate) use batch_handler::BatchParts;
-pub use batch_handler::{BatchHandler, IntoBatchOutcome};
+pub use batch_handler::{BatchHandlerFn, IntoBatchOutcome};
 pub(crate) use blocking::Running;
 pub(crate) use error::HandlerError;
 pub(crate) use extract::{
@@ -65,10 +65,10 @@ pub(crate) use reader::Reader;
 ///     Ok(())
 /// }
 ///
-/// let consumer = sqs_once::consumer::<OrderPlaced>()
+/// let handler = sqs_once::Handler::json::<OrderPlaced>()
 ///     .key(|order: &OrderPlaced| order.order_id.clone())
 ///     .state(Payments)
-///     .handler(charge);
+///     .call(charge);
 /// ```
 ///
 /// The handlers of a batch share one task, and take turns at every `await`. Shortly before the function's deadline the
@@ -136,7 +136,7 @@ pub(crate) use reader::Reader;
     note = "it returns `Result<(), HandlerError>`, a `Recorded` result or `Writes` in place of the `()`, or `()`, and its future must be `Send`",
     note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
-pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {
+pub trait HandlerFn<T, S, X>: Clone + Send + Sync + 'static {
     /// How the handler's effect commits. Default: separately from the record of its key.
     #[doc(hidden)]
     const EFFECT: Effect = Effect::APART;
@@ -157,7 +157,7 @@ pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {
 
 macro_rules! handlers {
     ($(($($extractor:ident)*))*) => {$(
-        impl<F, Fut, T, S, $($extractor),*> Handler<T, S, ($($extractor,)*)> for F
+        impl<F, Fut, T, S, $($extractor),*> HandlerFn<T, S, ($($extractor,)*)> for F
         where
             F: Fn(T, $($extractor),*) -> Fut + Clone + Send + Sync + 'static,
             Fut: Future<Output: IntoOutcome> + Send + 'static,

@@ -11,7 +11,7 @@ use crate::record::{BodyMemory, Correlate, Envelope, Message, Needed};
 
 use super::prepared::{CallFuture, PrepareError, Prepared, Preparing, Waits};
 use super::reader::Reader;
-use super::{Batch, BatchHandler, BatchParts, Done, Handler, HandlerError, RecordParts};
+use super::{Batch, BatchHandlerFn, BatchParts, Done, HandlerError, HandlerFn, RecordParts};
 
 pub(crate) type HandlerFuture = CallFuture<Done>;
 
@@ -51,21 +51,22 @@ pub(crate) struct ErasedHandler {
     pub(crate) batch_call: Option<BatchCall>,
 }
 
-/// Checks the key extractor's settings, and gives the handler its state.
-pub(crate) type Bind<S> = Arc<dyn Fn(Arc<S>) -> Result<ErasedHandler, ConfigError> + Send + Sync>;
+/// Checks the key extractor's settings, and returns the handler.
+pub(crate) type Bind = Arc<dyn Fn() -> Result<ErasedHandler, ConfigError> + Send + Sync>;
 
 /// Erases the types of a handler of single records.
-pub(crate) fn erase<T, K, S, H, X>(reader: Reader<T, K>, handler: H) -> Bind<S>
+pub(crate) fn erase<T, K, S, H, X>(reader: Reader<T, K>, state: S, handler: H) -> Bind
 where
     T: Send + 'static,
     K: KeyExtractor<T>,
     S: Clone + Send + Sync + 'static,
-    H: Handler<T, S, X>,
+    H: HandlerFn<T, S, X>,
 {
-    let (reader, handler) = (Arc::new(reader), Arc::new(handler));
-    Arc::new(move |state| {
+    let (reader, state, handler) = (Arc::new(reader), Arc::new(state), Arc::new(handler));
+    Arc::new(move || {
         reader.key.check()?;
-        let (reader, handler) = (Arc::clone(&reader), Arc::clone(&handler));
+        let (reader, state) = (Arc::clone(&reader), Arc::clone(&state));
+        let handler = Arc::clone(&handler);
         Ok(ErasedHandler {
             handler_type: HandlerType::of::<H>(),
             effect: H::EFFECT,
@@ -86,17 +87,18 @@ where
 }
 
 /// Erases the types of a batch handler.
-pub(crate) fn erase_batch<T, K, S, H, X>(reader: Reader<T, K>, handler: H) -> Bind<S>
+pub(crate) fn erase_batch<T, K, S, H, X>(reader: Reader<T, K>, state: S, handler: H) -> Bind
 where
     T: Send + 'static,
     K: KeyExtractor<T>,
     S: Clone + Send + Sync + 'static,
-    H: BatchHandler<T, S, X>,
+    H: BatchHandlerFn<T, S, X>,
 {
-    let (reader, handler) = (Arc::new(reader), Arc::new(handler));
-    Arc::new(move |state| {
+    let (reader, state, handler) = (Arc::new(reader), Arc::new(state), Arc::new(handler));
+    Arc::new(move || {
         reader.key.check()?;
-        let (reader, handler) = (Arc::clone(&reader), Arc::clone(&handler));
+        let (reader, state) = (Arc::clone(&reader), Arc::clone(&state));
+        let handler = Arc::clone(&handler);
         Ok(ErasedHandler {
             handler_type: HandlerType::of::<H>(),
             effect: H::EFFECT,

@@ -31,13 +31,12 @@ const MAX_DATA: usize = 4 * 1024;
 /// ```
 /// use std::time::Duration;
 /// use sqs_once::policy::Cache;
-/// use sqs_once::MemoryStore;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
-/// let consumer = sqs_once::consumer::<OrderPlaced>()
-///     .key(|order: &OrderPlaced| order.order_id.clone())
-///     .cache(Cache::new(1000).expiring_after(Duration::from_secs(60)))
-///     .handler(async |_order: OrderPlaced| {});
+/// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
+/// # async fn charge(order: OrderPlaced) {}
+/// let cache = Cache::new(1000).expiring_after(Duration::from_secs(60));
+/// let consumer = charge::consumer().cache(cache);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {

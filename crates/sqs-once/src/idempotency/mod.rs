@@ -35,6 +35,6 @@ pub use protocol::{
     on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
 pub(crate) use retry::Retries;
-pub(crate) use settings::DriverSettings;
+pub(crate) use settings::{KeySettings, StoreSettings};
 pub(crate) use settle::{CommitsWith, Conclusion, PendingSettlement, Sent};
 pub(crate) use shared_settings::shared_settings;

@@ -24,9 +24,9 @@ use super::{Cache, Driver, Effect, KeyRules, Mode, OnUnknown};
 
 const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 
-/// The settings of the code; `None` leaves a setting to the environment and the defaults.
+/// How keys are named and kept. `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
-pub(crate) struct DriverSettings {
+pub(crate) struct KeySettings {
     pub(crate) namespace: Option<Arc<str>>,
     /// The namespace of the attribute, which the environment overrides.
     pub(crate) declared_namespace: Option<Arc<str>>,
@@ -35,59 +35,22 @@ pub(crate) struct DriverSettings {
     pub(crate) key_secret: Option<KeySecret>,
     /// `Some(None)` if the code turned the second lookup off.
     pub(crate) also_read: Option<Option<KeyCodec>>,
-    pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) retention: Option<Duration>,
+    pub(crate) mode: Option<Mode>,
+}
+
+/// Where claims are kept, and for how long. `None` leaves a setting to the environment and the defaults.
+#[derive(Clone, Default)]
+pub(crate) struct StoreSettings {
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) cache: Option<Cache>,
     pub(crate) lease_margin: Option<Duration>,
     pub(crate) deadline_margin: Option<Duration>,
-    pub(crate) mode: Option<Mode>,
-    pub(crate) cache: Option<Cache>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Option<Arc<dyn Random>>,
 }
 
-impl DriverSettings {
-    /// Returns whether the code names a namespace.
-    pub(crate) fn names_namespace(&self) -> bool {
-        self.namespace.is_some() || self.declared_namespace.is_some()
-    }
-
-    /// Returns a setting that concerns the whole batch, if one is set.
-    pub(crate) fn of_batch(&self) -> Option<&'static str> {
-        first_set([
-            (self.store.is_some(), "store"),
-            (self.lease_margin.is_some(), "lease_margin"),
-            (self.deadline_margin.is_some(), "deadline_margin"),
-        ])
-    }
-
-    /// Returns a setting that only one handler can have, if one is set.
-    pub(crate) fn of_one_handler(&self) -> Option<&'static str> {
-        first_set([
-            (self.namespace.is_some(), "the setting `namespace`"),
-            (self.codec.is_some(), "the setting `key_codec`"),
-            (self.also_read.is_some(), "the setting `also_read`"),
-        ])
-    }
-
-    /// Returns the settings of a route: its own, then those of its router.
-    pub(crate) fn within(&self, router: &Self) -> Self {
-        Self {
-            namespace: self.namespace.clone(),
-            declared_namespace: self.declared_namespace.clone(),
-            readable_keys: self.readable_keys.or(router.readable_keys),
-            codec: self.codec.clone(),
-            key_secret: self
-                .key_secret
-                .clone()
-                .or_else(|| router.key_secret.clone()),
-            also_read: self.also_read.clone(),
-            retention: self.retention.or(router.retention),
-            mode: self.mode.or(router.mode),
-            cache: self.cache.or(router.cache),
-            ..router.clone()
-        }
-    }
-
+impl StoreSettings {
     /// Takes over the store, the clock and the random source of a driver.
     pub(crate) fn share(&mut self, driver: &Driver) {
         self.store = Some(Arc::clone(&driver.store));
@@ -95,24 +58,7 @@ impl DriverSettings {
         self.random = Some(Arc::clone(&driver.random));
     }
 
-    /// Takes over the secret of rules that have none of their own.
-    pub(crate) fn share_secret(&mut self, rules: &KeyRules) {
-        self.key_secret = rules.namespace.secret().cloned();
-    }
-
-    pub(crate) async fn resolve(
-        &self,
-        env: &EnvSettings,
-        effect: Effect,
-    ) -> Result<KeyRules, ConfigError> {
-        let mode = self.mode_for(effect)?;
-        if env.disabled && effect != Effect::APART {
-            return Err(ConfigError::new(
-                "SQS_ONCE_DISABLED",
-                "is set, but the effect commits through the store",
-                "false for handlers and work that return `Writes` or take a transaction",
-            ));
-        }
+    async fn resolve(&self, env: &EnvSettings, effect: Effect) -> Result<Driver, ConfigError> {
         let store = match &self.store {
             _ if env.disabled => {
                 warn!(
@@ -131,12 +77,8 @@ impl DriverSettings {
             None => default_store().await?,
         };
         check(&*store, effect)?;
-        let namespace = self.resolve_namespace(env)?;
         self.check()?;
-        let cache = self.cache.filter(|_| !env.disabled);
-        let namespace = namespace.readable_keys(self.readable_keys.unwrap_or_default());
-        let (namespace, codec, also_read) = self.keys(env, namespace, effect).await?;
-        let driver = Driver {
+        Ok(Driver {
             store,
             clock: self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
@@ -144,7 +86,74 @@ impl DriverSettings {
                 lease: self.lease_margin.or(env.lease_margin),
                 deadline: self.deadline_margin.or(env.deadline_margin),
             },
-        };
+        })
+    }
+
+    /// Checks values from the code by the same rules as values from the environment.
+    fn check(&self) -> Result<(), ConfigError> {
+        if let Some(margin) = self.lease_margin.filter(|set| *set < SHORTEST_LEASE_MARGIN) {
+            return Err(ConfigError::new(
+                "the setting `lease_margin`",
+                format!("is {margin:?}"),
+                LEASE_MARGIN,
+            ));
+        }
+        if self.deadline_margin.is_some_and(|margin| margin.is_zero()) {
+            return Err(ConfigError::new(
+                "the setting `deadline_margin`",
+                "is 0",
+                DEADLINE_MARGIN,
+            ));
+        }
+        if self.cache.is_some_and(Cache::is_empty) {
+            return Err(ConfigError::new(
+                "the setting `cache`",
+                "has no room for a key",
+                "a cache of 1 key or more, or no such setting",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl KeySettings {
+    /// Returns whether the code names a namespace.
+    pub(crate) fn names_namespace(&self) -> bool {
+        self.namespace.is_some() || self.declared_namespace.is_some()
+    }
+
+    /// Returns the settings of a route: its own, then the defaults of its router.
+    pub(crate) fn within(&self, defaults: &Self) -> Self {
+        let secret = &self.key_secret;
+        Self {
+            readable_keys: self.readable_keys.or(defaults.readable_keys),
+            key_secret: secret.clone().or_else(|| defaults.key_secret.clone()),
+            retention: self.retention.or(defaults.retention),
+            mode: self.mode.or(defaults.mode),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) async fn resolve(
+        &self,
+        shared: &StoreSettings,
+        env: &EnvSettings,
+        effect: Effect,
+    ) -> Result<KeyRules, ConfigError> {
+        let mode = self.mode_for(effect)?;
+        if env.disabled && effect != Effect::APART {
+            return Err(ConfigError::new(
+                "SQS_ONCE_DISABLED",
+                "is set, but the effect commits through the store",
+                "false for handlers and work that return `Writes` or take a transaction",
+            ));
+        }
+        let driver = shared.resolve(env, effect).await?;
+        let namespace = self.resolve_namespace(env)?;
+        self.check()?;
+        let namespace = namespace.readable_keys(self.readable_keys.unwrap_or_default());
+        let (namespace, codec, also_read) = self.keys(env, namespace, effect).await?;
+        let cache = shared.cache.filter(|_| !env.disabled);
         Ok(KeyRules {
             driver,
             namespace,
@@ -182,16 +191,20 @@ impl DriverSettings {
     pub(crate) async fn resolve_beside(
         &self,
         other: &KeyRules,
+        shared: &StoreSettings,
         env: &EnvSettings,
         effect: Effect,
     ) -> Result<KeyRules, ConfigError> {
-        let settings = Self {
-            store: Some(Arc::clone(&other.driver.store)),
+        let keys = Self {
             key_secret: other.namespace.secret().cloned(),
             ..self.clone()
         };
+        let shared = StoreSettings {
+            store: Some(Arc::clone(&other.driver.store)),
+            ..shared.clone()
+        };
         let completed = other.completed.clone();
-        let rules = settings.resolve(env, effect).await?;
+        let rules = keys.resolve(&shared, env, effect).await?;
         Ok(KeyRules { completed, ..rules })
     }
 
@@ -202,27 +215,6 @@ impl DriverSettings {
                 "the setting `retention`",
                 format!("is {retention:?}"),
                 RETENTION,
-            ));
-        }
-        if let Some(margin) = self.lease_margin.filter(|set| *set < SHORTEST_LEASE_MARGIN) {
-            return Err(ConfigError::new(
-                "the setting `lease_margin`",
-                format!("is {margin:?}"),
-                LEASE_MARGIN,
-            ));
-        }
-        if self.deadline_margin.is_some_and(|margin| margin.is_zero()) {
-            return Err(ConfigError::new(
-                "the setting `deadline_margin`",
-                "is 0",
-                DEADLINE_MARGIN,
-            ));
-        }
-        if self.cache.is_some_and(Cache::is_empty) {
-            return Err(ConfigError::new(
-                "the setting `cache`",
-                "has no room for a key",
-                "a cache of 1 key or more, or no such setting",
             ));
         }
         let mut codecs = self.codec.iter().chain(self.also_read.iter().flatten());
@@ -306,11 +298,6 @@ impl DriverSettings {
              a transaction; any other for the rest",
         ))
     }
-}
-
-fn first_set(settings: [(bool, &'static str); 3]) -> Option<&'static str> {
-    let mut settings = settings.into_iter();
-    settings.find_map(|(is_set, name)| is_set.then_some(name))
 }
 
 #[cfg(feature = "dynamodb")]

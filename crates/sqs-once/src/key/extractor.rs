@@ -22,14 +22,14 @@ use super::{BusinessKey, KeyError, KeyPart};
 /// | a tuple of two to six extractors | the keys of all of them together |
 ///
 /// An error or a panic makes the record terminal; it is never processed under another key.
-/// [`Consumer::missing_key`](crate::Consumer::missing_key) chooses what happens to a record without a key.
+/// [`Handler::missing_key`](crate::Handler::missing_key) chooses what happens to a record without a key.
 ///
 /// ```
 /// use sqs_once::key::{JsonPointer, MessageAttribute};
 ///
-/// let consumer = sqs_once::consumer::<serde_json::Value>()
+/// let handler = sqs_once::Handler::json::<serde_json::Value>()
 ///     .key((MessageAttribute::new("tenant"), JsonPointer::new("/order/id")))
-///     .handler(async |_order: serde_json::Value| {});
+///     .call(async |_order: serde_json::Value| {});
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not extract a business key from `{T}`",
@@ -76,9 +76,9 @@ where
 /// use sqs_once::key::MessageAttribute;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced {}
 ///
-/// let consumer = sqs_once::consumer::<OrderPlaced>()
+/// let handler = sqs_once::Handler::json::<OrderPlaced>()
 ///     .key(MessageAttribute::new("order-id"))
-///     .handler(async |_order: OrderPlaced| {});
+///     .call(async |_order: OrderPlaced| {});
 /// ```
 #[derive(Clone, Debug)]
 pub struct MessageAttribute {
@@ -111,9 +111,9 @@ impl<T> KeyExtractor<T> for MessageAttribute {
 /// use sqs_once::key::ProducerKey;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced {}
 ///
-/// let consumer = sqs_once::consumer::<OrderPlaced>()
+/// let handler = sqs_once::Handler::json::<OrderPlaced>()
 ///     .key(ProducerKey)
-///     .handler(async |_order: OrderPlaced| {});
+///     .call(async |_order: OrderPlaced| {});
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ProducerKey;

@@ -31,9 +31,9 @@ use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 /// ```
 /// use sqs_once::key::JmesPath;
 ///
-/// let consumer = sqs_once::consumer::<serde_json::Value>()
+/// let handler = sqs_once::Handler::json::<serde_json::Value>()
 ///     .key((JmesPath::new("tenant"), JmesPath::new("order.id || order.number")))
-///     .handler(async |_order: serde_json::Value| {});
+///     .call(async |_order: serde_json::Value| {});
 /// ```
 #[derive(Clone, Debug)]
 pub struct JmesPath {

@@ -22,9 +22,9 @@ use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 /// ```
 /// use sqs_once::key::JsonPointer;
 ///
-/// let consumer = sqs_once::consumer::<serde_json::Value>()
+/// let handler = sqs_once::Handler::json::<serde_json::Value>()
 ///     .key(JsonPointer::new("/order/id"))
-///     .handler(async |_order: serde_json::Value| {});
+///     .call(async |_order: serde_json::Value| {});
 /// ```
 #[derive(Clone, Debug)]
 pub struct JsonPointer {

@@ -54,10 +54,9 @@ const STALLED_AFTER: Duration = Duration::from_secs(2);
 ///
 /// let queue = "arn:aws:sqs:eu-central-1:123456789012:catalogues";
 /// let messages = LargeMessages::for_queue(queue, "acme-large-messages/catalogues/*");
-/// let consumer = sqs_once::consumer::<Catalogue>()
-///     .key(|catalogue: &Catalogue| catalogue.id.clone())
-///     .large_messages(messages.max_size(8 * 1024 * 1024))
-///     .handler(async |catalogue: Catalogue| {});
+/// # #[sqs_once::handler(key = catalogue.id, namespace = "catalogues")]
+/// # async fn import(catalogue: Catalogue) {}
+/// let consumer = import::consumer().large_messages(messages.max_size(8 * 1024 * 1024));
 /// ```
 #[derive(Clone, Debug)]
 pub struct LargeMessages {

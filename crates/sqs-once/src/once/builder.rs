@@ -6,9 +6,12 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use crate::config::EnvSettings;
+use crate::consumer::Work;
 use crate::env::process_env;
 use crate::error::ConfigError;
-use crate::idempotency::{DriverSettings, Effect, HandlerType, KeyRules, shared_settings};
+use crate::idempotency::{
+    Effect, HandlerType, KeyRules, KeySettings, StoreSettings, shared_settings,
+};
 use crate::time::Timestamp;
 
 use super::{Invocation, Once, RunError};
@@ -55,7 +58,7 @@ use super::{Invocation, Once, RunError};
 ///
 /// #[tokio::main]
 /// async fn main() -> Result<(), Error> {
-///     let idempotency = Idempotency::new().namespace("receipts");
+///     let idempotency = Idempotency::new("receipts");
 ///     idempotency.init().await?;
 ///     let function = service_fn(async |event: LambdaEvent<Event>| {
 ///         let order = event.payload.detail;
@@ -76,9 +79,11 @@ use super::{Invocation, Once, RunError};
 /// it. Lambda retries a failed asynchronous invocation twice,
 /// after one and after two minutes. If the function's timeout is longer than that, configure a destination for failures
 /// or a shorter timeout.
-#[derive(Clone, Default)]
+#[derive(Clone)]
+#[must_use = "idempotency does nothing until it runs work: `idempotency.until(deadline).run(key, work)`"]
 pub struct Idempotency {
-    settings: DriverSettings,
+    keys: KeySettings,
+    shared: StoreSettings,
     rules: Arc<RulesOfEffects>,
 }
 
@@ -92,9 +97,14 @@ struct RulesOfEffects {
 }
 
 impl Idempotency {
-    /// Creates a builder whose settings come from the environment.
-    pub fn new() -> Self {
-        Self::default()
+    /// Creates a builder with the namespace or the settings of its [`Work`]. The namespace separates its keys from others in
+    /// the same table.
+    pub fn new(work: impl Into<Work>) -> Self {
+        Self {
+            keys: work.into().into_keys(),
+            shared: StoreSettings::default(),
+            rules: Arc::default(),
+        }
     }
 
     shared_settings!();
@@ -129,14 +139,14 @@ impl Idempotency {
     }
 
     pub(super) async fn rules(&self, effect: Effect) -> Result<&KeyRules, ConfigError> {
-        let (settings, rules) = (&self.settings, &*self.rules);
+        let (keys, shared, rules) = (&self.keys, &self.shared, &*self.rules);
         let read = || EnvSettings::read(&process_env);
         // Boxed, because every call's future would have their sizes.
         let apart = || {
             Box::pin(async {
-                let rules = settings.resolve(&read()?, Effect::APART).await?;
+                let rules = keys.resolve(shared, &read()?, Effect::APART).await?;
                 // A namespace in the code may be that of a consumer on purpose.
-                let may_share = settings.namespace.is_some();
+                let may_share = keys.namespace.is_some();
                 rules.check_namesakes(HandlerType::of::<Self>(), may_share)?;
                 Ok(rules)
             })
@@ -150,19 +160,18 @@ impl Idempotency {
         let beside = || {
             Box::pin(async {
                 // No default store has transactions, so its error would mislead.
-                if effect.transaction && settings.store.is_none() {
-                    return settings.resolve(&read()?, effect).await;
+                if effect.transaction && shared.store.is_none() {
+                    return keys.resolve(shared, &read()?, effect).await;
                 }
-                settings
-                    .resolve_beside(apart.await?, &read()?, effect)
-                    .await
+                let apart = apart.await?;
+                keys.resolve_beside(apart, shared, &read()?, effect).await
             })
         };
         cell.get_or_try_init(beside).await
     }
 
-    pub(crate) fn set_shared(mut self, change: impl FnOnce(&mut DriverSettings)) -> Self {
-        change(&mut self.settings);
+    pub(crate) fn set_shared(mut self, change: impl FnOnce(&mut StoreSettings)) -> Self {
+        change(&mut self.shared);
         self.rules = Arc::default();
         self
     }

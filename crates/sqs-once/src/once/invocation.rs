@@ -109,7 +109,7 @@ impl<'a> Invocation<'a> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), sqs_once::RunError> {
-    /// let idempotency = Idempotency::new().namespace("receipts").store(MemoryStore::new());
+    /// let idempotency = Idempotency::new("receipts").store(MemoryStore::new());
     /// let invocation = idempotency.until(SystemTime::now() + Duration::from_secs(30));
     ///
     /// let charge = || async { Ok::<_, HandlerError>("receipt 7".to_owned()) };
@@ -146,7 +146,7 @@ impl<'a> Invocation<'a> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), sqs_once::RunError> {
     /// let store = TestStore::default(); // `DynamoDbStore` in production, the default
-    /// let idempotency = Idempotency::new().namespace("payments").store(store.clone());
+    /// let idempotency = Idempotency::new("payments").store(store.clone());
     /// let invocation = idempotency.until(SystemTime::now() + Duration::from_secs(30));
     ///
     /// let booked = invocation.run("p-7", || book("p-7", 1299)).await?;

@@ -45,9 +45,9 @@ use super::Message;
 ///     }
 /// }
 ///
-/// let consumer = sqs_once::consumer_with(Protobuf)
+/// let handler = sqs_once::Handler::decode(Protobuf)
 ///     .key(|order: &OrderPlaced| order.order_id)
-///     .handler(async |order: OrderPlaced| {});
+///     .call(async |order: OrderPlaced| {});
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not decode a message's body to `{T}`",
@@ -129,9 +129,9 @@ impl<T: DeserializeOwned> Decode<T> for Json {
 /// use sqs_once::body::Text;
 /// use sqs_once::key::MessageAttribute;
 ///
-/// let consumer = sqs_once::consumer_with(Text)
+/// let handler = sqs_once::Handler::decode(Text)
 ///     .key(MessageAttribute::new("order-id"))
-///     .handler(async |line: String| {});
+///     .call(async |line: String| {});
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Text;

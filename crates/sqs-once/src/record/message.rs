@@ -84,7 +84,7 @@ impl Message {
     }
 
     /// Returns the text that is decoded to the payload. This is the content of the envelope if the consumer opens one
-    /// ([`Consumer::envelope`](crate::Consumer::envelope)), or else the body.
+    /// ([`Handler::envelope`](crate::Handler::envelope)), or else the body.
     pub fn content(&self) -> Option<&str> {
         let opened = self.opened.get();
         let inside = opened.and_then(|opened| opened.content.as_deref());

@@ -13,11 +13,9 @@ use super::{Claim, Claimed, Fence, Item, Settled, Settlement, Store, StoreFuture
 /// use sqs_once::MemoryStore;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
-/// let consumer = sqs_once::consumer::<OrderPlaced>()
-///     .key(|order: &OrderPlaced| order.order_id.clone())
-///     .namespace("payments")
-///     .store(MemoryStore::new())
-///     .handler(async |_order: OrderPlaced| {});
+/// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
+/// # async fn charge(order: OrderPlaced) {}
+/// let consumer = charge::consumer().store(MemoryStore::new());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {

@@ -73,11 +73,11 @@ impl Answer {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # let consumer = sqs_once::consumer::<serde_json::Value>()
+    /// # let handler = sqs_once::Handler::json::<serde_json::Value>()
     /// #     .key(|order: &serde_json::Value| order["order_id"].as_str().map(str::to_owned))
-    /// #     .handler(async |_: serde_json::Value| {});
+    /// #     .call(async |_: serde_json::Value| {});
     /// let order = json!({ "order_id": "o-1001" });
-    /// let answer = Bench::new(consumer).run(Event::new([&order, &order])).await;
+    /// let answer = Bench::new(handler).run(Event::new([&order, &order])).await;
     /// answer.assert_outcomes([Processed, Duplicate]);
     /// # }
     /// ```

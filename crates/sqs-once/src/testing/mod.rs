@@ -24,7 +24,7 @@
 //! #[tokio::test(start_paused = true)]
 //! async fn an_order_that_comes_twice_is_charged_once() {
 //!     let ledger = Ledger::default();
-//!     let bench = Bench::new(charge::consumer().state(ledger.clone()));
+//!     let bench = Bench::new(charge::consumer(ledger.clone()));
 //!     let event = Event::new([&json!({ "order_id": "o-1001" })]);
 //!
 //!     bench.run(&event).await.assert_processed("m-1");
@@ -81,7 +81,7 @@
 //! #[tokio::test(start_paused = true)]
 //! async fn a_charge_that_is_repeated_after_a_crash_has_the_same_token() {
 //!     let tokens = Tokens::default();
-//!     let bench = Bench::new(charge::consumer().state(tokens.clone()));
+//!     let bench = Bench::new(charge::consumer(tokens.clone()));
 //!     let event = Event::new([&json!({ "order_id": "o-1001" })]);
 //!
 //!     bench.run_and_crash(&event).await;

@@ -15,8 +15,7 @@ use crate::time::Clock;
 /// use sqs_once::{Idempotency, MemoryStore};
 ///
 /// let clock = TestClock::new();
-/// let idempotency = Idempotency::new()
-///     .namespace("receipts")
+/// let idempotency = Idempotency::new("receipts")
 ///     .store(MemoryStore::new())
 ///     .clock(clock.clone());
 /// ```
@@ -30,7 +29,7 @@ pub trait TestSettings: Sized {
     fn random(self, random: impl Random) -> Self;
 }
 
-impl<Phase> TestSettings for Consumer<Phase> {
+impl TestSettings for Consumer {
     fn clock(self, clock: impl Clock) -> Self {
         self.set_shared(|settings| settings.clock = Some(Arc::new(clock)))
     }

@@ -43,10 +43,10 @@ pub enum Operation {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// # let consumer = sqs_once::consumer::<serde_json::Value>()
+/// # let handler = sqs_once::Handler::json::<serde_json::Value>()
 /// #     .key(|order: &serde_json::Value| order["order_id"].as_str().map(str::to_owned))
-/// #     .handler(async |_: serde_json::Value| {});
-/// let bench = Bench::new(consumer);
+/// #     .call(async |_: serde_json::Value| {});
+/// let bench = Bench::new(handler);
 /// let event = Event::new([&json!({ "order_id": "o-1001" })]);
 ///
 /// bench.store().fail(Operation::Claim, StoreErrorKind::AccessDenied, 1);

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::consumer::Work;
 use sqs_once::key::{Fingerprint, KeyCodec, KeyError, Namespace};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{BusinessKey, Consumer, Idempotency, Once, Recorded, RunError};
+use sqs_once::{BusinessKey, Consumer, Handler, Idempotency, Once, Recorded, RunError};
 use tokio::time::sleep;
 
 use crate::also_read_attempts::failing;
@@ -20,18 +21,20 @@ pub(crate) fn namespace(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
 }
 
-/// A version of the consumer with its own namespace.
-pub(crate) fn version(own: &str, runs: &Seen) -> Consumer {
+/// A version of the handler with its own namespace.
+pub(crate) fn version(own: &str, runs: &Seen) -> Handler {
     let (name, runs) = (own.to_owned(), runs.clone());
-    values().namespace(own).handler(move |order: Value| {
-        let run = format!("{} by {name}", order["id"].as_str().unwrap());
-        runs.add(run);
-        async { Recorded(json!({ "receipt": 7 })) }
-    })
+    values()
+        .call(move |order: Value| {
+            let run = format!("{} by {name}", order["id"].as_str().unwrap());
+            runs.add(run);
+            async { Recorded(json!({ "receipt": 7 })) }
+        })
+        .namespace(own)
 }
 
 /// Two versions with these settings, each of which also reads the other's namespace.
-fn both_with(settings: fn(Consumer) -> Consumer) -> (Bench, Bench, Seen) {
+fn both_with(settings: fn(Handler) -> Handler) -> (Bench, Bench, Seen) {
     let runs = Seen::default();
     let (old, new) = pair(|own| settings(version(own, &runs)));
     (old, new, runs)
@@ -42,7 +45,7 @@ fn both() -> (Bench, Bench, Seen) {
 }
 
 /// The versions with the namespaces `old` and `new`, each of which also reads the other's.
-pub(crate) fn pair(version: impl Fn(&'static str) -> Consumer) -> (Bench, Bench) {
+pub(crate) fn pair(version: impl Fn(&'static str) -> Handler) -> (Bench, Bench) {
     let [old, new] = [("old", "new"), ("new", "old")]
         .map(|(own, other)| version(own).also_read(namespace(other)));
     let old = Bench::new(old);
@@ -93,8 +96,8 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 async fn a_switch_of_readable_keys_forgets_no_key_while_the_other_form_is_read() {
     let runs = Seen::default();
     let [old, new] = [false, true].map(|readable| {
-        let consumer = version("orders", &runs).readable_keys(readable);
-        consumer.also_read(namespace("orders").readable_keys(!readable))
+        let handler = version("orders", &runs).readable_keys(readable);
+        handler.also_read(namespace("orders").readable_keys(!readable))
     });
     let old = Bench::new(old);
     let new = old.beside(new);
@@ -230,7 +233,7 @@ async fn a_duplicate_stays_one_when_the_note_of_it_is_not_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_waits_for_the_other_version_is_its_duplicate_at_the_end() {
-    let wait = |it: Consumer| it.in_progress(InProgress::Wait(10 * SECOND));
+    let wait = |it: Handler| it.in_progress(InProgress::Wait(10 * SECOND));
     let (old, new, runs) = both_with(wait);
     old.another_worker_claims("k").await;
     let (answer, ()) = tokio::join!(new.run(one("k")), async {
@@ -284,13 +287,15 @@ async fn a_record_waits_for_no_end_of_a_claim_that_another_record_had_to_give_ba
         Duration::MAX * u32::from(are_lost)
     });
     let noting = runs.clone();
-    let new = values().namespace("new").handler(move |order: Value| {
-        noting.add(order["id"].to_string());
-        sleep(SECOND)
-    });
-    let new = new.also_read(namespace("old"));
+    let new = values()
+        .call(move |order: Value| {
+            noting.add(order["id"].to_string());
+            sleep(SECOND)
+        })
+        .namespace("new");
+    let new = Consumer::new(new.also_read(namespace("old"))).store(store);
     let event = several(["busy", "free"]);
-    let answer = invoke(&new.store(store), &event, Context::default()).await;
+    let answer = invoke(&new, &event, Context::default()).await;
     assert_eq!(failures(&answer), ["m-1"]);
     assert_eq!(runs.all(), [r#""free""#]);
 }
@@ -316,7 +321,8 @@ async fn no_handler_runs_while_an_old_owner_could_not_be_fenced_off() {
         Duration::ZERO
     });
     let new = version("new", &runs).also_read(namespace("old"));
-    let answer = invoke(&new.store(store), &one("k"), Context::default()).await;
+    let new = Consumer::new(new).store(store);
+    let answer = invoke(&new, &one("k"), Context::default()).await;
     assert_eq!((answer.batch_item_failures.len(), runs.len()), (0, 1));
     assert_ne!(
         memory.get(&old.item("k").await.unwrap().id).unwrap().owner,
@@ -330,14 +336,14 @@ async fn two_keys_that_had_one_id_before_are_looked_up_once() {
     let one = java.item_id(&BusinessKey::new("42").unwrap()).unwrap();
     assert_eq!(one, java.item_id(&BusinessKey::new(&42).unwrap()).unwrap());
     let bench = crate::support::Bench::new();
-    let consumer = sqs_once::consumer::<Value>()
+    let handler = Handler::json::<Value>()
         .key(|order: &Value| match order["id"].as_i64() {
             Some(id) => BusinessKey::new(&id),
             None => BusinessKey::new(&order["id"].as_str()),
         })
-        .also_read(java)
-        .handler(async |_: Value| {});
-    let consumer = bench.consumer(consumer);
+        .call(async |_: Value| {})
+        .also_read(java);
+    let consumer = bench.consumer(handler);
     let bodies = ["{\"id\": 42}", "{\"id\": \"42\"}"].map(crate::support::body);
     assert_eq!(bench.deliver(&consumer, bodies).await, [""; 0]);
     // DynamoDB rejects a read that names a key twice.
@@ -348,10 +354,10 @@ async fn two_keys_that_had_one_id_before_are_looked_up_once() {
 #[tokio::test(start_paused = true)]
 async fn codecs_that_agree_on_a_key_do_not_take_its_own_claim_for_anothers() {
     let runs = Seen::default();
-    let consumer = version("new", &runs)
+    let handler = version("new", &runs)
         .key_codec(KeyCodec::powertools_java("fn.handle"))
         .also_read(KeyCodec::powertools_dotnet("fn.handle"));
-    let bench = Bench::new(consumer);
+    let bench = Bench::new(handler);
     bench.run(one("k")).await.assert_processed("m-1");
 }
 
@@ -371,11 +377,8 @@ async fn record_after_looks_under_both_ids_claims_nothing_and_runs_beside_a_clai
 #[tokio::test(start_paused = true)]
 async fn work_outside_of_sqs_looks_under_both_ids_too() {
     let (old, _, runs) = both();
-    let idempotency = Idempotency::new()
-        .namespace("new")
-        .store(old.store().clone());
-    let idempotency = idempotency
-        .also_read(namespace("old"))
+    let idempotency = Idempotency::new(Work::named("new").also_read(namespace("old")))
+        .store(old.store().clone())
         .clock(old.clock().clone());
     let invocation = idempotency.until(old.clock().now() + 30 * SECOND);
     let work = || async { Ok::<_, KeyError>(json!("never")) };

@@ -7,23 +7,23 @@ use sqs_once::policy::UnknownOutcome;
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Operation};
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{BusinessKey, Consumer, HandlerError, IdempotencyToken};
+use sqs_once::{BusinessKey, Handler, HandlerError, IdempotencyToken};
 
 use crate::also_read::{HOUR, namespace, pair};
 use crate::support::{SECOND, Seen, one, values};
 
 /// A version whose handler fails and notes the fence of each call.
-fn noting_fences(own: &str, fences: &Seen) -> Consumer {
+fn noting_fences(own: &str, fences: &Seen) -> Handler {
     let fences = fences.clone();
-    let consumer = values().namespace(own);
-    consumer.handler(move |_: Value, attempt: Attempt| {
+    let handler = values().call(move |_: Value, attempt: Attempt| {
         fences.add(attempt.fence().to_string());
         async { Err::<(), HandlerError>("no answer".into()) }
-    })
+    });
+    handler.namespace(own)
 }
 
-fn within_a_day(consumer: Consumer) -> Consumer {
-    consumer.unknown_outcome(UnknownOutcome::dead_letter().after(24 * HOUR))
+fn within_a_day(handler: Handler) -> Handler {
+    handler.unknown_outcome(UnknownOutcome::dead_letter().after(24 * HOUR))
 }
 
 /// Two versions whose handlers fail and note the fence of each call. Each also reads the other's ids.
@@ -84,7 +84,7 @@ async fn a_new_namespace_gives_an_attempt_another_token_and_a_new_secret_does_no
             tokens.add(token.as_str().to_owned());
             async { Err::<(), HandlerError>("no answer".into()) }
         };
-        values().namespace(own).handler(handler)
+        values().call(handler).namespace(own)
     };
     let old = Bench::new(noting("old"));
     let secret = KeySecret::new([7; 32]).unwrap();
@@ -129,14 +129,14 @@ async fn an_expired_item_of_the_other_id_repeats_no_fence_and_makes_no_token_old
 }
 
 /// Notes the fence of each call, which fails. Its other id is the one of Powertools.
-fn beside_powertools(settings: fn(Consumer) -> Consumer) -> (Bench, Seen, Item) {
+fn beside_powertools(settings: fn(Handler) -> Handler) -> (Bench, Seen, Item) {
     let python = KeyCodec::powertools_python("orders.app.process");
     let id = python.item_id(&BusinessKey::new("k").unwrap()).unwrap();
     let fences = Seen::default();
-    let consumer = settings(noting_fences("new", &fences));
+    let handler = settings(noting_fences("new", &fences));
     let mut item = Item::new(id, Status::InProgress);
     item.lease_until = Some(Timestamp::from_secs(1));
-    (Bench::new(consumer.also_read(python)), fences, item)
+    (Bench::new(handler.also_read(python)), fences, item)
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use sqs_once::policy::{FifoFailure, MissingKey, PayloadMismatch, RouteBy};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record};
-use sqs_once::{Batch, Consumer, HandlerError, ResultExt, consumer_with, router};
+use sqs_once::{Batch, Consumer, Handler, HandlerError, ResultExt, router};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -71,15 +71,15 @@ fn event(ids: impl IntoIterator<Item: AsRef<str>>) -> Event {
 
 type Id = fn(&Order) -> String;
 
-/// Starts a consumer of orders, which this decoder decodes, by their ID.
-fn decoding(slow: &Slow) -> Consumer<Keyed<Order, Id>> {
+/// Starts a handler of orders, which this decoder decodes, by their ID.
+fn decoding(slow: &Slow) -> Keyed<Order, Id> {
     let id: Id = |order| order.id.clone();
-    consumer_with(slow.clone()).key(id)
+    Handler::decode(slow.clone()).key(id)
 }
 
-fn consumer(slow: &Slow, done: &Notes<String>) -> Consumer {
+fn handler(slow: &Slow, done: &Notes<String>) -> Handler {
     let done = done.clone();
-    decoding(slow).handler(move |order: Order| {
+    decoding(slow).call(move |order: Order| {
         done.add(order.id);
         async {}
     })
@@ -89,17 +89,17 @@ fn consumer(slow: &Slow, done: &Notes<String>) -> Consumer {
 async fn a_record_whose_payload_comes_after_the_batch_was_stopped_does_not_run() {
     let (slow, done) = <(Slow, Notes<String>)>::default();
     let handled = done.clone();
-    let consumer = consumer_with(slow)
+    let handler = Handler::decode(slow)
         .key(MessageAttribute::new("order"))
-        .handler(move |order: Order| {
+        .call(move |order: Order| {
             let done = handled.clone();
             async move {
                 done.add(order.id.clone());
                 order.obey().await
             }
         })
-        .missing_key(MissingKey::ProcessUnprotected)
-        .fifo(FifoFailure::ReturnBatch);
+        .missing_key(MissingKey::ProcessUnprotected);
+    let consumer = Consumer::new(handler).fifo(FifoFailure::ReturnBatch);
     let events = Event::new([
         Record::json("bad").fifo("a").attribute("order", "bad"),
         Record::json("slower").fifo("b"),
@@ -113,14 +113,14 @@ async fn a_record_whose_payload_comes_after_the_batch_was_stopped_does_not_run()
 async fn a_record_whose_decoder_or_extractor_fails_ends_alone_as_its_error_says() {
     let done = Notes::default();
     let notes = done.clone();
-    let text = consumer_with(Text).key(|id: &String| id.clone());
-    let extracting = text.handler(move |id: String, _: Extracted| {
+    let text = Handler::decode(Text).key(|id: &String| id.clone());
+    let extracting = text.call(move |id: String, _: Extracted| {
         notes.add(id.trim_matches('"').to_owned());
         async {}
     });
-    let decoding = consumer(&Slow::default(), &done);
-    for (consumer, panicked) in [(decoding, Outcome::Terminal), (extracting, Outcome::Failed)] {
-        let bench = Bench::new(consumer.record_timeout(5 * SECOND));
+    let decoding = handler(&Slow::default(), &done);
+    for (handler, panicked) in [(decoding, Outcome::Terminal), (extracting, Outcome::Failed)] {
+        let bench = Bench::new(handler.record_timeout(5 * SECOND));
         let event = event(["a", "later", "broken", "panics", "never", "b"]);
         let answer = bench.run(&event).await;
         answer.assert_processed("a").assert_processed("b");
@@ -143,7 +143,7 @@ async fn a_record_whose_decoder_or_extractor_fails_ends_alone_as_its_error_says(
 #[tokio::test(start_paused = true)]
 async fn decoders_run_before_the_claim_and_for_duplicates_too_and_extractors_do_not() {
     let (slow, done): (Slow, Notes<String>) = Default::default();
-    let bench = Bench::new(consumer(&slow, &done));
+    let bench = Bench::new(handler(&slow, &done));
     let twice = Event::new(["m-1", "m-2"].map(|id| Record::json("o-1").message_id(id)));
     bench.run(&twice).await.assert_all_acknowledged();
     let answer = bench.run(&twice).await;
@@ -151,7 +151,7 @@ async fn decoders_run_before_the_claim_and_for_duplicates_too_and_extractors_do_
     assert_eq!((slow.decoded.take().len(), done.take().len()), (4, 1));
     assert_eq!(bench.store().requests(), 3);
 
-    let extracting = orders().handler(async |_: Order, _: Extracted| {});
+    let extracting = orders().call(async |_: Order, _: Extracted| {});
     let bench = Bench::new(extracting);
     bench.run(one("a")).await.assert_processed("m-1");
     let begun = Instant::now();
@@ -163,12 +163,12 @@ async fn decoders_run_before_the_claim_and_for_duplicates_too_and_extractors_do_
 async fn at_most_the_concurrency_is_decoded_or_waits_for_a_handler() {
     let (slow, most) = <(Slow, Notes<usize>)>::default();
     let (decoded, notes) = (slow.decoded.clone(), most.clone());
-    let consumer = decoding(&slow).handler(move |_: Order| {
+    let handler = decoding(&slow).call(move |_: Order| {
         // The payloads that were decoded, and not handled yet.
         notes.add(decoded.len());
         sleep(10 * SECOND)
     });
-    let bench = Bench::new(consumer.concurrency(4)).timeout(900 * SECOND);
+    let bench = Bench::new(Consumer::new(handler).concurrency(4)).timeout(900 * SECOND);
     let answer = bench.run(event(keys(100))).await;
     answer.assert_all_acknowledged();
     assert_eq!(slow.at_once.most(), 4);
@@ -181,7 +181,7 @@ async fn at_most_the_concurrency_is_decoded_or_waits_for_a_handler() {
 #[tokio::test(start_paused = true)]
 async fn records_that_are_decoded_together_share_a_request() {
     let (slow, done) = Default::default();
-    let bench = Bench::new(consumer(&slow, &done).concurrency(50));
+    let bench = Bench::new(Consumer::new(handler(&slow, &done)).concurrency(50));
     bench.run(event(keys(50))).await.assert_all_acknowledged();
     assert_eq!(bench.store().requests(), 4);
 }
@@ -189,7 +189,7 @@ async fn records_that_are_decoded_together_share_a_request() {
 #[tokio::test(start_paused = true)]
 async fn at_the_deadline_records_that_are_not_decoded_return_without_a_claim() {
     let (slow, done) = Default::default();
-    let bench = Bench::new(consumer(&slow, &done));
+    let bench = Bench::new(handler(&slow, &done));
     let began = Instant::now();
     let answer = bench.run(event(["o-1", "never", "never-2"])).await;
     answer.assert_processed("o-1").assert_retried(["never"]);
@@ -201,7 +201,7 @@ async fn at_the_deadline_records_that_are_not_decoded_return_without_a_claim() {
 #[tokio::test(start_paused = true)]
 async fn a_fifo_group_waits_for_its_record_to_be_decoded_and_stops_with_it() {
     let (slow, done): (Slow, Notes<String>) = Default::default();
-    let bench = Bench::new(consumer(&slow, &done));
+    let bench = Bench::new(handler(&slow, &done));
     let records = ["a o-1", "a broken", "a o-2", "b o-3", "b o-4"].map(|record| {
         let (group, id) = record.split_once(' ').unwrap();
         Record::json(id).message_id(id).fifo(group)
@@ -216,7 +216,7 @@ async fn a_fifo_group_waits_for_its_record_to_be_decoded_and_stops_with_it() {
 #[tokio::test(start_paused = true)]
 async fn when_completions_cant_be_recorded_nothing_more_is_claimed() {
     let (slow, done): (Slow, Notes<String>) = Default::default();
-    let bench = Bench::new(consumer(&slow, &done).concurrency(1));
+    let bench = Bench::new(Consumer::new(handler(&slow, &done)).concurrency(1));
     let denied = StoreErrorKind::AccessDenied;
     bench.store().fail(Operation::Complete, denied, 1);
     let answer = bench.run(event(["o-1", "o-2", "o-3"])).await;
@@ -227,12 +227,12 @@ async fn when_completions_cant_be_recorded_nothing_more_is_claimed() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_waits_until_all_are_decoded_or_its_time_begins() {
     let (calls, notes) = Notes::pair();
-    let consumer = decoding(&Slow::default()).batch_handler(move |orders: Batch<Order>| {
+    let handler = decoding(&Slow::default()).call_batch(move |orders: Batch<Order>| {
         let ids = orders.payloads().map(|order| order.id.clone());
         notes.add(ids.collect::<Vec<_>>());
         async move { orders.all_succeeded() }
     });
-    let bench = Bench::new(consumer.concurrency(2));
+    let bench = Bench::new(Consumer::new(handler).concurrency(2));
     let answer = bench.run(event(["o-1", "o-2", "o-3", "o-4", "o-5"])).await;
     answer.assert_all_acknowledged();
     assert_eq!(calls.take().concat().len(), 5);
@@ -244,8 +244,8 @@ async fn a_batch_handler_waits_until_all_are_decoded_or_its_time_begins() {
 #[tokio::test(start_paused = true)]
 async fn the_first_record_of_a_group_has_its_effect_though_another_of_its_key_is_decoded_first() {
     let (calls, notes) = Notes::pair();
-    let consumer = consumer_with(Slow::default()).key(|_: &Order| "one");
-    let bench = Bench::new(consumer.batch_handler(move |orders: Batch<Order>| {
+    let keyed = Handler::decode(Slow::default()).key(|_: &Order| "one");
+    let bench = Bench::new(keyed.call_batch(move |orders: Batch<Order>| {
         orders
             .payloads()
             .for_each(|order| notes.add(order.id.clone()));
@@ -260,7 +260,7 @@ async fn the_first_record_of_a_group_has_its_effect_though_another_of_its_key_is
 #[tokio::test(start_paused = true)]
 async fn a_decoder_that_reports_a_dependency_opens_its_breaker() {
     let (slow, done) = Default::default();
-    let consumer = consumer(&slow, &done).depends_on("schemas");
+    let consumer = Consumer::new(handler(&slow, &done).depends_on("schemas"));
     let bench = Bench::new(consumer.max_receive_count(5).concurrency(1));
     let down = vec![Record::json("down"); 6];
     let answer = bench.run(Event::new(down)).await;
@@ -271,8 +271,8 @@ async fn a_decoder_that_reports_a_dependency_opens_its_breaker() {
 #[tokio::test(start_paused = true)]
 async fn a_decoder_that_waits_is_opened_first_and_compared_by_its_body() {
     let (slow, done): (Slow, Notes<String>) = Default::default();
-    let consumer = consumer(&slow, &done).envelope(EventBridge);
-    let bench = Bench::new(consumer.payload_mismatch(PayloadMismatch::Reject));
+    let handler = handler(&slow, &done).envelope(EventBridge);
+    let bench = Bench::new(handler.payload_mismatch(PayloadMismatch::Reject));
     let event = |id| Event::new([Record::text(event_bridge(id, "\"o-1\""))]);
     bench.run(event("e-1")).await.assert_processed("m-1");
     bench.run(event("e-2")).await.assert_duplicate("m-1");
@@ -284,12 +284,12 @@ async fn a_route_that_waits_does_not_hold_up_the_others() {
     let (slow, done): (Slow, Notes<String>) = Default::default();
     let first = Arc::new(Notify::new());
     let notify = Arc::clone(&first);
-    let quick = orders().handler(move |_: Order| {
+    let quick = orders().call(move |_: Order| {
         notify.notify_one();
         async {}
     });
     let routes = router(RouteBy::attribute("type"))
-        .route("slow", consumer(&slow, &done).namespace("slow"))
+        .route("slow", handler(&slow, &done).namespace("slow"))
         .route("quick", quick.namespace("quick"));
     let bench = Bench::new(routes);
     let event = Event::new([
@@ -308,8 +308,8 @@ async fn a_route_that_waits_does_not_hold_up_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn an_extractor_that_waits_too_long_is_cancelled_at_the_deadline() {
-    let consumer = consumer_with(Text).key(|id: &String| id.clone());
-    let bench = Bench::new(consumer.handler(async |_: String, _: Extracted| {}));
+    let keyed = Handler::decode(Text).key(|id: &String| id.clone());
+    let bench = Bench::new(keyed.call(async |_: String, _: Extracted| {}));
     let answer = bench.run(event(["a", "never"])).await;
     answer.assert_processed("a").assert_failed("never");
     answer.assert_reason("never", "cancelled at the deadline");

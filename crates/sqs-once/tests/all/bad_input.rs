@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, Order, assert_contains, body, json_body, noting, order, values};
 use serde_json::{Value, json};
-use sqs_once::{BusinessKey, consumer};
+use sqs_once::{BusinessKey, Handler};
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_not_the_payload_fails_alone_with_a_reason_and_touches_no_key() {
@@ -32,7 +32,7 @@ async fn a_body_that_is_not_the_payload_fails_alone_with_a_reason_and_touches_no
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_empty_or_oversized_key_is_terminal_and_never_shared() {
-    let bench = Bench::new().on(values().handler(async |_: Value| {}));
+    let bench = Bench::new().on(values().call(async |_: Value| {}));
     let long = "x".repeat(BusinessKey::MAX_LEN + 1);
     let records = [
         body("{}"),
@@ -49,13 +49,13 @@ async fn a_missing_empty_or_oversized_key_is_terminal_and_never_shared() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_extractor_that_fails_or_panics_makes_its_record_terminal() {
-    let fallible = consumer::<Order>()
+    let fallible = Handler::json::<Order>()
         .key(|order: &Order| match order.id.as_str() {
             "bad" => Err("no key in 4111-1111"),
             "panic" => panic!("the key is 4111-1111"),
             id => Ok(id.to_owned()),
         })
-        .handler(async |_: Order| {});
+        .call(async |_: Order| {});
     let bench = Bench::new().on(fallible);
     assert_eq!(bench.run(["bad", "panic", "a"]).await, ["m-0", "m-1"]);
     assert_eq!(bench.outcomes(), "terminal terminal processed");

@@ -5,15 +5,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::support::{
-    AtOnce, Bench, Counted, Notes, Order, SECOND, assert_contains, body, ends, handling, held,
-    json_body, keys, noting, one, order, orders, set, several, told, values, with,
+    AtOnce, Bench, Counted, Notes, Order, SECOND, Seen, assert_contains, body, ends, handling,
+    held, json_body, keys, noting, one, order, orders, set, several, told, values, with,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::testing::Operation;
-use sqs_once::{Consumer, testing};
+use sqs_once::testing::{Operation, TestSettings};
+use sqs_once::{Consumer, Handler, testing};
 use tokio::time::{Instant, sleep, timeout};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -81,7 +81,7 @@ async fn a_completed_key_is_a_duplicate_for_28_days_by_default_and_then_runs_tho
  {
     for retention in [None, Some(60 * SECOND)] {
         let (bench, seen) = noting();
-        let bench = bench.with(|it| set(it, retention, Consumer::retention));
+        let bench = bench.with(|it| set(it, retention, Handler::retention));
         bench.run(["a"]).await;
         sleep(retention.unwrap_or(28 * DAY) - SECOND).await;
         bench.run(["a"]).await;
@@ -128,8 +128,8 @@ async fn a_duplicate_in_a_batch_ends_as_the_record_it_repeats_did_however_far_be
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_in_which_nothing_was_tried_did_not_fail_as_a_whole() {
-    let raising = orders().raise_on_total_failure(true);
-    let bench = testing::Bench::new(raising.handler(async |_: Order| {}));
+    let raising = Consumer::new(orders().call(async |_: Order| {})).raise_on_total_failure(true);
+    let bench = testing::Bench::new(raising);
     bench.another_worker_claims("a").await;
     let answer = bench.run(one("a")).await;
     answer.assert_in_progress("m-1").assert_retried(["m-1"]);
@@ -173,7 +173,7 @@ async fn no_more_handlers_run_at_once_than_allowed_and_each_fails_for_itself() {
             order.obey().await
         }
     });
-    let bench = bench.with(|it| it.concurrency(7));
+    let bench = bench.with_consumer(|it| it.concurrency(7));
     let ids = (0..200).map(|at| match at {
         3 | 7 => format!("bad-{at}"),
         _ => at.to_string(),
@@ -204,8 +204,14 @@ async fn record_after_skips_what_is_recorded_and_writes_once() {
 #[tokio::test(start_paused = true)]
 async fn consumers_that_share_a_store_never_touch_each_others_keys() {
     let (one, seen_by_one) = noting();
-    let (other, seen_by_other) = one.noting();
-    let other = other.namespace("other");
+    let (seen_by_other, notes) = Seen::pair();
+    let other = orders().call(move |order: Order| {
+        notes.add(order.id);
+        async {}
+    });
+    let other = Consumer::new(other.namespace("other"))
+        .store(one.store.clone())
+        .clock(one.clock.clone());
     one.run(["a"]).await;
     one.foreign("b", Status::InProgress, 60 * SECOND);
     assert_eq!(one.deliver(&other, ["a", "b"]).await, [""; 0]);
@@ -216,11 +222,11 @@ async fn consumers_that_share_a_store_never_touch_each_others_keys() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parallel_deliveries_of_many_keys_run_each_key_once() {
     let (effects, notes) = Notes::pair();
-    let consumer = values().handler(move |order: Value| {
+    let handler = values().call(move |order: Value| {
         notes.add(order["id"].as_str().unwrap().to_owned());
         async {}
     });
-    let bench = Arc::new(testing::Bench::new(consumer));
+    let bench = Arc::new(testing::Bench::new(handler));
     let batches = (0..8).map(|batch| {
         let bench = Arc::clone(&bench);
         tokio::spawn(async move {
@@ -264,7 +270,7 @@ async fn a_record_that_waits_for_its_key_ends_as_the_other_worker_does_and_waits
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_key_ends_in_time_and_with_pauses_though_the_store_fails() {
     let waiting = orders()
-        .handler(async |_: Order| {})
+        .call(async |_: Order| {})
         .in_progress(InProgress::Wait(5 * SECOND));
     let bench = testing::Bench::new(waiting);
     bench.another_worker_claims("a").await;
@@ -293,7 +299,7 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_record_that_waits_for_a_key_asks_for_no_claim_after_the_deadline() {
     let waiting = orders()
-        .handler(async |_: Order| {})
+        .call(async |_: Order| {})
         .in_progress(InProgress::Wait(Duration::MAX));
     let bench = testing::Bench::new(waiting);
     bench.another_worker_claims("a").await;
@@ -328,11 +334,12 @@ impl From<Order> for Payload {
 
 #[tokio::test(start_paused = true)]
 async fn payloads_of_a_large_batch_are_decoded_as_their_turn_comes() {
-    let counted = sqs_once::consumer::<Payload>()
+    let counted = Handler::json::<Payload>()
         .key(|order: &Payload| order.id.clone())
-        .concurrency(16)
-        .handler(async |_order: Payload| sleep(SECOND / 1000).await);
-    let bench = Bench::new().on(counted);
+        .call(async |_order: Payload| sleep(SECOND / 1000).await);
+    let bench = Bench::new()
+        .on(counted)
+        .with_consumer(|it| it.concurrency(16));
     let batch = (0..10_000).map(|at| format!("o-{at}"));
     assert_eq!(bench.run(batch).await, [""; 0]);
     // The consumer claims up to two hundred records ahead of the handlers.
@@ -392,7 +399,7 @@ async fn a_batch_that_is_dropped_at_any_await_leaves_what_the_next_delivery_fini
         let memory = bench.store.clone();
         bench.store.claims_take(|_| Duration::from_millis(3));
         bench.store.settlements_take(|_| Duration::from_millis(3));
-        let bench = bench.with(|it| it.concurrency(2));
+        let bench = bench.with_consumer(|it| it.concurrency(2));
         let batch = timeout(Duration::from_millis(step), bench.run(ids));
         if batch.await.is_ok() {
             ended_at.get_or_insert(step);

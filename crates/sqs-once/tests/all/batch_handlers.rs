@@ -9,6 +9,7 @@ use crate::support::{
 };
 use serde_json::json;
 use sqs_once::body::Opened;
+use sqs_once::consumer::Together;
 use sqs_once::extract::MessageMeta;
 use sqs_once::handler::IntoOutcome;
 use sqs_once::hook::RecordEnd;
@@ -16,12 +17,11 @@ use sqs_once::key::MessageAttribute;
 use sqs_once::policy::{InProgress, MissingKey, Mode};
 use sqs_once::store::Status;
 use sqs_once::{
-    Batch, BatchOutcome, Consumer, HandlerError, IdempotencyToken, Recorded, Remaining, State,
-    consumer,
+    Batch, BatchOutcome, Handler, HandlerError, IdempotencyToken, Recorded, Remaining, State,
 };
 use tokio::time::sleep;
 
-fn noting() -> (Tested, Calls) {
+fn noting() -> (Tested<Together>, Calls) {
     noting_batches(Duration::ZERO)
 }
 
@@ -29,7 +29,7 @@ fn noting() -> (Tested, Calls) {
 async fn one_call_gets_all_records_in_order_and_they_are_claimed_and_recorded_in_groups() {
     let (bench, calls) = noting();
     let ids: Vec<_> = (0..130).map(|at| format!("k{at}")).collect();
-    let bench = bench.with(|it| it.concurrency(1));
+    let bench = bench.with_consumer(|it| it.concurrency(1));
     assert_eq!(bench.run(ids.clone()).await, [""; 0]);
     assert_eq!(calls.ids(), [ids]);
     let requests = bench.store.take_calls();
@@ -95,7 +95,7 @@ async fn what_a_handler_receives_and_returns_shows_no_content_in_its_debug_form(
         assert_eq!(format!("{orders:?}"), shown);
         orders.all_succeeded()
     };
-    let bench = Bench::new().on(orders().batch_handler(handler));
+    let bench = Bench::new().on(orders().call_batch(handler));
     assert_eq!(bench.run(["canary"]).await, [""; 0]);
     let done = Recorded("canary").into_outcome().unwrap();
     let shown = "Done { has_data: true, writes: None, left_out: None }";
@@ -121,7 +121,7 @@ async fn the_batchs_own_extractors_are_the_state_and_the_time_that_is_left() {
         }
         Ok(outcome)
     }
-    let bench = Bench::new().on(orders().state(2).batch_handler(handler));
+    let bench = Bench::new().on(orders().state(2).call_batch(handler));
     assert_eq!(bench.run(["a", "b", "c"]).await, ["m-2"]);
 }
 
@@ -170,14 +170,14 @@ async fn a_key_that_comes_twice_in_a_batch_is_handed_over_once() {
 #[tokio::test(start_paused = true)]
 async fn a_record_without_a_key_takes_part_where_the_policy_lets_it() {
     let (calls, notes) = Notes::pair();
-    let noting = consumer::<Order>()
+    let noting = Handler::json::<Order>()
         .key(MessageAttribute::new("order-id"))
-        .missing_key(MissingKey::ProcessUnprotected)
-        .batch_handler(move |orders: Batch<Order>| {
+        .call_batch(move |orders: Batch<Order>| {
             let ids = orders.payloads().map(|order| order.id.clone());
             notes.add(ids.collect::<Vec<_>>());
             async move { outcome(&orders) }
-        });
+        })
+        .missing_key(MissingKey::ProcessUnprotected);
     let bench = Bench::new().on(noting);
     let keyed = with_attribute(order("b"), "order-id", "b");
     let failed = bench.run([order("a"), keyed, order("bad-1")]).await;
@@ -216,7 +216,7 @@ async fn the_call_waits_for_records_in_progress_elsewhere_as_long_as_the_policy_
         let (bench, calls) = noting();
         let slow = bench.handling(move |_: Order| sleep(elsewhere * SECOND));
         let wait = wait.map(InProgress::Wait);
-        let bench = bench.with(|it| set(it, wait, Consumer::in_progress));
+        let bench = bench.with(|it| set(it, wait, Handler::in_progress));
         let waiting = async {
             sleep(SECOND).await;
             bench.run(["a", "b"]).await
@@ -320,7 +320,7 @@ async fn of_a_record_that_is_said_twice_the_first_failure_stands() {
 
 /// A batch handler after a slow request: records that are ready run with half of the batch's time, and the rest fail. One
 /// claim request takes this time. All requests but the last carry 25 claims.
-fn slow_claim(is_last: bool, time: Duration) -> (Tested, Calls) {
+fn slow_claim(is_last: bool, time: Duration) -> (Tested<Together>, Calls) {
     let (bench, calls) = noting_batches(Duration::ZERO);
     bench
         .store

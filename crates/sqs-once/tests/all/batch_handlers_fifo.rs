@@ -5,11 +5,12 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Calls, DLQ, SECOND, Tested, in_groups, noting_batches};
 use sqs_once::HandlerError;
+use sqs_once::consumer::Together;
 use sqs_once::hook::RecordEnd;
 use sqs_once::policy::{AfterDeadLetter, FifoFailure};
 use tokio::time::sleep;
 
-fn noting() -> (Tested, Calls) {
+fn noting() -> (Tested<Together>, Calls) {
     noting_batches(2 * SECOND)
 }
 
@@ -84,7 +85,7 @@ async fn behind_a_dead_letter_a_group_goes_on_by_policy_once_that_has_left_the_q
         (AfterDeadLetter::GoOn, Turn::Hang, vec!["b1"]),
     ] {
         let (bench, calls) = noting();
-        let bench = bench.with(|it| {
+        let bench = bench.with_consumer(|it| {
             it.dead_letter_queue(&format!("{DLQ}.fifo"))
                 .sqs_client(Sqs::always(turn).client())
                 .after_dead_letter(policy)
@@ -97,7 +98,7 @@ async fn behind_a_dead_letter_a_group_goes_on_by_policy_once_that_has_left_the_q
 #[tokio::test(start_paused = true)]
 async fn strict_batches_are_returned_whole_when_one_record_can_not_run() {
     let (bench, calls) = noting();
-    let bench = bench.with(|it| it.fifo(FifoFailure::ReturnBatch));
+    let bench = bench.with_consumer(|it| it.fifo(FifoFailure::ReturnBatch));
     let failed = bench.run(in_groups("a/a1 b/x c/c1")).await;
     assert_eq!(failed, ["m-0", "m-1", "m-2"]);
     assert_eq!(calls.len(), 0);

@@ -4,11 +4,12 @@ use std::ops::Deref;
 
 use serde_json::{Value, json};
 use sqs_once::body::AsyncDecode;
+use sqs_once::consumer::Together;
 use sqs_once::extract::Message;
 use sqs_once::policy::{Cache, FifoFailure, MissingKey, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
-use sqs_once::{Batch, BatchOutcome, Consumer, HandlerError, consumer_with};
+use sqs_once::{Batch, BatchHandler, BatchOutcome, Consumer, Handler, HandlerError};
 use tokio::time::sleep;
 
 use crate::support::database::{Database, Ledger, Turn};
@@ -19,15 +20,15 @@ use crate::support::{
 
 /// A consumer whose batch handler writes the orders that succeed, and the orders of each call.
 struct Booking {
-    bench: Tested,
+    bench: Tested<Together>,
     database: Database,
     calls: Notes<Vec<String>>,
 }
 
 impl Deref for Booking {
-    type Target = Tested;
+    type Target = Tested<Together>;
 
-    fn deref(&self) -> &Tested {
+    fn deref(&self) -> &Tested<Together> {
         &self.bench
     }
 }
@@ -38,11 +39,12 @@ impl Booking {
         Self::with(|it| it)
     }
 
-    fn with(settings: impl FnOnce(Consumer) -> Consumer) -> Self {
+    /// The handler has these settings.
+    fn with(settings: impl FnOnce(BatchHandler) -> BatchHandler) -> Self {
         let bench = Bench::new();
         let database = Database::beside(&bench.store);
         let (calls, notes) = Notes::pair();
-        let handler = move |orders: Batch<Order>, ledger: Ledger| {
+        let handler = orders().call_batch(move |orders: Batch<Order>, ledger: Ledger| {
             let ids: Vec<_> = orders.payloads().map(|order| order.id.clone()).collect();
             notes.add(ids.clone());
             async move {
@@ -58,13 +60,21 @@ impl Booking {
                 }
                 Ok::<BatchOutcome, HandlerError>(outcome(&orders))
             }
-        };
-        let consumer = settings(orders().batch_handler(handler));
-        let bench = bench.on(consumer).with(|it| it.store(database.clone()));
+        });
+        let bench = bench
+            .on(settings(handler))
+            .with_consumer(|it| it.store(database.clone()));
         Self {
             bench,
             database,
             calls,
+        }
+    }
+
+    fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
+        Self {
+            bench: self.bench.with_consumer(settings),
+            ..self
         }
     }
 }
@@ -92,7 +102,7 @@ async fn all_records_of_a_call_share_one_transaction() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_duplicates_calls_no_handler_and_leaves_no_transaction_open() {
-    let booking = Booking::with(|it| it.cache(Cache::new(10)));
+    let booking = Booking::new().with_consumer(|it| it.cache(Cache::new(10)));
     booking.run(["a", "b"]).await;
     booking.store.take_calls();
     booking.calls.take();
@@ -212,7 +222,7 @@ async fn the_records_of_a_group_behind_one_in_progress_stay_out_of_the_transacti
 
 #[tokio::test(start_paused = true)]
 async fn where_one_record_stops_the_batch_no_record_behind_it_runs() {
-    let booking = Booking::with(|it| it.fifo(FifoFailure::ReturnBatch));
+    let booking = Booking::new().with_consumer(|it| it.fifo(FifoFailure::ReturnBatch));
     let held = booking.database.lock("b").await;
     let batch = in_groups("x/a y/b z/c");
     assert_eq!(booking.run(batch.clone()).await, ["m-0", "m-1", "m-2"]);
@@ -243,11 +253,11 @@ impl AsyncDecode<Order> for Slow {
 }
 
 /// A consumer that decodes slowly, and whose batch handler takes a second to write all orders.
-fn decoding_slowly(settings: impl FnOnce(Consumer) -> Consumer) -> (Tested, Database) {
+fn decoding_slowly(settings: impl FnOnce(Consumer) -> Consumer) -> (Tested<Together>, Database) {
     let bench = Bench::new();
     let database = Database::beside(&bench.store);
-    let consumer = consumer_with(Slow).key(|order: &Order| order.id.clone());
-    let consumer = consumer.batch_handler(async |orders: Batch<Order>, ledger: Ledger| {
+    let keyed = Handler::decode(Slow).key(|order: &Order| order.id.clone());
+    let handler = keyed.call_batch(async |orders: Batch<Order>, ledger: Ledger| {
         for order in orders.payloads() {
             ledger.write(&order.id);
         }
@@ -255,8 +265,8 @@ fn decoding_slowly(settings: impl FnOnce(Consumer) -> Consumer) -> (Tested, Data
         orders.all_succeeded()
     });
     let bench = bench
-        .on(settings(consumer))
-        .with(|it| it.store(database.clone()));
+        .on(handler)
+        .with_consumer(|it| settings(it.store(database.clone())));
     (bench, database)
 }
 
@@ -306,14 +316,14 @@ async fn a_record_that_is_not_decoded_in_time_stops_the_batch_if_it_should() {
 
 #[tokio::test(start_paused = true)]
 async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_delivery() {
-    let consumer = consumer_with(Slow)
+    let handler = Handler::decode(Slow)
         .key(|order: &Order| (order.id != "b").then(|| order.id.clone()))
-        .missing_key(MissingKey::ProcessUnprotected)
-        .batch_handler(async |orders: Batch<Order>| {
+        .call_batch(async |orders: Batch<Order>| {
             sleep(10 * SECOND).await;
             orders.all_succeeded()
-        });
-    let bench = Bench::new().on(consumer);
+        })
+        .missing_key(MissingKey::ProcessUnprotected);
+    let bench = Bench::new().on(handler);
     assert_eq!(bench.run([slow("a", 0), slow("b", 20)]).await, ["m-1"]);
     assert_contains!(ends(bench.lines())[1].1, "its batch had begun");
     assert!(bench.elapsed() < 25 * SECOND);
@@ -337,10 +347,8 @@ async fn a_record_that_must_be_claimed_after_the_transaction_has_begun_waits_for
 
 #[tokio::test]
 async fn a_store_without_transactions_is_refused_at_the_start() {
-    let consumer = orders()
-        .batch_handler(async |orders: Batch<Order>, _: Ledger| orders.all_succeeded())
-        .namespace("test");
-    let store = Bench::new().store;
-    let error = consumer.store(store).init().await.unwrap_err();
+    let handler =
+        orders().call_batch(async |orders: Batch<Order>, _: Ledger| orders.all_succeeded());
+    let error = Bench::new().consumer(handler).init().await.unwrap_err();
     assert_contains!(error.to_string(), "the setting `store` has no transactions");
 }

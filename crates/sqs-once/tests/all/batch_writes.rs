@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::consumer::Together;
 use sqs_once::policy::{Cache, Disposition, Mode, PayloadMismatch, Requests};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::testing::{self, Operation};
-use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, ResultExt, Writes};
+use sqs_once::{Batch, BatchHandler, BatchWrites, HandlerError, ResultExt, Writes};
 
 use crate::support::{
     Calls, Notes, Order, SECOND, Tested, ends, handling_batches, in_group, in_groups, json_body,
@@ -41,7 +42,7 @@ fn writes(orders: &Batch<Order>) -> BatchWrites {
     writes
 }
 
-fn setup() -> (Tested, Calls) {
+fn setup() -> (Tested<Together>, Calls) {
     let (calls, notes) = Notes::pair();
     let bench = handling_batches(move |orders: Batch<Order>| {
         let ids = orders.payloads().map(|order| order.id.clone());
@@ -51,7 +52,7 @@ fn setup() -> (Tested, Calls) {
     (bench, calls)
 }
 
-fn setup_with(settings: impl FnOnce(Consumer) -> Consumer) -> (Tested, Calls) {
+fn setup_with(settings: impl FnOnce(BatchHandler) -> BatchHandler) -> (Tested<Together>, Calls) {
     let (bench, calls) = setup();
     (bench.with(settings), calls)
 }
@@ -69,7 +70,7 @@ async fn the_effects_of_a_call_commit_together_without_a_claim_or_alone_where_re
     assert_eq!(item.status, Status::Completed);
     assert_eq!(item.data, Some("\"k7\"".into()));
 
-    let bench = bench.with(|it| it.requests(Requests::Single));
+    let bench = bench.with_consumer(|it| it.requests(Requests::Single));
     assert_eq!(bench.run((0..40).map(|at| format!("l{at}"))).await, [""; 0]);
     assert_eq!(bench.store.take_calls(), [("commit", 1); 40]);
 }
@@ -159,11 +160,13 @@ async fn duplicates_in_the_batch_and_of_earlier_batches_have_one_effect() {
     // Without a claim, the handler receives the earlier duplicate.
     assert_eq!(calls.ids(), [vec!["a", "b"], vec!["c", "a", "d", "e"]]);
 
-    for settings in [
-        |it: Consumer| it.mode(Mode::ClaimFirst),
-        |it: Consumer| it.cache(Cache::new(10)),
-    ] {
-        let (bench, calls) = setup_with(settings);
+    let claiming = || setup_with(|it| it.mode(Mode::ClaimFirst));
+    let caching = || {
+        let (bench, calls) = setup();
+        (bench.with_consumer(|it| it.cache(Cache::new(10))), calls)
+    };
+    for setup in [&claiming as &dyn Fn() -> _, &caching] {
+        let (bench, calls) = setup();
         bench.run(["a"]).await;
         bench.run(["a", "b"]).await;
         assert_eq!(calls.ids(), [["a"], ["b"]]);

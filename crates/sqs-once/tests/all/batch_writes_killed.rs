@@ -89,8 +89,8 @@ impl Shop {
     }
 
     fn consumer(&self, endpoint: &str, now: u64) -> Consumer {
-        let consumer = orders().namespace("shop").batch_handler(sell);
-        let consumer = consumer.store(dynamodb::store(endpoint)).mode(self.mode);
+        let handler = orders().call_batch(sell).namespace("shop").mode(self.mode);
+        let consumer = Consumer::new(handler).store(dynamodb::store(endpoint));
         consumer.clock(At(now))
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::database::{Database, Ledger};
-use crate::support::{AtOnce, Notes, Order, invoke, one, several, values};
+use crate::support::{AtOnce, Notes, Order, invoke, one, orders, several, values};
 use serde_json::{Value, json};
 use sqs_once::hook::RecordEnd;
 use sqs_once::policy::{Dependency, RouteBy};
@@ -14,7 +14,7 @@ use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once::{
-    Consumer, HandlerError, Idempotency, MemoryStore, RunError, router, spawn_blocking,
+    Consumer, Handler, HandlerError, Idempotency, MemoryStore, RunError, router, spawn_blocking,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
@@ -36,13 +36,13 @@ fn gate() -> (
     (tell, move || told.lock().unwrap().recv_timeout(AGES))
 }
 
-/// A consumer whose handler blocks for the order `slow` until `go_on` arrives, and calls `done` at the end of each
+/// A handler that blocks for the order `slow` until `go_on` arrives, and calls `done` at the end of each
 /// order's work.
 fn blocking(
     go_on: impl Fn() -> Result<(), RecvTimeoutError> + Clone + Send + Sync + 'static,
     done: impl Fn(&str) + Clone + Send + Sync + 'static,
-) -> Consumer {
-    values().handler(move |order: Value| {
+) -> Handler {
+    values().call(move |order: Value| {
         let (go_on, done) = (go_on.clone(), done.clone());
         async move {
             spawn_blocking(move || {
@@ -119,7 +119,7 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
     let (tell, told) = gate();
     let left = Arc::new(Notify::new());
     let leaves = Arc::clone(&left);
-    let consumer = values().handler(move |_: Value| {
+    let handler = values().call(move |_: Value| {
         let (told, leaves) = (told.clone(), Arc::clone(&leaves));
         async move {
             // Dropping the handle does not stop the work.
@@ -128,7 +128,7 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
             Err::<(), HandlerError>("no patience".into())
         }
     });
-    let bench = Bench::new(consumer).timeout(2 * AGES);
+    let bench = Bench::new(handler).timeout(2 * AGES);
     let lease = async || bench.item("slow").await.unwrap().lease_until.unwrap();
     let run = bench.run(one("slow"));
     let (answer, held) = seen_after(left.notified(), run, lease, tell).await;
@@ -137,14 +137,14 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
     assert!(lease().await < held, "its key was released before or never");
 }
 
-/// A consumer that cancels a handler after a moment, although its blocking work goes on until `go_on` arrives. Counts the
+/// A handler that is cancelled after a moment, although its blocking work goes on until `go_on` arrives. Counts the
 /// work that runs at once.
 fn cancelling(
     go_on: impl Fn() -> Result<(), RecvTimeoutError> + Clone + Send + Sync + 'static,
     at_once: &AtOnce,
-) -> Consumer {
+) -> Handler {
     let at_once = at_once.clone();
-    let consumer = values().handler(move |order: Value| {
+    let handler = values().call(move |order: Value| {
         let (go_on, at_once) = (go_on.clone(), at_once.clone());
         async move {
             spawn_blocking(move || {
@@ -158,7 +158,7 @@ fn cancelling(
             Ok::<_, HandlerError>(())
         }
     });
-    consumer.record_timeout(Duration::from_millis(100))
+    handler.record_timeout(Duration::from_millis(100))
 }
 
 const NO_PLACE: &str = "blocking code of cancelled handlers goes on, and holds every place";
@@ -167,7 +167,8 @@ const NO_PLACE: &str = "blocking code of cancelled handlers goes on, and holds e
 async fn while_overrunning_work_holds_every_place_further_records_return_untried() {
     let (tell, told) = gate();
     let at_once = AtOnce::default();
-    let bench = Bench::new(cancelling(told, &at_once).concurrency(1)).timeout(2 * AGES);
+    let consumer = Consumer::new(cancelling(told, &at_once)).concurrency(1);
+    let bench = Bench::new(consumer).timeout(2 * AGES);
     let answer = bench.run(several(["slow", "o-1", "o-2"])).await;
     answer
         .assert_reason("m-1", "its handler took longer than")
@@ -187,7 +188,8 @@ async fn while_overrunning_work_holds_every_place_further_records_return_untried
 async fn places_without_overrunning_work_are_used() {
     let (tell, told) = gate();
     let at_once = AtOnce::default();
-    let bench = Bench::new(cancelling(told, &at_once).concurrency(2)).timeout(2 * AGES);
+    let consumer = Consumer::new(cancelling(told, &at_once)).concurrency(2);
+    let bench = Bench::new(consumer).timeout(2 * AGES);
     let answer = bench.run(several(["slow", "o-1", "o-2", "o-3"])).await;
     answer.assert_retried(["m-1"]);
     assert_eq!(at_once.most(), 2);
@@ -200,11 +202,11 @@ async fn overrunning_work_keeps_its_part_of_a_dependency_in_every_batch_of_the_p
     let at_once = AtOnce::default();
     let payments = Dependency::new("payments").max_in_flight(1).failures(5);
     let charge = cancelling(told, &at_once).namespace("charge");
-    let notify = values().handler(async |_: Value| ()).namespace("notify");
-    let consumer = router(RouteBy::attribute("type"))
+    let notify = values().call(async |_: Value| ()).namespace("notify");
+    let routes = router(RouteBy::attribute("type"))
         .route("charge", charge.depends_on(payments))
         .route("notify", notify);
-    let bench = Bench::new(consumer).timeout(2 * AGES);
+    let bench = Bench::new(routes).timeout(2 * AGES);
     let order = |id| Record::json(&json!({ "id": id }));
     for ids in [["slow", "o-1", "n-1"], ["o-2", "o-3", "n-2"]] {
         let mut types = ["charge", "charge", "notify"].into_iter();
@@ -223,7 +225,7 @@ async fn blocking_work_that_blocking_work_starts_counts_too() {
     let (tell, told) = gate();
     let began = Arc::new(Notify::new());
     let begins = Arc::clone(&began);
-    let consumer = values().handler(move |_: Value| {
+    let handler = values().call(move |_: Value| {
         let (told, begins) = (told.clone(), Arc::clone(&begins));
         async move {
             spawn_blocking(move || drop(spawn_blocking(told))).await?;
@@ -231,7 +233,7 @@ async fn blocking_work_that_blocking_work_starts_counts_too() {
             Ok::<_, HandlerError>(())
         }
     });
-    let bench = Bench::new(consumer).timeout(2 * AGES);
+    let bench = Bench::new(handler).timeout(2 * AGES);
     let status = async || bench.item("slow").await.unwrap().status;
     let run = bench.run(one("slow"));
     let (answer, status) = seen_after(began.notified(), run, status, tell).await;
@@ -254,10 +256,10 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
     let (tell, told) = gate();
     let (ended, ends) = Notes::pair();
     let failed = Arc::new(Notify::new());
-    let consumer = blocking(told, move |_| ends.add(()))
+    let handler = blocking(told, move |_| ends.add(()))
         .on_failure(notifies(&failed))
-        .namespace("test")
-        .store(MemoryStore::new());
+        .namespace("test");
+    let consumer = Consumer::new(handler).store(MemoryStore::new());
     let mut context = lambda_runtime::Context::default();
     context.deadline = (SystemClock.now() + LIMIT).as_millis();
     let event = one("slow");
@@ -273,7 +275,7 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
 async fn once_returns_when_all_blocking_work_has_ended() {
     let (tell, told) = gate();
     let (ended, ends) = Notes::pair();
-    let idempotency = Idempotency::new().namespace("test");
+    let idempotency = Idempotency::new("test");
     let idempotency = idempotency.store(MemoryStore::new());
     let invocation = idempotency.until(SystemClock.now() + LIMIT);
     // The work drops its end when it is cancelled.
@@ -302,13 +304,13 @@ async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_e
     let database = Database::beside(&bench.store);
     let (tell, told) = gate();
     let failed = Arc::new(Notify::new());
-    let handler = move |_: Order, _: Ledger| {
+    let handler = orders().call(move |_: Order, _: Ledger| {
         let told = told.clone();
         async { Ok::<_, HandlerError>(spawn_blocking(told).await??) }
-    };
-    let consumer = bench.handling(handler).store(database.clone());
-    let consumer = consumer.record_timeout(Duration::from_millis(100));
-    let consumer = consumer.on_failure(notifies(&failed));
+    });
+    let handler = handler.record_timeout(Duration::from_millis(100));
+    let consumer = bench.consumer(handler.on_failure(notifies(&failed)));
+    let consumer = consumer.store(database.clone());
     let run = bench.deliver(&consumer, ["a"]);
     let open = async || database.open();
     let (failed, open) = seen_after(failed.notified(), run, open, tell).await;
@@ -322,7 +324,7 @@ async fn cancelled_work_holds_its_transaction_until_its_blocking_work_has_ended(
     let bench = crate::support::Bench::new();
     let database = Database::beside(&bench.store);
     let (tell, told) = gate();
-    let idempotency = Idempotency::new().namespace("test").store(database.clone());
+    let idempotency = Idempotency::new("test").store(database.clone());
     let invocation = idempotency.until(SystemClock.now() + LIMIT);
     let (cancels, cancelled) = oneshot::channel::<()>();
     let work = async |_: Ledger, _| -> Result<(), HandlerError> {

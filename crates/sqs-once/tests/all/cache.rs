@@ -9,20 +9,26 @@ use crate::support::{
     orders, with,
 };
 use serde_json::{Value, json};
-use sqs_once::Recorded;
 use sqs_once::key::Fingerprint;
 use sqs_once::policy::{Cache, Mode, PayloadMismatch};
 use sqs_once::store::{Owner, Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{Handler, Recorded};
 use tokio::time::sleep;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn cached() -> (Tested, Seen) {
+    cached_with(|it| it)
+}
+
+fn cached_with(settings: impl FnOnce(Handler) -> Handler) -> (Tested, Seen) {
     let (bench, seen) = noting();
     let cache = Cache::new(100).expiring_after(MINUTE);
-    let bench = bench.with(|it| it.cache(cache).retention(60 * MINUTE));
+    let bench = bench
+        .with(|it| settings(it.retention(60 * MINUTE)))
+        .with_consumer(|it| it.cache(cache));
     (bench, seen)
 }
 
@@ -49,8 +55,7 @@ fn forget(bench: &Tested, id: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_or_a_mismatch_that_the_store_told_of_is_told_from_then_on() {
-    let (bench, seen) = cached();
-    let bench = bench.with(|it| it.payload_mismatch(PayloadMismatch::Reject));
+    let (bench, seen) = cached_with(|it| it.payload_mismatch(PayloadMismatch::Reject));
     let (other, _) = bench.noting();
     let b = |total| body(&format!(r#"{{"id": "b", "total": {total}}}"#));
     bench.deliver(&other, [order("a"), b(1)]).await;
@@ -106,7 +111,7 @@ async fn a_key_that_another_worker_completed_meanwhile_is_remembered_as_that_wor
     let completed = theirs.clone();
     let bench = Bench::new();
     let store = bench.store.clone();
-    let overtaken = bench.handling(move |_: Order| {
+    let overtaken = orders().call(move |_: Order| {
         store.change("a", |item| {
             item.status = Status::Completed;
             item.owner = Some(Owner::from_bits(7));
@@ -114,8 +119,9 @@ async fn a_key_that_another_worker_completed_meanwhile_is_remembered_as_that_wor
         });
         async {}
     });
-    let overtaken = overtaken.payload_mismatch(PayloadMismatch::Reject);
-    let bench = bench.on(overtaken.cache(Cache::new(100)));
+    let bench = bench
+        .on(overtaken.payload_mismatch(PayloadMismatch::Reject))
+        .with_consumer(|it| it.cache(Cache::new(100)));
     bench.run([body(&ours)]).await;
     bench.store.take_calls();
     assert_eq!(bench.run([body(&theirs)]).await, [""; 0]);
@@ -128,7 +134,7 @@ async fn the_store_is_asked_again_after_the_caches_expiry_by_default_after_five_
     let cache = Cache::new(100).expiring_after(MINUTE);
     for (cache, expiry) in [(cache, MINUTE), (Cache::new(100), 5 * MINUTE)] {
         let (bench, seen) = noting();
-        let bench = bench.with(|it| it.cache(cache));
+        let bench = bench.with_consumer(|it| it.cache(cache));
         handle(&bench, ["a"]).await;
         sleep(expiry - SECOND / 1000).await;
         assert_eq!(handle(&bench, ["a"]).await, []);
@@ -145,8 +151,7 @@ async fn a_key_runs_again_after_its_own_expiry_whatever_the_cache_says() {
     let claiming = vec![("claim", 1), ("claim", 1), ("settle", 1)];
     let recording = vec![("read", 1), ("settle", 1)];
     for (mode, requests) in [(Mode::ClaimFirst, claiming), (Mode::RecordAfter, recording)] {
-        let (bench, seen) = cached();
-        let bench = bench.with(|it| it.retention(5 * SECOND).mode(mode));
+        let (bench, seen) = cached_with(|it| it.retention(5 * SECOND).mode(mode));
         handle(&bench, ["a"]).await;
         sleep(5 * SECOND).await;
         handle(&bench, ["a"]).await;
@@ -170,7 +175,7 @@ async fn a_clock_that_was_set_back_prolongs_nothing() {
     let (bench, _) = cached();
     let start = bench.clock.now();
     let clock = Adjusted(Arc::new(Mutex::new(start + SECOND)));
-    let bench = bench.with(|it| it.clock(clock.clone()));
+    let bench = bench.with_consumer(|it| it.clock(clock.clone()));
     handle(&bench, ["a"]).await;
     *clock.0.lock().unwrap() = start;
     assert_eq!(handle(&bench, ["a"]).await, [("claim", 1)]);
@@ -178,22 +183,21 @@ async fn a_clock_that_was_set_back_prolongs_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn where_no_claim_is_made_a_known_key_is_not_even_read() {
-    let (bench, _) = cached();
-    let bench = bench.with(|it| it.mode(Mode::RecordAfter));
+    let (bench, _) = cached_with(|it| it.mode(Mode::RecordAfter));
     let requests = [("read", 1), ("settle", 1)];
     assert_eq!(handle(&bench, ["a"]).await, requests);
     assert_eq!(handle(&bench, ["a", "b"]).await, requests);
     assert_eq!(handle(&bench, ["a", "b"]).await, []);
 
     // A change of the settings makes a new cache.
-    let another = bench.with(|it| it.cache(Cache::new(10)));
+    let another = bench.with_consumer(|it| it.cache(Cache::new(10)));
     assert_eq!(handle(&another, ["a"]).await, [("read", 1)]);
     assert_eq!(handle(&another, ["a"]).await, []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_key_that_was_not_needed_for_longest_makes_room() {
-    let bench = cached().0.with(|it| it.cache(Cache::new(2)));
+    let bench = cached().0.with_consumer(|it| it.cache(Cache::new(2)));
     for id in ["a", "b", "a", "c"] {
         handle(&bench, [id]).await;
     }
@@ -206,13 +210,13 @@ async fn the_key_that_was_not_needed_for_longest_makes_room() {
 async fn what_was_recorded_is_remembered_with_its_key_unless_it_is_long() {
     let (lengths, notes) = Notes::pair();
     let recording = orders()
-        .cache(Cache::new(100))
+        .call(async |order: Order| Recorded("x".repeat(usize::try_from(order.total).unwrap())))
         .on_duplicate(move |end| {
             notes.add(end.recorded::<String>().unwrap().unwrap().len());
             async { Ok(()) }
-        })
-        .handler(async |order: Order| Recorded("x".repeat(usize::try_from(order.total).unwrap())));
+        });
     let bench = Bench::new().on(recording);
+    let bench = bench.with_consumer(|it| it.cache(Cache::new(100)));
     // With two quotes, the first value has 4096 bytes, and the second has one more.
     for (total, calls) in [(4094, vec![]), (4095, vec![("claim", 1)])] {
         let order = || json_body(&json!({ "id": total.to_string(), "total": total }));
@@ -228,13 +232,13 @@ async fn what_was_recorded_is_remembered_with_its_key_unless_it_is_long() {
 async fn clones_share_what_is_known_and_consumers_of_one_cache_setting_do_not() {
     let cache = Cache::new(100);
     let (one, seen) = noting();
-    let one = one.with(|it| it.cache(cache));
+    let one = one.with_consumer(|it| it.cache(cache));
     let (two, seen_by_two) = one.noting();
     let other_table = TestStore::default();
     let two = two.cache(cache).store(other_table.clone());
 
     handle(&one, ["a"]).await;
-    let one = one.with(|it| it.clone());
+    let one = one.with_consumer(|it| it.clone());
     assert_eq!(handle(&one, ["a"]).await, []);
     assert_eq!(one.deliver(&two, ["a"]).await, [""; 0]);
     assert_eq!(other_table.take_calls(), [("claim", 1), ("settle", 1)]);
@@ -244,8 +248,7 @@ async fn clones_share_what_is_known_and_consumers_of_one_cache_setting_do_not() 
 #[tokio::test(start_paused = true)]
 async fn a_redriven_message_runs_after_its_key_was_forgotten_whatever_the_cache_says() {
     for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
-        let (bench, seen) = cached();
-        let bench = bench.with(|it| it.mode(mode));
+        let (bench, seen) = cached_with(|it| it.mode(mode));
         handle(&bench, ["a"]).await;
         // A redelivery is as old as the first delivery, however short its processing was.
         assert_eq!(handle(&bench, ["a"]).await, []);
@@ -268,12 +271,11 @@ async fn a_message_redriven_while_an_earlier_invocation_waits_for_the_store_runs
         (Mode::RecordAfter, "read", 1),
         (Mode::RecordAfter, "settle", 2),
     ] {
-        let (bench, seen) = cached();
+        let (bench, seen) = cached_with(|it| it.mode(mode));
         if late != "settle" {
             bench.foreign("a", Status::Completed, MINUTE);
         }
         bench.store.late(late);
-        let bench = bench.with(|it| it.mode(mode));
         let (earlier, redriven) = tokio::join!(bench.run(["a"]), async {
             sleep(SECOND / 2).await;
             forget(&bench, "a");

@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
 use sqs_once::extract::{CorrelationId, Message, MessageMeta};
-use sqs_once::{HandlerError, consumer};
+use sqs_once::{Handler, HandlerError};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::Layer;
@@ -22,7 +22,7 @@ use tracing_subscriber::filter::Targets;
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
 fn consuming() -> Tested {
-    Bench::new().on(messages().handler(async |_: IgnoredAny| {}))
+    Bench::new().on(messages().call(async |_: IgnoredAny| {}))
 }
 
 fn traced(mut record: Value, header: &str) -> Value {
@@ -109,13 +109,13 @@ async fn what_comes_from_outside_is_capped_and_breaks_no_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelope_opened() {
-    let bench = consuming().with(|it| {
-        it.envelope(EventBridge)
-            .correlation_id(|message| match message.content() {
-                Some("1") => panic!("4111-1111"),
-                Some("2") => None,
-                content => content.map(|content| format!("of {content}")),
-            })
+    let bench = consuming().with(|it| it.envelope(EventBridge));
+    let bench = bench.with_consumer(|it| {
+        it.correlation_id(|message| match message.content() {
+            Some("1") => panic!("4111-1111"),
+            Some("2") => None,
+            content => content.map(|content| format!("of {content}")),
+        })
     });
     let records = [r#"{"detail":0}"#, r#"{"detail":1}"#, r#"{"detail":2}"#];
     let records = records.map(|content| traced(body(content), TRACE));
@@ -135,8 +135,9 @@ impl Envelope for Broken {
 async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     let sqs = Sqs::always(Turn::Refuse("AccessDenied"));
     let failing = async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card"));
-    let failing = messages().dead_letter_queue(DLQ).handler(failing);
-    let bench = Bench::new().on(failing.sqs_client(sqs.client()));
+    let bench = Bench::new()
+        .on(messages().call(failing))
+        .with_consumer(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
     let correlated = |record, id| with_attribute(record, "correlation-id", id);
     let batch = [
         correlated(grouped("g", "a"), "c-0"),
@@ -169,14 +170,14 @@ async fn a_handler_may_ask_for_it() {
         assert_eq!(id.to_string(), "c-1");
     };
     let record = with_attribute(order("a"), "correlation-id", "c-1");
-    let asking = bench.consumer(messages().handler(asking));
+    let asking = bench.consumer(messages().call(asking));
     assert_eq!(bench.deliver(&asking, [record, order("b")]).await, ["m-1"]);
     let line = &bench.lines()[1];
     assert_eq!(line["outcome"], "terminal");
     assert_contains!(line["reason"], "asks for a CorrelationId");
 
     let optional = async |_: IgnoredAny, id: Option<CorrelationId>| assert_eq!(id, None);
-    let optional = bench.consumer(messages().handler(optional));
+    let optional = bench.consumer(messages().call(optional));
     let record = with(order("b"), json!({ "messageId": "optional" }));
     assert_eq!(bench.deliver(&optional, [record]).await, [""; 0]);
 }
@@ -205,14 +206,14 @@ impl Envelope for Talkative {
 async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
     let bench = Bench::new();
     let (mut output, _guard) = warnings();
-    let talkative = consumer::<IgnoredAny>()
-        .envelope(Talkative)
+    let talkative = Handler::json::<IgnoredAny>()
         .key(|_: &IgnoredAny| "o-1")
-        .on_failure(async |_| Err("the pager is away".into()))
-        .handler(async |_: IgnoredAny| {
+        .call(async |_: IgnoredAny| {
             tracing::warn!("the handler speaks");
             Err::<(), _>("no such card")
-        });
+        })
+        .envelope(Talkative)
+        .on_failure(async |_| Err("the pager is away".into()));
     let record = with_attribute(order("a"), "correlation-id", "c-1");
     bench.deliver(&bench.consumer(talkative), [record]).await;
     let mut bytes = vec![0; 65536];

@@ -12,7 +12,7 @@ use crate::support::{
 use serde_json::{Value, json};
 use sqs_once::hook::RecordEnd;
 use sqs_once::policy::AfterDeadLetter;
-use sqs_once::{Consumer, EventError, HandlerError, ResultExt};
+use sqs_once::{Consumer, EventError, Handler, HandlerError, ResultExt};
 use tokio::sync::Notify;
 
 const DENIED: Turn = Turn::Refuse("com.amazonaws.sqs#AccessDeniedException");
@@ -28,8 +28,17 @@ fn refusing_with(
     url: &str,
     error: impl Fn() -> HandlerError + Clone + Send + Sync + 'static,
 ) -> Tested {
-    let consumer = orders().dead_letter_queue(url).sqs_client(sqs.client());
-    Bench::new().on(consumer.handler(move |_: Order| ready(Err::<(), _>(error()).terminal())))
+    dead_lettering(sqs, url, refusal(error))
+}
+
+/// A handler for which every record is terminal, with `error`.
+fn refusal(error: impl Fn() -> HandlerError + Clone + Send + Sync + 'static) -> Handler {
+    orders().call(move |_: Order| ready(Err::<(), _>(error()).terminal()))
+}
+
+fn dead_lettering(sqs: &Sqs, url: &str, handler: Handler) -> Tested {
+    let bench = Bench::new().on(handler);
+    bench.with_consumer(|it| it.dead_letter_queue(url).sqs_client(sqs.client()))
 }
 
 fn refusing(sqs: &Sqs) -> Tested {
@@ -189,7 +198,8 @@ async fn a_failure_hook_hears_whether_the_message_has_left_its_queue() {
             notes.add(end.is_acknowledged());
             ready(Ok(()))
         };
-        let bench = refusing(&sqs).with(|it| it.on_failure(hears));
+        let handler = refusal(no_such_card).on_failure(hears);
+        let bench = dead_lettering(&sqs, DLQ, handler);
         bench.run(["o-1"]).await;
         assert_eq!(heard.take(), [has_left]);
     }
@@ -366,7 +376,7 @@ async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_
     ] {
         let sqs = Sqs::always(turn);
         let (bench, _) = crate::support::noting();
-        let bench = bench.with(|it| {
+        let bench = bench.with_consumer(|it| {
             let it = it.dead_letter_queue(&format!("{DLQ}.fifo"));
             let it = it.sqs_client(sqs.client());
             set(it, after, Consumer::after_dead_letter)
@@ -384,7 +394,7 @@ async fn an_invocation_fails_when_every_record_did_only_by_request() {
     let two = ["o-1", "o-2"];
     assert_eq!(refusing(&nowhere).run(two).await, ["m-0", "m-1"]);
 
-    let raising = |sqs: &Sqs| refusing(sqs).with(|it| it.raise_on_total_failure(true));
+    let raising = |sqs: &Sqs| refusing(sqs).with_consumer(|it| it.raise_on_total_failure(true));
     let bench = raising(&nowhere);
     let error = bench.try_deliver(&bench.consumer, two).await.unwrap_err();
     assert!(matches!(

@@ -21,10 +21,10 @@ async fn a_slow_record_is_cancelled_and_the_others_are_acknowledged_in_time() {
     // A short invocation loses a tenth of its time, and a margin longer than the invocation half of it.
     for (timeout, margin, ends_at) in [(30, None, 29_000), (3, None, 2_700), (30, Some(60), 15_000)]
     {
-        let bench = Bench::with_timeout(timeout * SECOND);
-        let (consumer, _) = bench.noting();
+        let obeying = orders().call(async |order: Order| order.obey().await);
+        let bench = Bench::with_timeout(timeout * SECOND).on(obeying);
         let margin = margin.map(|seconds: u32| seconds * SECOND);
-        let bench = bench.on(set(consumer, margin, Consumer::deadline_margin));
+        let bench = bench.with_consumer(|it| set(it, margin, Consumer::deadline_margin));
         assert_eq!(bench.run(["a", "slow-1", "b"]).await, ["m-1"]);
         assert_eq!(bench.elapsed(), Duration::from_millis(ends_at));
     }
@@ -61,7 +61,7 @@ async fn a_process_that_thaws_after_its_deadline_starts_no_handler_and_goes_on_w
     let (clock, done) = (Arc::new(OnceLock::<TestClock>::new()), Notes::default());
     let frozen = {
         let (clock, done) = (Arc::clone(&clock), done.clone());
-        orders().handler(move |order: Order| {
+        orders().call(move |order: Order| {
             let (clock, done) = (Arc::clone(&clock), done.clone());
             async move {
                 done.add(format!("{} starts", order.id));
@@ -71,7 +71,7 @@ async fn a_process_that_thaws_after_its_deadline_starts_no_handler_and_goes_on_w
             }
         })
     };
-    let bench = testing::Bench::new(frozen.concurrency(1));
+    let bench = testing::Bench::new(Consumer::new(frozen).concurrency(1));
     clock.set(bench.clock().clone()).ok().unwrap();
     let orders = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).message_id(id));
     let answer = bench.run(Event::new(orders)).await;
@@ -88,7 +88,7 @@ async fn a_process_that_thaws_after_its_deadline_starts_no_handler_and_goes_on_w
 #[tokio::test(start_paused = true)]
 async fn records_never_started_are_returned_free() {
     let (bench, started) = noting();
-    let bench = bench.with(|it| it.concurrency(2));
+    let bench = bench.with_consumer(|it| it.concurrency(2));
     let ids: Vec<_> = (0..300).map(|at| format!("slow-{at}")).collect();
     assert_eq!(bench.run(ids.clone()).await.len(), 300);
     assert_eq!(started.len(), 2);
@@ -117,10 +117,9 @@ async fn a_handler_is_told_how_long_it_may_run() {
             noted.add(remaining.duration());
             async {}
         });
-        let bench = bench.with(|it| {
-            it.deadline_margin(margin * SECOND)
-                .record_timeout(record_timeout * SECOND)
-        });
+        let bench = bench
+            .with(|it| it.record_timeout(record_timeout * SECOND))
+            .with_consumer(|it| it.deadline_margin(margin * SECOND));
         bench.run(["a"]).await;
         assert_eq!(notes.take(), [told * SECOND]);
     }
@@ -144,7 +143,7 @@ fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() 
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let blocking = orders().handler(move |_: Order| {
+        let blocking = orders().call(move |_: Order| {
             let (blocked, notes) = (Arc::clone(&blocked), notes.clone());
             async move {
                 sleep(Duration::from_millis(20)).await;

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use sqs_once::body::{Bytes, Decode, DecodeError, Json, Sns, Text};
 use sqs_once::extract::Message;
 use sqs_once::key::{KeyPart, MessageAttribute};
-use sqs_once::{Batch, BatchOutcome, State, batch_handler, consumer_with, handler};
+use sqs_once::testing::TestSettings;
+use sqs_once::{Batch, BatchOutcome, Handler, State, batch_handler, handler};
 
 /// A consumer whose payload is its own key, and the payloads that its handler received.
 fn noting<T>(decoder: impl Decode<T>) -> (Tested, Notes<T>)
@@ -17,9 +18,9 @@ where
     T: Clone + KeyPart + Send + 'static,
 {
     let (seen, notes) = Notes::pair();
-    let noting = consumer_with(decoder)
+    let noting = Handler::decode(decoder)
         .key(|payload: &T| payload.clone())
-        .handler(move |payload: T| {
+        .call(move |payload: T| {
             notes.add(payload);
             async {}
         });
@@ -145,8 +146,8 @@ enum Strict {
 }
 
 async fn reasons<T: DeserializeOwned + Send + 'static>(bodies: &[&str]) -> Vec<String> {
-    let consumer = consumer_with(Json).key(MessageAttribute::new("key"));
-    let bench = Bench::new().on(consumer.handler(async |_: T| {}));
+    let keyed = Handler::decode(Json).key(MessageAttribute::new("key"));
+    let bench = Bench::new().on(keyed.call(async |_: T| {}));
     let failed = bench.run(bodies.iter().map(|text| body(text))).await;
     assert_eq!(failed.len(), bodies.len());
     let lines = bench.lines().into_iter();
@@ -192,9 +193,9 @@ async fn a_decoder_that_panics_makes_its_record_terminal_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn json_asked_for_by_name_is_the_default() {
-    let by_name = consumer_with::<Order, _>(Json)
+    let by_name = Handler::decode::<Order, _>(Json)
         .key(|order: &Order| order.id.clone())
-        .handler(async |_: Order| {});
+        .call(async |_: Order| {});
     let bench = Bench::new().on(by_name);
     let (by_default, seen) = bench.noting();
     let batch = || [order("a"), body("canary")];
@@ -207,8 +208,8 @@ async fn json_asked_for_by_name_is_the_default() {
 
 #[tokio::test(start_paused = true)]
 async fn the_whole_body_is_the_fingerprint_of_what_is_not_json_too() {
-    let text = consumer_with(Text).key(MessageAttribute::new("order-id"));
-    let bench = Bench::new().on(text.handler(async |_: String| {}));
+    let text = Handler::decode(Text).key(MessageAttribute::new("order-id"));
+    let bench = Bench::new().on(text.call(async |_: String| {}));
     let said = |text: &str| with_attribute(body(text), "order-id", "o-1");
     assert_eq!(bench.run(["one", "one", "two"].map(said)).await, ["m-2"]);
     assert_eq!(bench.outcomes(), "processed duplicate terminal");
@@ -229,12 +230,15 @@ async fn together(lines: Batch<String>, State(seen): State<Seen>) -> BatchOutcom
 async fn a_message_is_opened_and_decoded_as_the_attribute_says_also_for_a_batch_handler() {
     let seen = Seen::default();
     for consumer in [
-        unwrapped::consumer().state(seen.clone()),
-        together::consumer().state(seen.clone()),
+        unwrapped::consumer(seen.clone()),
+        together::consumer(seen.clone()),
     ] {
-        let bench = Bench::new().on(consumer);
+        let bench = Bench::new();
+        let consumer = consumer.store(bench.store.clone());
+        let consumer = consumer.clock(bench.clock.clone());
         let published = body(&publication("p-1", "no json"));
-        assert_eq!(bench.run([published.clone(), published]).await, [""; 0]);
+        let records = [published.clone(), published];
+        assert_eq!(bench.deliver(&consumer, records).await, [""; 0]);
         assert_eq!(seen.take(), ["no json"]);
     }
 }

@@ -4,7 +4,7 @@ use crate::support::{Notes, values};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
-use sqs_once::Consumer;
+use sqs_once::Handler;
 use sqs_once::extract::MessageMeta;
 use sqs_once::testing::{Answer, Bench, Event};
 
@@ -36,8 +36,8 @@ const UNREAD: [&str; 6] = [
     r#""attributes": {"ApproximateReceiveCount": "many", "New": "1"}"#,
 ];
 
-fn consumer() -> Consumer {
-    values().handler(async |_: Value| {})
+fn handler() -> Handler {
+    values().call(async |_: Value| {})
 }
 
 fn event(records: &[String]) -> Event {
@@ -55,7 +55,7 @@ fn good(id: usize) -> String {
 fn run(records: &[String]) -> Answer {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_time().build().unwrap();
-    runtime.block_on(Bench::new(consumer()).run(event(records)))
+    runtime.block_on(Bench::new(handler()).run(event(records)))
 }
 
 proptest! {
@@ -115,7 +115,7 @@ fn a_broken_record_stops_its_own_group_and_no_other() {
 #[tokio::test]
 async fn a_message_says_what_its_record_says() {
     let (seen, notes) = Notes::pair();
-    let consumer = values().handler(move |_: Value, meta: MessageMeta| {
+    let handler = values().call(move |_: Value, meta: MessageMeta| {
         notes.add(meta);
         async {}
     });
@@ -137,7 +137,7 @@ async fn a_message_says_what_its_record_says() {
         r#"{ "messageId": "4", "body": "{\"id\": \"4\"}" }"#,
     ];
     let event = event(&records.map(str::to_owned));
-    Bench::new(consumer)
+    Bench::new(handler)
         .run(event)
         .await
         .assert_all_acknowledged();

@@ -82,9 +82,7 @@ async fn in_a_process_that_handles_a_key() {
     };
     let test_store = TestStore::default();
     let store = test_store.memory();
-    let idempotency = Idempotency::new()
-        .namespace("payments")
-        .store(test_store.clone());
+    let idempotency = Idempotency::new("payments").store(test_store.clone());
     if let Err(error) = idempotency.init().await {
         println!("\nsaid: {} {error}", error.variable());
         return;

@@ -5,11 +5,12 @@ use crate::support::{
     Bench, DLQ, Order, Tested, assert_contains, body, grouped, in_group, json_body, orders,
 };
 use serde_json::{Value, json};
+use sqs_once::consumer::Runs;
 use sqs_once::key::{Fingerprint, KeyError, KeyPart, KeySecret};
 use sqs_once::policy::{FifoFailure, Mode, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::time::Timestamp;
-use sqs_once::{Batch, BusinessKey, Consumer};
+use sqs_once::{Batch, BatchHandler, BusinessKey, Consumer, Handler};
 
 const REASON: &str = "payload mismatch: its key was completed for another payload";
 
@@ -23,12 +24,12 @@ fn of(id: &str, total: u64) -> Value {
 
 fn comparing<P: KeyPart>(part: impl Fn(&Order) -> P + Send + Sync + 'static) -> Tested {
     let comparing = orders().fingerprint(part);
-    rejecting(comparing.handler(async |_: Order| {}))
+    rejecting(comparing.call(async |_: Order| {}))
 }
 
 /// A consumer that returns messages with another payload.
-fn rejecting(consumer: Consumer) -> Tested {
-    Bench::new().on(consumer.payload_mismatch(PayloadMismatch::Reject))
+fn rejecting<Kind: Runs>(handler: Handler<Kind>) -> Tested<Kind> {
+    Bench::new().on(handler.payload_mismatch(PayloadMismatch::Reject))
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +59,7 @@ fn a_fingerprint_shows_its_digits() {
 }
 
 /// Whether a message with this payload is a duplicate, after `before` was processed by another version.
-async fn compared(versions: [Consumer; 2], before: Value, after: Value) -> String {
+async fn compared(versions: [Handler; 2], before: Value, after: Value) -> String {
     let [old, new] = versions.map(|version| version.payload_mismatch(PayloadMismatch::Reject));
     let bench = Bench::new();
     let [old, new] = [old, new].map(|version| bench.consumer(version));
@@ -71,8 +72,8 @@ async fn compared(versions: [Consumer; 2], before: Value, after: Value) -> Strin
     format!("{}: {reason}", line["outcome"])
 }
 
-fn whole() -> Consumer {
-    orders().handler(async |_: Order| {})
+fn whole() -> Handler {
+    orders().call(async |_: Order| {})
 }
 
 #[sqs_once::handler(key = order.id, fingerprint = order.total, namespace = "declared")]
@@ -89,7 +90,7 @@ async fn total_and_id(order: Order) {
 async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_values_count() {
     let fields = || {
         let orders = orders().fingerprint(|order: &Order| order.total);
-        orders.handler(async |_: Order| {})
+        orders.call(async |_: Order| {})
     };
     let secret = || {
         let secret = KeySecret::new([7; 32]).unwrap();
@@ -103,8 +104,8 @@ async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_va
         (whole(), fields(), order(1), uncompared),
         (fields(), whole(), order(1), uncompared),
         (
-            total::consumer(),
-            total_and_id::consumer(),
+            total::handler(),
+            total_and_id::handler(),
             order(1),
             uncompared,
         ),
@@ -112,7 +113,7 @@ async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_va
         (whole(), whole(), more(), uncompared),
         (secret(), secret(), more(), uncompared),
         (fields(), fields(), order(2), mismatch),
-        (total::consumer(), total::consumer(), order(2), mismatch),
+        (total::handler(), total::handler(), order(2), mismatch),
         (whole(), whole(), order(2), mismatch),
         (secret(), secret(), order(2), mismatch),
         (whole(), whole(), order(1), "duplicate: "),
@@ -191,8 +192,7 @@ async fn ignoring_payloads_computes_and_stores_no_fingerprint() {
 #[tokio::test(start_paused = true)]
 async fn a_completion_without_a_fingerprint_is_a_plain_duplicate_for_a_consumer_that_compares() {
     let bench = comparing(|order| order.total);
-    let ignoring = bench.consumer.clone();
-    let ignoring = ignoring.payload_mismatch(PayloadMismatch::Ignore);
+    let ignoring = bench.consumer(whole().payload_mismatch(PayloadMismatch::Ignore));
     bench.deliver(&ignoring, [order(1)]).await;
     bench.run([order(2)]).await;
     assert_eq!(bench.outcomes(), "duplicate processed");
@@ -217,8 +217,8 @@ async fn a_good_duplicate_behind_a_message_that_differs_is_a_duplicate() {
     }
 }
 
-fn batches() -> Consumer {
-    orders().batch_handler(async |orders: Batch<Order>| orders.all_succeeded())
+fn batches() -> BatchHandler {
+    orders().call_batch(async |orders: Batch<Order>| orders.all_succeeded())
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,8 +235,8 @@ fn with_dead_letters(consumer: Consumer, sqs: &Sqs) -> Consumer {
 }
 
 /// A consumer that has processed the order `a` for a total of 1.
-async fn charged(settings: impl FnOnce(Consumer) -> Consumer) -> Tested {
-    let bench = Bench::new().on(settings(whole()));
+async fn charged(handler: Handler, settings: impl FnOnce(Consumer) -> Consumer) -> Tested {
+    let bench = Bench::new().on(handler).with_consumer(settings);
     assert_eq!(bench.run([order(1)]).await, [""; 0]);
     bench.lines();
     bench
@@ -253,7 +253,7 @@ fn reasons(sqs: &Sqs) -> Vec<String> {
 async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is_forgotten() {
     for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
         let sqs = Sqs::default();
-        let bench = charged(|it| with_dead_letters(it, &sqs).mode(mode)).await;
+        let bench = charged(whole().mode(mode), |it| with_dead_letters(it, &sqs)).await;
         for redriven in 1..=2 {
             assert_eq!(bench.run([order(999)]).await, [""; 0]);
             let line = bench.line();
@@ -277,7 +277,7 @@ async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is
 #[tokio::test(start_paused = true)]
 async fn in_one_batch_too_only_the_message_with_another_payload_is_a_dead_letter() {
     let sqs = Sqs::default();
-    let bench = charged(|it| with_dead_letters(it, &sqs)).await;
+    let bench = charged(whole(), |it| with_dead_letters(it, &sqs)).await;
     // Behind a message that runs, and behind one that differs itself.
     let new = [1, 2, 1].map(|total| of("new", total));
     let records = new.into_iter().chain([2, 2, 1].map(order));
@@ -297,7 +297,7 @@ async fn a_message_with_another_payload_does_not_stop_its_group_even_if_it_can_n
         (None, both),
     ] {
         for rest in [FifoFailure::ReturnGroup, FifoFailure::ReturnBatch] {
-            let bench = charged(|it| {
+            let bench = charged(whole(), |it| {
                 let it = it.fifo(rest).concurrency(1);
                 sqs.iter().fold(it, with_dead_letters)
             });
@@ -315,8 +315,8 @@ async fn a_message_with_another_payload_does_not_stop_its_group_even_if_it_can_n
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_gets_the_group_behind_a_message_with_another_payload() {
     let sqs = Sqs::default();
-    let bench = charged(|it| it).await;
-    let consumer = bench.consumer(with_dead_letters(batches(), &sqs));
+    let bench = charged(whole(), |it| it).await;
+    let consumer = with_dead_letters(bench.consumer(batches()), &sqs);
     let records = [in_group("g", order(2)), grouped("g", "b")];
     assert_eq!(bench.deliver(&consumer, records).await, [""; 0]);
     assert_eq!(bench.outcomes(), "terminal processed");

@@ -245,7 +245,7 @@ async fn no_failure_hook_is_called_for_records_that_return_untried() {
     assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);
     assert_eq!(failures.take().len(), 1);
 
-    let strict = bench.with(|it| it.fifo(FifoFailure::ReturnBatch).concurrency(1));
+    let strict = bench.with_consumer(|it| it.fifo(FifoFailure::ReturnBatch).concurrency(1));
     let batch = in_groups("a/bad-2 b/o-3 b/o-4");
     assert_eq!(strict.run(batch).await.len(), 3);
     assert_eq!(failures.take().len(), 1);
@@ -306,7 +306,7 @@ async fn as_many_hooks_run_at_once_as_handlers_may() {
     let at_once = AtOnce::default();
     let counted = at_once.clone();
     let bench = receipts().with(|it| {
-        it.concurrency(3).on_success(move |_| {
+        it.on_success(move |_| {
             let at_once = counted.clone();
             async move {
                 let _counted = at_once.enter();
@@ -315,6 +315,7 @@ async fn as_many_hooks_run_at_once_as_handlers_may() {
             }
         })
     });
+    let bench = bench.with_consumer(|it| it.concurrency(3));
     let batch = (0..10).map(|at| format!("o-{at}"));
     assert_eq!(bench.run(batch).await, [""; 0]);
     assert_eq!(at_once.most(), 3);

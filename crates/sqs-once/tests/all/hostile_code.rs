@@ -14,7 +14,7 @@ use crate::support::{
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
 use sqs_once::testing;
-use sqs_once::{Batch, HandlerError, Once, Recorded, RunError, State, consumer};
+use sqs_once::{Batch, Handler, HandlerError, Once, Recorded, RunError, State};
 use tokio::time::{advance, sleep};
 
 #[derive(Debug)]
@@ -52,9 +52,9 @@ impl Drop for Fragile {
 
 #[tokio::test(start_paused = true)]
 async fn a_payload_that_panics_when_it_is_dropped_fails_nothing_else() {
-    let forgetful = consumer::<Fragile>()
+    let forgetful = Handler::json::<Fragile>()
         .key(|payload: &Fragile| payload.id.clone())
-        .handler(async |payload: Fragile| std::mem::forget(payload));
+        .call(async |payload: Fragile| std::mem::forget(payload));
     let bench = Bench::new().on(forgetful);
     assert_eq!(bench.run(["a", "fragile", "fragile", "b"]).await, [""; 0]);
 }
@@ -71,11 +71,11 @@ impl Clone for Moody {
 #[tokio::test(start_paused = true)]
 async fn a_state_that_panics_when_it_is_cloned_fails_one_record_or_the_records_of_one_call() {
     let moody = || orders().state(Moody(Arc::default()));
-    let alone = moody().handler(async |_: Order, State(_): State<Moody>| {});
+    let alone = moody().call(async |_: Order, State(_): State<Moody>| {});
     assert_eq!(Bench::new().on(alone).run(keys(5)).await.len(), 1);
 
     let together = async |orders: Batch<Order>, _: State<Moody>| orders.all_succeeded();
-    let bench = Bench::new().on(moody().batch_handler(together));
+    let bench = Bench::new().on(moody().call_batch(together));
     // Each call clones the state twice.
     let calls = [vec![], vec!["m-0", "m-1"], vec![]];
     for (at, failed) in calls.into_iter().enumerate() {
@@ -143,7 +143,7 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
     let is_answered = Arc::new(Mutex::new(is_answered));
     let (starts, notes) = Notes::pair();
     let before = runtime.block_on(async {
-        let blocking = orders().handler(move |order: Order| {
+        let blocking = orders().call(move |order: Order| {
             notes.add(order.id);
             let is_answered = Arc::clone(&is_answered);
             async move {
@@ -180,7 +180,7 @@ async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded(
         settlements.add("settle");
         Duration::from_millis(1)
     });
-    let bench = bench.with(|it| it.concurrency(1));
+    let bench = bench.with_consumer(|it| it.concurrency(1));
     assert_eq!(bench.run(keys(20)).await, [""; 0]);
     let steps = steps.take();
     let first = steps.iter().position(|step| *step == "settle").unwrap();
@@ -218,9 +218,9 @@ async fn in_a_batch_handler_an_error_that_cannot_be_shown_fails_its_record_and_a
 #[tokio::test(start_paused = true)]
 async fn payloads_that_all_panic_when_they_are_dropped_do_not_end_the_process() {
     for slow in [false, true] {
-        let dropping = consumer::<Fragile>()
+        let dropping = Handler::json::<Fragile>()
             .key(|payload: &Fragile| payload.id.clone())
-            .batch_handler(move |batch: Batch<Fragile>| async move {
+            .call_batch(move |batch: Batch<Fragile>| async move {
                 if slow {
                     sleep(Duration::MAX).await;
                 }
@@ -291,12 +291,12 @@ impl Serialize for Unwritable {
 #[tokio::test(start_paused = true)]
 async fn a_result_that_panics_when_it_is_written_never_makes_the_effect_happen_again() {
     let (effects, notes) = Notes::pair();
-    let alone = orders().handler(move |order: Order| {
+    let alone = orders().call(move |order: Order| {
         notes.add(order.id);
         async { Recorded(Unwritable) }
     });
     let notes = effects.clone();
-    let together = orders().batch_handler(move |orders: Batch<Order>| {
+    let together = orders().call_batch(move |orders: Batch<Order>| {
         let mut outcome = orders.outcome();
         for record in &orders {
             notes.add(record.payload().id.clone());
@@ -304,10 +304,14 @@ async fn a_result_that_panics_when_it_is_written_never_makes_the_effect_happen_a
         }
         async { outcome }
     });
-    for consumer in [alone, together] {
-        let bench = Bench::new().on(consumer);
+    for is_together in [false, true] {
+        let bench = Bench::new();
+        let consumer = match is_together {
+            false => bench.consumer(alone.clone()),
+            true => bench.consumer(together.clone()),
+        };
         for _ in 0..2 {
-            assert_eq!(bench.run(keys(2)).await, [""; 0]);
+            assert_eq!(bench.deliver(&consumer, keys(2)).await, [""; 0]);
         }
         assert_eq!(effects.take(), ["k0", "k1"], "{}", bench.log.all());
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::support::database::{Ledger, Turn};
-use crate::support::{Bench, Notes, SECOND, assert_contains};
+use crate::support::{Bench, Notes, Order, SECOND, Seen, assert_contains, orders};
 use crate::transactional::update;
 use crate::transactional_effects::{BOTH, Committing, Ran, Way};
+use sqs_once::consumer::Work;
 use sqs_once::hook::RecordEnd;
 use sqs_once::key::{KeySecret, Namespace};
 use sqs_once::policy::Disposition;
@@ -129,17 +130,20 @@ async fn what_can_not_commit_with_the_record_of_its_key_is_refused_before_the_wo
     let secret = || KeySecret::new([7; 32]).unwrap();
     let other = Namespace::new("other").unwrap();
     for way in BOTH {
-        let settings: [(&str, &dyn Fn(Idempotency) -> Idempotency); 3] = [
-            ("the setting `store` ", &|it| it.store(MemoryStore::new())),
+        let work = || Work::named("test");
+        let settings: [(&str, &dyn Fn(Committing) -> Committing); 3] = [
+            ("the setting `store` ", &|it| {
+                it.with(|it| it.store(MemoryStore::new()))
+            }),
             ("the setting `also_read` is set", &|it| {
-                it.also_read(other.clone())
+                it.with_keys(work().also_read(other.clone()))
             }),
             ("SQS_ONCE_ALSO_READ is not set", &|it| {
-                it.key_secret(secret())
+                it.with_keys(work().key_secret(secret()))
             }),
         ];
         for (says, settings) in settings {
-            let it = Committing::work(way).with(settings);
+            let it = settings(Committing::work(way));
             // Other work can use the setting.
             it.idempotency.init().await.unwrap();
             let refused = it.book("a").await;
@@ -148,7 +152,7 @@ async fn what_can_not_commit_with_the_record_of_its_key_is_refused_before_the_wo
             assert_eq!(it.seen.len(), 0);
             assert_eq!(it.effects(), [""; 0]);
         }
-        let it = Committing::work(way).with(|it| it.key_secret(secret()).also_read_nothing());
+        let it = Committing::work(way).with_keys(work().key_secret(secret()).also_read_nothing());
         assert_eq!(it.book("a").await.unwrap(), processed("a"));
         assert_eq!(it.book("a").await.unwrap(), duplicate("a"));
         assert_eq!(it.effects(), ["a"]);
@@ -224,11 +228,15 @@ async fn writes_without_a_value_bring_none_and_what_they_record_is_for_other_rea
     assert_eq!(it.log.take("sqs_once::run").len(), 4);
 
     let (told, notes) = Notes::pair();
-    let (consumer, seen) = it.noting();
-    let consumer = consumer.on_duplicate(move |end: RecordEnd| {
+    let (seen, runs) = Seen::pair();
+    let handler = orders().call(move |order: Order| {
+        runs.add(order.id);
+        async {}
+    });
+    let consumer = it.consumer(handler.on_duplicate(move |end: RecordEnd| {
         notes.add(end.recorded::<String>().unwrap());
         std::future::ready(Ok(()))
-    });
+    }));
     assert_eq!(it.deliver(&consumer, ["recorded"]).await, [""; 0]);
     assert_eq!(told.take(), [Some("receipt 7".to_owned())]);
     assert_eq!(seen.len(), 0);
@@ -291,7 +299,7 @@ async fn work_for_another_stores_transaction_is_refused_before_it_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_without_a_store_asks_for_one_and_writes_for_a_table() {
-    let nowhere = Idempotency::new().namespace("test");
+    let nowhere = Idempotency::new("test");
     let bench = Bench::new();
     let invocation = nowhere.until(bench.deadline());
     let never = async |_: Ledger, _| Ok::<_, HandlerError>(());

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
 use serde::{Deserialize, Serialize};
+use sqs_once::consumer::Work;
 use sqs_once::key::{Fingerprint, KeyCodec, KeyError, KeySecret};
 use sqs_once::policy::Cache;
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
@@ -12,7 +13,7 @@ use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
 use sqs_once::testing::{TestClock, TestSettings};
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
-    Consumer, HandlerError, Idempotency, IdempotencyToken, MemoryStore, Once, Recorded, RunError,
+    Handler, HandlerError, Idempotency, IdempotencyToken, MemoryStore, Once, Recorded, RunError,
 };
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
@@ -32,6 +33,12 @@ fn setup() -> (Bench, Idempotency) {
     let bench = Bench::new();
     let idempotency = bench.idempotency();
     (bench, idempotency)
+}
+
+/// Idempotency with these settings of its keys on this bench.
+fn on(bench: &Bench, settings: Work) -> Idempotency {
+    let idempotency = Idempotency::new(settings).store(bench.store.clone());
+    idempotency.clock(bench.clock.clone())
 }
 
 type Ran = Result<Once<Receipt>, RunError>;
@@ -91,9 +98,7 @@ fn is_in_progress(ran: &Ran) -> bool {
 #[tokio::test(start_paused = true)]
 async fn work_is_not_polled_in_a_process_that_thaws_after_its_deadline() {
     let clock = TestClock::new();
-    let idempotency = Idempotency::new()
-        .namespace("test")
-        .store(MemoryStore::new());
+    let idempotency = Idempotency::new("test").store(MemoryStore::new());
     let idempotency = idempotency.clock(clock.clone());
     let went_on = AtomicBool::new(false);
     let frozen = || async {
@@ -134,8 +139,8 @@ fn secret() -> KeySecret {
     KeySecret::new([7; 32]).unwrap()
 }
 
-/// The same setting, of a consumer and of keyed work.
-type OfBoth = (fn(Consumer) -> Consumer, fn(Idempotency) -> Idempotency);
+/// The same setting, of a handler and of work.
+type OfBoth = (fn(Handler) -> Handler, fn(Work) -> Work);
 
 #[tokio::test(start_paused = true)]
 async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_tokens() {
@@ -145,18 +150,18 @@ async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_token
         (|it| it.key_codec(python()), |it| it.key_codec(python())),
         (|it| it.key_secret(secret()), |it| it.key_secret(secret())),
     ];
-    for (of_consumer, of_work) in settings {
-        let (bench, idempotency) = setup();
+    for (of_handler, of_work) in settings {
+        let bench = Bench::new();
+        let idempotency = on(&bench, of_work(Work::named("test")));
         let (tokens, notes) = Notes::pair();
-        let charging = orders().handler(move |order: Order, token: IdempotencyToken| {
+        let charging = orders().call(move |order: Order, token: IdempotencyToken| {
             notes.add(token);
             ready(match order.id.as_str() {
                 "a" => Ok(Recorded(receipt("r-1"))),
                 _ => Err("no luck"),
             })
         });
-        let bench = bench.on(charging).with(of_consumer);
-        let idempotency = of_work(idempotency);
+        let bench = bench.on(of_handler(charging));
 
         assert_eq!(bench.run(["a", "b"]).await, ["m-1"]);
         assert_eq!(bench.once(&idempotency, never).await.unwrap(), duplicate());
@@ -188,7 +193,7 @@ async fn without_a_known_deadline_or_a_usable_key_nothing_runs_and_the_store_is_
     let empty = invocation.run(" ", never).await;
     assert!(matches!(empty, Err(RunError::Key(KeyError::Empty))));
     let codec = KeyCodec::powertools_dotnet("orders.app.process_order");
-    let with_codec = idempotency.clone().key_codec(codec);
+    let with_codec = on(&bench, Work::named("test").key_codec(codec));
     let unwritable = with_codec.until(bench.deadline()).run("true", never).await;
     assert!(matches!(unwritable, Err(RunError::Key(_))));
     assert_eq!(bench.store.take_calls(), []);
@@ -197,7 +202,7 @@ async fn without_a_known_deadline_or_a_usable_key_nothing_runs_and_the_store_is_
 #[tokio::test(start_paused = true)]
 async fn without_a_namespace_it_refuses_to_start_and_names_the_variable() {
     let bench = Bench::new();
-    let nameless = Idempotency::new().store(bench.store.clone());
+    let nameless = Idempotency::new(Work::new()).store(bench.store.clone());
     let refused = nameless.init().await.unwrap_err();
     assert_eq!(refused.variable(), "SQS_ONCE_NAMESPACE");
     let refused = bench.once(&nameless, never).await;
@@ -449,8 +454,8 @@ async fn another_fingerprint_under_a_completed_key_is_refused_from_the_cache_too
 
 #[tokio::test(start_paused = true)]
 async fn a_key_past_its_retention_runs_again() {
-    let (bench, idempotency) = setup();
-    let idempotency = idempotency.retention(60 * SECOND);
+    let bench = Bench::new();
+    let idempotency = on(&bench, Work::named("test").retention(60 * SECOND));
     for (seconds, is_duplicate) in [(0, false), (60, true), (1, false)] {
         sleep(seconds * SECOND).await;
         let ran = bench.once(&idempotency, ok).await.unwrap();

@@ -3,40 +3,57 @@
 use std::time::Duration;
 
 use crate::support::process::passes;
-use crate::support::{Bench, DLQ, Order, SECOND, assert_contains};
+use crate::support::{DLQ, Order, SECOND, TestStore, assert_contains, orders};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, Sns};
+use sqs_once::consumer::{Runnable, Work};
 use sqs_once::extract::{Message, SnsMeta};
+use sqs_once::handler::HandlerFn;
 use sqs_once::key::{
     EventBridgeId, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace, S3EventId,
     SnsMessageId,
 };
 use sqs_once::policy::{Backoff, Cache, Mode, PayloadMismatch, UnknownOutcome};
-use sqs_once::{Batch, Consumer, HandlerError, Idempotency, MemoryStore, Writes, consumer};
+use sqs_once::{
+    Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, MemoryStore, Writes,
+};
 
-fn with_key(key: impl KeyExtractor<Order>) -> Consumer {
-    let consumer = consumer::<Order>().key(key).handler(async |_: Order| {});
-    Bench::new().consumer(consumer)
+fn with_key(key: impl KeyExtractor<Order>) -> Handler {
+    let handler = Handler::json::<Order>().key(key).call(async |_: Order| {});
+    handler.namespace("test")
 }
 
 /// A batch handler with a key that can't be read.
-fn with_batch_key() -> Consumer {
-    let consumer = consumer::<Order>().key(JsonPointer::new("id"));
-    Bench::new().consumer(consumer.batch_handler(async |all: Batch<Order>| all.all_succeeded()))
+fn with_batch_key() -> BatchHandler {
+    let keyed = Handler::json::<Order>().key(JsonPointer::new("id"));
+    let handler = keyed.call_batch(async |all: Batch<Order>| all.all_succeeded());
+    handler.namespace("test")
 }
 
-fn plain() -> Consumer {
-    with_key(|order: &Order| order.id.clone())
+fn handling<X: 'static>(function: impl HandlerFn<Order, (), X>) -> Handler {
+    orders().call(function).namespace("test")
 }
 
-/// A consumer whose handler's effect commits with the record of its key.
-fn writing(mode: Mode) -> Consumer {
-    let writing = async |_: Order| Ok::<_, HandlerError>(Writes::new());
-    Bench::new().handling(writing).mode(mode)
+fn plain() -> Handler {
+    handling(async |_: Order| {})
 }
 
-/// A consumer with the keys of Powertools for Java.
-fn reading(prefix: &str) -> Consumer {
+/// A handler whose effect commits with the record of its key.
+fn writing(mode: Mode) -> Handler {
+    handling(async |_: Order| Ok::<_, HandlerError>(Writes::new())).mode(mode)
+}
+
+/// A handler with the keys of Powertools for Java.
+fn reading(prefix: &str) -> Handler {
     plain().key_codec(KeyCodec::powertools_java(prefix))
+}
+
+fn consumer(handler: impl Runnable) -> Consumer {
+    Consumer::new(handler).store(TestStore::default())
+}
+
+async fn assert_refused(consumer: Consumer, says: &str) {
+    let error = consumer.init().await.unwrap_err();
+    assert_contains!(error.to_string(), says);
 }
 
 fn other() -> Namespace {
@@ -48,7 +65,7 @@ fn secret() -> KeySecret {
 }
 
 #[tokio::test(start_paused = true)]
-async fn init_names_each_setting_that_the_code_sets_wrongly() {
+async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
     let long = KeyCodec::powertools_java(&"p".repeat(992));
     let zero = Duration::ZERO;
     let rising = Backoff::exponential(zero, SECOND);
@@ -64,20 +81,13 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
     let parse = "the JMESPath expression of the key is \"order.\" (Parse error";
     let hash = "`key_secret` is set, but its key codec has a hash of its own";
     let unread = "SQS_ONCE_ALSO_READ is not set, but a secret hashes the keys";
-    let no_url = "`dead_letter_queue` is \"orders-dlq\": expected the URL of an SQS queue";
-    for (says, consumer) in [
+    for (says, handler) in [
         (
             "`namespace` is \"pay#ments\": expected 1 to 255 bytes",
             plain().namespace("pay#ments"),
         ),
         ("`namespace` is \" \": expected 1", plain().namespace(" ")),
-        ("`service` is blank", plain().service(" ")),
-        ("`concurrency` is 0: expected 1", plain().concurrency(0)),
         ("`retention` is 500ms", plain().retention(SECOND / 2)),
-        (
-            "`lease_margin` is 999ms: expected 1s or more",
-            plain().lease_margin(SECOND - Duration::from_millis(1)),
-        ),
         (
             "`unknown_outcome` applies after 61s, but the table forgets a key, and when its token was first used, after the retention of 60s",
             plain()
@@ -103,22 +113,9 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
                 .on_failure(async |_| Ok(())),
         ),
         (
-            "`correlation_id` is set twice",
-            plain().correlation_id(|_| None).correlation_id(|_| None),
-        ),
-        (
-            "`after_answer` is set twice",
-            plain().after_answer(|| {}).after_answer(|| {}),
-        ),
-        (
-            "`deadline_margin` is 0: expected more than zero",
-            plain().deadline_margin(zero),
-        ),
-        (
             "`record_timeout` is 0, so that every handler",
             plain().record_timeout(zero),
         ),
-        ("`cache` has no room", plain().cache(Cache::new(0))),
         ("`payload_mismatch` is `Reject`, but", strict),
         ("`payload_mismatch` is `Terminal`, but", terminal),
         ("the key codec has a prefix of 1 bytes", reading(" ")),
@@ -138,18 +135,11 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
         ),
         (hash, reading("fn").key_secret(secret())),
         (unread, writing(Mode::Transactional).key_secret(secret())),
-        (no_url, plain().dead_letter_queue("orders-dlq")),
-        (
-            "`dead_letter_queue` is the consumer's own queue",
-            plain().dead_letter_queue(DLQ).queue_url(DLQ),
-        ),
-        ("`queue_url` is \"orders\"", plain().queue_url("orders")),
         ("`backoff` grows from 0ns to 1s", plain().backoff(rising)),
         ("`backoff` grows from 2s to 1s", plain().backoff(falling)),
         (slash, with_key(JsonPointer::new("id"))),
         (tilde, with_key(JsonPointer::new("/a~"))),
         (inner_tilde, with_key(JsonPointer::new("/a~2b"))),
-        (slash, with_batch_key()),
         (parse, with_key(JmesPath::new("order."))),
         (
             "Call to undefined function powertools_json",
@@ -165,11 +155,46 @@ async fn init_names_each_setting_that_the_code_sets_wrongly() {
         ),
         (
             "`envelope` is not set, but `SnsMeta` reads the envelope `Sns`",
-            Bench::new().handling(async |_: Order, _: SnsMeta| {}),
+            handling(async |_: Order, _: SnsMeta| {}),
         ),
     ] {
-        let error = consumer.init().await.unwrap_err().to_string();
-        assert!(error.contains(says), "{error}");
+        assert_refused(consumer(handler), says).await;
+    }
+    assert_refused(consumer(with_batch_key()), slash).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn init_names_each_setting_of_a_consumer_that_the_code_sets_wrongly() {
+    let plain = || consumer(plain());
+    let no_url = "`dead_letter_queue` is \"orders-dlq\": expected the URL of an SQS queue";
+    for (says, consumer) in [
+        ("`service` is blank", plain().service(" ")),
+        ("`concurrency` is 0: expected 1", plain().concurrency(0)),
+        (
+            "`lease_margin` is 999ms: expected 1s or more",
+            plain().lease_margin(SECOND - Duration::from_millis(1)),
+        ),
+        (
+            "`correlation_id` is set twice",
+            plain().correlation_id(|_| None).correlation_id(|_| None),
+        ),
+        (
+            "`after_answer` is set twice",
+            plain().after_answer(|| {}).after_answer(|| {}),
+        ),
+        (
+            "`deadline_margin` is 0: expected more than zero",
+            plain().deadline_margin(Duration::ZERO),
+        ),
+        ("`cache` has no room", plain().cache(Cache::new(0))),
+        (no_url, plain().dead_letter_queue("orders-dlq")),
+        (
+            "`dead_letter_queue` is the consumer's own queue",
+            plain().dead_letter_queue(DLQ).queue_url(DLQ),
+        ),
+        ("`queue_url` is \"orders\"", plain().queue_url("orders")),
+    ] {
+        assert_refused(consumer, says).await;
     }
 }
 
@@ -183,7 +208,7 @@ async fn init_refuses_a_lease_margin_below_one_second_in_the_environment_too() {
         }
         return;
     };
-    let error = plain().init().await.unwrap_err();
+    let error = consumer(plain()).init().await.unwrap_err();
     assert_eq!(error.variable(), variable);
     let says = format!("is {margin:?}: expected 1s or more");
     assert_contains!(error.to_string(), &says);
@@ -202,45 +227,41 @@ async fn an_envelope_that_has_the_metadata_or_may_have_it_is_accepted() {
 
     let nested = || with_key((EventBridgeId, SnsMessageId));
     let optional = async |_: Order, _: Option<SnsMeta>| {};
-    for consumer in [
+    for handler in [
         nested().envelope((Sns, EventBridge)),
         nested().envelope(Auto),
         nested().envelope((Sns, Own)),
-        Bench::new().handling(optional),
+        handling(optional),
     ] {
-        consumer.init().await.unwrap();
+        consumer(handler).init().await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idempotency_refuses_what_a_consumer_refuses() {
-    let sound = Idempotency::new()
-        .namespace("receipts")
-        .store(MemoryStore::new());
-    sound.init().await.unwrap();
-    let sound = || sound.clone();
+    let sound = || Idempotency::new("receipts");
+    let init = async |it: Idempotency| it.store(MemoryStore::new()).init().await;
+    init(sound()).await.unwrap();
+    let forgetting = Work::named("receipts").retention(Duration::ZERO);
     for (idempotency, setting) in [
-        (sound().namespace("a#b"), "namespace"),
-        (sound().retention(Duration::ZERO), "retention"),
+        (Idempotency::new("a#b"), "namespace"),
+        (Idempotency::new(forgetting), "retention"),
         (sound().lease_margin(Duration::ZERO), "lease_margin"),
         (sound().deadline_margin(Duration::ZERO), "deadline_margin"),
         (sound().cache(Cache::new(0)), "cache"),
     ] {
-        let error = idempotency.init().await.unwrap_err();
+        let error = init(idempotency).await.unwrap_err();
         assert_eq!(error.variable(), format!("the setting `{setting}`"));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_value_of_a_setting_counts() {
-    let consumer = plain()
-        .concurrency(0)
-        .concurrency(1)
-        .namespace("#")
-        .namespace("payments");
-    consumer.init().await.unwrap();
+    let named = consumer(plain().namespace("#").namespace("payments"));
+    let named = named.concurrency(0).concurrency(1);
+    named.init().await.unwrap();
     let fresh = writing(Mode::Transactional)
         .key_secret(secret())
         .also_read_nothing();
-    fresh.init().await.unwrap();
+    consumer(fresh).init().await.unwrap();
 }

@@ -9,7 +9,7 @@ use sqs_once::key::{ItemId, KeyCodec, KeyError, KeyPart, KeyWriter, Namespace};
 use sqs_once::store::{Item, Status};
 use sqs_once::testing::Bench;
 use sqs_once::time::Clock;
-use sqs_once::{BusinessKey, Consumer, IdempotencyToken};
+use sqs_once::{BusinessKey, Handler, IdempotencyToken};
 
 const VECTORS: &str = include_str!("powertools_vectors.json");
 const PREFIX: &str = "orders.app.process_order";
@@ -108,14 +108,14 @@ fn the_longest_prefix_fills_an_id() {
 
 type Tokens = Notes<IdempotencyToken>;
 
-fn consumer(tokens: &Tokens) -> Consumer {
+fn handler(tokens: &Tokens) -> Handler {
     let tokens = tokens.clone();
     values()
-        .namespace("payments")
-        .handler(move |_: Value, token: IdempotencyToken| {
+        .call(move |_: Value, token: IdempotencyToken| {
             tokens.add(token);
             async {}
         })
+        .namespace("payments")
 }
 
 fn python() -> KeyCodec {
@@ -137,7 +137,7 @@ fn of_python(key: &str, status: Status, bench: &Bench) -> Item {
 #[tokio::test(start_paused = true)]
 async fn a_consumer_keeps_its_keys_where_the_other_library_does() {
     let tokens = Tokens::default();
-    let bench = Bench::new(consumer(&tokens).key_codec(python()));
+    let bench = Bench::new(handler(&tokens).key_codec(python()));
     bench.run(one("o-1")).await.assert_processed("m-1");
     let id = id(&python(), "o-1").unwrap();
     let item = bench.store().memory().get(&id).unwrap();
@@ -157,7 +157,7 @@ async fn a_consumer_keeps_its_keys_where_the_other_library_does() {
 async fn a_key_without_an_id_makes_its_record_terminal_and_asks_nothing_of_the_store() {
     let tokens = Tokens::default();
     let codec = KeyCodec::powertools_dotnet(PREFIX);
-    let bench = Bench::new(consumer(&tokens).key_codec(codec));
+    let bench = Bench::new(handler(&tokens).key_codec(codec));
     let answer = bench.run(several(["true", "o-1"])).await;
     answer.assert_terminal("m-1").assert_processed("m-2");
     answer.assert_reason("m-1", "text that is JSON itself");

@@ -6,7 +6,7 @@ use sqs_once::key::{Fingerprint, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Store;
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{BusinessKey, Consumer, IdempotencyToken};
+use sqs_once::{BusinessKey, Handler, IdempotencyToken};
 
 fn secret(byte: u8) -> KeySecret {
     KeySecret::new([byte; 32]).unwrap()
@@ -20,15 +20,15 @@ fn namespace(secret: Option<KeySecret>) -> Namespace {
     }
 }
 
-fn noting(tokens: &Seen) -> Consumer {
+fn noting(tokens: &Seen) -> Handler {
     let tokens = tokens.clone();
     values()
-        .namespace("payments")
-        .payload_mismatch(PayloadMismatch::Reject)
-        .handler(move |_: Value, token: IdempotencyToken| {
+        .call(move |_: Value, token: IdempotencyToken| {
             tokens.add(token.to_string());
             async {}
         })
+        .namespace("payments")
+        .payload_mismatch(PayloadMismatch::Reject)
 }
 
 fn order(id: &str, cents: u64) -> Event {

@@ -14,7 +14,7 @@ use sqs_once::key::{
 };
 use sqs_once::telemetry::Outcome::{Duplicate, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{BusinessKey, consumer};
+use sqs_once::{BusinessKey, Handler};
 
 #[tokio::test(start_paused = true)]
 async fn a_number_is_a_key_by_its_text_and_never_through_a_float() {
@@ -120,7 +120,7 @@ async fn an_attribute_is_a_key_and_terminal_where_it_is_missing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_message_id_is_a_key_that_a_message_sent_again_does_not_keep() {
-    let bench = Bench::new(messages().handler(async |_: IgnoredAny| {}));
+    let bench = Bench::new(messages().call(async |_: IgnoredAny| {}));
     for (id, outcome) in [
         ("first", Processed),
         ("first", Duplicate),
@@ -172,8 +172,8 @@ fn the_longest_key_is_a_key_and_one_byte_more_is_refused_with_its_length() {
 #[tokio::test(start_paused = true)]
 async fn a_boolean_at_a_pointer_is_the_key_of_that_boolean() {
     for value in [true, false] {
-        let consumer = consumer::<IgnoredAny>().key(JsonPointer::new("/id"));
-        let bench = Bench::new(consumer.handler(async |_: IgnoredAny| {}));
+        let keyed = Handler::json::<IgnoredAny>().key(JsonPointer::new("/id"));
+        let bench = Bench::new(keyed.call(async |_: IgnoredAny| {}));
         let record = Record::text(format!("{{\"id\": {value}}}"));
         bench.run(Event::new([record])).await;
         assert!(bench.item(&value).await.is_some(), "{value}");
@@ -306,8 +306,8 @@ async fn expressions_choose_filter_and_compose() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expression_reads_what_is_inside_of_an_envelope() {
-    let opening = consumer().envelope(Sns).key(JmesPath::new("id"));
-    let bench = Bench::new(opening.handler(async |_: IgnoredAny| {}));
+    let keyed = Handler::json().key(JmesPath::new("id"));
+    let bench = Bench::new(keyed.call(async |_: IgnoredAny| {}).envelope(Sns));
     let raw = r#"{"id":1}"#;
     let wrapped = Record::json(&with(sns("n-1", raw), json!({ "id": 2 })));
     let answer = bench.run(Event::new([Record::text(raw), wrapped])).await;

@@ -5,7 +5,7 @@ use sqs_once::body::Sns;
 use sqs_once::extract::MessageMeta;
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::testing::{Answer, Bench, Event, Record};
-use sqs_once::{Consumer, HandlerError};
+use sqs_once::{Consumer, Handler, HandlerError};
 
 use crate::support::envelope_bench::publication;
 use crate::support::s3::{S3, Turn};
@@ -33,16 +33,21 @@ pub(crate) fn with_order(key: &str) -> S3 {
 
 /// A consumer that notes the IDs of the orders that it handles.
 pub(crate) fn noting(settings: LargeMessages, handled: &Notes<String>) -> Consumer {
+    Consumer::new(handler(handled)).large_messages(settings)
+}
+
+/// A handler that notes the IDs of its orders.
+pub(crate) fn handler(handled: &Notes<String>) -> Handler {
     let handled = handled.clone();
-    let consumer = orders().large_messages(settings).namespace("orders");
-    consumer.handler(move |order: Order| {
+    let handler = orders().call(move |order: Order| {
         let handled = handled.clone();
         async move {
             order.obey().await?;
             handled.add(order.id);
             Ok::<_, HandlerError>(())
         }
-    })
+    });
+    handler.namespace("orders")
 }
 
 pub(crate) fn pointer(bucket: &str, key: &str) -> String {
@@ -77,8 +82,8 @@ async fn the_pointers_of_all_libraries_are_followed() {
 #[tokio::test(start_paused = true)]
 async fn any_other_body_is_the_body() {
     let s3 = S3::default();
-    let consumer = sqs_once::consumer::<Value>().key(|body: &Value| body.to_string());
-    let consumer = consumer.large_messages(settings(&s3));
+    let keyed = Handler::json::<Value>().key(|body: &Value| body.to_string());
+    let consumer = Consumer::new(keyed.call(async |_: Value| {}));
     let place = json!({ "s3BucketName": BUCKET, "s3Key": "k" });
     let bodies = [
         json!({ "id": "o-1" }),
@@ -88,7 +93,7 @@ async fn any_other_body_is_the_body() {
         place,
     ];
     let event = Event::new(bodies.iter().map(Record::json));
-    let bench = Bench::new(consumer.handler(async |_: Value| {}));
+    let bench = Bench::new(consumer.large_messages(settings(&s3)));
     bench.run(event).await.assert_all_acknowledged();
     assert_eq!(s3.requests(), [""; 0]);
 }
@@ -263,11 +268,11 @@ async fn the_dead_letter_queue_gets_the_pointer() {
 async fn the_body_behind_an_envelope_is_fetched_and_is_what_the_handler_sees_of_the_message() {
     let s3 = with_order("canary-1");
     let (contents, notes) = Notes::pair();
-    let consumer = orders().envelope(Sns).large_messages(settings(&s3));
-    let consumer = consumer.handler(move |order: Order, meta: MessageMeta| {
+    let handler = orders().call(move |order: Order, meta: MessageMeta| {
         notes.add((order.id, meta.content().unwrap_or_default().to_owned()));
         async {}
     });
+    let consumer = Consumer::new(handler.envelope(Sns)).large_messages(settings(&s3));
     let record = Record::text(publication("n-1", &pointer(BUCKET, "canary-1")));
     let answer = Bench::new(consumer).run(Event::new([record])).await;
     answer.assert_processed("m-1");

@@ -7,8 +7,9 @@ use sqs_once::body::Sns;
 use sqs_once::key::{KeySecret, ProducerKey};
 use sqs_once::producer::{Offload, Outgoing, OutgoingError};
 use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::{Consumer, Handler};
 
-use crate::large_messages::{BUCKET, CLASS, ORDER, noting, settings};
+use crate::large_messages::{BUCKET, CLASS, ORDER, handler, noting, settings};
 use crate::support::envelope_bench::attributed;
 use crate::support::s3::{S3, Turn};
 use crate::support::sqs::Sqs;
@@ -61,12 +62,12 @@ async fn a_producer_puts_a_large_body_into_s3_and_the_consumer_gets_it() {
     assert_eq!(attributes["business-key"], attribute("String", "s:o-1"));
 
     let (seen, notes) = Notes::pair();
-    let consumer = sqs_once::consumer::<Value>().key(ProducerKey);
-    let consumer = consumer.large_messages(settings(&s3));
-    let consumer = consumer.handler(move |order: Value| {
+    let keyed = Handler::json::<Value>().key(ProducerKey);
+    let handler = keyed.call(move |order: Value| {
         notes.add(order["items"].as_str().unwrap().len());
         async {}
     });
+    let consumer = Consumer::new(handler).large_messages(settings(&s3));
     let record = Record::text(body_of(&sent)).attribute("business-key", "s:o-1");
     let answer = Bench::new(consumer).run(Event::new([record])).await;
     answer.assert_processed("m-1");
@@ -123,7 +124,8 @@ async fn a_consumer_can_require_a_mac_that_only_senders_with_its_secret_can_writ
     // Without raw delivery, SNS puts the attributes into its envelope.
     let attributes = [("business-key", "s:o-1"), ("pointer-mac", &*mac.unwrap())];
     let record = Record::json(&attributed(&body, &attributes));
-    let consumer = noting(requiring, &Notes::default()).envelope(Sns);
+    let handler = handler(&Notes::default()).envelope(Sns);
+    let consumer = Consumer::new(handler).large_messages(requiring);
     let answer = Bench::new(consumer).run(Event::new([record])).await;
     answer.assert_processed("m-1");
 }

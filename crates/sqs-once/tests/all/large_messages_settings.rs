@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use serde_json::json;
-use sqs_once::consumer::Keyed;
+use sqs_once::consumer::Runnable;
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Batch, Consumer, MemoryStore};
@@ -161,14 +161,10 @@ fn peak() -> usize {
 }
 
 /// A consumer that reads bodies of up to `max_size` bytes into `max_memory`, and a bench for it.
-fn limited(
-    s3: &S3,
-    [max_size, max_memory]: [usize; 2],
-    handler: impl FnOnce(Consumer<Keyed<Order, fn(&Order) -> String>>) -> Consumer,
-) -> Bench {
+fn limited(s3: &S3, [max_size, max_memory]: [usize; 2], handler: impl Runnable) -> Bench {
     let settings = settings(s3).max_size(max_size).max_memory(max_memory);
-    let orders = orders().large_messages(settings).namespace("orders");
-    Bench::new(handler(orders)).timeout(120 * SECOND)
+    let consumer = Consumer::new(handler).large_messages(settings);
+    Bench::new(consumer).timeout(120 * SECOND)
 }
 
 /// Only in a process of its own.
@@ -179,10 +175,9 @@ async fn in_a_process_that_measures_its_memory() {
     };
     let distinct: usize = distinct.parse().unwrap();
     let (s3, _) = stored((0..distinct).map(|at| body(&format!("o-{at}"), MIB)));
-    let bench = limited(&s3, [MIB, 8 * MIB], |orders| {
-        let orders = orders.handler(async |_: Order| sleep(SECOND).await);
-        orders.on_duplicate(async |_| Ok(()))
-    });
+    let handler = orders().call(async |_: Order| sleep(SECOND).await);
+    let handler = handler.on_duplicate(async |_| Ok(()));
+    let bench = limited(&s3, [MIB, 8 * MIB], handler);
     let records = (0..100).map(|at| Record::text(pointer(BUCKET, &(at % distinct).to_string())));
     let event = Event::new(records);
     let before = peak();
@@ -204,13 +199,12 @@ fn the_bodies_of_a_batch_take_no_more_memory_than_allowed() {
 async fn a_record_waits_for_memory_until_others_have_ended() {
     let (s3, event) = stored((0..30).map(|at| format!(r#"{{"id":"o-{at}"}}"#)));
     let at_once = AtOnce::default();
-    let bench = limited(&s3, [1000, 2000], |orders| {
-        let counted = at_once.clone();
-        orders.handler(move |_: Order| {
-            let counted = counted.enter();
-            sleep(SECOND).map(|()| drop(counted))
-        })
+    let counted = at_once.clone();
+    let handler = orders().call(move |_: Order| {
+        let counted = counted.enter();
+        sleep(SECOND).map(|()| drop(counted))
     });
+    let bench = limited(&s3, [1000, 2000], handler);
     bench.run(event).await.assert_all_acknowledged();
     let said = "bodies that are here count as large as they are";
     assert_eq!(at_once.most(), 10, "{said}");
@@ -220,17 +214,16 @@ async fn a_record_waits_for_memory_until_others_have_ended() {
 async fn bodies_that_hooks_hold_count_until_the_hooks_have_ended() {
     let (s3, event) = stored((0..6).map(|at| body(&format!("bad-{at}"), 900)));
     let handled = AtOnce::default();
-    let bench = limited(&s3, [1000, 2000], |orders| {
-        let counted = handled.clone();
-        let orders = orders.handler(async |order: Order| order.obey().await);
-        orders.on_failure(move |end| {
-            let counted = (counted.enter(), end);
-            sleep(SECOND).map(|()| {
-                drop(counted);
-                Ok(())
-            })
+    let counted = handled.clone();
+    let handler = orders().call(async |order: Order| order.obey().await);
+    let handler = handler.on_failure(move |end| {
+        let counted = (counted.enter(), end);
+        sleep(SECOND).map(|()| {
+            drop(counted);
+            Ok(())
         })
     });
+    let bench = limited(&s3, [1000, 2000], handler);
     let answer = bench.run(event).await;
     assert_eq!((answer.retried().len(), handled.most()), (6, 2));
 }
@@ -238,9 +231,8 @@ async fn bodies_that_hooks_hold_count_until_the_hooks_have_ended() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_returns_the_records_for_whose_bodies_there_is_no_memory() {
     let (s3, event) = stored((0..30).map(|at| body(&format!("o-{at:02}"), 100)));
-    let bench = limited(&s3, [500, 2000], |orders| {
-        orders.batch_handler(async |orders: Batch<Order>| orders.all_succeeded())
-    });
+    let handler = orders().call_batch(async |orders: Batch<Order>| orders.all_succeeded());
+    let bench = limited(&s3, [500, 2000], handler);
     let answer = bench.run(event).await;
     // A further body could have 500 bytes.
     assert_eq!(answer.retried().len(), 30 - 1 - (2000 - 500) / 100);

@@ -8,13 +8,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use sqs_once::consumer::Defaults;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
 use sqs_once::policy::{Backoff, MissingKey, Mode, RouteBy};
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::time::Clock;
-use sqs_once::{Batch, Consumer, HandlerError, MemoryStore, Recorded, ResultExt, Writes, router};
+use sqs_once::{Handler, HandlerError, Recorded, ResultExt, Writes, router};
 use tokio::time::{sleep, timeout};
 
 use crate::support::{Notes, Order, SECOND, assert_contains, orders, values};
@@ -25,7 +26,7 @@ fn event(ids: &[&str]) -> Event {
 }
 
 /// Orders end as their ids ask for, and note it.
-fn consumer(done: &Notes<String>) -> Consumer {
+fn noting(done: &Notes<String>) -> Handler {
     crate::router::noting("handled", done)
 }
 
@@ -67,12 +68,12 @@ async fn assert_not_completed(bench: &Bench, id: &str) {
 #[tokio::test(start_paused = true)]
 async fn layers_run_around_the_handler_those_of_a_router_outside_and_the_first_one_first() {
     let done = Notes::default();
-    let alone = consumer(&done)
+    let alone = noting(&done)
         .layer(around("outer", &done))
         .layer(around("inner", &done));
-    let route = consumer(&done).layer(around("inner", &done));
+    let route = noting(&done).layer(around("inner", &done));
     let routes = router(RouteBy::attribute("type"))
-        .layer(around("outer", &done))
+        .defaults(Defaults::new().layer(around("outer", &done)))
         .route("order", route);
     for bench in [Bench::new(alone), Bench::new(routes)] {
         let event = Event::new([routed()]);
@@ -90,7 +91,7 @@ async fn layers_run_around_the_handler_those_of_a_router_outside_and_the_first_o
         assert_eq!(done.len(), 0);
     }
     // A record without a key runs inside the layers, too.
-    let keyless = values().handler(async |_: serde_json::Value| {});
+    let keyless = values().call(async |_: serde_json::Value| {});
     let keyless = keyless.missing_key(MissingKey::ProcessUnprotected);
     let bench = Bench::new(keyless.layer(around("layer", &done)));
     let event = Event::new([Record::json(&json!({ "no": "id" }))]);
@@ -104,7 +105,7 @@ async fn a_layer_may_end_the_record_instead_of_the_handler() {
     let retry = async |_: RecordParts, _: Next| -> Outcome {
         Err("over the limit").retry_after(7 * SECOND)
     };
-    let retrying = Bench::new(consumer(&done).layer(retry));
+    let retrying = Bench::new(noting(&done).layer(retry));
     let answer = retrying.run(event(&["o-1"])).await;
     answer.assert_failed("o-1");
     answer.assert_reason("o-1", "over the limit");
@@ -114,10 +115,10 @@ async fn a_layer_may_end_the_record_instead_of_the_handler() {
 
     let terminal =
         async |_: RecordParts, _: Next| -> Outcome { Err(HandlerError::terminal("not allowed")) };
-    let refusing = Bench::new(consumer(&done).layer(terminal));
+    let refusing = Bench::new(noting(&done).layer(terminal));
     refusing.run(event(&["o-1"])).await.assert_terminal("o-1");
 
-    let skipping = Bench::new(consumer(&done).layer(skipped));
+    let skipping = Bench::new(noting(&done).layer(skipped));
     skipping.run(event(&["o-1"])).await.assert_processed("o-1");
     skipping.run(event(&["o-1"])).await.assert_duplicate("o-1");
     assert_eq!(done.len(), 0);
@@ -129,13 +130,13 @@ async fn a_layer_may_change_what_follows_the_handlers_outcome() {
     let forgiving = async |_: RecordParts, next: Next| -> Outcome {
         next.run().await.or_else(|_| Ok(Done::default()))
     };
-    let bench = Bench::new(consumer(&done).layer(forgiving));
+    let bench = Bench::new(noting(&done).layer(forgiving));
     bench.run(event(&["bad-1"])).await.assert_processed("bad-1");
     let strict = async |_: RecordParts, next: Next| -> Outcome {
         let _ = next.run().await?;
         Err("the effect can't be seen".into())
     };
-    let bench = Bench::new(consumer(&done).layer(strict));
+    let bench = Bench::new(noting(&done).layer(strict));
     bench.run(event(&["o-1"])).await.assert_failed("o-1");
     bench.run(event(&["o-1"])).await.assert_failed("o-1");
     assert_eq!(done.take().len(), 3);
@@ -152,9 +153,10 @@ async fn a_layer_sees_message_key_attempt_token_and_route() {
         notes.add((message, id, record.attempt().number(), route));
         next.run()
     };
-    let routes = router(RouteBy::attribute("type"));
-    let routes = routes.route("order", consumer(&Notes::default()));
-    let bench = Bench::new(routes.layer(layer));
+    let routes = router(RouteBy::attribute("type"))
+        .defaults(Defaults::new().layer(layer))
+        .route("order", noting(&Notes::default()));
+    let bench = Bench::new(routes);
     let event = Event::new([routed().receive_count(3)]);
     bench.run(event).await.assert_all_acknowledged();
     let id = bench.item("o-1").await.unwrap().id.to_string();
@@ -173,7 +175,7 @@ async fn a_layers_time_is_the_handlers_and_its_panic_fails_its_record_alone() {
         }
         next.run().await
     };
-    let bench = Bench::new(consumer(&done).layer(slow).record_timeout(SECOND));
+    let bench = Bench::new(noting(&done).layer(slow).record_timeout(SECOND));
     let answer = bench.run(event(&["slow", "panic", "o-1"])).await;
     answer.assert_retried(["slow", "panic"]);
     answer.assert_reason("slow", "longer than 1s");
@@ -194,7 +196,7 @@ async fn a_handler_that_a_layer_drops_keeps_its_claim_because_its_effect_may_be_
             (Err(_), _) => Err(HandlerError::retry("too slow")),
         }
     };
-    let slow = orders().handler(async |_: Order| sleep(10 * SECOND).await);
+    let slow = orders().call(async |_: Order| sleep(10 * SECOND).await);
     let backoff = Backoff::exponential(SECOND, SECOND);
     let bench = Bench::new(slow.layer(impatient).backoff(backoff));
     let all = ["ok", "retry", "terminal", "panic"];
@@ -221,7 +223,7 @@ async fn a_handler_does_not_start_after_its_record_has_ended() {
         tokio::spawn(next.run());
         Ok(Done::default())
     };
-    let bench = Bench::new(consumer(&done).layer(elsewhere));
+    let bench = Bench::new(noting(&done).layer(elsewhere));
     bench.run(event(&["o-1"])).await.assert_processed("o-1");
     sleep(SECOND).await;
     assert_eq!(done.take(), [""; 0]);
@@ -233,7 +235,7 @@ async fn a_layer_that_catches_a_panic_decides_how_its_record_ends() {
         let caught = AssertUnwindSafe(next.run()).catch_unwind().await;
         caught.unwrap_or_else(|_| Err(HandlerError::retry("caught")))
     };
-    let panicking = orders().handler(async |_: Order| -> () { panic!("no luck") });
+    let panicking = orders().call(async |_: Order| -> () { panic!("no luck") });
     let bench = Bench::new(panicking.layer(catching));
     let answer = bench.run(event(&["o-1"])).await;
     answer
@@ -249,7 +251,7 @@ async fn what_a_handler_records_or_writes_passes_through_its_layers() {
     let recorded = Notes::default();
     let notes = recorded.clone();
     let receipts = orders()
-        .handler(async |order: Order| Recorded(order.id))
+        .call(async |order: Order| Recorded(order.id))
         .layer(passing);
     let receipts = receipts.on_success(move |end| {
         notes.add(end.recorded::<String>().unwrap());
@@ -258,10 +260,10 @@ async fn what_a_handler_records_or_writes_passes_through_its_layers() {
     Bench::new(receipts).run(event(&["o-1"])).await;
     assert_eq!(recorded.take(), [Some("o-1".to_owned())]);
 
-    let writing = || orders().handler(async |order: Order| Writes::new().recording(&order.id));
+    let writing = || orders().call(async |order: Order| Writes::new().recording(&order.id));
     for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        for consumer in [writing().layer(passing), writing().layer(skipped)] {
-            let bench = Bench::new(consumer.mode(mode));
+        for handler in [writing().layer(passing), writing().layer(skipped)] {
+            let bench = Bench::new(handler.mode(mode));
             bench.run(event(&["o-1"])).await.assert_processed("o-1");
             bench.run(event(&["o-1"])).await.assert_duplicate("o-1");
         }
@@ -275,9 +277,9 @@ async fn a_record_whose_writes_a_layer_drops_fails() {
         Ok(Done::default())
     };
     for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        let writing = orders().handler(async |_: Order| Writes::new());
-        let consumer = writing.mode(mode).layer(around("outer", &Notes::default()));
-        let bench = Bench::new(consumer.layer(dropping));
+        let writing = orders().call(async |_: Order| Writes::new());
+        let handler = writing.mode(mode).layer(around("outer", &Notes::default()));
+        let bench = Bench::new(handler.layer(dropping));
         let answer = bench.run(event(&["o-1"])).await;
         answer.assert_failed("o-1");
         let why = answer.reason("o-1").unwrap();
@@ -290,13 +292,13 @@ async fn a_record_whose_writes_a_layer_drops_fails() {
 async fn a_success_completes_no_other_message() {
     let writing = || {
         let put = async |order: Order| Writes::new().put("effects", &json!({ "id": order.id }));
-        orders().handler(put)
+        orders().call(put)
     };
     let transactional = writing().mode(Mode::Transactional);
-    let plain = orders().handler(async |_: Order| {});
-    for handlers in [transactional, writing().mode(Mode::ClaimFirst), plain] {
+    let plain = orders().call(async |_: Order| {});
+    for handler in [transactional, writing().mode(Mode::ClaimFirst), plain] {
         for carry in [Carry::Success, Carry::SuccessOverOwn, Carry::Next] {
-            let bench = Bench::new(handlers.clone().layer(carrying(carry)));
+            let bench = Bench::new(handler.clone().layer(carrying(carry)));
             bench.run(event(&["o-1"])).await;
             let written = bench.store().writes().len();
             let answer = bench.run(event(&["o-2"])).await;
@@ -343,15 +345,4 @@ fn carrying(carry: Carry) -> impl Fn(RecordParts, Next) -> BoxFuture<'static, Ou
             Ok(before.unwrap_or_default())
         })
     }
-}
-
-#[tokio::test]
-async fn a_batch_handler_with_a_layer_refuses_to_start() {
-    let batching = orders().batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
-    let batching = batching
-        .namespace("orders")
-        .store(MemoryStore::new())
-        .layer(skipped);
-    let error = batching.init().await.unwrap_err().to_string();
-    assert_contains!(error, "the setting `layer`", "batch handlers");
 }

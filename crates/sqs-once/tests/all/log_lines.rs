@@ -8,11 +8,10 @@ use crate::support::process::{Process, is_logging};
 use crate::support::{assert_contains, invoke, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::consumer::Runnable;
 use sqs_once::policy::RouteBy;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{HandlerError, MemoryStore, router};
+use sqs_once::{Consumer, HandlerError, MemoryStore, router};
 
 const RUN: &str = "in_a_process_that_handles_two_batches";
 
@@ -27,14 +26,15 @@ async fn in_a_process_that_handles_two_batches() {
     if !is_logging().await {
         return;
     }
-    let mut consumer = values().namespace("payments").handler(pay);
-    if std::env::var_os("ROUTED").is_some() {
-        let by = RouteBy::attribute("correlation-id");
-        let routes = router(by).route("checkout-7", consumer.clone());
-        consumer = routes
-            .fallback(consumer.namespace("others"))
-            .into_consumer();
-    }
+    let handler = values().call(pay).namespace("payments");
+    let mut consumer = match std::env::var_os("ROUTED") {
+        Some(_) => {
+            let by = RouteBy::attribute("correlation-id");
+            let routes = router(by).route("checkout-7", handler.clone());
+            Consumer::new(routes.fallback(handler.namespace("others")))
+        }
+        None => Consumer::new(handler),
+    };
     consumer = consumer.store(MemoryStore::new());
     if std::env::var_os("SET_BY_CODE").is_some() {
         consumer = consumer

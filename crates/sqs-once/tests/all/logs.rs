@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sqs_once::store::{StoreError, StoreErrorKind};
 use sqs_once::testing::{Event, Record};
-use sqs_once::{HandlerError, MemoryStore};
+use sqs_once::{Consumer, HandlerError, MemoryStore};
 use tracing::field::Empty;
 use tracing::{debug, debug_span, error_span, info, info_span, warn};
 
@@ -343,11 +343,12 @@ async fn in_a_process_whose_messages_forge_lines() {
         .fifo(id("group"));
     let event = Event::new([record]);
     let consumer = || {
-        values()
-            .handler(async |_: Value| -> Result<(), HandlerError> { Err(FORGED.into()) })
+        let handler = values()
+            .call(async |_: Value| -> Result<(), HandlerError> { Err(FORGED.into()) })
             .on_failure(async |_| Err(FORGED.into()))
             .readable_keys(true)
-            .namespace("logs")
+            .namespace("logs");
+        Consumer::new(handler)
     };
     let store = TestStore::default;
     for consumer in [

@@ -9,7 +9,6 @@ use crate::support::sqs::Sqs;
 use crate::support::{TestStore, invoke, pay, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::consumer::Runnable;
 use sqs_once::extract::Key;
 use sqs_once::key::Namespace;
 use sqs_once::policy::{RouteBy, UnknownOutcome};
@@ -33,27 +32,28 @@ async fn in_a_process_that_handles_batches() {
         return;
     }
     let order = |id: &str, does: &str| Record::json(&json!({ "id": id, "does": does }));
-    let consumer = || values().namespace("payments").handler(pay);
-    let mut paying = consumer().store(MemoryStore::new());
+    let handler = || values().call(pay).namespace("payments");
+    let mut paying = Consumer::new(handler()).store(MemoryStore::new());
     if std::env::var_os("OFF_BY_CODE").is_some() {
         paying = paying.metrics(Metrics::Off);
     }
     if std::env::var_os("OVERRUN").is_some() {
         let (tell, told) = channel();
         let told = Arc::new(Mutex::new(told));
-        let overrunning = values().handler(move |_: Value| {
+        let overrunning = values().call(move |_: Value| {
             let told = Arc::clone(&told);
             drop(spawn_blocking(move || told.lock().unwrap().recv()));
             async {}
         });
-        let overrunning = overrunning.namespace("payments").store(MemoryStore::new());
         let overrunning = overrunning
-            .concurrency(1)
+            .namespace("payments")
             .record_timeout(Duration::from_millis(50))
             .on_failure(move |_| {
                 tell.send(()).unwrap();
                 async { Ok(()) }
             });
+        let overrunning = Consumer::new(overrunning).store(MemoryStore::new());
+        let overrunning = overrunning.concurrency(1);
         let orders = (0..3).map(|number| order(&format!("over-{number}"), "pay"));
         handle(&overrunning, orders.collect()).await;
         std::process::exit(0);
@@ -65,15 +65,16 @@ async fn in_a_process_that_handles_batches() {
         let mut lapsed = Item::new(id, Status::InProgress);
         lapsed.lease_until = Some(Timestamp::from_secs(1));
         store.put(lapsed);
-        let kept = consumer().unknown_outcome(UnknownOutcome::dead_letter());
+        let kept = handler().unknown_outcome(UnknownOutcome::dead_letter());
+        let kept = Consumer::new(kept).store(store);
         let orders = ["panic", "pay", "fail"].into_iter().zip(1..);
         let orders = orders.map(|(does, number)| order(&format!("o-{number}"), does));
-        handle(&kept.store(store), orders.collect()).await;
+        handle(&kept, orders.collect()).await;
         std::process::exit(0);
     }
     if std::env::var_os("WRITES").is_some() {
-        let writing = values().handler(async |_: Value| Writes::new());
-        let writing = writing.namespace("payments").store(TestStore::default());
+        let writing = values().call(async |_: Value| Writes::new());
+        let writing = Consumer::new(writing.namespace("payments")).store(TestStore::default());
         handle(&writing, vec![order("o-1", "pay")]).await;
         std::process::exit(0);
     }
@@ -88,29 +89,32 @@ async fn in_a_process_that_handles_batches() {
     handle(&paying, vec![order("o-1", "something else")]).await;
     let denied = || StoreError::new(StoreErrorKind::AccessDenied, "not allowed");
     let denying = TestStore::default().refusing_claims(move |_| Some(denied()));
-    handle(&consumer().store(denying), vec![order("o-4", "pay")]).await;
+    let denying = Consumer::new(handler()).store(denying);
+    handle(&denying, vec![order("o-4", "pay")]).await;
     if std::env::var_os("SILENT").is_some() {
         let unsettled = TestStore::default().settlements_take(|_| Duration::MAX);
         tokio::time::pause();
         for silent in [TestStore::default().silent(), unsettled] {
-            handle(&consumer().store(silent), vec![order("o-6", "pay")]).await;
+            let silent = Consumer::new(handler()).store(silent);
+            handle(&silent, vec![order("o-6", "pay")]).await;
         }
         tokio::time::resume();
     }
     let store = MemoryStore::new();
     let items = store.clone();
-    let overtaken = values().handler(move |_: Value, key: Key| {
+    let overtaken = values().call(move |_: Value, key: Key| {
         // Another worker completes the key meanwhile.
         items.put(Item::new(key.item_id().clone(), Status::Completed));
         async {}
     });
-    let overtaken = overtaken.namespace("payments").store(store);
+    let overtaken = Consumer::new(overtaken.namespace("payments")).store(store);
     handle(&overtaken, vec![order("o-5", "pay")]).await;
     let many = (0..250).map(|number| order(&format!("many-{number}"), "pay"));
     handle(&paying, many.collect()).await;
     let down = async |_: Value| Err::<(), _>("no answer").unavailable("payments");
-    let down = values().handler(down).namespace("payments").concurrency(1);
-    let down = down.store(MemoryStore::new()).depends_on("payments");
+    let down = values().call(down).namespace("payments");
+    let down = Consumer::new(down.depends_on("payments")).concurrency(1);
+    let down = down.store(MemoryStore::new());
     let down = down.sqs_client(Sqs::default().client());
     let orders = (0..5).map(|number| order(&format!("down-{number}"), "pay"));
     handle(&down, orders.collect()).await;
@@ -120,12 +124,12 @@ async fn in_a_process_that_handles_batches() {
     let group = (0..3).map(|number| order(&format!("group-{number}"), "pay").fifo("a"));
     handle(&down, group.collect()).await;
     let routes = router(RouteBy::attribute("type"))
-        .route("charge", consumer())
-        .route("idle", consumer().namespace("idle"))
-        .store(MemoryStore::new());
+        .route("charge", handler())
+        .route("idle", handler().namespace("idle"));
+    let routing = Consumer::new(routes).store(MemoryStore::new());
     let charge = |id| order(id, "pay").attribute("type", "charge");
     let records = vec![charge("r-1"), order("r-2", "pay"), charge("r-3")];
-    handle(&routes.into_consumer(), records).await;
+    handle(&routing, records).await;
     std::process::exit(0);
 }
 

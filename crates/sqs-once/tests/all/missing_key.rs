@@ -11,8 +11,7 @@ use sqs_once::key::{
 };
 use sqs_once::policy::MissingKey;
 use sqs_once::{
-    Batch, BusinessKey, Consumer, HandlerError, IdempotencyToken, ResultExt, State, Writes,
-    consumer,
+    Batch, BusinessKey, Handler, HandlerError, IdempotencyToken, ResultExt, State, Writes,
 };
 
 #[derive(Deserialize)]
@@ -45,19 +44,19 @@ async fn note(
 
 fn noting(policy: MissingKey) -> (Tested, Seen) {
     let seen = Seen::default();
-    let noting = consumer::<Order>()
+    let noting = Handler::json::<Order>()
         .key(|order: &Order| order.id.clone())
         .state(seen.clone())
-        .missing_key(policy)
-        .handler(note);
+        .call(note)
+        .missing_key(policy);
     (Bench::new().on(noting), seen)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_in_an_attribute_that_the_message_lacks_is_missing_with_the_attributes_name() {
     async fn reason(key: impl KeyExtractor<Order>) -> String {
-        let consumer = consumer::<Order>().key(key).handler(async |_: Order| {});
-        let bench = Bench::new().on(consumer);
+        let handler = Handler::json::<Order>().key(key).call(async |_: Order| {});
+        let bench = Bench::new().on(handler);
         bench.run([body("{}")]).await;
         bench.lines()[0]["reason"].to_string()
     }
@@ -87,7 +86,7 @@ async fn a_record_without_a_key_is_terminal_by_default_or_returns_and_the_store_
         (Some(MissingKey::Retry), "failed"),
     ] {
         let bench = Bench::new().on(keyed(|order: &Order| order.id.clone()));
-        let bench = bench.with(|it| set(it, policy, Consumer::missing_key));
+        let bench = bench.with(|it| set(it, policy, Handler::missing_key));
         assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
         assert_eq!(bench.outcomes(), outcome);
         assert_eq!(bench.store.take_calls(), []);
@@ -145,8 +144,8 @@ async fn an_unprotected_record_that_fails_is_returned_and_says_both() {
     assert_eq!(bench.store.take_calls(), []);
 }
 
-fn keyed(key: impl KeyExtractor<Order>) -> Consumer {
-    consumer().key(key).handler(async |_: Order| {})
+fn keyed(key: impl KeyExtractor<Order>) -> Handler {
+    Handler::json().key(key).call(async |_: Order| {})
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +219,7 @@ impl IntoOutcome for Reserved {
 async fn writes_without_a_key_are_never_acknowledged_unwritten() {
     let key = |order: &Order| order.id.clone();
     let alone = async |_: Order| Reserved(Writes::new());
-    let alone = consumer().key(key).handler(alone);
+    let alone = Handler::json().key(key).call(alone);
     let together = async |orders: Batch<Order>| {
         let mut outcome = orders.outcome();
         for order in &orders {
@@ -228,11 +227,16 @@ async fn writes_without_a_key_are_never_acknowledged_unwritten() {
         }
         outcome
     };
-    let together = consumer().key(key).batch_handler(together);
-    for consumer in [alone, together] {
-        let bench = Bench::new().on(consumer.missing_key(MissingKey::ProcessUnprotected));
+    let together = Handler::json().key(key).call_batch(together);
+    let policy = MissingKey::ProcessUnprotected;
+    for is_together in [false, true] {
+        let bench = Bench::new();
+        let consumer = match is_together {
+            false => bench.consumer(alone.clone().missing_key(policy)),
+            true => bench.consumer(together.clone().missing_key(policy)),
+        };
         let records = [body("{}"), body(r#"{"id": "a"}"#)];
-        assert_eq!(bench.run(records).await, ["m-0"]);
+        assert_eq!(bench.deliver(&consumer, records).await, ["m-0"]);
         assert_eq!(bench.outcomes(), "terminal processed");
         assert_eq!(bench.store.take_commits().len(), 1);
     }

@@ -2,13 +2,13 @@
 
 use crate::support::process::has;
 use crate::support::{Order, TestStore, assert_contains, orders};
-use sqs_once::consumer::Runnable;
+use sqs_once::consumer::{Runnable, Work};
 use sqs_once::extract::Key;
 use sqs_once::key::Namespace;
 use sqs_once::policy::RouteBy;
 use sqs_once::store::Store;
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{ConfigError, Consumer, Idempotency, MemoryStore, router};
+use sqs_once::{ConfigError, Consumer, Handler, Idempotency, MemoryStore, router};
 
 /// A table with this name.
 fn table(name: &'static str) -> impl Store {
@@ -18,16 +18,21 @@ fn table(name: &'static str) -> impl Store {
 async fn charge(_: Order) {}
 async fn refund(_: Order) {}
 
-fn charging() -> Consumer {
-    orders().handler(charge)
+fn charging() -> Handler {
+    orders().call(charge)
 }
 
-fn refunding() -> Consumer {
-    orders().handler(refund)
+fn refunding() -> Handler {
+    orders().call(refund)
 }
 
-async fn start(consumer: Consumer, name: &'static str) -> Result<(), ConfigError> {
-    let consumer = consumer.namespace("orders").store(table(name));
+/// A consumer on the table `orders`.
+fn consumer(handler: Handler) -> Consumer {
+    Consumer::new(handler).store(table("orders"))
+}
+
+async fn start(handler: Handler, name: &'static str) -> Result<(), ConfigError> {
+    let consumer = Consumer::new(handler.namespace("orders")).store(table(name));
     consumer.init().await
 }
 
@@ -57,15 +62,16 @@ async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_s
         return;
     }
     let clone = charging();
-    for consumer in [charging(), clone.clone(), clone] {
-        start(consumer.concurrency(3), "orders").await.unwrap();
+    for handler in [charging(), clone.clone(), clone] {
+        let consumer = consumer(handler.namespace("orders")).concurrency(3);
+        consumer.init().await.unwrap();
     }
     start(refunding(), "refunds").await.unwrap();
-    let other = refunding().namespace("refunds").store(table("orders"));
+    let other = consumer(refunding().namespace("refunds"));
     other.init().await.unwrap();
     // A store without an identity.
-    for consumer in [charging(), refunding()] {
-        let consumer = consumer.namespace("orders").store(MemoryStore::new());
+    for handler in [charging(), refunding()] {
+        let consumer = Consumer::new(handler.namespace("orders")).store(MemoryStore::new());
         consumer.init().await.unwrap();
     }
 }
@@ -75,13 +81,12 @@ async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
     if !has!(&[LAMBDA]) {
         return;
     }
-    let reading = |consumer: Consumer, own: &str| {
-        let consumer = consumer.namespace(own).store(table("orders"));
-        consumer.also_read(Namespace::new("payments").unwrap())
-    };
+    let payments = || Namespace::new("payments").unwrap();
+    let reading =
+        |handler: Handler, own: &str| consumer(handler.namespace(own).also_read(payments()));
     reading(charging(), "charges").init().await.unwrap();
     let refunds = reading(refunding(), "refunds");
-    let owner = refunding().namespace("payments").store(table("orders"));
+    let owner = consumer(refunding().namespace("payments"));
     for consumer in [refunds, owner] {
         let refusal = consumer.init().await.unwrap_err().to_string();
         assert_contains!(
@@ -94,9 +99,9 @@ async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
     }
     // Work without SQS may share a consumer's namespace.
     for (own, starts) in [("charges", true), ("deposits", false)] {
-        let work = Idempotency::new().namespace(own).store(table("orders"));
-        let work = work.also_read(Namespace::new("payments").unwrap());
-        assert_eq!(work.init().await.is_ok(), starts, "{own}");
+        let work = Work::named(own).also_read(payments());
+        let idempotency = Idempotency::new(work).store(table("orders"));
+        assert_eq!(idempotency.init().await.is_ok(), starts, "{own}");
     }
     reading(charging(), "charges").init().await.unwrap();
 }
@@ -121,10 +126,10 @@ async fn the_variable_overrides_the_attributes_namespace_and_the_method_override
         true => "of-the-variable",
         false => "of-the-attribute",
     };
-    let by_method = named::consumer().namespace("of-the-method");
+    let by_method = named::handler().namespace("of-the-method");
     for (consumer, namespace) in [
         (named::consumer(), of_attribute),
-        (by_method, "of-the-method"),
+        (by_method.into_consumer(), "of-the-method"),
     ] {
         let event = Event::new([&serde_json::json!({ "id": namespace })]);
         Bench::new(consumer)
@@ -140,12 +145,12 @@ async fn a_router_does_not_start_with_a_namespace_for_the_whole_process() {
         return;
     }
     for route in [
-        named::consumer(),
-        named::consumer().namespace("of-the-method"),
+        named::handler(),
+        named::handler().namespace("of-the-method"),
     ] {
         let routes = router(RouteBy::attribute("kind")).route("one", route);
-        let routes = routes.store(MemoryStore::new()).into_consumer();
-        let refusal = routes.init().await.unwrap_err();
+        let consumer = Consumer::new(routes).store(MemoryStore::new());
+        let refusal = consumer.init().await.unwrap_err();
         assert_eq!(refusal.variable(), "SQS_ONCE_NAMESPACE");
         assert_contains!(
             refusal.to_string(),
@@ -159,8 +164,11 @@ async fn on_lambda_the_variable_names_one_handler_in_any_store() {
     if !has!(&VARIABLE) {
         return;
     }
-    let start = async |consumer: Consumer| consumer.store(MemoryStore::new()).init().await;
-    start(named::consumer()).await.unwrap();
+    let start = async |handler: Handler| {
+        let consumer = Consumer::new(handler).store(MemoryStore::new());
+        consumer.init().await
+    };
+    start(named::handler()).await.unwrap();
     start(charging().namespace("charges")).await.unwrap();
     let refusal = start(refunding()).await.unwrap_err();
     assert_contains!(
@@ -169,8 +177,9 @@ async fn on_lambda_the_variable_names_one_handler_in_any_store() {
         "::named`",
         "SQS_ONCE_NAMESPACE"
     );
-    let once = Idempotency::new().store(MemoryStore::new());
+    let once = Idempotency::new(Work::new()).store(MemoryStore::new());
     let refusal = once.init().await.unwrap_err();
     assert_contains!(refusal.to_string(), "\"of-the-variable\"", "Idempotency`");
-    once.namespace("receipts").init().await.unwrap();
+    let receipts = Idempotency::new("receipts").store(MemoryStore::new());
+    receipts.init().await.unwrap();
 }

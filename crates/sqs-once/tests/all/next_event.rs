@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Operation, TestStore};
-use sqs_once::{HandlerError, MemoryStore, spawn_blocking};
+use sqs_once::{Consumer, HandlerError, MemoryStore, spawn_blocking};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
@@ -52,8 +52,7 @@ async fn a_function_whose_handler_blocks() {
     let Ok(thread) = env::var(BLOCKS) else {
         return;
     };
-    let consumer = values().namespace("test");
-    let consumer = consumer.handler(move |_: serde_json::Value| {
+    let handler = values().call(move |_: serde_json::Value| {
         let is_own = thread == "its own";
         async move {
             match is_own {
@@ -63,7 +62,7 @@ async fn a_function_whose_handler_blocks() {
             Ok::<_, HandlerError>(())
         }
     });
-    sqs_once::run(consumer).await.unwrap();
+    sqs_once::run(handler.namespace("test")).await.unwrap();
 }
 
 #[tokio::test]
@@ -105,8 +104,7 @@ async fn a_function_that_cannot_renew() {
     };
     let store = TestStore::default();
     store.fail(Operation::Renew, StoreErrorKind::Unanswered, usize::MAX);
-    let consumer = values().namespace("test").store(store);
-    let consumer = consumer.handler(move |order: serde_json::Value| {
+    let handler = values().call(move |order: serde_json::Value| {
         let is_own = thread == "its own";
         async move {
             match order["id"].as_str() {
@@ -117,6 +115,7 @@ async fn a_function_that_cannot_renew() {
             Ok::<_, HandlerError>(())
         }
     });
+    let consumer = Consumer::new(handler.namespace("test")).store(store);
     sqs_once::run(consumer).await.unwrap();
 }
 
@@ -187,15 +186,15 @@ async fn a_function_whose_answer_is_late() {
     if env::var(LATE).is_err() {
         return;
     }
-    let consumer = values()
+    let handler = values()
+        .call(async |_: serde_json::Value| {})
         .namespace("test")
-        .store(MemoryStore::default())
-        .handler(async |_: serde_json::Value| {})
         .on_success(async |_| {
             println!("{RECORDED}");
             block();
             Ok(())
         });
+    let consumer = Consumer::new(handler).store(MemoryStore::default());
     sqs_once::run(consumer).await.unwrap();
 }
 

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::body::{Envelope, EnvelopeError, EventBridge, Opened, Sns, Text};
 use sqs_once::extract::{FromRecord, Message, MessageMeta, RecordParts, SnsMeta};
-use sqs_once::{Batch, HandlerError, consumer_with};
+use sqs_once::{Batch, Handler, HandlerError};
 
 /// The format `tenant|payload`. Counts how often it is opened.
 #[derive(Clone, Default)]
@@ -39,22 +39,22 @@ impl<S: Sync> FromRecord<S> for Tenant {
 
 fn tenanted() -> (Tested, Tenanted) {
     let envelope = Tenanted::default();
-    let consumer = consumer_with(Text)
+    let handler = Handler::decode(Text)
         .key(|payload: &String| payload.clone())
-        .envelope(envelope.clone())
-        .handler(async |payload: String, tenant: Tenant| {
+        .call(async |payload: String, tenant: Tenant| {
             assert_eq!(payload, format!("of {}", tenant.0));
-        });
-    (Bench::new().on(consumer), envelope)
+        })
+        .envelope(envelope.clone());
+    (Bench::new().on(handler), envelope)
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_an_envelope_the_body_is_the_payload() {
     const WRAPPED: &str =
         r#"{"Type":"Notification","TopicArn":"arn:aws:sns:x:1:y","Message":"inside"}"#;
-    let reading = consumer_with(Text)
+    let reading = Handler::decode(Text)
         .key(|payload: &String| payload.clone())
-        .handler(async |text: String, message: MessageMeta| {
+        .call(async |text: String, message: MessageMeta| {
             assert_eq!((&*text, message.content()), (WRAPPED, message.body()));
         });
     assert_eq!(Bench::new().on(reading).run([body(WRAPPED)]).await, [""; 0]);
@@ -93,18 +93,20 @@ async fn a_message_without_a_body_is_terminal_and_neither_an_envelope_nor_a_deco
 async fn a_dead_letter_keeps_its_envelope() {
     let sqs = Sqs::default();
     let refusing = async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card"));
-    let refusing = messages().envelope(EventBridge).handler(refusing);
-    let refusing = refusing.dead_letter_queue(DLQ).sqs_client(sqs.client());
+    let refusing = messages().call(refusing).envelope(EventBridge);
+    let bench = Bench::new()
+        .on(refusing)
+        .with_consumer(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
     let whole = r#"{"id": "e-1", "detail": {"id": 1}}"#;
-    assert_eq!(Bench::new().on(refusing).run([body(whole)]).await, [""; 0]);
+    assert_eq!(bench.run([body(whole)]).await, [""; 0]);
     let [sent] = sqs.asked("SendMessage").try_into().unwrap();
     assert_eq!(sent["MessageBody"], whole);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_asks_for_an_envelope_that_was_not_there_is_told_so() {
-    let asking = messages().envelope(Sns);
-    let bench = Bench::new().on(asking.handler(async |_: IgnoredAny, _: SnsMeta| {}));
+    let asking = messages().call(async |_: IgnoredAny, _: SnsMeta| {});
+    let bench = Bench::new().on(asking.envelope(Sns));
     assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
     let line = bench.line();
     assert_eq!(line["outcome"], "terminal");
@@ -113,10 +115,9 @@ async fn a_handler_that_asks_for_an_envelope_that_was_not_there_is_told_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_gets_what_is_opened_and_nothing_that_is_ignored() {
-    let consumer = consumer_with(Text)
+    let handler = Handler::decode(Text)
         .key(|payload: &String| payload.clone())
-        .envelope(Tenanted::default())
-        .batch_handler(async |batch: Batch<String>| {
+        .call_batch(async |batch: Batch<String>| {
             let mut outcome = batch.outcome();
             for record in &batch {
                 let tenant = record.extract::<Tenant>().await?;
@@ -125,8 +126,9 @@ async fn a_batch_handler_gets_what_is_opened_and_nothing_that_is_ignored() {
                 }
             }
             Ok::<_, HandlerError>(outcome)
-        });
-    let bench = Bench::new().on(consumer);
+        })
+        .envelope(Tenanted::default());
+    let bench = Bench::new().on(handler);
     let records = ["a|of a", "nobody|x", "bomb|x", "b|of b", "c|of a", "c|of b"].map(body);
     assert_eq!(bench.run(records).await, ["m-2"]);
     let outcomes = "processed ignored terminal processed duplicate duplicate";

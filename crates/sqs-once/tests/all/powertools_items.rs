@@ -81,16 +81,18 @@ impl Table {
     /// The outcome at time `now` of a message with the item's key, alone or in a batch with others.
     async fn end(&self, now: u64, others: &[&str]) -> End {
         let (ran, notes) = Seen::pair();
-        let consumer = sqs_once::consumer::<String>()
-            .key(|key: &String| key.clone())
-            .namespace("orders")
-            .key_codec(self.codec())
-            .store(dynamodb::store(&self.dynamodb.endpoint()))
-            .clock(At(now))
-            .handler(move |key: String| {
-                notes.add(key);
-                async {}
-            });
+        let consumer = sqs_once::Consumer::new(
+            sqs_once::Handler::json::<String>()
+                .key(|key: &String| key.clone())
+                .call(move |key: String| {
+                    notes.add(key);
+                    async {}
+                })
+                .namespace("orders")
+                .key_codec(self.codec()),
+        )
+        .store(dynamodb::store(&self.dynamodb.endpoint()))
+        .clock(At(now));
         let keys = others.iter().copied().chain([&*self.recorded.key]);
         let records = keys.map(|key| json!({ "messageId": key, "body": json!(key).to_string() }));
         let response = deliver_until(now + 30 * SECOND, &consumer, records).await;

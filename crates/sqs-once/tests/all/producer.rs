@@ -20,7 +20,7 @@ use sqs_once::extract::{CorrelationId, Key, MessageMeta};
 use sqs_once::key::{KeyError, Namespace, ProducerKey};
 use sqs_once::producer::{Outgoing, OutgoingError};
 use sqs_once::testing::{Answer, Bench, Event, Record};
-use sqs_once::{BusinessKey, Consumer, State};
+use sqs_once::{BusinessKey, Handler, State};
 use sqs_once_local::{EventSourceMapping, LocalSqs, QueueSettings, Queues};
 use tracing::subscriber::DefaultGuard;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -41,8 +41,8 @@ async fn note(
     seen.add(((*key).clone(), correlation, trace));
 }
 
-fn consumer(seen: &Seen) -> Consumer {
-    note::consumer().state(seen.clone()).namespace("orders")
+fn consumer(seen: &Seen) -> Handler {
+    note::handler(seen.clone()).namespace("orders")
 }
 
 /// A real queue on loopback, the SDK's client, and the queue's consumer.

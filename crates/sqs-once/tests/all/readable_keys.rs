@@ -1,6 +1,6 @@
 //! Keys that the table stores in plain text.
 
-use crate::support::{Notes, Order, handling, noting};
+use crate::support::{Bench, Notes, Order, handling, noting, orders};
 use sqs_once::extract::Key;
 use sqs_once::key::{ItemId, KeyCodec, KeyPart, Namespace};
 use sqs_once::{BusinessKey, IdempotencyToken};
@@ -89,15 +89,17 @@ async fn no_log_line_and_no_debug_form_shows_a_readable_key() {
 #[tokio::test(start_paused = true)]
 async fn an_event_keeps_its_token_when_its_key_becomes_readable_or_has_another_codec() {
     let (tokens, notes) = Notes::pair();
-    let bench = handling(move |_: Order, token: IdempotencyToken| {
+    let plain = orders().call(move |_: Order, token: IdempotencyToken| {
         notes.add(token.to_string());
         std::future::ready(())
     });
-    let readable = bench.consumer.clone().readable_keys(true);
+    let readable = plain.clone().readable_keys(true);
     let codec = KeyCodec::powertools_python("orders.app.process_order");
-    let with_codec = bench.consumer.clone().key_codec(codec);
+    let with_codec = plain.clone().key_codec(codec);
+    let bench = Bench::new();
+    let consumers = [plain, readable, with_codec].map(|handler| bench.consumer(handler));
     for id in ["o-1", "o-2"] {
-        for consumer in [&bench.consumer, &readable, &with_codec] {
+        for consumer in &consumers {
             bench.deliver(consumer, [id]).await;
         }
     }

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record, TestClock, TestSettings, TestStore};
 use sqs_once::time::Clock;
-use sqs_once::{Batch, Consumer, HandlerError, Idempotency, RunError, spawn_blocking};
+use sqs_once::{
+    Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, RunError, spawn_blocking,
+};
 use tokio::task::yield_now;
 use tokio::time::advance;
 
@@ -27,15 +29,15 @@ fn gate() -> (Sender<()>, impl Fn() + Clone + Send + Sync + 'static) {
     })
 }
 
-fn blocking(code: impl Fn() + Clone + Send + Sync + 'static) -> Consumer {
-    values().handler(move |_: Value| {
+fn blocking(code: impl Fn() + Clone + Send + Sync + 'static) -> Handler {
+    values().call(move |_: Value| {
         let code = code.clone();
         async move { Ok::<_, HandlerError>(spawn_blocking(code).await?) }
     })
 }
 
-fn blocking_together(code: impl Fn() + Clone + Send + Sync + 'static) -> Consumer {
-    values().batch_handler(move |orders: Batch<Value>| {
+fn blocking_together(code: impl Fn() + Clone + Send + Sync + 'static) -> BatchHandler {
+    values().call_batch(move |orders: Batch<Value>| {
         let code = code.clone();
         async move {
             let _ = spawn_blocking(code).await;
@@ -103,8 +105,8 @@ async fn the_code_of_a_batch_handler_keeps_its_keys() {
 async fn nothing_is_renewed_for_code_that_ends_within_its_invocation() {
     let (tell, code) = gate();
     let (clock, store) = (TestClock::new(), TestStore::default());
-    let consumer = blocking(code).record_timeout(SECOND);
-    let consumer = consumer.namespace("test").store(store.clone());
+    let handler = blocking(code).record_timeout(SECOND).namespace("test");
+    let consumer = Consumer::new(handler).store(store.clone());
     let consumer = consumer.clock(clock.clone());
     let mut context = Context::default();
     context.deadline = (clock.now() + 30 * SECOND).as_millis();
@@ -146,7 +148,7 @@ async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
         let hang = hangs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         hang.map_or(Duration::ZERO, |_| Duration::MAX)
     });
-    let consumer = blocking(code).namespace("test").store(hanging.clone());
+    let consumer = Consumer::new(blocking(code).namespace("test")).store(hanging.clone());
     let consumer = consumer.clock(clock.clone());
     let mut context = Context::default();
     context.deadline = (clock.now() + 30 * SECOND).as_millis();
@@ -166,7 +168,7 @@ async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
 #[tokio::test(start_paused = true)]
 async fn a_long_margin_is_renewed_before_it_ends() {
     let (_tell, code) = gate();
-    let bench = Bench::new(blocking(code).lease_margin(60 * SECOND));
+    let bench = Bench::new(Consumer::new(blocking(code)).lease_margin(60 * SECOND));
     outlived(&bench).await;
     for _ in 0..120 {
         assert!(lease(&bench).await.is_some());
@@ -223,7 +225,7 @@ async fn code_that_never_ends_holds_its_key_for_a_quarter_of_an_hour() {
 async fn work_without_sqs_keeps_its_key_while_its_code_runs() {
     let (tell, code) = gate();
     let (clock, store) = (TestClock::new(), TestStore::default());
-    let idempotency = Idempotency::new().namespace("test").store(store.clone());
+    let idempotency = Idempotency::new("test").store(store.clone());
     let idempotency = idempotency.clock(clock.clone());
     let until = idempotency.until(clock.now() + 30 * SECOND);
     let run = until.run("a", || async {

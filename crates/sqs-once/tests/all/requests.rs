@@ -22,7 +22,11 @@ async fn counted() -> (Tested, Wire, (LocalDynamoDb, Sender<()>)) {
     // Tokio does not advance the clock while blocking code runs.
     let (held, until_dropped) = channel::<()>();
     tokio::task::spawn_blocking(move || until_dropped.recv());
-    (noting().0.with(|it| it.store(store)), wire, (local, held))
+    (
+        noting().0.with_consumer(|it| it.store(store)),
+        wire,
+        (local, held),
+    )
 }
 
 fn numbers(range: Range<usize>) -> impl Iterator<Item = String> {
@@ -62,7 +66,7 @@ async fn failures_are_released_together_with_the_completions() {
 #[tokio::test]
 async fn a_key_takes_two_requests_of_its_own_where_requests_are_single() {
     let (bench, wire, _local) = counted().await;
-    let bench = bench.with(|it| it.requests(Requests::Single));
+    let bench = bench.with_consumer(|it| it.requests(Requests::Single));
     assert_eq!(bench.run(numbers(0..40)).await, [""; 0]);
     assert_eq!(wire.seen().len(), 80);
     // A duplicate takes one request.
@@ -116,7 +120,7 @@ async fn batched_requests_are_full_and_few_and_single_ones_carry_one_key_and_are
             settling.add((Instant::now(), settlements.len()));
             slow
         });
-        let bench = bench.with(|it| it.requests(requests).concurrency(400));
+        let bench = bench.with_consumer(|it| it.requests(requests).concurrency(400));
         assert_eq!(bench.run(keys(400)).await, [""; 0]);
         assert_eq!(most(&claims, ROUND_TRIP), expected);
         assert_eq!(most(&settlements, slow), expected);
@@ -127,12 +131,12 @@ async fn batched_requests_are_full_and_few_and_single_ones_carry_one_key_and_are
 async fn a_request_leaves_before_the_records_of_the_next_are_read() {
     let read = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&read);
-    let consumer = sqs_once::consumer::<Order>()
+    let consumer = sqs_once::Handler::json::<Order>()
         .key(move |order: &Order| {
             counted.fetch_add(1, SeqCst);
             order.id.clone()
         })
-        .handler(async |_: Order| ());
+        .call(async |_: Order| ());
     // The number of records that had been read at each claim request.
     let (claims, notes) = Notes::pair();
     let bench = Bench::new().on(consumer);
@@ -164,7 +168,7 @@ async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
             0 => Duration::MAX,
             _ => Duration::ZERO,
         });
-    let bench = bench.with(|it| it.concurrency(25));
+    let bench = bench.with_consumer(|it| it.concurrency(25));
     assert_eq!(bench.run(keys(26)).await, ["m-0", "m-25"]);
 }
 

@@ -6,11 +6,11 @@ use lambda_runtime::Context;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
-use sqs_once::consumer::{Routes, Runnable};
+use sqs_once::consumer::Defaults;
 use sqs_once::extract::EventBridgeMeta;
 use sqs_once::policy::{Dependency, Mode, RouteBy, Unrouted};
 use sqs_once::testing::{Bench, Event, Record, TestSettings};
-use sqs_once::{Consumer, IdempotencyToken, Recorded, ResultExt, State, consumer, router};
+use sqs_once::{Consumer, Handler, IdempotencyToken, Recorded, ResultExt, Router, State, router};
 use tokio::time::sleep;
 
 use crate::support::database::{Database, Ledger};
@@ -25,31 +25,31 @@ struct Refund {
 pub(crate) type Done = Notes<String>;
 
 /// Notes `what` and the order's id. Orders end as their ids ask for.
-pub(crate) fn noting(what: &'static str, done: &Done) -> Consumer {
+pub(crate) fn noting(what: &'static str, done: &Done) -> Handler {
     let done = done.clone();
-    let consumer = orders().handler(move |order: Order| {
+    let handler = orders().call(move |order: Order| {
         done.add(format!("{what} {}", order.id));
         async move { order.obey().await }
     });
-    consumer.namespace(what)
+    handler.namespace(what)
 }
 
-pub(crate) fn refunding(done: &Done) -> Consumer {
+pub(crate) fn refunding(done: &Done) -> Handler {
     let done = done.clone();
-    consumer::<Refund>()
+    Handler::json::<Refund>()
         .key(|refund: &Refund| refund.id.clone())
-        .handler(move |refund: Refund| {
+        .call(move |refund: Refund| {
             done.add(format!("refund {} of {}", refund.cents, refund.id));
             async {}
         })
         .namespace("refund")
 }
 
-pub(crate) fn by_type() -> Consumer<Routes> {
+pub(crate) fn by_type() -> Router {
     router(RouteBy::attribute("type"))
 }
 
-pub(crate) fn charges_and_refunds(done: &Done) -> Consumer<Routes> {
+pub(crate) fn charges_and_refunds(done: &Done) -> Router {
     by_type()
         .route("charge", noting("charge", done))
         .route("refund", refunding(done))
@@ -108,23 +108,23 @@ async fn routes_keep_the_order_of_a_fifo_group_and_stop_it_at_the_first_failure(
 
 /// The most handlers at once, of forty orders that two routes share.
 async fn most_at_once(
-    set: impl Fn(Consumer) -> Consumer,
-    set_router: impl Fn(Consumer<Routes>) -> Consumer<Routes>,
+    set: impl Fn(Handler) -> Handler,
+    set_consumer: impl Fn(Consumer) -> Consumer,
 ) -> usize {
     let at_once = AtOnce::default();
     let route = |namespace: &str| {
         let at_once = at_once.clone();
-        let consumer = orders().handler(move |_: Order| {
+        let handler = orders().call(move |_: Order| {
             let at_once = at_once.clone();
             async move {
                 let _counted = at_once.enter();
                 sleep(SECOND).await;
             }
         });
-        set(consumer.namespace(namespace))
+        set(handler.namespace(namespace))
     };
     let routes = by_type().route("a", route("a")).route("b", route("b"));
-    let bench = Bench::new(set_router(routes)).timeout(90 * SECOND);
+    let bench = Bench::new(set_consumer(Consumer::new(routes))).timeout(90 * SECOND);
     let record = |at: usize| order(["a", "b"][at % 2], &format!("o-{at}"));
     let answer = bench.run(Event::new((0..40).map(record))).await;
     answer.assert_all_acknowledged();
@@ -134,7 +134,7 @@ async fn most_at_once(
 #[tokio::test(start_paused = true)]
 async fn routes_share_the_concurrency_and_the_limit_of_calls_to_a_dependency() {
     assert_eq!(most_at_once(|it| it, |it| it.concurrency(4)).await, 4);
-    let depending = |it: Consumer| it.depends_on(Dependency::new("payments").max_in_flight(3));
+    let depending = |it: Handler| it.depends_on(Dependency::new("payments").max_in_flight(3));
     assert_eq!(most_at_once(depending, |it| it).await, 3);
 }
 
@@ -144,30 +144,31 @@ async fn transactions_that_wait_for_a_dependency_leave_connections_to_other_rout
     let route = |name: &'static str| {
         let ran = ran.clone();
         orders()
-            .namespace(name)
-            .handler(move |_: Order, _: Ledger| {
+            .call(move |_: Order, _: Ledger| {
                 let ran = ran.clone();
                 async move {
                     sleep(SECOND).await;
                     ran.add(name);
                 }
             })
+            .namespace(name)
     };
     let payments = Dependency::new("payments").max_in_flight(1);
     let routes = by_type()
         .route("charge", route("charge").depends_on(payments))
-        .route("notify", route("notify"))
-        .store(Database::beside(&TestStore::default()));
+        .route("notify", route("notify"));
+    let consumer = Consumer::new(routes).store(Database::beside(&TestStore::default()));
     let charges = (0..15).map(|at| order("charge", &format!("o-{at}")));
     let event = Event::new(charges.chain([order("notify", "n-1")]));
-    invoke(&routes.into_consumer(), &event, Context::default()).await;
+    invoke(&consumer, &event, Context::default()).await;
     let ran = ran.take();
     assert_eq!((ran.len(), ran[1]), (16, "notify"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn claims_and_completions_of_routes_share_their_requests() {
-    let bench = Bench::new(charges_and_refunds(&Done::default()).concurrency(20));
+    let routes = charges_and_refunds(&Done::default());
+    let bench = Bench::new(Consumer::new(routes).concurrency(20));
     let records = (0..20).map(|at| match at % 2 {
         0 => order("charge", &format!("o-{at}")),
         _ => refund(&format!("r-{at}"), 1),
@@ -181,10 +182,11 @@ async fn claims_and_completions_of_routes_share_their_requests() {
 async fn a_message_without_a_route_is_terminal_calls_the_routers_hook_and_the_others_continue() {
     let (log, failures) = (Log::capture(), Notes::default());
     let noted = failures.clone();
-    let routes = charges_and_refunds(&Done::default()).on_failure(move |end| {
+    let defaults = Defaults::new().on_failure(move |end| {
         noted.add(end.message().id().to_owned());
         async { Ok(()) }
     });
+    let routes = charges_and_refunds(&Done::default()).defaults(defaults);
     let typeless = Record::json(&json!({ "id": "o-2" })).message_id("o-2");
     let event = Event::new([order("cancel", "o-1"), typeless, order("charge", "o-3")]);
     let answer = Bench::new(routes).run(event).await;
@@ -241,6 +243,7 @@ async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute
     };
     let of_kind = |kind: Value| Record::json(&json!({ "id": "o-1", "meta": { "kind": kind } }));
     let ordered = || router(RouteBy::detail_type());
+    let opening = || by_type().defaults(Defaults::new().envelope(Sns));
     let enveloped = json!({
         "Type": "Notification", "MessageId": "n-1", "TopicArn": "arn:aws:sns:eu-central-1:1:orders",
         "Message": r#"{"id":"o-1"}"#, "Timestamp": "2026-01-01T00:00:00Z",
@@ -256,7 +259,7 @@ async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute
         (by_function(), Record::json("panics"), false),
         (ordered(), event_bridge("7", "o-1"), true),
         (ordered(), event_bridge("?", "o-1"), false),
-        (by_type().envelope(Sns), Record::json(&enveloped), true),
+        (opening(), Record::json(&enveloped), true),
     ] {
         let done = Done::default();
         let routes = routes.route("charge", noting("charge", &done));
@@ -273,11 +276,11 @@ async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute
 #[tokio::test(start_paused = true)]
 async fn a_route_by_the_detail_type_sees_what_is_inside_the_event() {
     let (types, noted) = Notes::pair();
-    let placed = orders().envelope(EventBridge).namespace("placed");
-    let placed = placed.handler(move |order: Order, event: EventBridgeMeta| {
+    let placed = orders().call(move |order: Order, event: EventBridgeMeta| {
         noted.add((order.id, event.detail_type));
         async {}
     });
+    let placed = placed.envelope(EventBridge).namespace("placed");
     let routes = router(RouteBy::detail_type()).route("OrderPlaced", placed);
     let event = Event::new([event_bridge("OrderPlaced", "o-1")]);
     Bench::new(routes).run(event).await.assert_processed("m-1");
@@ -293,10 +296,11 @@ async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
         .route("after", noting("after", &done).mode(Mode::RecordAfter));
     let silent = TestStore::default().reads_take(|_| Duration::MAX);
     let bench = crate::support::Bench::new();
-    let consumer = routes.store(silent).clock(bench.clock.clone());
+    let consumer = Consumer::new(routes).store(silent);
+    let consumer = consumer.clock(bench.clock.clone());
     let record = |kind: &str| json_body(&json!({ "type": kind, "id": "o-1" }));
     let records = [record("after"), record("charge")];
-    let retried = bench.deliver(&consumer.into_consumer(), records).await;
+    let retried = bench.deliver(&consumer, records).await;
     assert_eq!(retried, ["m-0"]);
     assert_eq!(done.take(), ["charge o-1"]);
 }
@@ -304,13 +308,14 @@ async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
 #[tokio::test(start_paused = true)]
 async fn an_open_breaker_returns_the_records_of_the_routes_that_depend_on_it_and_no_others() {
     let (done, calls) = (Done::default(), AtOnce::default());
-    let paying = orders().handler(move |_: Order| {
+    let paying = orders().call(move |_: Order| {
         let _counted = calls.enter();
         async { Err::<(), _>("no answer").unavailable("payments") }
     });
     let paying = paying.namespace("pay").depends_on("payments");
     let routes = charges_and_refunds(&done).route("pay", paying);
-    let bench = Bench::new(routes.concurrency(1).max_receive_count(5));
+    let consumer = Consumer::new(routes).concurrency(1);
+    let bench = Bench::new(consumer.max_receive_count(5));
     let record = |at: usize| order(["pay", "charge"][at % 2], &format!("o-{at}"));
     let answer = bench.run(Event::new((0..40).map(record))).await;
     assert_eq!(answer.retried().len(), 20);
@@ -332,7 +337,7 @@ async fn a_handler_in_a_route_gets_its_state_its_token_and_its_hooks() {
     };
     let recorded = Notes::default();
     let seen = recorded.clone();
-    let charging = orders().state(notes).handler(handler).namespace("charge");
+    let charging = orders().state(notes).call(handler).namespace("charge");
     let charging = charging.on_success(move |end| {
         seen.add(end.recorded::<String>().unwrap());
         async { Ok(()) }

@@ -2,67 +2,186 @@
 
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
-use sqs_once::consumer::{Routes, Runnable};
-use sqs_once::key::{KeyCodec, Namespace};
-use sqs_once::policy::{Backoff, Dependency, InProgress, MissingKey, Mode, RouteBy, Unrouted};
+use sqs_once::consumer::Defaults;
+use sqs_once::hook::RecordEnd;
+use sqs_once::key::{KeyCodec, KeySecret, Namespace};
+use sqs_once::policy::{
+    self, Backoff, Dependency, MissingKey, Mode, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
+};
 use sqs_once::store::Status;
-use sqs_once::telemetry::Outcome;
-use sqs_once::testing::{Bench, Event};
-use sqs_once::{Batch, Consumer, HandlerError, MemoryStore, Writes, router};
-use tokio::time::sleep;
+use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, InProgress, Processed, Terminal};
+use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::{
+    BusinessKey, Consumer, Handler, HandlerError, MemoryStore, ResultExt, Router, Writes, router,
+};
+use tokio::time::Instant;
 
 use crate::router::{
     Done, by_type, charges_and_refunds, noting, of_type, order, refund, refunding,
 };
 use crate::support::database::Ledger;
-use crate::support::{Order, SECOND, assert_contains, orders, values};
+use crate::support::{Notes, Order, SECOND, assert_contains, orders, values};
+
+/// Benches of two routers with one route: it takes this setting of its router's defaults, or has its own.
+macro_rules! taken_and_own {
+    ($route:expr, $setting:ident($default:expr, $own:expr)) => {
+        [$route, $route.$setting($own)].map(|route| {
+            let defaults = Defaults::new().$setting($default);
+            Bench::new(by_type().defaults(defaults).route("charge", route))
+        })
+    };
+}
+
+/// The outcomes of this record on both benches.
+async fn ends([taken, own]: &[Bench; 2], record: Record) -> [Outcome; 2] {
+    let event = Event::new([record]);
+    let first = async |bench: &Bench| bench.run(&event).await.outcomes()[0];
+    [first(taken).await, first(own).await]
+}
+
+fn charging() -> Handler {
+    noting("charge", &Done::default())
+}
 
 #[tokio::test(start_paused = true)]
-async fn a_route_takes_from_its_router_what_it_does_not_set() {
-    let done = Done::default();
-    let keyless = values().handler(async |_: Value| {}).namespace("keyless");
-    let own = keyless.clone().missing_key(MissingKey::ProcessUnprotected);
-    for (route, outcome) in [(keyless, Outcome::Failed), (own, Outcome::Processed)] {
-        let routes = by_type().route("keyless", route);
-        let bench = Bench::new(routes.missing_key(MissingKey::Retry));
-        let event = Event::new([of_type("keyless", &json!({ "no": "id" }))]);
-        assert_eq!(bench.run(event).await.outcome("m-1"), outcome);
+async fn a_policy_of_the_defaults_counts_unless_the_route_sets_it() {
+    let (retry, unprotected) = (MissingKey::Retry, MissingKey::ProcessUnprotected);
+    let keyless = || values().call(async |_: Value| {}).namespace("keyless");
+    let benches = taken_and_own!(keyless(), missing_key(retry, unprotected));
+    let record = of_type("charge", &json!({ "no": "id" }));
+    assert_eq!(ends(&benches, record).await, [Failed, Processed]);
+
+    let benches = taken_and_own!(charging(), record_timeout(SECOND / 2, 5 * SECOND));
+    let brief = order("charge", "brief-1");
+    assert_eq!(ends(&benches, brief).await, [Failed, Processed]);
+
+    let (ignore, terminal) = (PayloadMismatch::Ignore, PayloadMismatch::Terminal);
+    let benches = taken_and_own!(charging(), payload_mismatch(ignore, terminal));
+    let total = |total| of_type("charge", &json!({ "id": "o-1", "total": total }));
+    assert_eq!(ends(&benches, total(1)).await, [Processed; 2]);
+    assert_eq!(ends(&benches, total(2)).await, [Duplicate, Terminal]);
+
+    let (after, first) = (Mode::RecordAfter, Mode::ClaimFirst);
+    let benches = taken_and_own!(charging(), mode(after, first));
+    for bench in &benches {
+        bench.another_worker_claims("o-1").await;
+    }
+    let outcomes = ends(&benches, order("charge", "o-1")).await;
+    assert_eq!(outcomes, [Processed, InProgress]);
+
+    let dead_letter = UnknownOutcome::dead_letter;
+    let repeat = UnknownOutcome::repeat();
+    let benches = taken_and_own!(charging(), unknown_outcome(dead_letter(), repeat));
+    for bench in &benches {
+        bench
+            .run_and_crash(Event::new([order("charge", "o-1")]))
+            .await;
+        bench.clock().advance(60 * SECOND);
+    }
+    let outcomes = ends(&benches, order("charge", "o-1")).await;
+    assert_eq!(outcomes, [Terminal, Processed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_waits_for_another_worker_as_it_says_or_as_its_router_does() {
+    let (wait, leave) = (
+        policy::InProgress::Wait(5 * SECOND),
+        policy::InProgress::ReturnToQueue,
+    );
+    let benches = taken_and_own!(charging(), in_progress(wait, leave));
+    for (bench, waits) in benches.iter().zip([true, false]) {
+        bench.another_worker_claims("o-1").await;
+        let began = Instant::now();
+        let event = Event::new([order("charge", "o-1")]);
+        bench.run(event).await.assert_in_progress("o-1");
+        assert_eq!(began.elapsed() >= 4 * SECOND, waits);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_keeps_its_keys_as_it_says_or_as_its_router_does() {
+    let charge = || order("charge", "o-1");
+    let benches = taken_and_own!(charging(), retention(60 * SECOND, 5 * SECOND));
+    assert_eq!(ends(&benches, charge()).await, [Processed; 2]);
+    for bench in &benches {
+        bench.clock().advance(30 * SECOND);
+    }
+    assert_eq!(ends(&benches, charge()).await, [Duplicate, Processed]);
+
+    let key = BusinessKey::new("o-1").unwrap();
+    let plain = || Namespace::new("charge").unwrap();
+    let benches = taken_and_own!(charging(), readable_keys(true, false));
+    ends(&benches, charge()).await;
+    for (bench, is_shown) in benches.iter().zip([true, false]) {
+        let id = bench.item("o-1").await.unwrap().id;
+        assert_eq!(id, plain().readable_keys(is_shown).item_id(&key));
     }
 
-    let taking = |name: &str, time: u32| {
-        let consumer = orders().handler(move |_: Order| sleep(time * SECOND));
-        consumer.namespace(name)
+    let secret = |byte| KeySecret::new([byte; 32]).unwrap();
+    let benches = taken_and_own!(charging(), key_secret(secret(7), secret(8)));
+    ends(&benches, charge()).await;
+    for (bench, byte) in benches.iter().zip([7, 8]) {
+        let id = bench.item("o-1").await.unwrap().id;
+        assert_eq!(id, plain().key_secret(secret(byte)).item_id(&key));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_of_the_defaults_is_called_unless_the_route_has_one() {
+    let (called, notes) = Notes::pair();
+    let hook = |of: &'static str| {
+        let notes = notes.clone();
+        move |_: RecordEnd| {
+            notes.add(of);
+            async { Ok(()) }
+        }
     };
-    let routes = by_type()
-        .route("slow", taking("slow", 20).record_timeout(SECOND))
-        .route("slower", taking("slower", 3))
-        .route("ship", noting("ship", &done))
-        .route("hidden", noting("hidden", &done).readable_keys(false))
-        .record_timeout(5 * SECOND)
-        .readable_keys(true);
-    let bench = Bench::new(routes);
-    let kinds = ["slow", "slower", "ship", "hidden"];
-    let event = Event::new(kinds.map(|kind| order(kind, "o-1").message_id(kind)));
-    let answer = bench.run(event).await;
-    answer.assert_retried(["slow"]);
-    answer.assert_reason("slow", "longer than 1s");
-    for (route, is_shown) in [("hidden", false), ("ship", true)] {
-        let id = bench.in_route(route).item("o-1").await.unwrap().id;
-        assert_eq!(id.as_str().ends_with("#s:o-1"), is_shown, "{id}");
+    let (default, own) = (|| hook("defaults"), || hook("route"));
+    let benches = taken_and_own!(charging(), on_success(default(), own()));
+    ends(&benches, order("charge", "o-1")).await;
+    assert_eq!(called.take(), ["defaults", "route"]);
+
+    let benches = taken_and_own!(charging(), on_duplicate(default(), own()));
+    for _ in 0..2 {
+        ends(&benches, order("charge", "o-1")).await;
+    }
+    assert_eq!(called.take(), ["defaults", "route"]);
+
+    let benches = taken_and_own!(charging(), on_failure(default(), own()));
+    ends(&benches, order("charge", "bad")).await;
+    assert_eq!(called.take(), ["defaults", "route"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependencies_of_defaults_and_route_add_up_and_the_numbers_of_the_route_count() {
+    let fragile = |name: &str| Dependency::new(name).failures(1);
+    let defaults = Defaults::new()
+        .depends_on(fragile("payments"))
+        .depends_on(Dependency::new("mail").failures(9));
+    let failing = async |order: Order| Err::<(), _>("no answer").unavailable(&order.id);
+    let failing = orders().call(failing);
+    let failing = failing.namespace("charge").depends_on(fragile("mail"));
+    let routes = by_type().defaults(defaults).route("charge", failing);
+    for service in ["payments", "mail"] {
+        let bench = Bench::new(routes.clone());
+        let event = Event::new([order("charge", service)]);
+        bench.run(&event).await.assert_failed(service);
+        let open = format!("unavailable: {service}: its breaker is open");
+        bench.run(&event).await.assert_reason(service, &open);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn routes_with_each_mode_work_in_one_batch() {
     let done = Done::default();
-    let writing = orders().handler(async |order: Order| match order.id.as_str() {
+    let writing = orders().call(async |order: Order| match order.id.as_str() {
         "refused" => Err(HandlerError::terminal("no")),
         _ => Ok(Writes::new().recording(&order.id)),
     });
     let routes = charges_and_refunds(&done)
         .route("writes", writing.namespace("writes"))
         .route("after", noting("after", &done).mode(Mode::RecordAfter));
-    let bench = Bench::new(routes.concurrency(3));
+    let bench = Bench::new(Consumer::new(routes).concurrency(3));
     let kinds = ["charge", "writes", "after"];
     let event = || Event::new((0..60).map(|at| order(kinds[at % 3], &format!("o-{at}"))));
     let answer = bench.run(event()).await;
@@ -80,12 +199,12 @@ async fn routes_with_each_mode_work_in_one_batch() {
 #[tokio::test(start_paused = true)]
 async fn keys_and_waiting_for_another_worker_are_of_each_route() {
     let done = Done::default();
-    let waiting = noting("charge", &done).in_progress(InProgress::Wait(5 * SECOND));
+    let waiting = noting("charge", &done).in_progress(policy::InProgress::Wait(5 * SECOND));
     let routes = by_type().route("charge", waiting);
     let bench = Bench::new(routes.route("refund", refunding(&done)));
     bench.in_route("charge").another_worker_claims("o-1").await;
     bench.in_route("refund").another_worker_claims("r-1").await;
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     let free = order("charge", "r-1").message_id("free");
     let event = Event::new([order("charge", "o-1"), refund("r-1", 1), free]);
     let answer = bench.run(event).await;
@@ -102,7 +221,8 @@ async fn a_route_backs_off_as_it_says_or_as_its_router_does() {
     let done = Done::default();
     let own = |seconds| by_type().route("charge", noting("charge", &done).backoff(after(seconds)));
     let routes = own(7).route("ship", noting("ship", &done));
-    let bench = Bench::new(routes.unrouted(Unrouted::Retry).backoff(after(60)));
+    let routes = routes.defaults(Defaults::new().backoff(after(60)));
+    let bench = Bench::new(routes.unrouted(Unrouted::Retry));
     let kinds = [("charge", 7), ("ship", 60), ("unknown", 60)];
     let event = Event::new(kinds.map(|(kind, _)| order(kind, "bad").message_id(kind)));
     let answer = bench.run(event).await;
@@ -119,9 +239,9 @@ async fn a_route_backs_off_as_it_says_or_as_its_router_does() {
 }
 
 /// The error of a router that can't start.
-async fn refusal(routes: Consumer<Routes>) -> String {
-    let routes = routes.store(MemoryStore::new()).into_consumer();
-    routes.init().await.unwrap_err().to_string()
+async fn refusal(routes: Router) -> String {
+    let consumer = Consumer::new(routes).store(MemoryStore::new());
+    consumer.init().await.unwrap_err().to_string()
 }
 
 #[tokio::test]
@@ -154,16 +274,15 @@ async fn a_router_whose_routes_share_keys_refuses_to_start() {
 async fn a_router_that_can_t_work_refuses_to_start() {
     let done = Done::default();
     let (charge, refund) = (|| noting("charge", &done), || refunding(&done));
-    let a = |route: Consumer| by_type().route("a", route);
-    let keyless = orders().handler(async |_: Order| Writes::new());
+    let a = |route: Handler| by_type().route("a", route);
+    let keyless = orders().call(async |_: Order| Writes::new());
     let keyless = keyless.missing_key(MissingKey::ProcessUnprotected);
-    let nameless = orders().handler(async |_: Order| {});
-    let batching = orders().batch_handler(async |orders: Batch<Order>| orders.all_succeeded());
-    let stored = charge().store(MemoryStore::new());
+    let nameless = orders().call(async |_: Order| {});
     let by = |by| router(by).route("a", charge());
     let [by_field, by_nothing] = [RouteBy::field("type"), RouteBy::attribute("")].map(by);
-    let by_details = by(RouteBy::detail_type()).envelope(Sns);
-    let enveloped = a(charge().envelope(Sns)).envelope(EventBridge);
+    let by_details = by(RouteBy::detail_type()).defaults(Defaults::new().envelope(Sns));
+    let opening = Defaults::new().envelope(EventBridge);
+    let enveloped = a(charge().envelope(Sns)).defaults(opening);
     let two_defaults = a(charge()).unrouted(Unrouted::Terminal);
     let [one, other] = [60, 90].map(|outage| Dependency::new("pay").outage(SECOND * outage));
     let depending = a(charge().depends_on(one)).route("b", refund().depends_on(other));
@@ -172,17 +291,12 @@ async fn a_router_that_can_t_work_refuses_to_start() {
         (by_type().route("", charge()), "a route without a name"),
         (a(charge()).route("a", refund()), "two routes with the name"),
         (a(nameless), "`namespace` of the route \"a\" is not set"),
-        (a(batching.namespace("a")), "\"a\" has a batch handler"),
-        (a(charge().concurrency(3)), "`concurrency` concerns the"),
-        (a(stored), "route \"a\" `store` concerns the whole batch"),
-        (a(charge()).namespace("b"), "is set on the router"),
         (enveloped, "route \"a\" is another than the router's"),
         (a(keyless.namespace("a")), "`missing_key` of the route"),
         (by_field, "the JSON pointer is \"type\""),
         (by_nothing, "reads a message attribute without a name"),
         (by_details, "reads the envelope `EventBridge`"),
         (two_defaults.fallback(refund()), "and a fallback"),
-        (a(a(charge()).into_consumer()), "\"a\" is a router"),
         (depending, "`depends_on` has two sets of numbers"),
     ] {
         assert_contains!(refusal(routes).await, expected);
@@ -191,16 +305,14 @@ async fn a_router_that_can_t_work_refuses_to_start() {
 
 #[tokio::test]
 async fn a_route_whose_handler_needs_more_than_the_store_can_do_refuses_to_start() {
-    let writing = orders().handler(async |_: Order| Writes::new());
-    let in_transaction = orders().handler(async |_: Order, _: Ledger| {});
+    let writing = orders().call(async |_: Order| Writes::new());
+    let in_transaction = orders().call(async |_: Order, _: Ledger| {});
     for (route, needed) in [
         (writing, "`Writes`"),
         (in_transaction, "has no transactions"),
     ] {
         let routes = by_type().route("a", refunding(&Done::default()));
-        let routes = routes.route("b", route.namespace("b"));
-        let routes = routes.store(MemoryStore::new());
-        let error = routes.into_consumer().init().await.unwrap_err().to_string();
+        let error = refusal(routes.route("b", route.namespace("b"))).await;
         assert_contains!(error, "of the route \"b\"", needed);
     }
 }

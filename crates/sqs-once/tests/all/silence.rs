@@ -20,7 +20,7 @@ const UNRECORDED: &str =
     "the handler succeeded, but that could not be recorded: the store did not answer";
 
 /// The batch ended by itself, and the log has this error of the store, once.
-fn assert_store_error(bench: &Tested) {
+fn assert_store_error(bench: &Bench) {
     assert_ended(bench);
     assert_eq!(bench.elapsed(), bench.timeout - MARGIN);
     let [line] = bench.log.take("sqs_once::store").try_into().unwrap();
@@ -53,7 +53,9 @@ async fn what_a_silent_store_fails_is_hidden_in_time() {
     let (bench, _) = noting();
     let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
     bench.store.silent();
-    let bench = bench.with(|it| it.backoff(backoff).sqs_client(sqs.client()));
+    let bench = bench
+        .with(|it| it.backoff(backoff))
+        .with_consumer(|it| it.sqs_client(sqs.client()));
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
     assert_store_error(&bench);
     assert_eq!(sqs.asked("ChangeMessageVisibilityBatch").len(), 1);
@@ -141,12 +143,12 @@ async fn a_transaction_without_an_answer_ends_with_its_batch() {
         let database = Database::beside(&bench.store);
         database.begins_always(begins);
         database.commits_always(commits);
-        let consumer = bench.handling(async |order: Order, ledger: Ledger| {
+        let handler = orders().call(async |order: Order, ledger: Ledger| {
             ledger.write(&order.id);
             Ok::<_, HandlerError>(())
         });
-        let bench = bench.on(consumer.store(database.clone()));
-        let bench = bench.with(|it| it.store(database.clone()));
+        let bench = bench.on(handler);
+        let bench = bench.with_consumer(|it| it.store(database.clone()));
         assert_eq!(bench.run(["a"]).await, ["m-0"]);
         assert_store_error(&bench);
         bench.assert_ended("failed", reason);
@@ -161,8 +163,8 @@ fn late_terminal(sqs: &Sqs) -> Tested {
         sleep(28 * SECOND).await;
         Err::<(), HandlerError>("no such card".into()).terminal()
     };
-    let consumer = orders().dead_letter_queue(DLQ).sqs_client(sqs.client());
-    Bench::new().on(consumer.handler(handler))
+    let bench = Bench::new().on(orders().call(handler));
+    bench.with_consumer(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,8 +183,9 @@ async fn a_record_whose_move_is_not_answered_stays_terminal() {
 /// A consumer whose dependency is down.
 fn outage(bench: &Bench, sqs: &Sqs) -> Consumer {
     let payments = Dependency::new("payments").failures(1);
-    let consumer = values().handler(async |_: Value| Err::<(), _>("down").unavailable("payments"));
-    bench.consumer(consumer.depends_on(payments).sqs_client(sqs.client()))
+    let handler = values().call(async |_: Value| Err::<(), _>("down").unavailable("payments"));
+    let consumer = bench.consumer(handler.depends_on(payments));
+    consumer.sqs_client(sqs.client())
 }
 
 #[tokio::test(start_paused = true)]

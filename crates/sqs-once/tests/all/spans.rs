@@ -8,8 +8,7 @@ use opentelemetry::Value as Attribute;
 use opentelemetry::trace::{SpanId, SpanKind, Status, TracerProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use serde_json::{Value, json};
-use sqs_once::consumer::Runnable;
-use sqs_once::handler::Handler;
+use sqs_once::handler::HandlerFn;
 use sqs_once::policy::RouteBy;
 use sqs_once::testing::{Event, Record};
 use sqs_once::{Consumer, MemoryStore, router};
@@ -52,9 +51,9 @@ impl Traces {
     }
 }
 
-fn handling<X: 'static>(handler: impl Handler<Value, (), X>) -> Consumer {
-    let consumer = values().handler(handler).namespace("payments");
-    consumer.store(MemoryStore::new())
+fn handling<X: 'static>(function: impl HandlerFn<Value, (), X>) -> Consumer {
+    let handler = values().call(function).namespace("payments");
+    Consumer::new(handler).store(MemoryStore::new())
 }
 
 fn order(id: &str, does: &str) -> Record {
@@ -245,11 +244,11 @@ async fn requests_to_the_store_are_spans_of_the_batch() {
 #[tokio::test]
 async fn the_span_of_a_record_names_its_route() {
     let traces = Traces::watch();
-    let route = values().handler(async |_: Value| {}).namespace("payments");
+    let route = values().call(async |_: Value| {}).namespace("payments");
     let routes = router(RouteBy::attribute("type")).route("pay", route);
-    let routes = routes.store(MemoryStore::new()).into_consumer();
+    let routing = Consumer::new(routes).store(MemoryStore::new());
     let routed = order("o-1", "pay").attribute("type", "pay");
-    handle(&routes, [routed.message_id("m-1")]).await;
+    handle(&routing, [routed.message_id("m-1")]).await;
     let plain = order("o-2", "pay").message_id("m-2");
     handle(&handling(pay), [plain]).await;
     let spans = traces.ended();

@@ -11,6 +11,7 @@ use crate::support::wire::Wire;
 use crate::support::{SECOND, Tested, dynamodb, invoke, noting, one, values};
 use lambda_runtime::Context;
 use serde_json::Value;
+use sqs_once::Consumer;
 use sqs_once::policy::Mode;
 use sqs_once::random::Random;
 use sqs_once::store::StoreErrorKind::{
@@ -104,8 +105,8 @@ async fn the_first_batch_uses_the_connection_that_the_start_has_opened() {
     let local = dynamodb::local(&TableDescription::default()).await;
     let wire = Wire::to(&local.endpoint()).await;
     let store = dynamodb::store(&wire.endpoint());
-    let consumer = values().handler(async |_: Value| {});
-    let consumer = consumer.namespace("test").store(store);
+    let handler = values().call(async |_: Value| {}).namespace("test");
+    let consumer = Consumer::new(handler).store(store);
     consumer.init().await.unwrap();
     assert_eq!(wire.connections(), 1);
 
@@ -129,7 +130,7 @@ async fn consumers_restored_from_one_snapshot_claim_with_different_owners() {
     let mut owners = HashSet::new();
     for environment in [1, 2] {
         let random = Environment::default();
-        let bench = noting().0.with(|it| it.random(random.clone()));
+        let bench = noting().0.with_consumer(|it| it.random(random.clone()));
         // Lambda takes a snapshot after the start, so both consumers have the same memory here.
         bench.consumer.init().await.unwrap();
         random.0.store(environment, SeqCst);

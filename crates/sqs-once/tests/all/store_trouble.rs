@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Fixed, Order, SECOND, TestStore, Tested, assert_contains, item_id, noting,
+    Bench, Fixed, Order, SECOND, TestStore, Tested, assert_contains, item_id, noting, orders,
 };
 use sqs_once::key::ItemId;
 use sqs_once::policy::Mode;
@@ -55,7 +55,7 @@ async fn a_request_is_sent_again_after_between_half_of_its_pause_and_all_of_it()
     // The first pause is at most 25 ms.
     let cases: [(u128, RangeInclusive<u128>); 2] = [(0, 12..=14), (12_499_999, 24..=26)];
     for (random, expected) in cases {
-        let bench = noting().0.with(|it| it.random(Fixed(random)));
+        let bench = noting().0.with_consumer(|it| it.random(Fixed(random)));
         bench.store.fail("claim", Throttled, 1);
         let begun = Instant::now();
         assert_eq!(bench.run(["a"]).await, [""; 0]);
@@ -124,14 +124,14 @@ async fn a_claimed_record_does_not_wait_until_another_key_of_its_request_is_take
 fn taken_over(status: Status) -> Tested {
     let bench = Bench::new();
     let store = bench.store.clone();
-    let consumer = bench.handling(move |order: Order| {
+    let handler = orders().call(move |order: Order| {
         store.change(&order.id, |item| {
             item.owner = Some(Owner::from_bits(1));
             item.status = status.clone();
         });
         async {}
     });
-    bench.on(consumer)
+    bench.on(handler)
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +155,7 @@ async fn attempts_that_claim_nothing_have_not_overtaken_one_another() {
     let bench = Bench::new();
     let store = bench.store.clone();
     let later = bench.deadline() + 30 * SECOND;
-    let both_run = bench.handling(move |order: Order| {
+    let both_run = orders().call(move |order: Order| {
         let id = item_id(&BusinessKey::new(&order.id).unwrap());
         let mut item = Item::new(id, Status::Completed);
         item.expiration = Some(later);
@@ -204,7 +204,7 @@ impl Store for Forgetful {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_answers_too_few_entries_leaves_the_others_unknown_and_stalls_nothing() {
     let (bench, seen) = noting();
-    let bench = bench.with(|it| it.store(Forgetful(MemoryStore::new())));
+    let bench = bench.with_consumer(|it| it.store(Forgetful(MemoryStore::new())));
     assert_eq!(bench.run(["a", "b", "c", "d"]).await, ["m-2", "m-3"]);
     assert_eq!(seen.take(), ["a", "b", "c"]);
     assert_eq!(bench.elapsed(), std::time::Duration::ZERO);
@@ -227,7 +227,7 @@ async fn a_throttled_claim_or_completion_holds_up_no_other_record() {
         (settlements, "m-0", vec!["a", "b", "c", "d"]),
     ] {
         let (bench, seen) = noting();
-        let bench = bench.with(|it| it.store(store));
+        let bench = bench.with_consumer(|it| it.store(store));
         assert_eq!(bench.run(["a", "b", "c", "d"]).await, [failed]);
         assert_eq!(seen.take(), handled);
         let lines = bench.lines();
@@ -248,7 +248,7 @@ async fn a_throttled_release_does_not_hold_up_the_answer() {
 #[tokio::test(start_paused = true)]
 async fn when_completions_are_denied_no_further_handler_starts() {
     let (bench, seen) = noting();
-    let bench = bench.with(|it| it.concurrency(1));
+    let bench = bench.with_consumer(|it| it.concurrency(1));
     bench.store.always_fails("settle", AccessDenied);
     let ids = (0..100).map(|at| at.to_string());
     assert_eq!(bench.run(ids).await.len(), 100);
@@ -260,7 +260,7 @@ async fn when_completions_are_denied_no_further_handler_starts() {
 async fn a_claim_may_not_expire_before_the_last_renewal_of_its_lease_ends() {
     let bench = Bench::new();
     let store = bench.store.clone();
-    let looking = bench.handling(move |order: Order| {
+    let looking = orders().call(move |order: Order| {
         let item = store.item(&order.id).unwrap();
         let renewed_until = item.lease_until.map(|until| until + 15 * 60 * SECOND);
         assert!(item.expiration >= renewed_until, "{item:?}");

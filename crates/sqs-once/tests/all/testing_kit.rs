@@ -14,13 +14,13 @@ use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
-    Batch, Consumer, EventError, HandlerError, IdempotencyToken, Remaining, State, Writes,
+    Batch, Consumer, EventError, Handler, HandlerError, IdempotencyToken, Remaining, State, Writes,
 };
 use tokio::time::sleep;
 
-/// A consumer whose orders end as they request.
-fn obedient() -> Consumer {
-    orders().handler(async |order: Order| order.obey().await)
+/// A handler whose orders end as they request.
+fn obedient() -> Handler {
+    orders().call(async |order: Order| order.obey().await)
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn a_reason_that_is_not_there_is_not_asserted() {
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "tests/all/testing_kit.rs")]
 async fn an_invocation_that_fails_names_the_line_of_the_test() {
-    let failing = obedient().raise_on_total_failure(true);
+    let failing = Consumer::new(obedient()).raise_on_total_failure(true);
     Bench::new(failing).run(one("bad")).await;
 }
 
@@ -110,7 +110,7 @@ fn a_record_says_what_sqs_says() {
 #[tokio::test(start_paused = true)]
 async fn a_plain_function_gets_the_extractors_that_the_bench_would_give() {
     let (tokens, notes) = Notes::pair();
-    let noting = values().handler(move |_: Value, token: IdempotencyToken| {
+    let noting = values().call(move |_: Value, token: IdempotencyToken| {
         notes.add(token);
         async {}
     });
@@ -182,8 +182,8 @@ async fn a_dead_process_reaches_the_store_no_more() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_another_worker_takes_over_is_acknowledged_only_if_that_one_completes() {
     for completes in [false, true] {
-        let (consumer, begun, go_on) = held();
-        let bench = Bench::new(consumer);
+        let (handler, begun, go_on) = held();
+        let bench = Bench::new(handler);
         let other = async {
             begun.notified().await;
             let mine = bench.item("a").await.unwrap();
@@ -248,10 +248,8 @@ async fn benches_side_by_side_share_store_and_time() {
 #[tokio::test(start_paused = true)]
 async fn dead_letters_and_pauses_stay_on_the_bench() {
     let (floor, ceiling) = (Duration::from_secs(5), Duration::from_secs(600));
-    let consumer = obedient()
-        .dead_letter_queue(DLQ)
-        .backoff(Backoff::exponential(floor, ceiling));
-    let bench = Bench::new(consumer);
+    let handler = obedient().backoff(Backoff::exponential(floor, ceiling));
+    let bench = Bench::new(Consumer::new(handler).dead_letter_queue(DLQ));
     let begun = bench.clock().now();
     let answer = bench.run(several(["hopeless", "bad"])).await;
     answer.assert_terminal("m-1").assert_retried(["m-2"]);
@@ -328,7 +326,7 @@ async fn writes_of_a_batch_handler_that_were_denied_did_not_commit_and_the_other
         }
         Ok::<_, HandlerError>(outcome)
     };
-    let bench = Bench::new(orders().batch_handler(reserve_all));
+    let bench = Bench::new(orders().call_batch(reserve_all));
     let (store, denied) = (bench.store(), StoreErrorKind::AccessDenied);
     store.fail(Operation::Complete, denied, 1);
     let answer = bench.run(several(["o-1", "o-2"])).await;
@@ -351,8 +349,8 @@ async fn a_crash_leaves_nothing_behind_and_nothing_to_wait_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_takes_a_transaction_is_told_that_the_kit_has_none() {
-    let consumer = orders().handler(async |_: Order, _: Transaction| {});
+    let handler = orders().call(async |_: Order, _: Transaction| {});
     let (_, event) = reserving();
-    let error = Bench::new(consumer).try_run(&event).await.unwrap_err();
+    let error = Bench::new(handler).try_run(&event).await.unwrap_err();
     assert_contains!(error.to_string(), "has no transactions");
 }

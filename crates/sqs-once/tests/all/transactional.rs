@@ -80,7 +80,7 @@ async fn a_conflict_writes_nothing_and_its_record_is_tried_again() {
 async fn a_terminal_conflict_goes_to_the_dead_letter_queue() {
     let sqs = Sqs::default();
     let (bench, _) = setup();
-    let bench = bench.with(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
+    let bench = bench.with_consumer(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
     bench.store.fail_condition(0, 1);
     assert_eq!(bench.run(["sold-out"]).await, [""; 0]);
     assert_eq!(bench.outcomes(), "terminal");
@@ -179,7 +179,7 @@ async fn with_claim_first_a_key_is_claimed_before_and_committed_over_its_own_cla
     async fn claimed(order: Order) -> Writes {
         Writes::new().update(update(&order.id))
     }
-    let claimed = Bench::new().on(claimed::consumer());
+    let claimed = Bench::new().on(claimed::handler());
     claimed.run(["a"]).await;
     assert_eq!(claimed.store.take_calls(), [("claim", 1), ("commit", 1)]);
 }

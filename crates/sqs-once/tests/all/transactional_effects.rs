@@ -3,18 +3,21 @@
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock};
 
 use crate::support::database::{Database, Ledger, Turn};
 use crate::support::{Notes, Order, SECOND, Seen, Tested, assert_contains, body, set};
 use crate::transactional::update;
 use crate::transactions::Booking;
 use futures_util::FutureExt;
+use sqs_once::consumer::Work;
 use sqs_once::hook::RecordEnd;
 use sqs_once::key::Fingerprint;
 use sqs_once::policy::{Cache, PayloadMismatch};
 use sqs_once::store::StoreErrorKind::{self, AccessDenied, Other};
 use sqs_once::store::{Owner, Status};
-use sqs_once::{Consumer, HandlerError, Idempotency, Once, RunError, Writes};
+use sqs_once::testing::TestSettings;
+use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Once, RunError, Writes};
 use tokio::time::sleep;
 
 /// Who runs the handler or work.
@@ -44,6 +47,8 @@ const ALL: [(Entry, Way); 4] = [
 
 pub(crate) type Ran = Result<Once<String>, RunError>;
 
+type ReadsEffects = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// A consumer and work whose effects are the keys' names, on one store.
 pub(crate) struct Committing {
     pub(crate) bench: Tested,
@@ -65,14 +70,20 @@ impl Deref for Committing {
 
 impl Committing {
     pub(crate) fn new(entry: Entry, way: Way) -> Self {
+        Self::handling(entry, way, |it| it)
+    }
+
+    /// The handler has these settings.
+    fn handling(entry: Entry, way: Way, settings: impl FnOnce(Handler) -> Handler) -> Self {
         let Booking {
             bench,
             database,
             seen,
         } = match way {
-            Way::Transaction => Booking::new(),
+            Way::Transaction => Booking::handling(settings),
             Way::Writes => {
                 let (bench, seen) = crate::transactional::setup();
+                let bench = bench.with(settings);
                 let database = Database::beside(&bench.store);
                 Booking {
                     bench,
@@ -102,9 +113,18 @@ impl Committing {
         }
     }
 
+    /// Sets the settings of the work's keys.
+    pub(crate) fn with_keys(self, settings: Work) -> Self {
+        let idempotency = Idempotency::new(settings).store(self.database.clone());
+        Self {
+            idempotency: idempotency.clock(self.clock.clone()),
+            ..self
+        }
+    }
+
     pub(crate) fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
         Self {
-            bench: self.bench.with(settings),
+            bench: self.bench.with_consumer(settings),
             ..self
         }
     }
@@ -289,8 +309,8 @@ async fn another_payload_under_the_same_key_has_no_effect_whatever_the_policy() 
             (PayloadMismatch::Reject, "failed"),
             (PayloadMismatch::Ignore, "duplicate"),
         ] {
-            let it = Committing::new(Entry::Consumer, way);
-            let it = it.with_consumer(|it| it.payload_mismatch(policy));
+            let comparing = |it: Handler| it.payload_mismatch(policy);
+            let it = Committing::handling(Entry::Consumer, way, comparing);
             let order = |total| body(&format!(r#"{{"id": "a", "total": {total}}}"#));
             it.run([order(1)]).await;
             assert_eq!(it.outcomes(), "processed");
@@ -311,8 +331,8 @@ async fn what_fails_has_no_effect_and_its_key_is_free_at_once() {
                 continue;
             }
             for record_timeout in [None, Some(SECOND)] {
-                let it = Committing::new(entry, way);
-                let it = it.with_consumer(|it| set(it, record_timeout, Consumer::record_timeout));
+                let limited = |it| set(it, record_timeout, Handler::record_timeout);
+                let it = Committing::handling(entry, way, limited);
                 let requests = &it.requests()[..it.requests().len() - usize::from(!ends)];
                 for delivery in 1..=2 {
                     assert_ne!(it.outcome(id).await, "processed", "{id}");
@@ -373,21 +393,23 @@ async fn a_key_that_another_process_has_committed_is_known_from_the_stores_answe
 #[tokio::test(start_paused = true)]
 async fn hooks_get_what_was_recorded_once_it_is_committed() {
     for way in BOTH {
-        let (it, told) = (Committing::new(Entry::Consumer, way), Notes::default());
+        let (told, reads) = (Notes::default(), Arc::new(OnceLock::<ReadsEffects>::new()));
         let note = |name: &'static str| {
-            let (told, effects) = (told.clone(), it.reads_effects());
+            let (told, reads) = (told.clone(), Arc::clone(&reads));
             move |end: RecordEnd| {
                 let recorded: Option<String> = end.recorded().unwrap();
+                let effects = reads.get().unwrap();
                 told.add((name, recorded, effects().len()));
                 std::future::ready(Ok(()))
             }
         };
         let [success, duplicate, failure] = ["success", "duplicate", "failure"].map(note);
-        let it = it.with_consumer(|it| {
+        let it = Committing::handling(Entry::Consumer, way, |it| {
             it.on_success(success)
                 .on_duplicate(duplicate)
                 .on_failure(failure)
         });
+        reads.get_or_init(|| Box::new(it.reads_effects()));
         it.fail(Other);
         for expected in ["failed", "processed", "duplicate"] {
             assert_eq!(it.outcome("a").await, expected);

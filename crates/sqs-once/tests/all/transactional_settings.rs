@@ -2,57 +2,59 @@
 
 use crate::support::database::{Database, Ledger};
 use crate::support::process::has;
-use crate::support::{Bench, Order, assert_contains, orders, set};
+use crate::support::{Bench, Order, assert_contains, orders};
+use sqs_once::consumer::{Runnable, Runs};
 use sqs_once::policy::{MissingKey, Mode};
-use sqs_once::{Batch, Consumer, HandlerError, MemoryStore, Writes};
+use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, MemoryStore, Writes};
 
-fn writing() -> Consumer {
-    orders().handler(async |_: Order| Writes::new())
+fn writing() -> Handler {
+    orders().call(async |_: Order| Writes::new())
 }
 
-fn writing_together() -> Consumer {
-    orders().batch_handler(async |orders: Batch<Order>| orders.writes())
+fn writing_together() -> BatchHandler {
+    orders().call_batch(async |orders: Batch<Order>| orders.writes())
 }
 
-fn booking() -> Consumer {
-    orders().handler(async |_: Order, _: Ledger| {})
+fn booking() -> Handler {
+    orders().call(async |_: Order, _: Ledger| {})
 }
 
-fn both() -> Consumer {
-    orders().handler(async |_: Order, _: Ledger| Ok::<_, HandlerError>(Writes::new()))
+fn both() -> Handler {
+    orders().call(async |_: Order, _: Ledger| Ok::<_, HandlerError>(Writes::new()))
 }
 
-fn plain() -> Consumer {
-    orders().handler(async |_: Order| {})
+fn plain() -> Handler {
+    orders().call(async |_: Order| {})
 }
 
-/// Sets a store that supports both.
-fn on_all(consumer: Consumer) -> Consumer {
+/// A consumer whose store supports both.
+fn on_all<Kind: Runs>(handler: Handler<Kind>) -> Consumer {
     let bench = Bench::new();
     let database = Database::beside(&bench.store);
-    bench.consumer(consumer).store(database)
+    bench.consumer(handler).store(database)
 }
 
-async fn refusal(consumer: &Consumer) -> String {
-    consumer.init().await.unwrap_err().to_string()
+async fn refusal(runs: impl Runnable) -> String {
+    let error = Consumer::new(runs).init().await.unwrap_err();
+    error.to_string()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
-    const RECORD_AFTER: Option<Mode> = Some(Mode::RecordAfter);
-    const CLAIM_FIRST: Option<Mode> = Some(Mode::ClaimFirst);
+    const AFTER: &str = "is `RecordAfter`, but";
+    const FIRST: &str = "in which its key is claimed";
     const APART: &str = "they don't commit together";
-    for (consumer, mode, says) in [
-        (plain(), Some(Mode::Transactional), "can't commit with"),
-        (writing(), RECORD_AFTER, "is `RecordAfter`, but"),
-        (writing_together(), RECORD_AFTER, "is `RecordAfter`, but"),
-        (booking(), RECORD_AFTER, "is `RecordAfter`, but"),
-        (booking(), CLAIM_FIRST, "in which its key is claimed"),
-        (both(), None, APART),
-        (both(), CLAIM_FIRST, APART),
+    let transactional = plain().mode(Mode::Transactional);
+    for (consumer, says) in [
+        (on_all(transactional), "can't commit with"),
+        (on_all(writing().mode(Mode::RecordAfter)), AFTER),
+        (on_all(writing_together().mode(Mode::RecordAfter)), AFTER),
+        (on_all(booking().mode(Mode::RecordAfter)), AFTER),
+        (on_all(booking().mode(Mode::ClaimFirst)), FIRST),
+        (on_all(both()), APART),
+        (on_all(both().mode(Mode::ClaimFirst)), APART),
     ] {
-        let consumer = set(on_all(consumer), mode, Consumer::mode);
-        let refusal = refusal(&consumer).await;
+        let refusal = refusal(consumer).await;
         assert!(refusal.starts_with("the setting `mode` "), "{refusal}");
         assert_contains!(refusal, says, "expected `Transactional`");
     }
@@ -60,16 +62,16 @@ async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
-    for (consumer, mode) in [
-        (plain(), Mode::ClaimFirst),
-        (plain(), Mode::RecordAfter),
-        (writing(), Mode::ClaimFirst),
-        (writing(), Mode::Transactional),
-        (writing_together(), Mode::ClaimFirst),
-        (writing_together(), Mode::Transactional),
-        (booking(), Mode::Transactional),
+    for consumer in [
+        on_all(plain().mode(Mode::ClaimFirst)),
+        on_all(plain().mode(Mode::RecordAfter)),
+        on_all(writing().mode(Mode::ClaimFirst)),
+        on_all(writing().mode(Mode::Transactional)),
+        on_all(writing_together().mode(Mode::ClaimFirst)),
+        on_all(writing_together().mode(Mode::Transactional)),
+        on_all(booking().mode(Mode::Transactional)),
     ] {
-        on_all(consumer).mode(mode).init().await.unwrap();
+        consumer.init().await.unwrap();
     }
 }
 
@@ -78,38 +80,48 @@ async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
     let no_writes = "the setting `store` can't commit `Writes`: expected `DynamoDbStore`";
     let no_transaction = "the setting `store` has no transactions: expected a store that has them, such as `PostgresStore`";
     for (consumer, says) in [
-        (writing(), no_writes),
-        (writing_together(), no_writes),
-        (booking(), no_transaction),
+        (on_all(writing()), no_writes),
+        (on_all(writing_together()), no_writes),
+        (on_all(booking()), no_transaction),
     ] {
-        let consumer = consumer.namespace("test").store(MemoryStore::new());
-        assert_eq!(refusal(&consumer).await, says);
+        assert_eq!(refusal(consumer.store(MemoryStore::new())).await, says);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_without_a_store_asks_for_one_and_every_other_handler_for_a_table() {
     assert_eq!(
-        refusal(&booking()).await,
+        refusal(booking()).await,
         "the setting `store` is not set, but a transaction needs one: expected `.store(…)` with a store that has them, \
          such as `PostgresStore::from_env()?`"
     );
-    for consumer in [plain(), writing(), writing_together()] {
-        let refusal = refusal(&consumer).await;
+    for consumer in [
+        Consumer::new(plain()),
+        Consumer::new(writing()),
+        Consumer::new(writing_together()),
+    ] {
+        let refusal = refusal(consumer).await;
         assert!(refusal.starts_with("SQS_ONCE_TABLE is "), "{refusal}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_record() {
-    for consumer in [writing(), writing_together(), booking()] {
-        let consumer = on_all(consumer);
-        for allowed in [MissingKey::Terminal, MissingKey::Retry] {
-            let consumer = consumer.clone().missing_key(allowed);
+    let consumers = |policy| {
+        [
+            on_all(writing().missing_key(policy)),
+            on_all(writing_together().missing_key(policy)),
+            on_all(booking().missing_key(policy)),
+        ]
+    };
+    for allowed in [MissingKey::Terminal, MissingKey::Retry] {
+        for consumer in consumers(allowed) {
             consumer.init().await.unwrap();
         }
+    }
+    for consumer in consumers(MissingKey::ProcessUnprotected) {
         assert_eq!(
-            refusal(&consumer.missing_key(MissingKey::ProcessUnprotected)).await,
+            refusal(consumer).await,
             "the setting `missing_key` is `ProcessUnprotected`, but the handler's effect commits with the record of \
              its key: expected `Terminal` or `Retry`"
         );
@@ -128,8 +140,12 @@ async fn the_off_switch_is_refused_where_the_effect_commits_through_the_store() 
     let writing_work = async || Ok::<_, HandlerError>(Writes::new());
     let worked = invocation.run("b", writing_work).await.map(drop);
     let mut started = vec![worked.map_err(|error| error.to_string())];
-    for consumer in [writing(), writing_together(), booking()] {
-        let consumer = on_all(consumer).init().await;
+    for consumer in [
+        on_all(writing()),
+        on_all(writing_together()),
+        on_all(booking()),
+    ] {
+        let consumer = consumer.init().await;
         started.push(consumer.map_err(|error| error.to_string()));
     }
     for started in started {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::database::{Database, Ledger, Turn};
-use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped};
+use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped, orders};
 use crate::transactional_effects::{Committing, ENTRIES, Entry, Way};
 use sqs_once::extract::Attempt;
 use sqs_once::policy::{FifoFailure, InProgress};
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
 use sqs_once::store::{Fence, Status};
 use sqs_once::time::Timestamp;
-use sqs_once::{Consumer, HandlerError, Recorded};
+use sqs_once::{Consumer, Handler, HandlerError, Recorded};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -34,10 +34,15 @@ impl Deref for Booking {
 impl Booking {
     /// Orders named `ends…` end their transaction, and the others end as they request.
     pub(crate) fn new() -> Self {
+        Self::handling(|it| it)
+    }
+
+    /// The handler has these settings.
+    pub(crate) fn handling(settings: impl FnOnce(Handler) -> Handler) -> Self {
         let bench = Bench::new();
         let (database, seen) = (Database::beside(&bench.store), Seen::default());
         let notes = seen.clone();
-        let consumer = bench.handling(move |order: Order, ledger: Ledger| {
+        let handler = orders().call(move |order: Order, ledger: Ledger| {
             notes.add(order.id.clone());
             async move {
                 ledger.write(&order.id);
@@ -48,8 +53,8 @@ impl Booking {
                 Ok::<_, HandlerError>(Recorded(format!("receipt of {}", order.id)))
             }
         });
-        let bench = bench.on(consumer);
-        let bench = bench.with(|it| it.store(database.clone()));
+        let bench = bench.on(settings(handler));
+        let bench = bench.with_consumer(|it| it.store(database.clone()));
         Self {
             bench,
             database,
@@ -57,18 +62,17 @@ impl Booking {
         }
     }
 
-    fn with(settings: impl FnOnce(Consumer) -> Consumer) -> Self {
-        let booking = Self::new();
+    fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
         Self {
-            bench: booking.bench.with(settings),
-            ..booking
+            bench: self.bench.with_consumer(settings),
+            ..self
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_another_transaction_holds_up_no_other_record_and_waits_until_the_deadline() {
-    let booking = Booking::with(|it| it.concurrency(2));
+    let booking = Booking::new().with_consumer(|it| it.concurrency(2));
     let held = booking.database.lock("a").await;
     assert_eq!(booking.run(["a", "b", "c", "d"]).await, ["m-0"]);
     assert_eq!(booking.elapsed(), booking.timeout - SECOND);
@@ -84,7 +88,7 @@ async fn who_waits_for_another_transaction_holds_up_no_other_record_and_waits_un
 
 #[tokio::test(start_paused = true)]
 async fn no_more_transactions_are_open_than_handlers_may_run_commits_included() {
-    let booking = Booking::with(|it| it.concurrency(3));
+    let booking = Booking::new().with_consumer(|it| it.concurrency(3));
     booking.database.begins_always(Turn::Delay(SECOND / 50));
     let slow = Turn::Delay(SECOND * 7 / 10);
     booking.database.commits_always(slow);
@@ -100,7 +104,8 @@ async fn no_more_transactions_are_open_than_handlers_may_run_commits_included() 
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_a_transaction_is_not_waited_for_whatever_the_policy() {
     let policy = InProgress::Wait(20 * SECOND);
-    let booking = Booking::with(|it| it.concurrency(2).in_progress(policy));
+    let booking = Booking::handling(|it| it.in_progress(policy));
+    let booking = booking.with_consumer(|it| it.concurrency(2));
     let claimed = ["a-0", "a-1", "a-2", "a-3"];
     for id in claimed {
         booking.foreign(id, Status::InProgress, 3 * SECOND);
@@ -236,7 +241,7 @@ async fn the_next_of_a_fifo_group_begins_when_the_commit_before_it_is_answered()
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_opens_when_nothing_is_started_any_more_is_dropped() {
-    let booking = Booking::with(|it| it.fifo(FifoFailure::ReturnBatch));
+    let booking = Booking::new().with_consumer(|it| it.fifo(FifoFailure::ReturnBatch));
     let gate = Arc::new(Notify::new());
     let held = Turn::Hold(Arc::clone(&gate));
     booking.database.begins([Turn::Do, held]);
@@ -259,7 +264,7 @@ async fn the_handlers_fence_is_that_of_its_claim() {
         async {}
     });
     let database = Database::beside(&bench.store);
-    let bench = bench.with(|it| it.store(database));
+    let bench = bench.with_consumer(|it| it.store(database));
     bench.run(["a"]).await;
     let fence = bench.store.item("a").unwrap().fence.unwrap();
     assert_eq!(fences.take(), [fence]);

@@ -17,7 +17,7 @@ use sqs_once::store::{Item, Settled, Settlement, Settling, Status, Store};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::Bench;
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{Batch, BusinessKey, Consumer, HandlerError, MemoryStore, ResultExt};
+use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, MemoryStore, ResultExt};
 
 use crate::also_read::forget;
 use crate::support::{self, Notes, SECOND, assert_contains, one, values};
@@ -65,15 +65,15 @@ const CLEAN_ENDS: [End; 3] = [
     || boxed(async { Err("the bank is down").unavailable("bank") }),
 ];
 
-/// A consumer that notes its calls. The first ones end like this, and the others succeed.
-pub(crate) fn ending(first: &[End]) -> (Consumer, Notes<()>) {
+/// A handler that notes its calls. The first ones end like this, and the others succeed.
+pub(crate) fn ending(first: &[End]) -> (Handler, Notes<()>) {
     let (calls, notes) = Notes::pair();
     let first = first.to_vec();
-    let consumer = values().handler(move |_: Value| {
+    let handler = values().call(move |_: Value| {
         notes.add(());
         first.get(notes.len() - 1).unwrap_or(&DONE)()
     });
-    (consumer.record_timeout(SECOND).depends_on("bank"), calls)
+    (handler.record_timeout(SECOND).depends_on("bank"), calls)
 }
 
 /// Delivers the record with each of these outcomes. A number of hours is a pause.
@@ -91,9 +91,9 @@ pub(crate) async fn deliver(bench: &Bench, story: &str) {
 
 /// Does this for a handler whose first calls end like this. Returns the number of its calls.
 async fn calls(first: &[End], policy: UnknownOutcome, story: &str) -> usize {
-    let (consumer, calls) = ending(first);
-    let consumer = consumer.retention(24 * HOUR);
-    deliver(&Bench::new(consumer.unknown_outcome(policy)), story).await;
+    let (handler, calls) = ending(first);
+    let handler = handler.retention(24 * HOUR);
+    deliver(&Bench::new(handler.unknown_outcome(policy)), story).await;
     calls.len()
 }
 
@@ -101,8 +101,8 @@ async fn calls(first: &[End], policy: UnknownOutcome, story: &str) -> usize {
 async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() {
     // The record timeout is the end of an attempt.
     for (after, runs) in [(24 * HOUR - SECOND, true), (24 * HOUR - SECOND / 2, false)] {
-        let (consumer, calls) = ending(&[REFUSED]);
-        let bench = Bench::new(consumer.unknown_outcome(within_a_day()));
+        let (handler, calls) = ending(&[REFUSED]);
+        let bench = Bench::new(handler.unknown_outcome(within_a_day()));
         bench.run(one("a")).await.assert_failed("m-1");
         bench.clock().advance(after);
         let answer = bench.run(one("a")).await;
@@ -116,11 +116,9 @@ async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() 
     }
     // Handlers are cancelled one second before the end of the invocation.
     for (timeout, runs) in [(21 * SECOND, true), (22 * SECOND, false)] {
-        let (consumer, calls) = ending(&[REFUSED]);
-        let consumer = consumer
-            .record_timeout(HOUR)
-            .unknown_outcome(within_a_day());
-        let bench = Bench::new(consumer).timeout(timeout);
+        let (handler, calls) = ending(&[REFUSED]);
+        let handler = handler.record_timeout(HOUR).unknown_outcome(within_a_day());
+        let bench = Bench::new(handler).timeout(timeout);
         bench.run(one("a")).await.assert_failed("m-1");
         bench.clock().advance(24 * HOUR - 20 * SECOND);
         bench.run(one("a")).await;
@@ -142,8 +140,8 @@ async fn the_time_counts_from_the_first_attempt_of_a_key_that_is_not_completed()
     let story = "processed 25h failed 23h processed";
     assert_eq!(calls(&[DONE, REFUSED], within_a_day(), story).await, 3);
 
-    let (consumer, calls) = ending(&[REFUSED; 2]);
-    let bench = Bench::new(consumer.unknown_outcome(within_a_day()));
+    let (handler, calls) = ending(&[REFUSED; 2]);
+    let bench = Bench::new(handler.unknown_outcome(within_a_day()));
     deliver(&bench, "failed 25h terminal").await;
     forget(&bench, "a").await;
     deliver(&bench, "1h failed 22h processed").await;
@@ -154,8 +152,8 @@ async fn the_time_counts_from_the_first_attempt_of_a_key_that_is_not_completed()
 async fn the_age_of_an_item_of_powertools_stays_unknown_until_its_key_is_forgotten() {
     let python = KeyCodec::powertools_python("orders.app.process");
     let id = python.item_id(&BusinessKey::new("a").unwrap()).unwrap();
-    let (consumer, calls) = ending(&[REFUSED]);
-    let bench = Bench::new(consumer.unknown_outcome(within_a_day()).key_codec(python));
+    let (handler, calls) = ending(&[REFUSED]);
+    let bench = Bench::new(handler.unknown_outcome(within_a_day()).key_codec(python));
     let mut item = Item::new(id, Status::InProgress);
     item.lease_until = Some(Timestamp::from_secs(1));
     bench.store().memory().put(item);
@@ -174,8 +172,8 @@ async fn the_age_of_an_item_of_powertools_stays_unknown_until_its_key_is_forgott
 async fn a_crash_counts_as_an_attempt_and_its_success_is_of_unknown_outcome() {
     let kept = UnknownOutcome::dead_letter();
     for (policy, later) in [(within_a_day(), "25h terminal"), (kept, "1h terminal")] {
-        let (consumer, calls) = ending(&[]);
-        let bench = Bench::new(consumer.unknown_outcome(policy));
+        let (handler, calls) = ending(&[]);
+        let bench = Bench::new(handler.unknown_outcome(policy));
         bench.run_and_crash(one("a")).await;
         deliver(&bench, later).await;
         assert_eq!(calls.len(), 1);
@@ -189,14 +187,14 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
         (Reconciled::NotDone, "processed"),
         (Reconciled::Unknown, "terminal"),
     ] {
-        let (consumer, calls) = ending(&[REFUSED]);
+        let (handler, calls) = ending(&[REFUSED]);
         let (asked, notes) = Notes::pair();
         let hook = move |attempt: EarlierAttempt| {
             notes.add(attempt);
             ready(Ok(found))
         };
         let policy = UnknownOutcome::reconcile(hook).after(24 * HOUR);
-        let bench = Bench::new(consumer.unknown_outcome(policy));
+        let bench = Bench::new(handler.unknown_outcome(policy));
         let began = bench.clock().now();
         deliver(&bench, &format!("failed 25h {outcome}")).await;
         let runs = usize::from(found == Reconciled::NotDone);
@@ -213,17 +211,14 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
 }
 
 #[tokio::test]
-async fn handlers_that_can_not_be_kept_from_it_fail_at_the_start() {
-    let batch = values().batch_handler(async |orders: Batch<Value>| orders.all_succeeded());
-    let after = values()
-        .handler(async |_: Value| {})
-        .mode(Mode::RecordAfter);
-    for consumer in [batch, after] {
-        let consumer = consumer.namespace("test").store(MemoryStore::new());
-        let consumer = consumer.unknown_outcome(UnknownOutcome::dead_letter());
-        let error = consumer.init().await.unwrap_err();
-        assert_contains!(error.to_string(), "unknown_outcome");
-    }
+async fn a_handler_that_can_not_be_kept_from_it_fails_at_the_start() {
+    let after = values().call(async |_: Value| {}).mode(Mode::RecordAfter);
+    let after = after
+        .namespace("test")
+        .unknown_outcome(UnknownOutcome::dead_letter());
+    let consumer = Consumer::new(after).store(MemoryStore::new());
+    let error = consumer.init().await.unwrap_err();
+    assert_contains!(error.to_string(), "unknown_outcome");
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,8 +230,8 @@ async fn an_attempt_of_unknown_outcome_is_repeated_only_by_default_and_a_clean_o
         (&UNKNOWN_ENDS[..], UnknownOutcome::repeat(), true),
     ] {
         for end in ends {
-            let (consumer, calls) = ending(&[*end]);
-            let bench = Bench::new(consumer.unknown_outcome(policy.clone()));
+            let (handler, calls) = ending(&[*end]);
+            let bench = Bench::new(handler.unknown_outcome(policy.clone()));
             let first = bench.run(one("a")).await;
             assert_ne!(first.outcome("m-1"), Outcome::Processed);
             for _ in 0..2 {
@@ -254,8 +249,8 @@ async fn an_attempt_of_unknown_outcome_is_repeated_only_by_default_and_a_clean_o
 
 #[tokio::test(start_paused = true)]
 async fn a_withdrawal_whose_client_times_out_is_a_dead_letter_at_once() {
-    let (consumer, calls) = ending(&[TIMED_OUT]);
-    let bench = Bench::new(consumer.unknown_outcome(UnknownOutcome::dead_letter()));
+    let (handler, calls) = ending(&[TIMED_OUT]);
+    let bench = Bench::new(handler.unknown_outcome(UnknownOutcome::dead_letter()));
     let answer = bench.run(one("a")).await;
     answer.assert_terminal("m-1");
     answer.assert_reason("m-1", "outcome unknown: the client timed out");
@@ -300,8 +295,8 @@ async fn the_doubt_lasts_until_the_hook_knows() {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_arrives_late_ends_the_doubt() {
-    let (consumer, _) = ending(&[|| boxed(pending())]);
-    let bench = Bench::new(consumer.unknown_outcome(UnknownOutcome::dead_letter()));
+    let (handler, _) = ending(&[|| boxed(pending())]);
+    let bench = Bench::new(handler.unknown_outcome(UnknownOutcome::dead_letter()));
     deliver(&bench, "failed 1h terminal").await;
     let item = bench.item("a").await.unwrap();
     let kept = bench.clock().now() + HOUR;
@@ -347,10 +342,10 @@ async fn an_attempt_and_a_completion_under_the_other_id_count() {
 async fn a_first_attempt_that_may_outlast_its_token_is_a_warning_once() {
     for (valid_for, warnings) in [(28 * SECOND, 1), (29 * SECOND, 0)] {
         let policy = UnknownOutcome::dead_letter().after(valid_for);
-        let consumer = values().handler(async |_: Value| {});
+        let handler = values().call(async |_: Value| {});
         // Handlers have 29 of the 30 seconds.
         let it = support::Bench::new();
-        let it = it.on(consumer.unknown_outcome(policy));
+        let it = it.on(handler.unknown_outcome(policy));
         it.run(["a"]).await;
         it.run(["b"]).await;
         let warned = it.log.take("sqs_once::batch::unknown_outcome");
@@ -361,13 +356,13 @@ async fn a_first_attempt_that_may_outlast_its_token_is_a_warning_once() {
 #[tokio::test(start_paused = true)]
 async fn a_layer_does_not_hide_that_the_handler_may_have_had_its_effect() {
     for end in [TIMED_OUT, PANICS, DONE] {
-        let (consumer, calls) = ending(&[end]);
+        let (handler, calls) = ending(&[end]);
         let hides = async |_, next: Next| {
             let _ = AssertUnwindSafe(next.run()).catch_unwind().await;
             Err(HandlerError::from("the layer's own error"))
         };
-        let consumer = consumer.unknown_outcome(UnknownOutcome::dead_letter());
-        let bench = Bench::new(consumer.layer(hides));
+        let handler = handler.unknown_outcome(UnknownOutcome::dead_letter());
+        let bench = Bench::new(handler.layer(hides));
         deliver(&bench, "terminal 1h terminal").await;
         assert_eq!(calls.len(), 1);
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::BusinessKey;
 use sqs_once::hook::Reconciled;
 use sqs_once::key::Namespace;
 use sqs_once::policy::{FifoFailure, InProgress, Requests, UnknownOutcome};
@@ -15,6 +14,7 @@ use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use sqs_once::time::Clock;
+use sqs_once::{BusinessKey, Consumer};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
@@ -31,8 +31,8 @@ async fn a_handler_that_never_started_and_a_clean_failure_leave_no_attempt() {
         // Its release is throttled.
         (REFUSED, Operation::Release),
     ] {
-        let (consumer, calls) = ending(&[first]);
-        let bench = Bench::new(consumer.unknown_outcome(UnknownOutcome::dead_letter()));
+        let (handler, calls) = ending(&[first]);
+        let bench = Bench::new(handler.unknown_outcome(UnknownOutcome::dead_letter()));
         match operation {
             Operation::Claim => bench.store().lose_answers(operation, usize::MAX),
             _ => bench.store().fail(operation, StoreErrorKind::Throttled, 5),
@@ -52,17 +52,16 @@ async fn a_killed_process_leaves_as_many_attempts_as_handlers_that_ran() {
     let bench = Bench::new(sound.unknown_outcome(policy.clone()));
     let begun = Arc::new(Semaphore::new(0));
     let signal = Arc::clone(&begun);
-    let hangs = values().handler(move |_: Value| {
+    let hangs = values().call(move |_: Value| {
         signal.add_permits(1);
         pending::<()>()
     });
     // Nothing that it sends when it is dropped arrives.
     let store = TestStore::over(bench.store().clone()).settlements_take(|_| HOUR);
-    let killed = hangs
-        .namespace("test")
+    let killed = Consumer::new(hangs.namespace("test").unknown_outcome(policy))
         .store(store)
-        .clock(bench.clock().clone());
-    let killed = killed.concurrency(10).unknown_outcome(policy);
+        .clock(bench.clock().clone())
+        .concurrency(10);
     let event = several(keys(100));
     let mut context = Context::default();
     context.deadline = (bench.clock().now() + 60 * SECOND).as_millis();
@@ -90,13 +89,13 @@ async fn claims(policy: &UnknownOutcome, ends_together: bool) -> Vec<usize> {
         SECOND / 200
     });
     let calls = Arc::new(AtomicU32::new(0));
-    let consumer = values().handler(move |_: Value| {
+    let handler = values().call(move |_: Value| {
         let calls = calls.fetch_add(1, Ordering::Relaxed);
         let apart = if ends_together { 0 } else { calls };
         sleep(SECOND / 10 + apart * SECOND / 77)
     });
-    let consumer = consumer.namespace("test").store(store).concurrency(10);
-    let consumer = consumer.unknown_outcome(policy.clone());
+    let handler = handler.namespace("test").unknown_outcome(policy.clone());
+    let consumer = Consumer::new(handler).store(store).concurrency(10);
     let response = invoke(&consumer, &several(keys(100)), Context::default()).await;
     assert!(response.batch_item_failures.is_empty());
     requests.take()
@@ -116,12 +115,11 @@ async fn a_request_carries_the_claims_of_the_handlers_that_start_together() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_waits_for_another_worker_keeps_no_other_from_its_handler() {
-    let (consumer, calls) = ending(&[]);
-    let consumer = consumer
+    let (handler, calls) = ending(&[]);
+    let handler = handler
         .unknown_outcome(UnknownOutcome::dead_letter())
-        .in_progress(InProgress::Wait(20 * SECOND))
-        .concurrency(1);
-    let bench = Bench::new(consumer);
+        .in_progress(InProgress::Wait(20 * SECOND));
+    let bench = Bench::new(Consumer::new(handler).concurrency(1));
     bench.another_worker_claims("a").await;
     let began = Instant::now();
     let answer = bench.run(several(["a", "b"])).await;
@@ -136,10 +134,10 @@ type After = Box<dyn Fn(&[Claim]) -> Result<Duration, StoreErrorKind> + Send + S
 /// Delivers the record in another process of the bench, whose claims are answered like this, and waits.
 async fn deliver_late(bench: &Bench, policy: &UnknownOutcome, after: After) {
     let store = TestStore::over(bench.store().clone()).claims_answered(after);
-    let consumer = ending(&[]).0.namespace("test").store(store);
-    let consumer = consumer
-        .clock(bench.clock().clone())
-        .unknown_outcome(policy.clone());
+    let handler = ending(&[]).0.namespace("test");
+    let consumer = Consumer::new(handler.unknown_outcome(policy.clone()))
+        .store(store)
+        .clock(bench.clock().clone());
     let deadline = bench.clock().now() + 30 * SECOND;
     let response = deliver_until(deadline.as_millis(), &consumer, [order("a")]);
     assert_eq!(failures(&response.await.unwrap()).len(), 1);
@@ -149,10 +147,10 @@ async fn deliver_late(bench: &Bench, policy: &UnknownOutcome, after: After) {
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_handler_never_starts_keeps_the_doubt() {
     for is_frozen in [false, true] {
-        let (consumer, calls) = ending(&[TIMED_OUT]);
+        let (handler, calls) = ending(&[TIMED_OUT]);
         let (policy, asked) = answers([Ok(Reconciled::Done)]);
-        let consumer = consumer.namespace("test").unknown_outcome(policy.clone());
-        let bench = Bench::new(consumer);
+        let handler = handler.namespace("test").unknown_outcome(policy.clone());
+        let bench = Bench::new(handler);
         deliver(&bench, "failed").await;
         bench.clock().advance(HOUR);
         let clock = bench.clock().clone();
@@ -182,9 +180,9 @@ async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
     };
     let afters: [After; 2] = [Box::new(lost), Box::new(|_| Ok(HOUR))];
     for after in afters {
-        let (consumer, calls) = ending(&[]);
-        let consumer = consumer.namespace("test").unknown_outcome(policy.clone());
-        let bench = Bench::new(consumer);
+        let (handler, calls) = ending(&[]);
+        let handler = handler.namespace("test").unknown_outcome(policy.clone());
+        let bench = Bench::new(handler);
         deliver_late(&bench, &policy, after).await;
         deliver(&bench, "processed").await;
         assert_eq!(calls.len(), 1);
@@ -200,15 +198,17 @@ async fn no_handler_starts_once_its_batch_returns() {
         SECOND * u32::from(is_late)
     });
     let (begun, notes) = Notes::pair();
-    let consumer = values().handler(move |order: Value| {
+    let handler = values().call(move |order: Value| {
         notes.add(order["id"].clone());
         ready(Err::<(), _>("refused"))
     });
-    let consumer = consumer.namespace("test").store(store);
-    let consumer = consumer
+    let handler = handler
+        .namespace("test")
+        .unknown_outcome(UnknownOutcome::dead_letter());
+    let consumer = Consumer::new(handler)
+        .store(store)
         .requests(Requests::Single)
         .fifo(FifoFailure::ReturnBatch);
-    let consumer = consumer.unknown_outcome(UnknownOutcome::dead_letter());
     let records = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).fifo(id));
     let response = invoke(&consumer, &Event::new(records), Context::default()).await;
     assert_eq!(failures(&response).len(), 2);

@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::support::process::has;
 use crate::support::{Log, Order, assert_contains, orders};
-use sqs_once::{Consumer, DynamoDbStore, MemoryStore};
+use sqs_once::{ConfigError, Consumer, DynamoDbStore, Handler, MemoryStore};
 
-fn charging() -> Consumer {
-    orders()
-        .store(MemoryStore::new())
-        .handler(async |_: Order| {})
+fn charging() -> Handler {
+    orders().call(async |_: Order| {})
+}
+
+async fn start(handler: Handler) -> Result<(), ConfigError> {
+    let consumer = Consumer::new(handler).store(MemoryStore::new());
+    consumer.init().await
 }
 
 #[tokio::test]
@@ -29,7 +32,7 @@ async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_sta
     }
     let log = Log::capture();
     for _ in 0..2 {
-        charging().namespace("orders").init().await.unwrap();
+        start(charging().namespace("orders")).await.unwrap();
     }
     let mut lines = log.take("sqs_once::env");
     lines.sort_by_key(|line| line["variable"].clone());
@@ -54,7 +57,7 @@ async fn a_missing_variable_names_the_misspelling_that_is_set() {
     if !has!(&variables) {
         return;
     }
-    let refusal = charging().init().await.unwrap_err();
+    let refusal = start(charging()).await.unwrap_err();
     assert_eq!(refusal.variable(), "SQS_ONCE_NAMESPACE");
     assert_contains!(
         refusal.to_string(),

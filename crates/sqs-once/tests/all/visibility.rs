@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Fixed, SECOND, Tested, grouped, noting, order, set, values, with};
 use serde_json::{Value, json};
+use sqs_once::Handler;
 use sqs_once::policy::{Backoff, Mode};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
@@ -16,12 +17,22 @@ const START_MILLIS: u64 = 1_790_000_000_000;
 
 /// A consumer whose orders end as they request.
 fn client(sqs: &Sqs) -> Tested {
-    noting().0.with(|it| it.sqs_client(sqs.client()))
+    client_with(sqs, |it| it)
+}
+
+fn client_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
+    let tested = noting().0.with(settings);
+    tested.with_consumer(|it| it.sqs_client(sqs.client()))
 }
 
 fn backing_off(sqs: &Sqs) -> Tested {
+    backing_off_with(sqs, |it| it)
+}
+
+fn backing_off_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
     let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
-    client(sqs).with(|it| it.backoff(backoff).random(Fixed(0)))
+    let tested = client_with(sqs, |it| settings(it.backoff(backoff)));
+    tested.with_consumer(|it| it.random(Fixed(0)))
 }
 
 type Setup = fn(&Sqs) -> Tested;
@@ -88,7 +99,8 @@ async fn the_queues_url_is_known_from_its_arn_and_can_be_set() {
     let own = "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/orders";
     for (setting, url) in [(None, by_arn), (Some(own), own)] {
         let sqs = Sqs::default();
-        let bench = backing_off(&sqs).with(|it| set(it, setting, |it, url| it.queue_url(url)));
+        let bench = backing_off(&sqs);
+        let bench = bench.with_consumer(|it| set(it, setting, |it, url| it.queue_url(url)));
         bench.run(failing(1)).await;
         let requests = sqs.asked("ChangeMessageVisibilityBatch");
         assert_eq!(requests.len(), 1);
@@ -126,7 +138,8 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
 
     // The time of the batch counts.
     let sqs = Sqs::default();
-    let mut bench = client(&sqs).with(|it| it.concurrency(1).record_timeout(80 * 60 * SECOND));
+    let mut bench = client_with(&sqs, |it| it.record_timeout(80 * 60 * SECOND))
+        .with_consumer(|it| it.concurrency(1));
     bench.bench.timeout = Duration::from_mins(90);
     bench.run(deliveries("slow:2 after-80000:2:again")).await;
     assert_eq!(asked(&sqs), format!("again {}", again - 80 * 60));
@@ -155,7 +168,7 @@ async fn a_record_whose_handler_was_cancelled_stays_away_until_its_own_lease_has
     // The lease ends 3 s after the deadline, 30 s after the start. A record without a claim has no lease.
     for (mode, wait) in [(Mode::ClaimFirst, "slow 32"), (Mode::RecordAfter, "slow 5")] {
         let sqs = Sqs::default();
-        let bench = backing_off(&sqs).with(|it| it.mode(mode).record_timeout(SECOND));
+        let bench = backing_off_with(&sqs, |it| it.mode(mode).record_timeout(SECOND));
         assert_eq!(bench.run(deliveries("slow")).await, ["m-0"]);
         assert_eq!(asked(&sqs), wait);
     }
@@ -169,7 +182,7 @@ async fn a_record_that_leaves_a_claim_behind_stays_away_until_its_own_lease_has_
         (Operation::Complete, StoreErrorKind::Throttled),
     ] {
         let backoff = Backoff::exponential(SECOND, SECOND);
-        let bench = Bench::new(values().handler(async |_: Value| {}).backoff(backoff));
+        let bench = Bench::new(values().call(async |_: Value| {}).backoff(backoff));
         bench.store().fail(operation, kind, usize::MAX);
         let event = Event::new([Record::json(&json!({ "id": "a" }))]);
         let answer = bench.run(event).await.assert_failed("m-1").delay("m-1");
@@ -194,7 +207,7 @@ async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
 #[tokio::test(start_paused = true)]
 async fn the_time_that_the_batch_still_takes_counts() {
     let sqs = Sqs::default();
-    let bench = client(&sqs).with(|it| it.record_timeout(10 * SECOND));
+    let bench = client_with(&sqs, |it| it.record_timeout(10 * SECOND));
     bench.run(deliveries("after-3 after-30 slow")).await;
     assert_eq!(asked(&sqs), "after-3 0, after-30 20");
 }
@@ -217,7 +230,7 @@ async fn a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_never_started_is_not_backed_off() {
     let sqs = Sqs::default();
-    let bench = backing_off(&sqs).with(|it| it.concurrency(1));
+    let bench = backing_off(&sqs).with_consumer(|it| it.concurrency(1));
     let records = deliveries("slow:9:cancelled next:9:untried");
     assert_eq!(bench.run(records).await, ["m-0", "m-1"]);
     let asked = asked(&sqs);

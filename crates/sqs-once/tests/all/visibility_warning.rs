@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Bench, Line, Order, SECOND, Tested, order, with};
+use crate::support::{Bench, Line, Order, SECOND, Tested, order, orders, with};
 use serde_json::{Value, json};
 use sqs_once::Consumer;
 use sqs_once::time::Clock;
@@ -15,10 +15,10 @@ const ASKED: &str = "60000";
 /// Orders named `50` take fifty seconds.
 fn taking_its_time(settings: impl FnOnce(Consumer) -> Consumer) -> Tested {
     let bench = Bench::with_timeout(90 * SECOND);
-    let consumer = bench.handling(async |order: Order| {
+    let handler = orders().call(async |order: Order| {
         sleep(order.id.parse::<u32>().unwrap() * SECOND).await;
     });
-    bench.on(consumer).with(settings)
+    bench.on(handler).with_consumer(settings)
 }
 
 fn with_timeout(timeout: Duration) -> Tested {
@@ -125,7 +125,7 @@ async fn a_queue_that_does_not_say_its_visibility_timeout_holds_nothing_up() {
 #[tokio::test(start_paused = true)]
 async fn what_the_consumer_sets_is_not_asked_for() {
     let sqs = Sqs::default();
-    let bench = with_timeout(600 * SECOND).with(|it| it.sqs_client(sqs.client()));
+    let bench = with_timeout(600 * SECOND).with_consumer(|it| it.sqs_client(sqs.client()));
     bench.run(["80"]).await;
     assert_eq!(sqs.requests().len(), 0);
     assert!(warnings(&bench).is_empty());

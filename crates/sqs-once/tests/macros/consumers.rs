@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sqs_once::consumer::Ready;
+use sqs_once::consumer::Runnable;
 use sqs_once::extract::Key;
 use sqs_once::key::MessageAttribute;
 use sqs_once::policy::PayloadMismatch;
@@ -32,13 +32,13 @@ impl Notes {
     }
 }
 
-/// Sends the bodies in one batch to a consumer. Returns the notes and the message IDs of the batch item failures.
-async fn run<const N: usize>(
-    consumer: Consumer<Ready<Notes>>,
+/// Sends the bodies in one batch to a handler with its notes. Returns the notes and the message IDs of the batch item failures.
+async fn run<R: Runnable, const N: usize>(
+    with: impl FnOnce(Notes) -> R,
     bodies: [Value; N],
 ) -> (Vec<String>, Vec<String>) {
     let notes = Notes::default();
-    let bench = Bench::new(consumer.state(notes.clone()));
+    let bench = Bench::new(with(notes.clone()));
     let answer = bench.run(Event::new(&bodies)).await;
     let notes = std::mem::take(&mut *notes.0.lock().unwrap());
     (notes, answer.retried().to_vec())
@@ -56,7 +56,7 @@ async fn a_record_without_its_key_fails_alone_and_is_not_handled() {
         json!({ "tenant": "a", "id": "2" }),
         json!({ "tenant": " ", "id": "3" }),
     ];
-    let (notes, failed) = run(by_tenant::consumer(), bodies).await;
+    let (notes, failed) = run(by_tenant::consumer, bodies).await;
     assert_eq!(failed, ["m-1", "m-3"]);
     assert_eq!(notes, ["Some(\"a\") 2"]);
 }
@@ -69,9 +69,12 @@ async fn named(order: OrderPlaced, key: Key, State(notes): State<Notes>) {
 
 #[tokio::test(start_paused = true)]
 async fn the_namespace_is_the_attributes_unless_code_sets_another() {
-    let by_hand = named::consumer().namespace("by-hand");
-    for (consumer, namespace) in [(named::consumer(), "payments#"), (by_hand, "by-hand#")] {
-        let (notes, _) = run(consumer, [json!({ "id": "1" })]).await;
+    let by_hand = |notes| named::handler(notes).namespace("by-hand");
+    for (handler, namespace) in [
+        (named::handler as fn(Notes) -> _, "payments#"),
+        (by_hand, "by-hand#"),
+    ] {
+        let (notes, _) = run(handler, [json!({ "id": "1" })]).await;
         assert!(notes[0].starts_with(namespace), "{notes:?}");
     }
 }
@@ -83,7 +86,7 @@ async fn recorded_after(order: OrderPlaced) {
 
 #[tokio::test(start_paused = true)]
 async fn with_record_after_the_key_is_written_when_the_work_is_done_and_kept_as_long_as_given() {
-    let bench = Bench::new(recorded_after::consumer().retention(2 * DAY));
+    let bench = Bench::new(recorded_after::handler().retention(2 * DAY));
     let event = Event::new([&json!({ "id": "1" })]);
     bench.run_and_crash(&event).await;
     assert_eq!(bench.item("1").await, None);
@@ -105,7 +108,7 @@ async fn a_fingerprint_over_the_payload_decides_which_messages_differ() {
         json!({ "tenant": "a", "id": "1", "sent_at": 2 }),
         json!({ "tenant": "a", "id": "2", "sent_at": 1 }),
     ];
-    let strict = compared::consumer().payload_mismatch(PayloadMismatch::Reject);
+    let strict = |notes| compared::handler(notes).payload_mismatch(PayloadMismatch::Reject);
     let (notes, failed) = run(strict, bodies).await;
     assert_eq!(failed, ["m-3"]);
     assert_eq!(notes, ["1"]);
@@ -136,7 +139,7 @@ async fn a_payload_that_derives_its_key_is_told_apart_by_its_key_fields() {
         shipment(2, Some("a"), "other order"),
         shipment(2, None, "no parcel"),
     ];
-    let (notes, failed) = run(ship::consumer(), bodies).await;
+    let (notes, failed) = run(ship::consumer, bodies).await;
     assert_eq!(failed, ["m-5"]);
     assert_eq!(notes, ["first", "other parcel", "other order"]);
 }
@@ -156,11 +159,10 @@ async fn batch_in_a_shop(orders: Batch<OrderPlaced>, State(notes): State<Notes>)
 
 #[tokio::test(start_paused = true)]
 async fn a_key_may_be_of_the_payload_and_of_message_attributes() {
-    let consumers: [fn() -> Consumer<Ready<Notes>>; 2] =
-        [in_a_shop::consumer, batch_in_a_shop::consumer];
+    let consumers: [fn(Notes) -> Consumer; 2] = [in_a_shop::consumer, batch_in_a_shop::consumer];
     for consumer in consumers {
         let notes = Notes::default();
-        let bench = Bench::new(consumer().state(notes.clone()));
+        let bench = Bench::new(consumer(notes.clone()));
         let order = |shop: &str| {
             let record = Record::json(&json!({ "tenant": "a", "id": "1" }));
             record.message_id(shop).attribute("shop", shop)
@@ -186,7 +188,7 @@ async fn together(orders: Batch<OrderPlaced>, State(notes): State<Notes>) -> Bat
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_is_called_once_with_every_event_that_its_key_tells_apart() {
     let notes = Notes::default();
-    let bench = Bench::new(together::consumer().state(notes.clone()));
+    let bench = Bench::new(together::consumer(notes.clone()));
     let event = Event::new(&[
         json!({ "tenant": "a", "id": "1" }),
         json!({ "tenant": "b", "id": "1" }),

@@ -26,8 +26,8 @@ use sqs_once::extract::FromRecord;
 use sqs_once::handler::IntoOutcome;
 use sqs_once::key::{KeyError, KeyExtractor, MessageAttribute};
 use sqs_once::{
-    Batch, BatchOutcome, BusinessKey, Consumer, HandlerError, State, Writes, batch_handler,
-    consumer, handler,
+    Batch, BatchOutcome, BusinessKey, Consumer, Handler, HandlerError, State, Writes,
+    batch_handler, handler,
 };
 
 /// An order.
@@ -114,7 +114,7 @@ fn imported<T: FromRecord<()>>(
     _: &impl KeyExtractor<OrderPlaced>,
     outcome: impl IntoOutcome,
 ) -> Result<BusinessKey, KeyError> {
-    drop(consumer::<OrderPlaced>());
+    drop(Handler::json::<OrderPlaced>());
     assert!(outcome.into_outcome().is_ok());
     BusinessKey::new(&Duration::ZERO.as_millis())
 }
@@ -122,7 +122,7 @@ fn imported<T: FromRecord<()>>(
 #[test]
 fn what_the_attribute_writes_passes_the_strictest_lints() {
     assert!(imported(None::<State<()>>, &MessageAttribute::new("order-id"), ()).is_ok());
-    let consumer: Consumer = orders::charge::consumer().state("tenant-7".to_owned());
+    let consumer: Consumer = orders::charge::consumer("tenant-7".to_owned());
     drop((
         consumer,
         ship::consumer(),
@@ -130,6 +130,6 @@ fn what_the_attribute_writes_passes_the_strictest_lints() {
         reserve::consumer(),
         trim::consumer(),
         whole::consumer(),
-        insert::consumer(),
+        insert::handler("tenant-7".to_owned()),
     ));
 }

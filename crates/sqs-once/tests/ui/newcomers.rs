@@ -44,11 +44,11 @@ async fn function() -> Result<(), Error> {
 async fn with_state(order: OrderPlaced, State(app): State<App>) {}
 
 fn consumer() -> Consumer {
-    with_state::consumer()
+    charge::handler()
 }
 
 async fn several() -> Result<(), Error> {
-    sqs_once::run((charge::consumer(), charge::consumer())).await
+    sqs_once::run((charge::handler(), charge::handler())).await
 }
 
 fn main() {}

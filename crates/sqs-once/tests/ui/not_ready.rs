@@ -1,7 +1,7 @@
 #![allow(unused_variables)]
 
 use serde::Deserialize;
-use sqs_once::{Error, State};
+use sqs_once::{Error, Handler, State};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -19,7 +19,7 @@ async fn without_state() -> Result<(), Error> {
 }
 
 async fn without_handler() -> Result<(), Error> {
-    sqs_once::run(sqs_once::consumer::<OrderPlaced>()).await
+    sqs_once::run(Handler::json::<OrderPlaced>()).await
 }
 
 fn main() {}

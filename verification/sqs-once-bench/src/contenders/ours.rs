@@ -16,7 +16,7 @@ async fn charge(order: Order, State(work): State<Work>) -> Result<(), HandlerErr
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let is_set = |name| env::var(name).is_ok_and(|value| value == "1");
-    let mut consumer = charge::consumer().state(Work::from_env());
+    let mut consumer = charge::consumer(Work::from_env());
     if is_set(contract::CACHED) {
         consumer = consumer.cache(Cache::new(1000));
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqs_once::consumer::{self, Runnable};
+use sqs_once::consumer::{Defaults, Keyed, Named, OfEachMessage, OfMessages};
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::policy::{
     AfterDeadLetter, Backoff, Cache, InProgress, PayloadMismatch, Requests, RouteBy,
 };
 use sqs_once::testing::TestSettings;
-use sqs_once::{Batch, Consumer, HandlerError};
+use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError};
 
 use super::decoder::SlowDecoder;
 use super::handler::{Effect, Order, all, one, writes};
@@ -23,58 +23,64 @@ use super::sqs;
 use crate::way::Way;
 
 pub(crate) fn consumer(environment: &Arc<Environment>) -> Consumer {
-    let world = &environment.world;
-    if !world.plan.is_routed {
-        return with_settings(environment, handling(environment, None));
-    }
-    let by = match world.mutant() {
-        Some(Mutant::FirstRouteTakesAll) => RouteBy::function(|_| Some(ROUTES[0].to_owned())),
-        _ => RouteBy::field("/route"),
+    let (world, plan) = (&environment.world, &environment.world.plan);
+    let consumer = if plan.is_routed {
+        let by = match world.mutant() {
+            Some(Mutant::FirstRouteTakesAll) => RouteBy::function(|_| Some(ROUTES[0].to_owned())),
+            _ => RouteBy::field("/route"),
+        };
+        let defaults = with_layer(environment, with_settings(environment, Defaults::new()));
+        let router = sqs_once::router(by).defaults(defaults);
+        let routes = ROUTES.iter().enumerate();
+        Consumer::new(routes.fold(router, |router, (nth, name)| {
+            router.route(name, of_records(environment, Some(nth)))
+        }))
+    } else if plan.is_batched {
+        Consumer::new(with_settings(environment, of_batches(environment)))
+    } else {
+        let handler = with_settings(environment, of_records(environment, None));
+        Consumer::new(with_layer(environment, handler))
     };
-    let routes = ROUTES.iter().enumerate();
-    let routes = routes.fold(sqs_once::router(by), |routes, (nth, name)| {
-        routes.route(name, handling(environment, Some(nth)))
-    });
-    with_settings(environment, routes).into_consumer()
+    of_process(environment, consumer)
 }
 
-/// The consumer of a route, or of all messages.
-fn handling(environment: &Arc<Environment>, route: Option<usize>) -> Consumer {
-    let process = &environment.process;
-    let nth = route.unwrap_or_default();
-    let way = environment.world.plan.ways[nth];
-    let orders = match environment.world.plan.has_decoder {
-        true => sqs_once::consumer_with(SlowDecoder(Arc::clone(environment))),
-        false => sqs_once::consumer::<Order>(),
+/// Reads orders and their keys.
+fn keyed(environment: &Arc<Environment>) -> Keyed<Order, fn(&Order) -> String> {
+    let plan = &environment.world.plan;
+    let orders = match plan.has_decoder {
+        true => Handler::decode(SlowDecoder(Arc::clone(environment))),
+        false => Handler::json::<Order>(),
     };
-    let declares = environment.world.plan.payloads == Payloads::DeclaredFields;
     let key: fn(&Order) -> String = |order| order.key.clone();
-    let mut keyed = orders.key(key);
-    if declares && !process.name.is_multiple_of(2) {
-        keyed = keyed.fingerprint(|order: &Order| order.key.clone());
+    let keyed = orders.key(key);
+    let declares = plan.payloads == Payloads::DeclaredFields;
+    match declares && !environment.process.name.is_multiple_of(2) {
+        true => keyed.fingerprint(|order: &Order| order.key.clone()),
+        false => keyed,
     }
-    let consumer = match environment.world.plan.is_batched {
-        true => of_batches(environment, keyed, way),
-        false => of_records(environment, keyed, way, route),
-    };
-    let mut consumer = consumer.mode(way.mode()).namespace(process.ids().name(nth));
+}
+
+/// Sets how the handler of a route, or of all messages, names and records its keys.
+fn with_keys<Kind: Named + OfMessages>(
+    environment: &Arc<Environment>,
+    nth: usize,
+    handler: Handler<Kind>,
+) -> Handler<Kind> {
+    let process = &environment.process;
+    let way = environment.world.plan.ways[nth];
+    let mut handler = handler.mode(way.mode()).namespace(process.ids().name(nth));
     if let Some(secret) = process.ids().secret() {
-        consumer = consumer.key_secret(secret);
+        handler = handler.key_secret(secret);
     }
     if let Some(other) = process.also_reads() {
-        consumer = consumer.also_read(other.namespace(nth));
+        handler = handler.also_read(other.namespace(nth));
     }
-    consumer
+    handler
 }
 
-type Keyed = Consumer<consumer::Keyed<Order, fn(&Order) -> String>>;
-
-fn of_records(
-    environment: &Arc<Environment>,
-    keyed: Keyed,
-    way: Way,
-    route: Option<usize>,
-) -> Consumer {
+/// The handler of a route, or of all messages.
+fn of_records(environment: &Arc<Environment>, route: Option<usize>) -> Handler {
+    let (keyed, nth) = (keyed(environment), route.unwrap_or_default());
     let shared = Arc::clone(environment);
     let handle = move |order: Order, meta: MessageMeta, attempt: Attempt, effect: Effect| {
         let (shared, what) = (Arc::clone(&shared), order.what(route));
@@ -83,23 +89,25 @@ fn of_records(
             ended.map(|()| what.0)
         }
     };
-    match way {
-        Way::ClaimFirst | Way::RecordAfter => keyed.handler(move |order, meta, attempt| {
+    let handler = match environment.world.plan.ways[nth] {
+        Way::ClaimFirst | Way::RecordAfter => keyed.call(move |order, meta, attempt| {
             let handled = handle(order, meta, attempt, Effect::Apart);
             async { handled.await.map(drop) }
         }),
-        Way::Writes | Way::ClaimedWrites => keyed.handler(move |order, meta, attempt| {
+        Way::Writes | Way::ClaimedWrites => keyed.call(move |order, meta, attempt| {
             let handled = handle(order, meta, attempt, Effect::Together);
             async { handled.await.and_then(writes) }
         }),
-        Way::Transaction => keyed.handler(move |order, meta, attempt, transaction| {
+        Way::Transaction => keyed.call(move |order, meta, attempt, transaction| {
             let handled = handle(order, meta, attempt, Effect::Inside(transaction));
             async { handled.await.map(drop) }
         }),
-    }
+    };
+    with_keys(environment, nth, handler)
 }
 
-fn of_batches(environment: &Arc<Environment>, keyed: Keyed, way: Way) -> Consumer {
+fn of_batches(environment: &Arc<Environment>) -> BatchHandler {
+    let keyed = keyed(environment);
     let shared = Arc::clone(environment);
     let apart = move |orders: Batch<Order>, effect: Effect| {
         let shared = Arc::clone(&shared);
@@ -112,11 +120,11 @@ fn of_batches(environment: &Arc<Environment>, keyed: Keyed, way: Way) -> Consume
         }
     };
     let shared = Arc::clone(environment);
-    match way {
+    let handler = match environment.world.plan.ways[0] {
         Way::ClaimFirst | Way::RecordAfter => {
-            keyed.batch_handler(move |orders| apart(orders, Effect::Apart))
+            keyed.call_batch(move |orders| apart(orders, Effect::Apart))
         }
-        Way::Writes | Way::ClaimedWrites => keyed.batch_handler(move |orders: Batch<Order>| {
+        Way::Writes | Way::ClaimedWrites => keyed.call_batch(move |orders: Batch<Order>| {
             let shared = Arc::clone(&shared);
             async move {
                 let mut all_writes = orders.writes();
@@ -127,13 +135,66 @@ fn of_batches(environment: &Arc<Environment>, keyed: Keyed, way: Way) -> Consume
                 Ok::<_, HandlerError>(all_writes)
             }
         }),
-        Way::Transaction => keyed
-            .batch_handler(move |orders, transaction| apart(orders, Effect::Inside(transaction))),
+        Way::Transaction => {
+            keyed.call_batch(move |orders, transaction| apart(orders, Effect::Inside(transaction)))
+        }
+    };
+    with_keys(environment, 0, handler)
+}
+
+/// Sets what all handlers have in common.
+fn with_settings<Kind: OfMessages>(
+    environment: &Arc<Environment>,
+    mut handler: Handler<Kind>,
+) -> Handler<Kind> {
+    let plan = &environment.world.plan;
+    if plan.payloads != Payloads::Same || plan.has_hooks {
+        let shared = Arc::clone(environment);
+        handler = handler.on_failure(move |end| hook::on_failure(Arc::clone(&shared), end));
+    }
+    if plan.has_hooks {
+        let [one, other] = [(); 2].map(|()| Arc::clone(environment));
+        handler = handler
+            .on_success(move |end| hook::on_done(Arc::clone(&one), end))
+            .on_duplicate(move |end| hook::on_done(Arc::clone(&other), end));
+    }
+    if let Some(retention) = plan.retention {
+        handler = handler.retention(retention);
+    }
+    if plan.waits {
+        handler = handler.in_progress(InProgress::Wait(Duration::from_secs(60)));
+    }
+    if plan.record_timeout {
+        handler = handler.record_timeout(Duration::from_secs(1));
+    }
+    if plan.has_sqs {
+        handler = handler.backoff(Backoff::exponential(
+            Duration::from_secs(1),
+            Duration::from_secs(60),
+        ));
+    }
+    match environment.world.mutant() {
+        // Another payload under a known key would be a dead letter.
+        Some(Mutant::FirstRouteTakesAll | Mutant::RoutesShareNamespace) => {
+            handler.payload_mismatch(PayloadMismatch::Warn)
+        }
+        _ => handler,
     }
 }
 
-/// Sets what all routes have in common.
-fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Consumer<P> {
+fn with_layer<Kind: OfEachMessage>(
+    environment: &Arc<Environment>,
+    handler: Handler<Kind>,
+) -> Handler<Kind> {
+    if !environment.world.plan.has_layer {
+        return handler;
+    }
+    let shared = Arc::clone(environment);
+    handler.layer(move |record, next| layer(Arc::clone(&shared), record, next))
+}
+
+/// Sets what concerns the batches of a process.
+fn of_process(environment: &Arc<Environment>, consumer: Consumer) -> Consumer {
     let (world, process) = (&environment.world, &environment.process);
     let plan = &world.plan;
     let mut consumer = consumer
@@ -141,45 +202,18 @@ fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Co
         .clock(environment.clock.clone())
         .random(world.chance.clone())
         .concurrency(plan.concurrency);
-    if plan.has_layer {
-        let shared = Arc::clone(environment);
-        consumer = consumer.layer(move |record, next| layer(Arc::clone(&shared), record, next));
-    }
-    if plan.payloads != Payloads::Same || plan.has_hooks {
-        let shared = Arc::clone(environment);
-        consumer = consumer.on_failure(move |end| hook::on_failure(Arc::clone(&shared), end));
-    }
-    if plan.has_hooks {
-        let [one, other] = [(); 2].map(|()| Arc::clone(environment));
-        consumer = consumer
-            .on_success(move |end| hook::on_done(Arc::clone(&one), end))
-            .on_duplicate(move |end| hook::on_done(Arc::clone(&other), end));
-    }
-    if let Some(retention) = plan.retention {
-        consumer = consumer.retention(retention);
-    }
     if plan.cache {
         consumer = consumer.cache(Cache::new(10));
     }
-    if plan.waits {
-        consumer = consumer.in_progress(InProgress::Wait(Duration::from_secs(60)));
-    }
     if plan.singly {
         consumer = consumer.requests(Requests::Single);
-    }
-    if plan.record_timeout {
-        consumer = consumer.record_timeout(Duration::from_secs(1));
     }
     if plan.has_sqs {
         let fifo = if plan.is_fifo { ".fifo" } else { "" };
         consumer = consumer
             .sqs_client(sqs::client(world, process))
             .queue_url(&sqs::queue_url(&format!("orders{fifo}")))
-            .dead_letter_queue(&sqs::queue_url(&format!("dead-letters{fifo}")))
-            .backoff(Backoff::exponential(
-                Duration::from_secs(1),
-                Duration::from_secs(60),
-            ));
+            .dead_letter_queue(&sqs::queue_url(&format!("dead-letters{fifo}")));
         if plan.goes_on {
             consumer = consumer.after_dead_letter(AfterDeadLetter::GoOn);
         }
@@ -187,10 +221,6 @@ fn with_settings<P>(environment: &Arc<Environment>, consumer: Consumer<P>) -> Co
     match world.mutant() {
         Some(Mutant::NoLeaseMargin) => consumer.lease_margin(Duration::from_secs(1)),
         Some(Mutant::NoDeadlineGuard) => consumer.deadline_margin(Duration::from_millis(1)),
-        // Another payload under a known key would be a dead letter.
-        Some(Mutant::FirstRouteTakesAll | Mutant::RoutesShareNamespace) => {
-            consumer.payload_mismatch(PayloadMismatch::Warn)
-        }
         _ => consumer,
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use postgres_for_tests::Server;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{Batch, BatchOutcome, Consumer, HandlerError, Idempotency, Invocation};
+use sqs_once::{Batch, BatchOutcome, Consumer, Handler, HandlerError, Idempotency, Invocation};
 use sqs_once_postgres::{BatchTransaction, PostgresStore, Transaction};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -219,9 +219,8 @@ async fn invoke(
     let done = async {
         match way {
             Way::WithoutSqs => {
-                let idempotency = Idempotency::new()
+                let idempotency = Idempotency::new("exactly-once")
                     .store(store)
-                    .namespace("exactly-once")
                     .clock(clock)
                     .random(chance.clone());
                 work(&idempotency.until(ends_at), &batch, &chance).await
@@ -229,7 +228,6 @@ async fn invoke(
             Way::Together | Way::Batch | Way::Apart => {
                 let consumer = consumer(way, url, chance.clone())
                     .store(store)
-                    .namespace("exactly-once")
                     .clock(clock)
                     // Keeps the wait for an abandoned claim short in claim-first mode.
                     .lease_margin(Duration::from_secs(1))
@@ -311,17 +309,20 @@ async fn batch(
 }
 
 fn consumer(way: Way, url: String, chance: Chance) -> Consumer {
-    let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.id.clone());
-    match way {
-        Way::Together | Way::WithoutSqs => keyed.handler(move |order: Order, tx: Transaction| {
+    let keyed = Handler::json::<Order>().key(|order: &Order| order.id.clone());
+    let handler = match way {
+        Way::Together | Way::WithoutSqs => keyed.call(move |order: Order, tx: Transaction| {
             let chance = chance.clone();
             async move { effect(&order.id, &tx, &chance).await }
         }),
-        Way::Batch => keyed.batch_handler(move |orders: Batch<Order>, tx: BatchTransaction| {
-            let chance = chance.clone();
-            async move { batch(&orders, tx, &chance).await }
-        }),
-        Way::Apart => keyed.handler(move |order: Order| {
+        Way::Batch => {
+            let handler = move |orders: Batch<Order>, tx: BatchTransaction| {
+                let chance = chance.clone();
+                async move { batch(&orders, tx, &chance).await }
+            };
+            return Consumer::new(keyed.call_batch(handler).namespace("exactly-once"));
+        }
+        Way::Apart => keyed.call(move |order: Order| {
             let url = url.clone();
             async move {
                 let client = connect(&url).await?;
@@ -329,5 +330,6 @@ fn consumer(way: Way, url: String, chance: Chance) -> Consumer {
                 Ok::<_, HandlerError>(())
             }
         }),
-    }
+    };
+    Consumer::new(handler.namespace("exactly-once"))
 }

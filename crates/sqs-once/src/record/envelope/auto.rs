@@ -12,10 +12,10 @@ use super::{Envelope, EnvelopeError, Opened, event_bridge, s3, sns};
 /// payload of yours that looks like an envelope, and may treat a broken envelope as a payload.
 ///
 /// ```
-/// let consumer = sqs_once::consumer::<serde_json::Value>()
-///     .envelope(sqs_once::body::Auto)
+/// let handler = sqs_once::Handler::json::<serde_json::Value>()
 ///     .key(sqs_once::key::JsonPointer::new("/order/id"))
-///     .handler(async |order: serde_json::Value| {});
+///     .call(async |order: serde_json::Value| {})
+///     .envelope(sqs_once::body::Auto);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Auto;

@@ -23,12 +23,12 @@ const NAME: &str = "EventBridge";
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String }
 ///
-/// let consumer = sqs_once::consumer::<OrderPlaced>()
-///     .envelope(EventBridge)
+/// let handler = sqs_once::Handler::json::<OrderPlaced>()
 ///     .key(|order: &OrderPlaced| order.order_id.clone())
-///     .handler(async |order: OrderPlaced, event: EventBridgeMeta| {
+///     .call(async |order: OrderPlaced, event: EventBridgeMeta| {
 ///         tracing::info!(detail_type = event.detail_type, "an order");
-///     });
+///     })
+///     .envelope(EventBridge);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EventBridge;

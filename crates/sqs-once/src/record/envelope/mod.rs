@@ -31,7 +31,7 @@ pub use sns::{Sns, SnsMeta};
 /// | a tuple of two to four, outermost first | the content of the last one | that of all |
 /// | [`Auto`] | the content of the envelopes above that it recognises, also nested | that of all |
 ///
-/// [`Consumer::envelope`](crate::Consumer::envelope) sets it. The consumer opens a message's envelope first: decoders,
+/// [`Handler::envelope`](crate::Handler::envelope) sets it. The consumer opens a message's envelope first: decoders,
 /// key extractors and fingerprints see its content ([`Message::content`]). The envelope's own id and times differ
 /// between copies of one event. A dead letter keeps the original body.
 ///
@@ -58,10 +58,10 @@ pub use sns::{Sns, SnsMeta};
 ///     }
 /// }
 ///
-/// let consumer = sqs_once::consumer::<serde_json::Value>()
-///     .envelope(Tenanted)
+/// let handler = sqs_once::Handler::json::<serde_json::Value>()
 ///     .key(sqs_once::key::JsonPointer::new("/order/id"))
-///     .handler(async |order: serde_json::Value| {});
+///     .call(async |order: serde_json::Value| {})
+///     .envelope(Tenanted);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an envelope",

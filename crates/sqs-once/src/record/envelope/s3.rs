@@ -24,12 +24,12 @@ use super::{Envelope, EnvelopeError, Opened};
 /// use sqs_once::extract::S3Object;
 /// use sqs_once::key::S3EventId;
 ///
-/// let consumer = sqs_once::consumer::<IgnoredAny>()
-///     .envelope(S3)
+/// let handler = sqs_once::Handler::json::<IgnoredAny>()
 ///     .key(S3EventId)
-///     .handler(async |_record: IgnoredAny, object: S3Object| {
+///     .call(async |_record: IgnoredAny, object: S3Object| {
 ///         let _place = (&object.bucket, &object.key);
-///     });
+///     })
+///     .envelope(S3);
 /// ```
 ///
 /// For S3 events that come through EventBridge, use [`EventBridge`](super::EventBridge) instead.

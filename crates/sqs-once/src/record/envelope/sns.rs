@@ -27,10 +27,10 @@ use super::{Envelope, EnvelopeError, Opened};
 /// use sqs_once::extract::SnsMeta;
 /// use sqs_once::key::MessageAttribute;
 ///
-/// let consumer = sqs_once::consumer::<serde_json::Value>()
-///     .envelope(Sns)
+/// let handler = sqs_once::Handler::json::<serde_json::Value>()
 ///     .key(MessageAttribute::new("order-id"))
-///     .handler(async |order: serde_json::Value, sns: Option<SnsMeta>| {});
+///     .call(async |order: serde_json::Value, sns: Option<SnsMeta>| {})
+///     .envelope(Sns);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sns;

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::Value;
+use sqs_once::Consumer;
 use sqs_once::testing::{Event, Record};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -34,8 +35,8 @@ async fn a_function_that_never_ends() {
         // Blocks for ever, since `_never` is dropped later.
         let _ = holding.recv();
     };
-    let consumer = values().handler(blocking).namespace("test");
-    let consumer = consumer.after_answer(|| panic!("nothing of an event is here"));
+    let handler = values().call(blocking).namespace("test");
+    let consumer = Consumer::new(handler).after_answer(|| panic!("nothing of an event is here"));
     sqs_once::run(consumer).await.unwrap();
 }
 

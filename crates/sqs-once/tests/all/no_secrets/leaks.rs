@@ -5,7 +5,6 @@ use std::env;
 use serde_json::{Value, json};
 use sqs_once::policy::Dependency;
 use sqs_once::store::{Claim, StoreError, StoreErrorKind};
-use sqs_once::testing::TestSettings;
 use sqs_once::{HandlerError, ResultExt};
 
 use super::watch::LEAKED;
@@ -51,22 +50,23 @@ async fn leak(place: &str) {
     let sqs = Sqs::always(Turn::Refuse("AccessDenied"));
     let down = || {
         let payments = Dependency::new("payments").failures(1);
-        let consumer = values().depends_on(payments).sqs_client(sqs.client());
-        consumer.handler(async |_: Value| Err::<(), _>("down").unavailable("payments"))
+        let down = values().call(async |_: Value| Err::<(), _>("down").unavailable("payments"));
+        let consumer = bench.consumer(down.depends_on(payments));
+        consumer.sqs_client(sqs.client())
     };
     let mut record = order("a");
     let consumer = match place {
-        "batch/ledger.rs" => values().handler(async |_: Value| secret::<()>()),
+        "batch/ledger.rs" => bench.consumer(values().call(async |_: Value| secret::<()>())),
         "breaker/breakers.rs" => down().store(TestStore::default().refusing_claims(refusing)),
         "failed/visibility.rs" => {
             let queue = "arn:aws:sqs:eu-central-1:123456789012:canary";
             record = with(record, json!({ "eventSourceARN": queue }));
             down()
         }
-        "guarded.rs" => values().handler(async |_: Value| {
+        "guarded.rs" => bench.consumer(values().call(async |_: Value| {
             let _held = Fragile;
             std::future::pending::<()>().await;
-        }),
+        })),
         "once/invocation.rs" => {
             let idempotency = bench.idempotency();
             let invocation = idempotency.until(bench.deadline());
@@ -77,10 +77,6 @@ async fn leak(place: &str) {
             let talks = || tracing::trace!(card = "canary");
             return std::thread::spawn(talks).join().unwrap();
         }
-    };
-    let consumer = match place {
-        "breaker/breakers.rs" => consumer.namespace("test").clock(bench.clock.clone()),
-        _ => bench.consumer(consumer),
     };
     bench.deliver(&consumer, [record]).await;
 }

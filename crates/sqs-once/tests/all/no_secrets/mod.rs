@@ -110,8 +110,8 @@ async fn what_no_other_test_logs_is_logged_here() {
         Level::WARN,
         Level::ERROR,
     ] {
-        let failing = orders().handler(async |_: Order| Err::<(), HandlerError>("no luck".into()));
-        let failing = bench.consumer(failing.record_level(Outcome::Failed, level));
+        let failing = orders().call(async |_: Order| Err::<(), HandlerError>("no luck".into()));
+        let failing = bench.consumer(failing).record_level(Outcome::Failed, level);
         assert_eq!(bench.deliver(&failing, ["canary"]).await, ["m-0"]);
     }
     // Payloads that can't be compared.
@@ -138,8 +138,8 @@ async fn what_no_other_test_logs_is_logged_here() {
     let failing = async || Err::<u8, HandlerError>("no luck".into());
     until().run("canary-4", failing).await.unwrap_err();
     // A function without a table.
-    let consumer = orders().handler(async |_: Order| {}).namespace("test");
-    let error = sqs_once::run(consumer).await.unwrap_err();
+    let handler = orders().call(async |_: Order| {}).namespace("test");
+    let error = sqs_once::run(handler).await.unwrap_err();
     assert_hidden(&format!("{error} {error:?}"));
 }
 

@@ -11,8 +11,10 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
+use sqs_once::consumer::Work;
 use sqs_once::policy::{Disposition, Mode};
-use sqs_once::{DynamoDbStore, HandlerError, Recorded, Writes};
+use sqs_once::testing::TestSettings;
+use sqs_once::{DynamoDbStore, HandlerError, Idempotency, Recorded, Writes};
 
 use super::{assert_error_hidden, assert_hidden};
 use crate::support::{Bench, Order, SECOND, ends, orders};
@@ -160,10 +162,10 @@ fn writes() -> Writes {
 
 /// Every use of the store, with readable keys. Returns the reasons.
 async fn all_uses(quoting: &Quoting) -> String {
-    let recording = || orders().handler(async |_: Order| Recorded("canary-data"));
-    let writing = || orders().handler(async |_: Order| writes());
+    let recording = || orders().call(async |_: Order| Recorded("canary-data"));
+    let writing = || orders().call(async |_: Order| writes());
     let mut reasons = String::new();
-    for consumer in [
+    for handler in [
         recording(),
         recording().mode(Mode::RecordAfter),
         writing(),
@@ -171,8 +173,8 @@ async fn all_uses(quoting: &Quoting) -> String {
     ] {
         // Enough time for the retries.
         let bench = Bench::with_timeout(2 * SECOND);
-        let consumer = bench.consumer(consumer).store(quoting.store());
-        let consumer = consumer.readable_keys(true);
+        let consumer = bench.consumer(handler.readable_keys(true));
+        let consumer = consumer.store(quoting.store());
         for batch in [&["canary-key-a"][..], &["canary-key-a", "canary-key-b"]] {
             bench.deliver(&consumer, batch.iter().copied()).await;
         }
@@ -180,8 +182,9 @@ async fn all_uses(quoting: &Quoting) -> String {
         reasons.extend(told.map(|(outcome, reason)| format!("{outcome}: {reason}\n")));
     }
     let bench = Bench::with_timeout(2 * SECOND);
-    let idempotency = bench.idempotency().store(quoting.store());
-    let idempotency = idempotency.readable_keys(true);
+    let readable = Work::named("test").readable_keys(true);
+    let idempotency = Idempotency::new(readable).store(quoting.store());
+    let idempotency = idempotency.clock(bench.clock.clone());
     let invocation = idempotency.until(bench.deadline());
     let work = async || Ok::<_, HandlerError>("canary-data".to_owned());
     if let Err(error) = invocation.run("canary-key-a", work).await {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqs_once::consumer::Routes;
+use sqs_once::consumer::Runnable;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
 use sqs_once::idempotency::breaker;
@@ -20,7 +20,8 @@ use sqs_once::store::{Item, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
 use sqs_once::{
-    Batch, ConfigError, Consumer, HandlerError, MemoryStore, ResultExt, Writes, router,
+    Batch, ConfigError, Consumer, Handler, HandlerError, MemoryStore, ResultExt, Router, Writes,
+    router,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -102,12 +103,17 @@ impl Service {
     }
 
     fn consumer(&self) -> Consumer {
-        self.route().max_receive_count(5)
+        self.consumer_with(|it| it)
     }
 
-    fn route(&self) -> Consumer {
+    /// A consumer whose handler has these settings.
+    fn consumer_with(&self, settings: impl FnOnce(Handler) -> Handler) -> Consumer {
+        Consumer::new(settings(self.handler())).max_receive_count(5)
+    }
+
+    fn handler(&self) -> Handler {
         let service = self.clone();
-        let handler = async move |order: Value| -> Result<(), HandlerError> {
+        let handle = async move |order: Value| -> Result<(), HandlerError> {
             match order["id"].as_str().and_then(|id| id.split('-').next()) {
                 Some("bad") => Err("no luck")?,
                 Some("declined") => Err("no luck").answered("payments").terminal()?,
@@ -119,11 +125,11 @@ impl Service {
             }
             service.call().await.unavailable("payments")
         };
-        let consumer = values().handler(move |order: Value| {
-            let handler = handler.clone();
-            async move { handler(order).await }
+        let handler = values().call(move |order: Value| {
+            let handle = handle.clone();
+            async move { handle(order).await }
         });
-        consumer.depends_on("payments")
+        handler.depends_on("payments")
     }
 }
 
@@ -155,9 +161,9 @@ fn after_a_pause(bench: &Bench) {
 }
 
 /// A service that is down, and a consumer with an open breaker that is ready for a probe.
-async fn before_the_probe(settings: impl FnOnce(Consumer) -> Consumer) -> (Service, Bench) {
+async fn before_the_probe(consumer: impl FnOnce(&Service) -> Consumer) -> (Service, Bench) {
     let service = Service::down();
-    let bench = Bench::new(settings(service.consumer()));
+    let bench = Bench::new(consumer(&service));
     bench.run(event("a", 3, 1)).await;
     after_a_pause(&bench);
     service.calls();
@@ -197,7 +203,8 @@ async fn other_errors_do_not_open_the_breaker() {
 async fn a_service_that_hangs_opens_the_breaker_and_its_records_outlast_the_outage() {
     let service = Service::default();
     service.set_stuck(true);
-    let bench = Bench::new(service.consumer().record_timeout(SECOND).concurrency(2));
+    let consumer = service.consumer_with(|it| it.record_timeout(SECOND));
+    let bench = Bench::new(consumer.concurrency(2));
     let answer = bench.run(event("a", 30, 1)).await;
     assert_eq!(service.calls(), 4);
     let waits = delays(&answer);
@@ -215,7 +222,8 @@ async fn a_service_that_hangs_opens_the_breaker_and_its_records_outlast_the_outa
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_probe_leaves_the_breaker_to_the_next_record() {
-    let (service, bench) = before_the_probe(|it| it.record_timeout(SECOND)).await;
+    let limited = |it: &Service| it.consumer_with(|it| it.record_timeout(SECOND));
+    let (service, bench) = before_the_probe(limited).await;
     service.set_down(false);
     service.hang(Some(Hang::default()));
     let answer = bench.run(event("b", 3, 1)).await;
@@ -228,8 +236,8 @@ async fn a_cancelled_probe_leaves_the_breaker_to_the_next_record() {
 async fn a_cancellation_does_not_tell_which_of_two_dependencies_hangs() {
     let service = Service::default();
     service.set_stuck(true);
-    let consumer = service.consumer().depends_on("stock");
-    let bench = Bench::new(consumer.record_timeout(SECOND));
+    let settings = |it: Handler| it.depends_on("stock").record_timeout(SECOND);
+    let bench = Bench::new(service.consumer_with(settings));
     bench.run(event("a", 30, 1)).await;
     assert_eq!(service.calls(), 30);
 }
@@ -269,7 +277,7 @@ async fn an_error_is_recognised_by_its_own_type_and_by_that_of_a_cause_only_if_t
     ] {
         let service = Service::down();
         let calls = service.clone();
-        let consumer = values().handler(move |_: Value| {
+        let handler = values().call(move |_: Value| {
             let calls = calls.clone();
             async move {
                 let failed = calls.call().await;
@@ -281,7 +289,7 @@ async fn an_error_is_recognised_by_its_own_type_and_by_that_of_a_cause_only_if_t
         });
         let log = Log::capture();
         let payments = settings(Dependency::new("payments").failures(1));
-        let bench = Bench::new(consumer.depends_on(payments));
+        let bench = Bench::new(handler.depends_on(payments));
         let answer = bench.run(event("a", 1, 1)).await;
         let wrapped = if wraps { "not charged: " } else { "" };
         let unavailable = if counts {
@@ -308,14 +316,14 @@ async fn an_error_that_is_terminal_or_has_a_delay_stays_what_it_is() {
     let any = Dependency::new("payments")
         .failures(1)
         .unavailable_if(|_: &io::Error| true);
-    let consumer = values().handler(async |order: Value| {
+    let handler = values().call(async |order: Value| {
         let failed = Err::<(), _>(io::Error::other("no"));
         match order["id"].as_str() {
             Some("a-0") => failed.terminal(),
             _ => failed.retry_after(7 * SECOND),
         }
     });
-    let bench = Bench::new(consumer.depends_on(any));
+    let bench = Bench::new(handler.depends_on(any));
     let answer = bench.run(event("a", 2, 1)).await;
     answer.assert_terminal("a-0");
     assert_eq!(answer.delay("a-1"), Some(7 * SECOND));
@@ -323,8 +331,8 @@ async fn an_error_that_is_terminal_or_has_a_delay_stays_what_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dependency_that_the_consumer_does_not_have_is_named_and_the_record_is_retried() {
-    let consumer = values().handler(async |_: Value| Err::<(), _>("down").unavailable("paymnets"));
-    let bench = Bench::new(consumer.depends_on("payments"));
+    let handler = values().call(async |_: Value| Err::<(), _>("down").unavailable("paymnets"));
+    let bench = Bench::new(handler.depends_on("payments"));
     for round in 0..5 {
         let id = format!("{round}-0");
         let answer = bench.run(event(&round.to_string(), 1, 1)).await;
@@ -370,7 +378,7 @@ async fn all_environments_share_the_breaker_and_one_of_them_sends_the_probe() {
 
 #[tokio::test(start_paused = true)]
 async fn after_the_probe_the_number_of_records_grows_with_each_success() {
-    let (service, bench) = before_the_probe(|it| it.concurrency(64)).await;
+    let (service, bench) = before_the_probe(|it| it.consumer().concurrency(64)).await;
     service.set_down(false);
     let began = Instant::now();
     bench.run(event("b", 63, 1)).await.assert_all_acknowledged();
@@ -384,7 +392,7 @@ async fn records_that_stay_in_their_room_do_not_slow_the_ramp_down() {
     let messages = LargeMessages::for_queue(QUEUE, "bodies/*").client(S3::default().client());
     let may_fetch = |it: Consumer| it.large_messages(messages.clone());
     let times = [&(|it| it) as &dyn Fn(Consumer) -> Consumer, &may_fetch].map(async |set| {
-        let (service, bench) = before_the_probe(|it| set(it.concurrency(64))).await;
+        let (service, bench) = before_the_probe(|it| set(it.consumer().concurrency(64))).await;
         service.set_down(false);
         service.is_uneven.store(true, Ordering::SeqCst);
         let began = Instant::now();
@@ -399,8 +407,8 @@ async fn records_that_stay_in_their_room_do_not_slow_the_ramp_down() {
 const UNTRIED: [&str; 4] = ["bad-1", "panics-1", "refused-1", "skipped-1"];
 
 /// A layer that ends the records `refused…` and `skipped…`.
-fn ending(consumer: Consumer) -> Consumer {
-    consumer.layer(|parts: RecordParts, next: Next| async move {
+fn ending(handler: Handler) -> Handler {
+    handler.layer(|parts: RecordParts, next: Next| async move {
         match parts.message().id().split('-').next() {
             Some("refused") => Err(HandlerError::terminal("not allowed")),
             Some("skipped") => Ok(Done::default()),
@@ -412,7 +420,7 @@ fn ending(consumer: Consumer) -> Consumer {
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_does_not_come_to_the_service_leaves_the_breaker_to_the_next_record() {
     for (first, is_down) in UNTRIED.into_iter().flat_map(|id| [(id, true), (id, false)]) {
-        let (service, bench) = before_the_probe(ending).await;
+        let (service, bench) = before_the_probe(|it| it.consumer_with(ending)).await;
         service.set_down(is_down);
         let answer = bench
             .run(Event::new([first, "b-1", "b-2", "b-3"].map(named)))
@@ -433,7 +441,7 @@ async fn a_probe_that_does_not_come_to_the_service_leaves_the_breaker_to_the_nex
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_fails_with_the_services_own_answer_closes_the_breaker() {
     for first in ["declined-1", "expired-1", "busy-1"] {
-        let (service, bench) = before_the_probe(|it| it).await;
+        let (service, bench) = before_the_probe(Service::consumer).await;
         service.set_down(false);
         let answer = bench.run(Event::new([named(first)])).await;
         answer.assert_reason(first, "no luck");
@@ -445,7 +453,7 @@ async fn a_probe_that_fails_with_the_services_own_answer_closes_the_breaker() {
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_of_another_service_closes_no_breaker() {
-    let (service, bench) = before_the_probe(|it| it).await;
+    let (service, bench) = before_the_probe(Service::consumer).await;
     bench.run(Event::new([named("other-1")])).await;
     let answer = bench.run(event("b", 1, 1)).await;
     answer.assert_reason("b-0", "unavailable: payments: connection refused");
@@ -454,7 +462,7 @@ async fn the_answer_of_another_service_closes_no_breaker() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_while_the_number_grows_opens_the_breaker_at_once() {
-    let (service, bench) = before_the_probe(|it| it).await;
+    let (service, bench) = before_the_probe(Service::consumer).await;
     service.set_down(false);
     bench.run(event("b", 1, 1)).await.assert_all_acknowledged();
     service.set_down(true);
@@ -550,15 +558,15 @@ async fn a_batch_handlers_call_that_fails_as_a_whole_counts_once() {
     let service = Service::default();
     service.set_stuck(true);
     let calls = service.clone();
-    let consumer = values().batch_handler(move |orders: Batch<Value>| {
+    let handler = values().call_batch(move |orders: Batch<Value>| {
         let calls = calls.clone();
         async move {
             let _ = calls.call().await;
             orders.all_succeeded()
         }
     });
-    let consumer = consumer.depends_on("payments").max_receive_count(9);
-    let bench = Bench::new(consumer.record_timeout(SECOND));
+    let handler = handler.depends_on("payments").record_timeout(SECOND);
+    let bench = Bench::new(Consumer::new(handler).max_receive_count(9));
     for batch in ["a", "b", "c", "d"] {
         bench.run(event(batch, 5, 1)).await;
     }
@@ -569,7 +577,7 @@ async fn a_batch_handlers_call_that_fails_as_a_whole_counts_once() {
 async fn a_batch_handler_probes_with_one_record() {
     let service = Service::down();
     let calls = service.clone();
-    let consumer = values().batch_handler(move |orders: Batch<Value>| {
+    let handler = values().call_batch(move |orders: Batch<Value>| {
         let calls = calls.clone();
         async move {
             let mut outcome = orders.outcome();
@@ -582,7 +590,8 @@ async fn a_batch_handler_probes_with_one_record() {
             outcome
         }
     });
-    let bench = Bench::new(consumer.depends_on("payments").max_receive_count(5));
+    let consumer = Consumer::new(handler.depends_on("payments")).max_receive_count(5);
+    let bench = Bench::new(consumer);
     bench.run(event("a", 5, 1)).await;
     assert_eq!(service.calls(), 5);
     bench.run(event("b", 5, 1)).await;
@@ -602,11 +611,11 @@ async fn no_more_handlers_than_the_dependency_allows_run_at_once() {
     let service = Service::default();
     let payments = Dependency::new("payments").max_in_flight(3);
     let calls = service.clone();
-    let consumer = values().handler(move |_: Value| {
+    let handler = values().call(move |_: Value| {
         let calls = calls.clone();
         async move { calls.call().await }
     });
-    let bench = Bench::new(consumer.depends_on(payments));
+    let bench = Bench::new(handler.depends_on(payments));
     // Two batches of one environment, as on Managed Instances.
     let (one, other) = (event("a", 20, 1), event("b", 20, 1));
     let (one, other) = tokio::join!(bench.run(one), bench.run(other));
@@ -616,9 +625,9 @@ async fn no_more_handlers_than_the_dependency_allows_run_at_once() {
 }
 
 /// A router of payments, and of a route `notify` without a dependency that notes when its records run.
-fn beside_notify(payments: Consumer, ran: &Notes<Instant>) -> Consumer<Routes> {
+fn beside_notify(payments: Handler, ran: &Notes<Instant>) -> Router {
     let ran = ran.clone();
-    let notify = values().handler(move |_: Value| {
+    let notify = values().call(move |_: Value| {
         ran.add(Instant::now());
         async {}
     });
@@ -639,7 +648,7 @@ async fn records_that_wait_for_their_dependency_hold_up_no_other_route() {
     let slow = || {
         let payments = Dependency::new("payments").max_in_flight(1);
         let handler = async |_: Value| sleep(2 * SECOND).await;
-        values().handler(handler).depends_on(payments)
+        values().call(handler).depends_on(payments)
     };
     let s3 = S3::default();
     let objects = || LargeMessages::for_queue(QUEUE, "bodies/*").client(s3.client());
@@ -647,18 +656,18 @@ async fn records_that_wait_for_their_dependency_hold_up_no_other_route() {
         sleep(2 * SECOND).await;
         Writes::new()
     };
-    let writing = values().handler(writing);
+    let writing = values().call(writing);
     let payments = Dependency::new("payments").max_in_flight(1);
     let writing = writing.mode(Mode::Transactional).depends_on(payments);
-    for (consumer, has_bodies) in [(slow(), false), (slow(), true), (writing, false)] {
+    for (handler, has_bodies) in [(slow(), false), (slow(), true), (writing, false)] {
         let ran = Notes::default();
         let began = Instant::now();
-        let routes = beside_notify(consumer, &ran);
-        let routes = match has_bodies {
-            true => routes.large_messages(objects()),
-            false => routes,
+        let consumer = Consumer::new(beside_notify(handler, &ran));
+        let consumer = match has_bodies {
+            true => consumer.large_messages(objects()),
+            false => consumer,
         };
-        let bench = Bench::new(routes).timeout(120 * SECOND);
+        let bench = Bench::new(consumer).timeout(120 * SECOND);
         bench
             .run(payments_and_one("a", 15))
             .await
@@ -672,7 +681,7 @@ async fn records_that_wait_for_their_dependency_hold_up_no_other_route() {
 async fn records_that_wait_for_a_probe_hold_up_no_other_route() {
     let service = Service::down();
     let ran = Notes::default();
-    let bench = Bench::new(beside_notify(service.route(), &ran));
+    let bench = Bench::new(beside_notify(service.handler(), &ran));
     bench.run(payments_and_one("a", 3)).await;
     after_a_pause(&bench);
     service.set_down(false);
@@ -693,14 +702,14 @@ async fn a_store_that_does_not_answer_leaves_the_breaker_to_this_environment() {
     let service = Service::down();
     let store = Arc::new(OnceLock::<TestStore>::new());
     let (calls, fails) = (service.clone(), Arc::clone(&store));
-    let consumer = values().handler(move |_: Value| {
+    let handler = values().call(move |_: Value| {
         // The next claim is the breaker's.
         let store = fails.get().unwrap();
         store.fail(Operation::Claim, StoreErrorKind::Unanswered, 1);
         let calls = calls.clone();
         async move { calls.call().await.unavailable("payments") }
     });
-    let bench = Bench::new(consumer.depends_on(Dependency::new("payments").failures(1)));
+    let bench = Bench::new(handler.depends_on(Dependency::new("payments").failures(1)));
     store.set(bench.store().clone()).unwrap();
     bench.run(event("a", 1, 1)).await.assert_failed("a-0");
     bench.run(event("b", 5, 1)).await;
@@ -791,7 +800,7 @@ async fn a_breaker_that_an_operator_opens_during_the_ramp_is_noticed_after_a_pau
 
 #[tokio::test(start_paused = true)]
 async fn a_breaker_that_an_operator_opens_during_a_probe_stays_open_after_it() {
-    let (service, bench) = before_the_probe(|it| it).await;
+    let (service, bench) = before_the_probe(Service::consumer).await;
     let call = Hang::default();
     service.hang(Some(call.clone()));
     let (answer, ()) = tokio::join!(bench.run(event("b", 1, 1)), async {
@@ -807,7 +816,7 @@ async fn a_breaker_that_an_operator_opens_during_a_probe_stays_open_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_can_not_close_the_breaker_closes_it_in_its_environment() {
-    let (service, bench) = before_the_probe(|it| it).await;
+    let (service, bench) = before_the_probe(Service::consumer).await;
     service.set_down(false);
     let throttled = StoreErrorKind::Throttled;
     bench.store().fail(Operation::Complete, throttled, 1);
@@ -852,19 +861,18 @@ async fn a_dependency_that_can_not_work_fails_at_the_start() {
         (vec![new().probe_every(Duration::ZERO)], "has a 0"),
         (vec![new().outage(SECOND)], "has an outage of 1s"),
     ] {
-        let consumer = values().handler(async |_: Value| {});
-        let consumer = dependencies
-            .into_iter()
-            .fold(consumer, Consumer::depends_on);
-        assert_contains!(refusal(consumer).await.to_string(), problem, "depends_on");
+        let handler = values().call(async |_: Value| {}).namespace("test");
+        let handler = dependencies.into_iter().fold(handler, Handler::depends_on);
+        assert_contains!(refusal(handler).await.to_string(), problem, "depends_on");
     }
-    let never = Service::default().consumer().max_receive_count(0);
+    let named = Service::default().handler().namespace("test");
+    let never = Consumer::new(named).max_receive_count(0);
     let variable = "the setting `max_receive_count`";
     assert_eq!(refusal(never).await.variable(), variable);
 }
 
 /// Why a consumer does not start.
-async fn refusal(consumer: Consumer) -> ConfigError {
-    let consumer = consumer.namespace("test").store(MemoryStore::new());
+async fn refusal(runs: impl Runnable) -> ConfigError {
+    let consumer = Consumer::new(runs).store(MemoryStore::new());
     consumer.init().await.unwrap_err()
 }

@@ -1,9 +1,9 @@
 //! What the consumer knows of the queues whose messages wait for a dependency.
 
 use serde_json::{Value, json};
-use sqs_once::ResultExt;
 use sqs_once::policy::Backoff;
 use sqs_once::time::Clock;
+use sqs_once::{Handler, ResultExt};
 
 use super::Service;
 use crate::support::sqs::{Sqs, Turn};
@@ -27,13 +27,18 @@ fn queue(count: impl Into<Value>, retention: u64) -> Turn {
 
 /// A consumer whose dependency is down.
 fn outage(sqs: &Sqs) -> Tested {
+    outage_with(sqs, |it| it)
+}
+
+/// A consumer whose dependency is down, and whose handler has these settings.
+fn outage_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
     let service = Service::down();
-    let consumer = values().handler(move |_: Value| {
+    let handler = values().call(move |_: Value| {
         let service = service.clone();
         async move { service.call().await.unavailable("payments") }
     });
-    let consumer = consumer.depends_on("payments").sqs_client(sqs.client());
-    Bench::new().on(consumer.dead_letter_queue(DLQ))
+    let tested = Bench::new().on(settings(handler.depends_on("payments")));
+    tested.with_consumer(|it| it.sqs_client(sqs.client()).dead_letter_queue(DLQ))
 }
 
 /// Delivers a message of this queue. Returns the delay that the consumer requests, if it requests one.
@@ -79,7 +84,7 @@ async fn a_queues_answer_decides_how_long_its_messages_stay_hidden() {
 #[tokio::test(start_paused = true)]
 async fn each_queue_of_a_function_has_its_own_retention_and_receive_count() {
     let sqs = Sqs::turns([queue(3, 96 * HOUR), Turn::Do, queue(20, HOUR)]);
-    let tested = outage(&sqs).with(|it| it.queue_url(OWN));
+    let tested = outage(&sqs).with_consumer(|it| it.queue_url(OWN));
     let first = delay(&tested, &sqs, STANDARD, 2).await.unwrap();
     assert!(first > 11 * HOUR, "{first}");
     // SQS would delete a message that stays hidden for longer.
@@ -132,7 +137,7 @@ async fn a_message_of_a_queue_with_unknown_settings_keeps_its_visibility_timeout
         assert_eq!(warning["queue"], STANDARD);
 
         let sqs = Sqs::turns([turn]);
-        let tested = outage(&sqs).with(|it| it.backoff(backoff));
+        let tested = outage_with(&sqs, |it| it.backoff(backoff));
         for _ in 0..5 {
             let delay = delay(&tested, &sqs, STANDARD, 1000).await.unwrap();
             assert!((30..=60).contains(&delay), "{delay}");
@@ -167,7 +172,7 @@ async fn the_receive_count_that_the_consumer_sets_moves_only_messages_of_its_own
         .zip(turns)
     {
         let sqs = Sqs::turns(turns);
-        let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(OWN));
+        let tested = outage(&sqs).with_consumer(|it| it.max_receive_count(5).queue_url(OWN));
         for _ in 0..2 {
             for arn in queues {
                 assert_eq!(is_moved(&tested, &sqs, arn).await, arn == STANDARD, "{arn}");
@@ -178,7 +183,7 @@ async fn the_receive_count_that_the_consumer_sets_moves_only_messages_of_its_own
 
         // Without the queue's URL, the setting may be about another queue.
         let sqs = Sqs::turns([refused(), refused()]);
-        let tested = outage(&sqs).with(|it| it.max_receive_count(5));
+        let tested = outage(&sqs).with_consumer(|it| it.max_receive_count(5));
         for arn in queues {
             assert!(!is_moved(&tested, &sqs, arn).await, "{arn}");
         }
@@ -188,7 +193,7 @@ async fn the_receive_count_that_the_consumer_sets_moves_only_messages_of_its_own
 #[tokio::test(start_paused = true)]
 async fn a_queues_answer_outweighs_the_receive_count_that_the_consumer_sets() {
     let sqs = Sqs::turns([queue(20, 96 * HOUR)]);
-    let tested = outage(&sqs).with(|it| it.max_receive_count(5).queue_url(OWN));
+    let tested = outage(&sqs).with_consumer(|it| it.max_receive_count(5).queue_url(OWN));
     assert!(!is_moved(&tested, &sqs, STANDARD).await);
     assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
 }

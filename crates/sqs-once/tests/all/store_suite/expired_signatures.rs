@@ -6,7 +6,7 @@ use lambda_runtime::Context;
 use serde_json::json;
 use sqs_once::store::Store;
 use sqs_once::store::StoreErrorKind::AccessDenied;
-use sqs_once::{DynamoDbStore, HandlerError, ResultExt};
+use sqs_once::{Consumer, DynamoDbStore, HandlerError, ResultExt};
 use sqs_once_local::TableDescription;
 
 use crate::store_suite::support::{is_written, new_claims, output, process_with_table, store_at};
@@ -52,8 +52,8 @@ async fn a_batch_whose_requests_have_expired_signs_them_again() {
     let config = config(&wire.endpoint()).retry_config(RetryConfig::disabled());
     let client = Client::from_conf(config.http_client(http).build());
     let store = DynamoDbStore::new(client, TableDescription::default().name);
-    let consumer = orders().namespace("test").store(store);
-    let consumer = consumer.handler(async |_: Order| {});
+    let handler = orders().call(async |_: Order| {}).namespace("test");
+    let consumer = Consumer::new(handler).store(store);
     // The claim, its retry, and the completion.
     wire.next([refusal(EXPIRED), Turn::Pass, refusal(EARLY)]);
     let answer = invoke(&consumer, &one("o-1"), Context::default()).await;
@@ -68,8 +68,9 @@ async fn in_a_process_whose_clients_come_from_the_environment() {
     let store = DynamoDbStore::from_env().await.unwrap();
     let claimed = store.claim(&new_claims(1)).await;
     assert!(is_written(&claimed[0]), "{claimed:?}");
-    let handler = async |_: Order| Err::<(), HandlerError>("no such card".into()).terminal();
-    let consumer = orders().namespace("test").store(store).handler(handler);
+    let refusing = async |_: Order| Err::<(), HandlerError>("no such card".into()).terminal();
+    let handler = orders().call(refusing).namespace("test");
+    let consumer = Consumer::new(handler).store(store);
     let answer = invoke(&consumer, &one("o-1"), Context::default()).await;
     assert_eq!(failures(&answer), [""; 0]);
 }

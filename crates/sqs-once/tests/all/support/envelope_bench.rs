@@ -1,8 +1,8 @@
 //! A consumer that opens envelopes and records its handler's arguments.
 
 use serde_json::{Value, json};
+use sqs_once::Handler;
 use sqs_once::body::{Envelope, Text};
-use sqs_once::consumer_with;
 use sqs_once::extract::{EventBridgeMeta, S3Object, SnsMeta};
 use sqs_once::key::KeyExtractor;
 
@@ -68,14 +68,13 @@ pub(crate) fn envelope_bench(
     key: impl KeyExtractor<String>,
 ) -> EnvelopeBench {
     let (given, notes) = Notes::pair();
-    let noting = consumer_with(Text).key(key).envelope(envelope).handler(
-        move |text: String, sns, event, object| {
-            notes.add((text, sns, event, object));
-            async {}
-        },
-    );
+    let keyed = Handler::decode(Text).key(key);
+    let noting = keyed.call(move |text: String, sns, event, object| {
+        notes.add((text, sns, event, object));
+        async {}
+    });
     EnvelopeBench {
-        bench: Bench::new().on(noting),
+        bench: Bench::new().on(noting.envelope(envelope)),
         given,
     }
 }

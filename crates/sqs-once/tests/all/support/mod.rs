@@ -20,17 +20,17 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sqs_once::consumer::Keyed;
+use sqs_once::consumer::{Keyed, One, Runs, Together};
 use sqs_once::extract::{FromRecord, RecordParts};
-use sqs_once::handler::{BatchHandler, Handler};
+use sqs_once::handler::{BatchHandlerFn, HandlerFn};
 use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
 use sqs_once::random::Random;
 use sqs_once::store::{Item, Owner, Status};
 use sqs_once::testing::{self, Answer, Event, Record, TestClock, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{
-    Batch, BatchOutcome, BusinessKey, Consumer, EventError, HandlerError, Idempotency, ResultExt,
-    consumer,
+    Batch, BatchOutcome, BusinessKey, Consumer, EventError, Handler, HandlerError, Idempotency,
+    ResultExt,
 };
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -93,33 +93,29 @@ pub(crate) use network_for_tests::{self as wire, Turns};
 pub(crate) use stores::TestStore;
 pub(crate) use {assert_contains, assert_lacks};
 
-/// The consumer with this setting, or with its default.
-pub(crate) fn set<V>(
-    consumer: Consumer,
-    value: Option<V>,
-    setter: fn(Consumer, V) -> Consumer,
-) -> Consumer {
+/// `it` with this setting, or with its default.
+pub(crate) fn set<S, V>(it: S, value: Option<V>, setter: fn(S, V) -> S) -> S {
     match value {
-        Some(value) => setter(consumer, value),
-        None => consumer,
+        Some(value) => setter(it, value),
+        None => it,
     }
 }
 
 /// A function that takes a key from a payload.
 type Id<T, K> = fn(&T) -> K;
 
-/// Starts a consumer of orders by their ID.
-pub(crate) fn orders() -> Consumer<Keyed<Order, Id<Order, String>>> {
+/// Starts a handler of orders by their ID.
+pub(crate) fn orders() -> Keyed<Order, Id<Order, String>> {
     no_secrets::watch::everywhere();
     let id: Id<Order, String> = |order| order.id.clone();
-    consumer().key(id)
+    Handler::json().key(id)
 }
 
-/// Starts a consumer of any JSON by its `id`.
-pub(crate) fn values() -> Consumer<Keyed<Value, Id<Value, Option<String>>>> {
+/// Starts a handler of any JSON by its `id`.
+pub(crate) fn values() -> Keyed<Value, Id<Value, Option<String>>> {
     no_secrets::watch::everywhere();
     let id: Id<Value, Option<String>> = |order| order["id"].as_str().map(str::to_owned);
-    consumer().key(id)
+    Handler::json().key(id)
 }
 
 /// Ends as the order's field `does` requests.
@@ -139,10 +135,10 @@ pub(crate) fn keys(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|at| format!("k{at}"))
 }
 
-/// Starts a consumer of any message by its ID.
-pub(crate) fn messages() -> Consumer<Keyed<IgnoredAny, MessageId>> {
+/// Starts a handler of any message by its ID.
+pub(crate) fn messages() -> Keyed<IgnoredAny, MessageId> {
     no_secrets::watch::everywhere();
-    consumer().key(MessageId)
+    Handler::json().key(MessageId)
 }
 
 /// An event with one record, whose body has only this `id`.
@@ -248,16 +244,16 @@ impl Random for Fixed {
     }
 }
 
-/// A consumer of [`values`] whose handler signals its start, and waits for a signal to continue.
-pub(crate) fn held() -> (Consumer, Arc<Notify>, Arc<Notify>) {
+/// A handler of [`values`] that signals its start, and waits for a signal to continue.
+pub(crate) fn held() -> (Handler, Arc<Notify>, Arc<Notify>) {
     let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (Arc::clone(&begun), Arc::clone(&go_on));
-    let consumer = values().handler(move |_: Value| {
+    let handler = values().call(move |_: Value| {
         signals.0.notify_one();
         let go_on = Arc::clone(&signals.1);
         async move { go_on.notified().await }
     });
-    (consumer, begun, go_on)
+    (handler, begun, go_on)
 }
 
 /// Another store's transaction, as a handler's argument.
@@ -272,20 +268,29 @@ impl<S: Sync> FromRecord<S> for Transaction {
 }
 
 /// A consumer on a new bench with this handler of orders.
-pub(crate) fn handling<X: 'static>(handler: impl Handler<Order, (), X>) -> Tested {
-    Bench::new().on(orders().handler(handler))
+pub(crate) fn handling<X: 'static>(handler: impl HandlerFn<Order, (), X>) -> Tested {
+    Bench::new().on(orders().call(handler))
 }
 
 /// A consumer on a new bench with this batch handler of orders.
-pub(crate) fn handling_batches<X: 'static>(handler: impl BatchHandler<Order, (), X>) -> Tested {
-    Bench::new().on(orders().batch_handler(handler))
+pub(crate) fn handling_batches<X: 'static>(
+    handler: impl BatchHandlerFn<Order, (), X>,
+) -> Tested<Together> {
+    Bench::new().on(orders().call_batch(handler))
 }
 
 /// A consumer that notes its orders, and ends as they request.
 pub(crate) fn noting() -> (Tested, Seen) {
-    let bench = Bench::new();
-    let (consumer, seen) = bench.noting();
-    (Tested { bench, consumer }, seen)
+    let (seen, notes) = Seen::pair();
+    (handling(obeying(notes)), seen)
+}
+
+/// A function that notes its orders, and ends as they request.
+fn obeying(notes: Seen) -> impl HandlerFn<Order, (), ()> {
+    move |order: Order| {
+        notes.add(order.id.clone());
+        async move { order.obey().await }
+    }
 }
 
 /// The start and the orders of each call of a batch handler.
@@ -315,12 +320,12 @@ pub(crate) fn outcome(orders: &Batch<Order>) -> BatchOutcome {
 
 /// A consumer whose batch handler notes its calls, each of which takes `time`, and ends each record as its order
 /// requests.
-pub(crate) fn noting_batches(time: Duration) -> (Tested, Calls) {
+pub(crate) fn noting_batches(time: Duration) -> (Tested<Together>, Calls) {
     let bench = Bench::new();
     let calls = Calls::default();
     let (notes, clock) = (calls.clone(), bench.clock.clone());
     let begun = clock.now();
-    let consumer = orders().batch_handler(move |orders: Batch<Order>| {
+    let consumer = orders().call_batch(move |orders: Batch<Order>| {
         let ids = orders.payloads().map(|order| order.id.clone());
         notes.add((clock.now().since(begun), ids.collect()));
         async move {
@@ -339,7 +344,7 @@ pub(crate) async fn handled<R: Into<Record>>(
     records: impl IntoIterator<Item = R>,
 ) -> Answer {
     no_secrets::watch::everywhere();
-    let keyed = consumer().key(key).handler(async |_: IgnoredAny| {});
+    let keyed = Handler::json().key(key).call(async |_: IgnoredAny| {});
     testing::Bench::new(keyed).run(Event::new(records)).await
 }
 
@@ -485,41 +490,36 @@ impl Bench {
         }
     }
 
-    /// Configures a consumer for this bench.
-    pub(crate) fn consumer<P>(&self, consumer: Consumer<P>) -> Consumer<P> {
-        consumer
-            .namespace("test")
+    /// A consumer of this handler on this bench.
+    pub(crate) fn consumer<Kind: Runs>(&self, handler: Handler<Kind>) -> Consumer {
+        Consumer::new(handler.namespace("test"))
             .store(self.store.clone())
             .clock(self.clock.clone())
     }
 
     /// Idempotency without SQS on this bench.
     pub(crate) fn idempotency(&self) -> Idempotency {
-        Idempotency::new()
-            .namespace("test")
+        Idempotency::new("test")
             .store(self.store.clone())
             .clock(self.clock.clone())
     }
 
-    pub(crate) fn on(self, consumer: Consumer) -> Tested {
+    pub(crate) fn on<Kind: Runs>(self, handler: Handler<Kind>) -> Tested<Kind> {
         Tested {
-            consumer: self.consumer(consumer),
+            consumer: self.consumer(handler.clone()),
             bench: self,
+            handler: Some(handler),
         }
     }
 
-    pub(crate) fn handling<X: 'static>(&self, handler: impl Handler<Order, (), X>) -> Consumer {
-        self.consumer(orders().handler(handler))
+    pub(crate) fn handling<X: 'static>(&self, handler: impl HandlerFn<Order, (), X>) -> Consumer {
+        self.consumer(orders().call(handler))
     }
 
     /// A consumer that notes its orders, and ends as they request.
     pub(crate) fn noting(&self) -> (Consumer, Seen) {
         let (seen, notes) = Seen::pair();
-        let consumer = self.handling(move |order: Order| {
-            notes.add(order.id.clone());
-            async move { order.obey().await }
-        });
-        (consumer, seen)
+        (self.handling(obeying(notes)), seen)
     }
 
     /// Delivers a batch to a consumer. Returns the message IDs of the batch item failures.
@@ -591,12 +591,14 @@ impl Bench {
 }
 
 /// A consumer on its bench.
-pub(crate) struct Tested {
+pub(crate) struct Tested<Kind = One> {
     pub(crate) bench: Bench,
     pub(crate) consumer: Consumer,
+    /// The consumer's handler, until the consumer itself is changed.
+    handler: Option<Handler<Kind>>,
 }
 
-impl Deref for Tested {
+impl<Kind> Deref for Tested<Kind> {
     type Target = Bench;
 
     fn deref(&self) -> &Bench {
@@ -604,11 +606,21 @@ impl Deref for Tested {
     }
 }
 
-impl Tested {
+impl<Kind: Runs> Tested<Kind> {
+    /// Changes the handler's settings. Call it before [`with_consumer`](Self::with_consumer).
+    #[track_caller]
+    pub(crate) fn with(self, settings: impl FnOnce(Handler<Kind>) -> Handler<Kind>) -> Self {
+        let handler = self
+            .handler
+            .expect("a handler whose consumer was not changed");
+        self.bench.on(settings(handler))
+    }
+
     /// Changes the consumer's settings.
-    pub(crate) fn with(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
+    pub(crate) fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
         Self {
             consumer: settings(self.consumer),
+            handler: None,
             ..self
         }
     }

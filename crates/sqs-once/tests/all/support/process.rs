@@ -140,10 +140,10 @@ pub(crate) async fn is_logging() -> bool {
         return false;
     }
     println!("\nlogging");
-    let consumer = sqs_once::consumer::<IgnoredAny>()
+    let consumer = sqs_once::Handler::json::<IgnoredAny>()
         .key(|_: &IgnoredAny| "o-1")
-        .namespace("logs")
-        .handler(async |_: IgnoredAny| Ok::<(), HandlerError>(()));
+        .call(async |_: IgnoredAny| Ok::<(), HandlerError>(()))
+        .namespace("logs");
     // This fails because there is no table.
     sqs_once::run(consumer).await.unwrap_err();
     true

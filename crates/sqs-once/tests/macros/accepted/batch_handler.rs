@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use sqs_once::consumer::Ready;
 use sqs_once::extract::{BatchParts, FromBatch};
 use sqs_once::key::{JsonPointer, MessageAttribute};
 use sqs_once::{
-    Batch, BatchOutcome, BusinessKey, Consumer, HandlerError, Recorded, Remaining, State,
+    Batch, BatchHandler, BatchOutcome, BusinessKey, Consumer, HandlerError, Recorded, Remaining,
+    State,
 };
 
 use super::options::App;
@@ -122,7 +122,7 @@ batch_handlers! {
 }
 
 fn states() {
-    let _: Consumer = by_a_field::consumer();
-    let _: Consumer<Ready<App>> = extractors::consumer();
-    let _: Consumer<Ready<App>> = state_of_an_option::consumer();
+    let _: fn() -> BatchHandler = by_a_field::handler;
+    let _: fn(App) -> BatchHandler = extractors::handler;
+    let _: fn(App) -> Consumer = state_of_an_option::consumer;
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use sqs_once::body::{Bytes, EventBridge, Sns};
-use sqs_once::consumer::Ready;
 use sqs_once::extract::{FromRecord, Message, RecordParts};
 use sqs_once::key::MessageAttribute;
-use sqs_once::{Consumer, HandlerError, State, Writes};
+use sqs_once::{Consumer, Handler, HandlerError, State, Writes};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -82,8 +81,9 @@ macro_rules! filled_in {
 filled_in!(by_macro, record_after, Prefixed("v1 "), (Sns, EventBridge));
 
 fn states() {
-    let _: Consumer<Ready<()>> = bytes::consumer();
-    let _: Consumer<Ready<App>> = state_of_an_argument::consumer();
-    let _: Consumer<Ready<Arc<App>>> = state_by_its_path::consumer();
-    let _: Consumer<Ready<App>> = state_of_an_option::consumer();
+    let _: fn() -> Handler = bytes::handler;
+    let _: fn() -> Consumer = bytes::consumer;
+    let _: fn(App) -> Handler = state_of_an_argument::handler;
+    let _: fn(Arc<App>) -> Consumer = state_by_its_path::consumer;
+    let _: fn(App) -> Consumer = state_of_an_option::consumer;
 }

@@ -83,8 +83,8 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// for each delivery, unless the consumer's mode is [`ClaimFirst`](crate::policy::Mode::ClaimFirst). The handler should
 /// therefore have no other effects. Return them as writes, for example as a message in an outbox table.
 ///
-/// A [`Handler`](crate::handler::Handler) returns them, and work for [`Invocation::run`](crate::Invocation::run). A
-/// [`BatchHandler`](crate::handler::BatchHandler) returns those of each record as [`BatchWrites`](crate::BatchWrites).
+/// A [`HandlerFn`](crate::handler::HandlerFn) returns them, and work for [`Invocation::run`](crate::Invocation::run). A
+/// [`BatchHandlerFn`](crate::handler::BatchHandlerFn) returns those of each record as [`BatchWrites`](crate::BatchWrites).
 ///
 /// # When a condition is not met
 ///

@@ -1,0 +1,377 @@
+//! A handler: a function with its key and the settings of its messages.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::handler::decode::{Decoder, IntoDecoder};
+use crate::handler::{BatchHandlerFn, Bind, HandlerFn, Reader, erase, erase_batch};
+use crate::idempotency::KeySettings;
+use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
+use crate::record::Json;
+
+use super::handler_settings::HandlerSettings;
+
+/// A function that handles messages, with their key and their settings. The attribute
+/// [`handler`](macro@crate::handler) creates one: `charge::handler()`.
+///
+/// A [`Consumer`](crate::Consumer) runs a handler, and has the settings of the batch: the store, the concurrency, the
+/// queues. A [`router`](crate::router) has several handlers, and chooses one for each message.
+///
+/// Settings override the environment. The last call of a method counts; two functions for one hook fail at
+/// [`init`](crate::Consumer::init). [The guide](crate::guide::options) lists all settings with their defaults.
+///
+/// Without the attribute, a handler is built in steps: the payload, the key, the function.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use serde::Deserialize;
+/// use sqs_once::{Consumer, Handler, HandlerError, MemoryStore};
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced { order_id: String }
+///
+/// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+///
+/// let handler = Handler::json::<OrderPlaced>()
+///     .key(|order: &OrderPlaced| order.order_id.clone())
+///     .call(charge)
+///     .namespace("charges")
+///     .record_timeout(Duration::from_secs(10));
+/// let consumer = Consumer::new(handler).store(MemoryStore::new()).concurrency(16);
+/// ```
+#[derive(Clone)]
+#[must_use = "a handler does nothing until it runs: `sqs_once::run(handler)`"]
+pub struct Handler<Kind = One> {
+    kind: Kind,
+    pub(super) settings: HandlerSettings,
+}
+
+/// A [`Handler`] that receives all messages of a batch in one call: see
+/// [`BatchHandlerFn`](crate::handler::BatchHandlerFn).
+pub type BatchHandler = Handler<Together>;
+
+/// The settings that the handlers of a [`router`](crate::router) share.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let defaults = sqs_once::consumer::Defaults::new()
+///     .retention(Duration::from_secs(7 * 24 * 60 * 60))
+///     .depends_on("payments");
+/// ```
+pub type Defaults = Handler<Shared>;
+
+/// The settings of work that no message brings: those of an [`Idempotency`](crate::Idempotency).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use sqs_once::Idempotency;
+/// use sqs_once::consumer::Work;
+///
+/// let day = Duration::from_secs(24 * 60 * 60);
+/// let idempotency = Idempotency::new(Work::named("receipts").retention(day));
+/// ```
+pub type Work = Handler<Own>;
+
+/// The kind of a [`Handler`] that is called for each message.
+#[derive(Clone)]
+pub struct One(sealed::Function);
+
+/// The kind of a [`BatchHandler`].
+#[derive(Clone)]
+pub struct Together(sealed::Function);
+
+/// The kind of [`Defaults`].
+#[derive(Clone, Default)]
+pub struct Shared(());
+
+/// The kind of [`Work`].
+#[derive(Clone, Default)]
+pub struct Own(());
+
+/// The kinds with a namespace of their own: all but [`Shared`].
+#[diagnostic::on_unimplemented(
+    message = "the defaults of a router have no such setting",
+    note = "each handler has its own: `router(by).route(name, charge::handler().namespace(…))`"
+)]
+pub trait Named: sealed::Sealed {}
+
+/// The kinds that handle messages: all but [`Own`].
+pub trait OfMessages: sealed::Sealed {}
+
+/// The kinds that handle each message in a call of its own: [`One`] and [`Shared`].
+#[diagnostic::on_unimplemented(
+    message = "a batch handler has no such setting",
+    note = "a layer and the policy for attempts of unknown outcome need a call for each message: `#[sqs_once::handler(…)]`"
+)]
+pub trait OfEachMessage: sealed::Sealed {}
+
+/// The kinds that can run: [`One`] and [`Together`].
+pub trait Runs: Named + OfMessages + Clone + sealed::Runs {}
+
+impl Named for One {}
+impl Named for Together {}
+impl Named for Own {}
+impl OfMessages for One {}
+impl OfMessages for Together {}
+impl OfMessages for Shared {}
+impl OfEachMessage for One {}
+impl OfEachMessage for Shared {}
+impl Runs for One {}
+impl Runs for Together {}
+
+mod sealed {
+    use crate::handler::Bind;
+
+    pub trait Sealed {}
+
+    /// A function with its key.
+    #[derive(Clone)]
+    pub struct Function(pub(in super::super) Bind);
+
+    pub trait Runs {
+        fn into_function(self) -> Function;
+    }
+
+    impl Runs for super::One {
+        fn into_function(self) -> Function {
+            self.0
+        }
+    }
+
+    impl Runs for super::Together {
+        fn into_function(self) -> Function {
+            self.0
+        }
+    }
+
+    impl Sealed for super::One {}
+    impl Sealed for super::Together {}
+    impl Sealed for super::Shared {}
+    impl Sealed for super::Own {}
+}
+
+/// A handler that needs its key next: [`Keyless::key`].
+#[must_use = "a handler needs a key next: `.key(…)`"]
+pub struct Keyless<T>(Decoder<T>);
+
+/// A handler that needs its function next: [`Keyed::call`].
+#[must_use = "a handler needs a function next: `.call(…)`"]
+pub struct Keyed<T, K, S = ()> {
+    reader: Reader<T, K>,
+    state: S,
+}
+
+impl Handler {
+    /// Starts building a handler of messages whose body is a `T` in JSON.
+    pub fn json<T: DeserializeOwned + Send + 'static>() -> Keyless<T> {
+        Self::decode(Json)
+    }
+
+    /// Starts building a handler of messages whose body `decoder` reads: [`Text`](crate::body::Text),
+    /// [`Bytes`](crate::body::Bytes), or a [`Decode`](crate::body::Decode) or [`AsyncDecode`](crate::body::AsyncDecode)
+    /// of your own.
+    ///
+    /// ```
+    /// use sqs_once::Handler;
+    /// use sqs_once::body::Bytes;
+    /// use sqs_once::key::MessageAttribute;
+    ///
+    /// let handler = Handler::decode(Bytes)
+    ///     .key(MessageAttribute::new("image-id"))
+    ///     .call(async |image: Vec<u8>| {});
+    /// ```
+    pub fn decode<T: Send + 'static, M>(decoder: impl IntoDecoder<T, M>) -> Keyless<T> {
+        Keyless(decoder.into_decoder())
+    }
+}
+
+impl<T> Keyless<T> {
+    /// Sets what makes two messages the same event: a function of the payload, or another
+    /// [`KeyExtractor`].
+    ///
+    /// The key has no default. The message id would be wrong: a message that is sent again, or redriven from a dead-letter
+    /// queue, has a new id.
+    pub fn key<K: KeyExtractor<T>>(self, key: K) -> Keyed<T, K> {
+        let reader = Reader {
+            decoder: self.0,
+            key,
+            fingerprint: None,
+        };
+        Keyed { reader, state: () }
+    }
+}
+
+impl<T, K, S> Keyed<T, K, S>
+where
+    T: Send + 'static,
+    K: KeyExtractor<T>,
+    S: Clone + Send + Sync + 'static,
+{
+    /// Sets which part of the payload distinguishes two messages with one key. The part is anything that can be a key,
+    /// `None`, or empty text. Default: the whole body. [`Handler::payload_mismatch`] chooses what happens to a message
+    /// that differs. A function that fails or panics makes its message terminal.
+    ///
+    /// Use this for payloads with fields that change from one copy of an event to the next, such as the time of
+    /// sending. After you add or remove this setting, copies of events that were completed before are duplicates with a
+    /// warning, because their payloads can't be compared.
+    ///
+    /// A closure that takes another part than before makes these copies payload mismatches, because the library can't
+    /// detect its change. Drain the queue first, or set [`PayloadMismatch::Warn`](crate::policy::PayloadMismatch::Warn)
+    /// until no old copies can arrive. The library does detect another expression in the attribute's `fingerprint = …`.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct OrderPlaced { order_id: String, amount_cents: u64, currency: Option<String> }
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .fingerprint(|order: &OrderPlaced| (order.amount_cents, order.currency.clone()))
+    ///     .call(async |_order: OrderPlaced| {});
+    /// ```
+    pub fn fingerprint<F, P>(self, part: F) -> Self
+    where
+        F: Fn(&T) -> P + Send + Sync + 'static,
+        P: KeyPart,
+    {
+        self.fingerprint_with(move |payload| Fingerprint::new(&part(payload)))
+    }
+
+    /// Sets the [`fingerprint`](Self::fingerprint) to a part that borrows from its payload.
+    pub(super) fn fingerprint_with<F>(mut self, take: F) -> Self
+    where
+        F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
+    {
+        self.reader.fingerprint = Some(Arc::new(take));
+        self
+    }
+
+    /// Sets the value of the function's [`State`](crate::State) extractor.
+    pub fn state<S2>(self, state: S2) -> Keyed<T, K, S2> {
+        let reader = self.reader;
+        Keyed { reader, state }
+    }
+
+    /// Sets the function that handles a message: see [`HandlerFn`].
+    pub fn call<H, X>(self, function: H) -> Handler
+    where
+        H: HandlerFn<T, S, X>,
+        X: 'static,
+    {
+        let bind = erase(self.reader, self.state, function);
+        Handler::of(One(sealed::Function(bind)))
+    }
+
+    /// Sets a function that handles all messages of a batch in one call: see [`BatchHandlerFn`].
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::{Batch, Handler};
+    ///
+    /// let handler = Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call_batch(async |orders: Batch<OrderPlaced>| orders.all_succeeded());
+    /// ```
+    pub fn call_batch<H, X>(self, function: H) -> BatchHandler
+    where
+        H: BatchHandlerFn<T, S, X>,
+        X: 'static,
+    {
+        let bind = erase_batch(self.reader, self.state, function);
+        Handler::of(Together(sealed::Function(bind)))
+    }
+}
+
+/// A handler of any kind.
+#[derive(Clone)]
+pub(super) struct Bound {
+    pub(super) bind: Bind,
+    pub(super) settings: HandlerSettings,
+}
+
+impl<Kind: Runs> From<Handler<Kind>> for Bound {
+    fn from(handler: Handler<Kind>) -> Self {
+        Self {
+            bind: handler.kind.into_function().0,
+            settings: handler.settings,
+        }
+    }
+}
+
+impl Defaults {
+    /// Creates settings that leave everything to the environment and the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self::of(Shared::default())
+    }
+}
+
+impl Work {
+    /// Creates settings whose namespace is in the environment: `SQS_ONCE_NAMESPACE`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Creates settings with this [namespace](Self::namespace).
+    pub fn named(namespace: &str) -> Self {
+        Self::new().namespace(namespace)
+    }
+
+    pub(crate) fn into_keys(self) -> KeySettings {
+        self.settings.keys
+    }
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self::of(Own::default())
+    }
+}
+
+impl From<&str> for Work {
+    fn from(namespace: &str) -> Self {
+        Self::named(namespace)
+    }
+}
+
+impl<Kind> Handler<Kind> {
+    fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            settings: HandlerSettings::default(),
+        }
+    }
+
+    pub(super) fn set(mut self, change: impl FnOnce(&mut HandlerSettings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+}
+
+impl<Kind> fmt::Debug for Handler<Kind> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Keyless<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyless").finish_non_exhaustive()
+    }
+}
+
+impl<T, K, S: fmt::Debug> fmt::Debug for Keyed<T, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyed")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,436 @@
+//! The settings of a handler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::batch::{
+    self, Hook, Hooks, InProgress, MissingKey, PayloadMismatch, RecordEnd, UnknownOutcome,
+};
+use crate::breaker::Dependency;
+#[cfg(feature = "sqs")]
+use crate::failed::Backoff;
+use crate::handler::{Done, HandlerError, Next, RecordParts};
+use crate::idempotency::Mode;
+use crate::key::{KeyCodec, KeySecret};
+use crate::record::Envelope;
+
+use super::handler::{Handler, Named, OfEachMessage, OfMessages};
+use super::handler_settings::set_function;
+
+/// Settings of one handler, which the [`Defaults`](super::Defaults) of a router lack.
+impl<Kind> Handler<Kind> {
+    /// Separates these keys from others in the same table. A [`Consumer`](crate::Consumer) and an
+    /// [`Idempotency`](crate::Idempotency) with the same namespace share their keys. Default: `SQS_ONCE_NAMESPACE`, else
+    /// the namespace of the attribute. Without any of them, it fails at [`init`](crate::Consumer::init).
+    ///
+    /// Another name forgets every key and changes every token: see [the guide](crate::guide::schema_changes) before
+    /// such a change. A name has 1 to 255 bytes and no `#`. Other names fail at [`init`](crate::Consumer::init).
+    pub fn namespace(self, namespace: &str) -> Self
+    where
+        Kind: Named,
+    {
+        self.set(|settings| settings.keys.namespace = Some(namespace.into()))
+    }
+
+    /// Sets the form of ids in the table. Default: the [namespace](Self::namespace) and the key's hash.
+    ///
+    /// With a codec of Powertools for AWS Lambda, this function shares its keys with one that uses Powertools on
+    /// the same table: neither handles an event that the other has handled. The codec creates the ids; the
+    /// namespace then affects only the [`IdempotencyToken`](crate::IdempotencyToken). No fingerprint is compared or
+    /// stored: a message with another payload is a duplicate. A key for which the codec has no id makes its record
+    /// terminal.
+    ///
+    /// Another codec does not find the keys that are already in the table: see [`also_read`](Self::also_read).
+    ///
+    /// ```
+    /// # #[cfg(feature = "powertools")] {
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::key::KeyCodec;
+    ///
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| {})
+    ///     .key_codec(KeyCodec::powertools_python("orders.app.process_order"));
+    /// # }
+    /// ```
+    pub fn key_codec(self, codec: KeyCodec) -> Self
+    where
+        Kind: Named,
+    {
+        self.set(|settings| settings.keys.codec = Some(codec))
+    }
+
+    /// Sets a second codec or namespace, earlier or future, under which a key is looked up too. Default: none.
+    ///
+    /// A key is claimed under its own id first, and then looked up under the other one. A key that is completed
+    /// there is a duplicate here, as long as that item exists. A key that is in progress there counts as in
+    /// progress here. The lookup costs a read unit for every new key.
+    ///
+    /// Change the codec or namespace in two deployments, so that no key runs twice. Complete each before the next:
+    /// first the old codec that also reads the new one, then the new codec that also reads the old one. Remove this
+    /// setting after the retention. Without the first deployment, messages that both versions receive during the
+    /// second may run twice. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same under
+    /// another codec, but not in another namespace.
+    ///
+    /// No other handler may use or read these ids: each would acknowledge the other's messages. Two handlers of one
+    /// process refuse to start with it.
+    ///
+    /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it, and
+    /// an [`Idempotency`](crate::Idempotency) refuses such work.
+    /// In [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) two concurrent versions may both run a key, as
+    /// concurrent deliveries always may in that mode.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::key::Namespace;
+    ///
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| {})
+    ///     .namespace("payments")
+    ///     .also_read(Namespace::new("billing")?);
+    /// # Ok::<(), sqs_once::Error>(())
+    /// ```
+    pub fn also_read(self, codec: impl Into<KeyCodec>) -> Self
+    where
+        Kind: Named,
+    {
+        self.set(|settings| settings.keys.also_read = Some(Some(codec.into())))
+    }
+
+    /// Looks for keys under their own ids only. This is the default, except with a
+    /// [`key_secret`](Self::key_secret).
+    pub fn also_read_nothing(self) -> Self
+    where
+        Kind: Named,
+    {
+        self.set(|settings| settings.keys.also_read = Some(None))
+    }
+}
+
+/// How keys are kept.
+impl<Kind> Handler<Kind> {
+    /// Sets how long a completed key is recognised as a duplicate. Default: `SQS_ONCE_RETENTION`, else 28 days.
+    ///
+    /// A message can live for 28 days in a queue and its dead-letter queue together (14 days in each), and for another
+    /// 14 after a redrive. Set a longer time if messages stay that long and are redriven at the very end. A time of less than one second fails at
+    /// [`init`](crate::Consumer::init).
+    pub fn retention(self, retention: Duration) -> Self {
+        self.set(|settings| settings.keys.retention = Some(retention))
+    }
+
+    /// Sets whether the table contains readable keys. Default: off, and the table contains a hash of each key.
+    ///
+    /// An item's id is then its namespace and its key's parts, each with its kind, such as
+    /// `payments#s:tenant-7,i:42`: `s` for text, `i` for an integer, `b` for a boolean, `x` for bytes in
+    /// hexadecimal digits. `%`, `,` and everything that is not visible ASCII are escaped as in a URL. Different
+    /// keys have different ids, as with hashes. A key is still hashed if its id would have more than 1024 bytes
+    /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)).
+    ///
+    /// Switching it on or off changes every id. The consumer then recognises no earlier key, as after renaming the
+    /// namespace, unless it reads the other ids with [`also_read`](Self::also_read). The
+    /// [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't show keys in either case:
+    /// their `key` ends in the first digits of the id's SHA-256.
+    ///
+    /// Keys may contain personal data. Backups, exports and streams of the table show readable keys too.
+    pub fn readable_keys(self, readable: bool) -> Self {
+        self.set(|settings| settings.keys.readable_keys = Some(readable))
+    }
+
+    /// Hashes keys and fingerprints with a secret: HMAC-SHA-256 instead of SHA-256. Default: the secret that
+    /// `SQS_ONCE_KEY_SECRET_ARN` names in AWS Secrets Manager (feature `secrets`), else none.
+    ///
+    /// Readers of the table, the logs and the dead-letter queue can guess keys that are easy to enumerate. With a
+    /// secret they can't check a guess. The [`IdempotencyToken`](crate::IdempotencyToken) is made without it and stays
+    /// the same.
+    ///
+    /// A new secret changes every id. With a secret, each key is therefore also looked up under the id without a
+    /// secret, unless [`also_read`](Self::also_read), [`also_read_nothing`](Self::also_read_nothing) or
+    /// `SQS_ONCE_ALSO_READ` is set. That costs a read unit for each new key. [The
+    /// guide](crate::guide::schema_changes) shows how to introduce and rotate a secret so that no key runs twice.
+    ///
+    /// [`readable_keys`](Self::readable_keys) and a [`key_codec`](Self::key_codec) exclude a secret. A handler
+    /// whose effect commits with the record of its key excludes a secret too, unless keys are looked up under their
+    /// own ids only.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::key::KeySecret;
+    ///
+    /// # let random = [7; 32];
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| {})
+    ///     .namespace("payments")
+    ///     .key_secret(KeySecret::new(random)?);
+    /// # Ok::<(), sqs_once::Error>(())
+    /// ```
+    pub fn key_secret(self, secret: KeySecret) -> Self {
+        self.set(|settings| settings.keys.key_secret = Some(secret))
+    }
+}
+
+/// Settings of handlers, and of all handlers of a router.
+impl<Kind: OfMessages> Handler<Kind> {
+    /// Sets when the effect is recorded. Default: [`Mode::ClaimFirst`], and [`Mode::Transactional`] for handlers
+    /// that return [`Writes`](crate::Writes) or take a transaction.
+    pub fn mode(self, mode: Mode) -> Self {
+        self.set(|settings| settings.keys.mode = Some(mode))
+    }
+
+    /// Sets what the services between producer and queue wrap around the payload: [`Sns`](crate::body::Sns),
+    /// [`EventBridge`](crate::body::EventBridge), [`S3`](crate::body::S3), a tuple of these, outermost first,
+    /// [`Auto`](crate::body::Auto), or an [`Envelope`] of your own. Default: none, the body is the payload.
+    ///
+    /// Payload, key and fingerprint are then taken from the content of the envelope. Handlers can take
+    /// [`SnsMeta`](crate::extract::SnsMeta), [`EventBridgeMeta`](crate::extract::EventBridgeMeta) or
+    /// [`S3Object`](crate::extract::S3Object) as arguments.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use sqs_once::body::{EventBridge, Sns};
+    ///
+    /// #[derive(Deserialize)]
+    /// struct OrderPlaced { order_id: String }
+    ///
+    /// // EventBridge sends to a topic, and the queue subscribes to it.
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| {})
+    ///     .envelope((Sns, EventBridge));
+    /// ```
+    pub fn envelope(self, envelope: impl Envelope) -> Self {
+        self.set(|settings| settings.envelope = Some(Arc::new(envelope)))
+    }
+
+    /// Sets how long one handler, or the single call of a [`BatchHandler`](super::BatchHandler), may run.
+    /// Default: until the invocation's deadline is near. Zero fails at [`init`](crate::Consumer::init).
+    ///
+    /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim lapses instead of
+    /// being released, because its effect may be in flight. [`Writes`](crate::Writes) that it would have returned are
+    /// not committed, and its transaction is rolled back. No claim remains then, unless the consumer claimed the key
+    /// before the writes. If the consumer depends on one [`Dependency`](crate::policy::Dependency), the handler counts as a
+    /// failure of it.
+    pub fn record_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.record_timeout = Some(timeout))
+    }
+
+    /// Sets what happens to a record whose key another worker has claimed. Default:
+    /// [`InProgress::ReturnToQueue`].
+    pub fn in_progress(self, policy: InProgress) -> Self {
+        self.set(|settings| settings.in_progress = Some(policy))
+    }
+
+    /// Sets what happens to a message whose key was completed for another payload. Default:
+    /// [`PayloadMismatch::Terminal`].
+    pub fn payload_mismatch(self, mismatch: PayloadMismatch) -> Self {
+        self.set(|settings| settings.mismatch = Some(mismatch))
+    }
+
+    /// Sets what happens to a record without a business key. Default: [`MissingKey::Terminal`].
+    pub fn missing_key(self, missing_key: MissingKey) -> Self {
+        self.set(|settings| settings.missing_key = Some(missing_key))
+    }
+
+    /// Declares a service that the handler calls. Several calls add up. Default: none.
+    ///
+    /// A handler's error can report the service as [`unavailable`](crate::ResultExt::unavailable), and
+    /// [`Dependency::unavailable_if`] recognises errors by their type. After three such errors in a row the consumer opens
+    /// a breaker: it returns records to the queue without claiming their keys or calling the handler. Every 30 s one
+    /// record is tried, by one of all environments that share the table. After a success the consumer calls the handler
+    /// again, with one record at first and one more for each success.
+    ///
+    /// Messages that return stay hidden for so long that their remaining deliveries outlast an outage of 24 h, as far as
+    /// SQS allows. The consumer asks the queue for its retention and its `maxReceiveCount` for that, which needs
+    /// `sqs:GetQueueAttributes`. A message on its last delivery moves to the dead-letter queue with a reason that begins
+    /// with `unavailable`. [The guide](crate::guide::outages) has the details.
+    ///
+    /// Needs the feature `sqs`. Fails at [`init`](crate::Consumer::init) without it, and if a name is invalid.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # async fn charge(_: &OrderPlaced) -> std::io::Result<()> { Ok(()) }
+    /// use sqs_once::ResultExt;
+    ///
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| charge(&order).await.unavailable("payments"))
+    ///     .depends_on("payments");
+    /// ```
+    pub fn depends_on(self, dependency: impl Into<Dependency>) -> Self {
+        let dependency = dependency.into();
+        self.set(|settings| settings.dependencies.push(dependency))
+    }
+
+    /// Calls `hook` after a record's effect is recorded, before its message leaves the queue. The hook gets the value that
+    /// the handler [recorded](crate::Recorded). Default: none.
+    ///
+    /// A hook that fails or panics fails its record, as a handler's error would. So does a hook that still runs half a
+    /// deadline margin after the handlers were cancelled. The effect never repeats: the message's next delivery is a
+    /// duplicate and calls [`on_duplicate`](Self::on_duplicate). Set both hooks for an action that must happen.
+    /// They may be called more than once for an event.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::hook::RecordEnd;
+    /// use sqs_once::{HandlerError, Recorded};
+    ///
+    /// async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
+    ///     let receipt: Option<String> = end.recorded()?;
+    ///     println!("{:?} for message {}", receipt, end.message().id());
+    ///     Ok(())
+    /// }
+    ///
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| Recorded(format!("receipt for {}", order.order_id)))
+    ///     .on_success(reply)
+    ///     .on_duplicate(reply);
+    /// ```
+    pub fn on_success<F, Fut>(self, hook: F) -> Self
+    where
+        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.set_hook("on_success", |hooks| &mut hooks.success, hook)
+    }
+
+    /// Calls `hook` for a record whose event was handled before, with the value that the handler recorded then. Default:
+    /// none.
+    ///
+    /// It is also called if no value was recorded, and for duplicates inside a batch. It is not called for a message whose
+    /// payload differs from the one that its key was completed for. A hook that fails fails its record; the next delivery is
+    /// a duplicate again.
+    pub fn on_duplicate<F, Fut>(self, hook: F) -> Self
+    where
+        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.set_hook("on_duplicate", |hooks| &mut hooks.duplicate, hook)
+    }
+
+    /// Calls `hook` for a record that has ended as [`Failed`](crate::telemetry::Outcome::Failed) or
+    /// [`Terminal`](crate::telemetry::Outcome::Terminal). Default: none.
+    ///
+    /// It is not called for records that return to the queue untried, although they count as failed: their key is in progress, an earlier
+    /// record of their group failed, or the deadline came before they started. A hook that fails only adds a line to the
+    /// log. The consumer cancels it after half the deadline margin. A process that is killed calls no hook.
+    pub fn on_failure<F, Fut>(self, hook: F) -> Self
+    where
+        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.set_hook("on_failure", |hooks| &mut hooks.failure, hook)
+    }
+}
+
+impl<Kind: OfMessages> Handler<Kind> {
+    fn set_hook<F, Fut>(
+        self,
+        name: &'static str,
+        place: impl FnOnce(&mut Hooks) -> &mut Option<Hook>,
+        hook: F,
+    ) -> Self
+    where
+        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.set(|settings| {
+            let place = place(&mut settings.hooks);
+            set_function(&mut settings.replaced, name, place, batch::hook(hook));
+        })
+    }
+}
+
+/// Settings of handlers that are called for each message.
+impl<Kind> Handler<Kind> {
+    /// Adds a layer: a function around the handler of each record, inside the claim if the handler has one. Several calls add up; the first one is
+    /// outermost. The layers of a [`router`](crate::router) are around those of its routes. Default: none.
+    ///
+    /// A layer sees the message, the key, the attempt and the route, and runs the rest with [`Next::run`]. It may end the
+    /// record instead: an error fails it as a handler's error would, and `Ok(Done::default())` completes it without the
+    /// handler, so that later deliveries are duplicates. If it drops the running handler, the record's claim lapses, because the
+    /// effect may be in flight, and a success fails the record. Its time counts as the handler's time, and it is cancelled at
+    /// the deadline. A duplicate calls no layer, unless the handler runs without a claim: with
+    /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter), and with [`Writes`](crate::Writes) in their default mode.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use std::time::Instant;
+    ///
+    /// use sqs_once::HandlerError;
+    /// use sqs_once::extract::RecordParts;
+    /// use sqs_once::handler::{Done, Next};
+    ///
+    /// async fn timed(record: RecordParts, next: Next) -> Result<Done, HandlerError> {
+    ///     let began = Instant::now();
+    ///     let outcome = next.run().await;
+    ///     let (message_id, failed) = (record.message().id(), outcome.is_err());
+    ///     tracing::info!(message_id, failed, millis = began.elapsed().as_millis() as u64, "handled");
+    ///     outcome
+    /// }
+    ///
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| {})
+    ///     .layer(timed);
+    /// ```
+    pub fn layer<F, Fut>(self, layer: F) -> Self
+    where
+        Kind: OfEachMessage,
+        F: Fn(RecordParts, Next) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Done, HandlerError>> + Send + 'static,
+    {
+        self.set(|settings| settings.layers.push(layer))
+    }
+
+    /// Sets what happens to an event after an attempt of unknown outcome. Default: [`UnknownOutcome::repeat`].
+    ///
+    /// With [`UnknownOutcome::dead_letter`] or [`UnknownOutcome::reconcile`], each key is claimed when its handler may start,
+    /// so that only attempts that started count. Then a request carries the claims of handlers that start together, and each
+    /// handler starts one request later. By default up to 200 records claim ahead. With
+    /// [`after`](UnknownOutcome::after) claims are sent ahead, as by default.
+    ///
+    /// An attempt counts until its key is completed or forgotten (`cargo sqs-once key`), or the table deletes it after the
+    /// [`retention`](Self::retention). With [`also_read`](Self::also_read) the attempts under either id count. An attempt
+    /// whose process dies between its claim and its handler counts, too.
+    ///
+    /// With any other setting than the default, a consumer fails at [`init`](crate::Consumer::init) if it does not claim
+    /// keys before this handler, or if it has a shorter [`retention`](Self::retention) than
+    /// [`after`](UnknownOutcome::after). Versions with different settings that run at the same time each apply their own.
+    pub fn unknown_outcome(self, policy: UnknownOutcome) -> Self
+    where
+        Kind: OfEachMessage,
+    {
+        self.set(|settings| settings.unknown_outcome = Some(policy))
+    }
+}
+
+/// Settings of the feature `sqs`.
+#[cfg(feature = "sqs")]
+impl<Kind: OfMessages> Handler<Kind> {
+    /// Hides messages that return to the queue for a while, longer with every delivery, through
+    /// `ChangeMessageVisibilityBatch`. Default: off, and SQS delivers them again when the queue's visibility timeout ends.
+    /// The function's role needs `sqs:ChangeMessageVisibility` on its queue.
+    ///
+    /// | record | hidden |
+    /// |---|---|
+    /// | failed | for the backoff |
+    /// | failed with [`retry_after`](crate::ResultExt::retry_after) | for that time ¹ |
+    /// | cancelled at the deadline | for the backoff, and until its own lease has lapsed |
+    /// | in progress elsewhere | until the other worker's lease has lapsed ¹ |
+    /// | returned because an earlier record of its FIFO group did not succeed | as long as that record, so that the group comes back together |
+    /// | not started before the deadline | until the queue's visibility timeout ends |
+    /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
+    ///
+    /// ¹ Also without a backoff, on Lambda or if `queue_url` or `sqs_client` is set.
+    ///
+    /// FIFO order holds: SQS delivers no message of a group while one of its messages is hidden. Times count from the
+    /// end of the record, are rounded up to whole seconds, and stay within the 12 hours after receipt that SQS allows.
+    /// The consumer sends the requests when the batch has ended, up to 10 records in each. If a request fails or is
+    /// late, the log has one line, and its records return when the queue's visibility timeout ends. So do messages
+    /// without a receipt handle or a queue ARN, which occur only in hand-made events.
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        self.set(|settings| settings.backoff = Some(backoff))
+    }
+}
