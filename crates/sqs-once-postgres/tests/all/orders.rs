@@ -44,23 +44,31 @@ impl Orders {
     }
 
     /// A consumer with its own store, as in a separate process.
-    pub(crate) fn consumer<F, Fut>(&self, handler: F) -> Consumer
+    pub(crate) fn consumer<F, Fut>(&self, function: F) -> Consumer
     where
         F: Fn(Order, Transaction) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        let store = PostgresStore::from_url(&self.database.url).unwrap();
+        self.on_its_store(self.handler(function))
+    }
+
+    pub(crate) fn on_its_store(&self, handler: Handler) -> Consumer {
+        Consumer::new(handler).store(PostgresStore::from_url(&self.database.url).unwrap())
+    }
+
+    /// A handler whose calls are counted.
+    pub(crate) fn handler<F, Fut>(&self, function: F) -> Handler
+    where
+        F: Fn(Order, Transaction) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
         let calls = Arc::clone(&self.calls);
-        Consumer::new(
-            Handler::json::<Order>()
-                .key(|order: &Order| order.id.clone())
-                .call(move |order: Order, tx: Transaction| {
-                    calls.fetch_add(1, Ordering::SeqCst);
-                    handler(order, tx)
-                })
-                .namespace("orders"),
-        )
-        .store(store)
+        let keyed = Handler::json::<Order>().key(|order: &Order| order.id.clone());
+        let handler = keyed.call(move |order: Order, tx: Transaction| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            function(order, tx)
+        });
+        handler.namespace("orders")
     }
 
     pub(crate) fn store_with_one_connection(&self) -> PostgresStore {

@@ -65,14 +65,15 @@ async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_tha
 async fn however_a_handler_ends_badly_nothing_has_happened_and_the_next_delivery_runs() {
     for end in BAD_ENDS.into_iter().chain(["panic", "record timeout"]) {
         let orders = Orders::new().await;
-        let consumer = orders.consumer(move |order, tx| async move {
+        let handler = orders.handler(move |order, tx| async move {
             insert(&order, &tx).await?;
             end_badly(end, &tx).await
         });
-        let consumer = match end {
-            "record timeout" => consumer.record_timeout(Duration::from_millis(200)),
-            _ => consumer,
+        let handler = match end {
+            "record timeout" => handler.record_timeout(Duration::from_millis(200)),
+            _ => handler,
         };
+        let consumer = orders.on_its_store(handler);
         let failed = invoke_for(time_for(end), &consumer, &["o-1"]).await;
         assert_eq!(failed, ["o-1"], "{end}");
         assert_eq!(orders.rows("o-1").await, (0, None), "{end}");
