@@ -62,7 +62,7 @@ impl Consumer {
     /// 200 records, or this number if it is larger. It releases claims whose handlers have not started before the
     /// deadline. For a handler that takes a transaction, the consumer claims nothing ahead. Up to this number of
     /// transactions are open at once, each on its own connection, including transactions that wait for another one. A
-    /// [`BatchHandler`](crate::handler::BatchHandler) is called once, regardless of this setting.
+    /// [`BatchHandler`](super::BatchHandler) is called once, regardless of this setting.
     ///
     /// A handler that is cancelled while its [`spawn_blocking`](crate::spawn_blocking) code runs counts until the code has
     /// ended. While such code holds every place, further records return to the queue untried.
@@ -82,7 +82,7 @@ impl Consumer {
     }
 
     /// Sets the `maxReceiveCount` of the redrive policy of the queue that [`queue_url`](Self::queue_url) names, for when
-    /// that queue does not answer during an [outage](Self::depends_on). It counts for no other queue: a function may have
+    /// that queue does not answer during an [outage](super::Handler::depends_on). It counts for no other queue: a function may have
     /// several. If no count is known, no message moves to the dead-letter queue because of the outage. Default:
     /// `SQS_ONCE_MAX_RECEIVE_COUNT`. Zero fails at [`init`](Consumer::init).
     pub fn max_receive_count(self, count: u32) -> Self {
@@ -182,7 +182,7 @@ impl Consumer {
         self.set(|settings| settings.failed.after_dead_letter = after)
     }
 
-    /// Sets the URL of the queue that the messages come from, for the [`backoff`](Handler::backoff). Default:
+    /// Sets the URL of the queue that the messages come from, for the [`backoff`](super::Handler::backoff). Default:
     /// `SQS_ONCE_QUEUE_URL`; else the URL that follows from each message's queue ARN, at `AWS_ENDPOINT_URL_SQS` or
     /// `AWS_ENDPOINT_URL` if one of them is set. A text that is not a URL fails at [`init`](Consumer::init).
     pub fn queue_url(self, url: &str) -> Self {
