@@ -78,7 +78,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 ///     println!("charging for {}", order.order_id);
 /// }
 ///
-/// let handler = charge::handler().record_timeout(Duration::from_secs(10));
+/// let handler = charge::handler().attempt_timeout(Duration::from_secs(10));
 /// let consumer = sqs_once::Consumer::new(handler).concurrency(16);
 /// ```
 ///

@@ -18,7 +18,7 @@ const OPTIONS: [(&str, &str); 7] = [
 ];
 
 /// Methods of the handler that are not options, each with its environment variable.
-const OF_HANDLER: [(&str, Option<&str>); 17] = [
+const OF_HANDLER: [(&str, Option<&str>); 16] = [
     ("also_read", Some("SQS_ONCE_ALSO_READ")),
     ("also_read_nothing", Some("SQS_ONCE_ALSO_READ")),
     ("backoff", None),
@@ -28,37 +28,29 @@ const OF_HANDLER: [(&str, Option<&str>); 17] = [
     ("key_secret", Some("SQS_ONCE_KEY_SECRET_ARN")),
     ("layer", None),
     ("missing_key", None),
-    ("on_duplicate", None),
+    ("on_done", None),
     ("on_failure", None),
-    ("on_success", None),
     ("payload_mismatch", None),
     ("readable_keys", None),
-    ("record_timeout", None),
+    ("attempt_timeout", None),
     ("retention", Some("SQS_ONCE_RETENTION")),
     ("unknown_outcome", None),
 ];
 
 /// Methods of the consumer, each with its environment variable.
-const OF_CONSUMER: [(&str, Option<&str>); 20] = [
-    ("after_answer", None),
-    ("after_dead_letter", None),
+const OF_CONSUMER: [(&str, Option<&str>); 13] = [
     ("cache", None),
     ("concurrency", Some("SQS_ONCE_CONCURRENCY")),
-    ("correlation_id", None),
     ("dead_letter_queue", Some("SQS_ONCE_DLQ_URL")),
-    ("deadline_margin", Some("SQS_ONCE_DEADLINE_MARGIN")),
     ("fifo", None),
     ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES")),
-    ("lease_margin", Some("SQS_ONCE_LEASE_MARGIN")),
+    ("margins", None),
     ("max_receive_count", Some("SQS_ONCE_MAX_RECEIVE_COUNT")),
-    ("metrics", Some("SQS_ONCE_METRICS")),
     ("queue_url", Some("SQS_ONCE_QUEUE_URL")),
-    ("raise_on_total_failure", None),
-    ("record_level", Some("SQS_ONCE_RECORD_LEVELS")),
     ("requests", None),
-    ("service", Some("SQS_ONCE_SERVICE")),
     ("sqs_client", None),
     ("store", Some("SQS_ONCE_TABLE")),
+    ("telemetry", None),
     ("visibility_timeout", Some("SQS_ONCE_VISIBILITY_TIMEOUT")),
 ];
 
@@ -72,7 +64,7 @@ const MODES: [(&str, &str); 3] = [
 const MAX_NAMESPACE_LEN: usize = 255;
 
 /// The similarity, from 0 to 1, above which a name counts as a misspelling. High enough that `store` does not match
-/// `state`, low enough that `lease` matches `lease_margin`.
+/// `state`, low enough that `margin` matches `margins`.
 const NEAR: f64 = 0.8;
 
 /// The attribute's options, checked as far as their syntax allows.
@@ -240,11 +232,8 @@ fn not_an_option(name: &str, handler: &Ident) -> String {
 /// Returns the feature of `sqs-once` that a method needs.
 fn feature(method: &str) -> Option<&'static str> {
     match method {
-        "after_answer" => Some("opentelemetry"),
         "large_messages" => Some("s3"),
-        "after_dead_letter" | "backoff" | "dead_letter_queue" | "queue_url" | "sqs_client" => {
-            Some("sqs")
-        }
+        "backoff" | "dead_letter_queue" | "queue_url" | "sqs_client" => Some("sqs"),
         _ => None,
     }
 }

@@ -22,6 +22,7 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, KeyCodec};
+use sqs_once::policy::Margins;
 use sqs_once::store::{Owner, Settled, Settlement, Settling, Store};
 use sqs_once::time::{Clock, SystemClock};
 use sqs_once::{Consumer, DynamoDbStore, Handler, HandlerError, Recorded};
@@ -109,7 +110,7 @@ fn consumer(store: DynamoDbStore, ran: &Arc<Ran>) -> Consumer {
             .key_codec(KeyCodec::powertools_python("orders.app.process_order")),
     )
     .store(store)
-    .lease_margin(Duration::from_secs(1))
+    .margins(Margins::new().lease(Duration::from_secs(1)))
 }
 
 async fn handle(mut consumer: Consumer, call: Call, ran: Arc<Ran>) -> Value {

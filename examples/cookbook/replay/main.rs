@@ -37,9 +37,7 @@ async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
 }
 
 fn handler(numbers: Numbers) -> Handler {
-    issue::handler(numbers)
-        .on_success(reply)
-        .on_duplicate(reply)
+    issue::handler(numbers).on_done(reply)
 }
 
 #[tokio::main]

@@ -22,7 +22,7 @@ async fn a_duplicate_gets_the_number_of_the_first() {
     };
     let numbers = Numbers::default();
     let issuing = issue::handler(numbers.clone());
-    let bench = Bench::new(issuing.on_success(reply.clone()).on_duplicate(reply));
+    let bench = Bench::new(issuing.on_done(reply));
     let sample = Event::new([Record::text(include_str!("event.json"))]);
     bench.run(&sample).await.assert_processed("m-1");
     bench.run(&sample).await.assert_duplicate("m-1");

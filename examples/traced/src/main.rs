@@ -7,7 +7,7 @@ use opentelemetry_otlp::{MetricExporter, SpanExporter};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde::Deserialize;
-use sqs_once::telemetry::Metrics;
+use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::{Error, HandlerError};
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Error> {
     // Before the consumer starts, since it uses them.
     global::set_tracer_provider(spans.clone());
     global::set_meter_provider(metrics.clone());
-    let consumer = ship::consumer()
+    let telemetry = Telemetry::new()
         .metrics(Metrics::OpenTelemetry)
         // Lambda freezes the process soon after the answer.
         .after_answer(move || {
@@ -53,5 +53,5 @@ async fn main() -> Result<(), Error> {
                 tracing::warn!(error = error.to_string(), "not everything was sent");
             }
         });
-    sqs_once::run(consumer).await
+    sqs_once::run(ship::consumer().telemetry(telemetry)).await
 }

@@ -91,7 +91,7 @@ fn peak(handler: Handler, slow: usize, names: impl Fn(usize) -> String) -> usize
 fn a_batch_holds_no_more_bodies_than_its_concurrency_allows() {
     let other = |at: usize| format!("o-{at}");
     let with_hook = || {
-        orders().on_success(async |_| {
+        orders().on_done(async |_| {
             sleep(SECOND / 3).await;
             Ok::<_, HandlerError>(())
         })

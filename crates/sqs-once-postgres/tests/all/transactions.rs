@@ -70,7 +70,7 @@ async fn however_a_handler_ends_badly_nothing_has_happened_and_the_next_delivery
             end_badly(end, &tx).await
         });
         let handler = match end {
-            "record timeout" => handler.record_timeout(Duration::from_millis(200)),
+            "record timeout" => handler.attempt_timeout(Duration::from_millis(200)),
             _ => handler,
         };
         let consumer = orders.on_its_store(handler);

@@ -159,7 +159,7 @@ impl Batch<'_> {
         let running = self.running.part();
         let claim = owned.as_ref().map(|owned| &owned.claim);
         let _handled = self.holds(at, claim, &running);
-        let (limit, dependencies) = (route.record_timeout, &route.dependencies);
+        let (limit, dependencies) = (route.attempt_timeout, &route.dependencies);
         let handling = Handling::new(call, running.clone(), until, limit, dependencies);
         let span = self.span(record).clone();
         let call_span = debug_span!(parent: &span, "handler");

@@ -9,7 +9,7 @@ use tracing::error;
 
 use crate::breaker::Hiding;
 use crate::error::chain;
-use crate::failed::{AfterDeadLetter, Cause, DeadLetters, UNANSWERED};
+use crate::failed::{Cause, DeadLetters, UNANSWERED};
 use crate::handler::IdempotencyToken;
 use crate::idempotency::{PendingSettlement, Refusal, UNCOMPARED};
 use crate::key::{Fingerprint, Payloads};
@@ -18,7 +18,7 @@ use crate::report::{Entry, Outcome, Report, RouteTally, Untried};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
-use super::engine::{FifoFailure, PayloadMismatch};
+use super::engine::PayloadMismatch;
 use super::handling::Failure;
 use super::hooks::{Hook, HookCall, RecordEnd};
 use super::record::Record;
@@ -125,7 +125,7 @@ impl<'a> Batch<'a> {
 
     /// Stops a FIFO queue's batch after a failure, if a failure stops more than its message group.
     pub(super) fn stop_strictly(&self) {
-        if self.ledger.is_fifo && self.engine.fifo_failure == FifoFailure::ReturnBatch {
+        if self.ledger.is_fifo && self.engine.fifo.returns_batch {
             self.stop.return_rest(Untried::BatchStopped);
         }
     }
@@ -136,9 +136,7 @@ impl<'a> Batch<'a> {
             Report::Processed { .. } | Report::Duplicate { .. } | Report::Ignored { .. } => true,
             // No later delivery has an effect that the group could wait for.
             Report::Terminal { .. } if record.is_mismatched => true,
-            Report::Terminal { is_moved, .. } => {
-                *is_moved && self.engine.failed.after_dead_letter == AfterDeadLetter::GoOn
-            }
+            Report::Terminal { is_moved, .. } => *is_moved && self.engine.fifo.passes_dead_letters,
             Report::InProgress { .. } | Report::Failed(_) | Report::Untried(..) => false,
         }
     }

@@ -54,15 +54,45 @@ pub enum MissingKey {
     Retry,
 }
 
-/// How much of a FIFO queue's batch is returned unprocessed after a record failed.
+/// What a record that does not succeed means for the rest of a FIFO queue's batch.
+///
+/// ```
+/// use sqs_once::policy::Fifo;
+///
+/// let fifo = Fifo::new().return_batch();
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FifoFailure {
-    /// The rest of the record's message group. Other groups continue (the default).
-    #[default]
-    ReturnGroup,
-    /// Every record of the batch that has not started, in all groups.
-    ReturnBatch,
+pub struct Fifo {
+    pub(super) returns_batch: bool,
+    pub(super) passes_dead_letters: bool,
+}
+
+impl Fifo {
+    /// Returns the rest of the record's message group, also after a dead letter. Other groups continue.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            returns_batch: false,
+            passes_dead_letters: false,
+        }
+    }
+
+    /// Returns every record of the batch that has not started, in all groups.
+    #[must_use]
+    pub const fn return_batch(mut self) -> Self {
+        self.returns_batch = true;
+        self
+    }
+
+    /// Lets the rest of a message group continue at once after its terminal record was moved to the dead-letter queue.
+    ///
+    /// A terminal record that could not be moved always stops its group. So does one without a dead-letter queue.
+    #[cfg(feature = "sqs")]
+    #[must_use]
+    pub const fn pass_dead_letters(mut self) -> Self {
+        self.passes_dead_letters = true;
+        self
+    }
 }
 
 /// Chooses what happens to a record whose key another worker has claimed.
@@ -124,7 +154,7 @@ pub(crate) struct Engine {
     /// Chooses the route of a record. `None` if there is only one.
     pub(crate) router: Option<Routing>,
     pub(crate) concurrency: NonZeroUsize,
-    pub(crate) fifo_failure: FifoFailure,
+    pub(crate) fifo: Fifo,
     pub(crate) requests: Requests,
     pub(crate) failed: FailedRecords,
     /// The backoff of records that no route takes.
@@ -145,7 +175,7 @@ pub(crate) struct Route {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) handler: WithEnvelope,
     pub(crate) idempotency: KeyRules,
-    pub(crate) record_timeout: Option<Duration>,
+    pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) mismatch: PayloadMismatch,
     pub(crate) in_progress: InProgress,

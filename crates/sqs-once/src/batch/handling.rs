@@ -21,7 +21,7 @@ pub(super) enum Failure {
     Unstarted,
     /// The deadline came while the handler ran: its effect may be in flight.
     Deadline,
-    /// The handler exceeded the record timeout: its effect may be in flight.
+    /// The handler exceeded the attempt timeout: its effect may be in flight.
     Timeout(Duration),
     /// A layer dropped the handler while it ran: its effect may be in flight.
     Dropped,
@@ -180,7 +180,7 @@ impl fmt::Display for Failure {
 
 /// A running handler or hook. It ends when its future and all blocking work that it started have ended.
 ///
-/// It also ends after a panic, at the record timeout, and at the deadline. After the deadline the handler is not polled
+/// It also ends after a panic, at the attempt timeout, and at the deadline. After the deadline the handler is not polled
 /// again, even if other tasks delayed this poll.
 pub(super) struct Handling<'a, C, T> {
     /// Decide what an error means.

@@ -18,8 +18,7 @@ pub(crate) type Hook = Arc<dyn Fn(RecordEnd) -> CallFuture<()> + Send + Sync>;
 
 #[derive(Clone, Default)]
 pub(crate) struct Hooks {
-    pub(crate) success: Option<Hook>,
-    pub(crate) duplicate: Option<Hook>,
+    pub(crate) done: Option<Hook>,
     pub(crate) failure: Option<Hook>,
 }
 
@@ -28,20 +27,18 @@ impl Hooks {
     pub(crate) fn within(&self, router: &Self) -> Self {
         let or = |own: &Option<Hook>, outer: &Option<Hook>| own.clone().or_else(|| outer.clone());
         Self {
-            success: or(&self.success, &router.success),
-            duplicate: or(&self.duplicate, &router.duplicate),
+            done: or(&self.done, &router.done),
             failure: or(&self.failure, &router.failure),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.success.is_none() && self.duplicate.is_none() && self.failure.is_none()
+        self.done.is_none() && self.failure.is_none()
     }
 
     pub(super) fn of(&self, outcome: Outcome) -> Option<&Hook> {
         match outcome {
-            Outcome::Processed => self.success.as_ref(),
-            Outcome::Duplicate => self.duplicate.as_ref(),
+            Outcome::Processed | Outcome::Duplicate => self.done.as_ref(),
             Outcome::Failed | Outcome::Terminal => self.failure.as_ref(),
             Outcome::Ignored | Outcome::InProgress => None,
         }
@@ -89,8 +86,8 @@ where
     Arc::new(move |end| Box::pin(hook(end)))
 }
 
-/// The end of a record: the argument of the hooks [`on_success`](crate::Handler::on_success),
-/// [`on_duplicate`](crate::Handler::on_duplicate) and [`on_failure`](crate::Handler::on_failure).
+/// The end of a record: the argument of the hooks [`on_done`](crate::Handler::on_done) and
+/// [`on_failure`](crate::Handler::on_failure).
 #[derive(Clone)]
 pub struct RecordEnd {
     pub(super) message: Arc<Message>,

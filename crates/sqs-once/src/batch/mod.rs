@@ -26,7 +26,7 @@ pub(crate) mod watchdog;
 
 pub(crate) use answer::answer;
 pub(crate) use engine::{Engine, Route};
-pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
+pub use engine::{Fifo, InProgress, MissingKey, PayloadMismatch, Requests};
 pub(crate) use hooks::{Hook, Hooks, hook};
 pub use hooks::{InvalidRecord, RecordEnd};
 pub use unknown_outcome::{EarlierAttempt, Reconciled, UnknownOutcome};

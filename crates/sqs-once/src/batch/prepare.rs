@@ -85,7 +85,7 @@ impl Batch<'_> {
                 move |_: Instant| future,
                 running.clone(),
                 self.until(self.deadline.cancel_at),
-                settings.record_timeout,
+                settings.attempt_timeout,
                 &settings.dependencies,
             );
             let span = debug_span!(parent: &self.ledger.span(record.at), "prepare");

@@ -337,7 +337,7 @@ impl<'a> Batch<'a> {
         let running = together.code.clone();
         let until = self.until(self.deadline.cancel_at);
         let dependencies = &route.dependencies[..];
-        let limit = route.record_timeout;
+        let limit = route.attempt_timeout;
         let handling = Handling::new(call, running.clone(), until, limit, dependencies);
         let began = Instant::now();
         let results = running.clone().scope(handling).await;

@@ -29,7 +29,7 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 ///
 /// An attempt is of unknown outcome if it may have had its effect, and nothing tells whether it did: its process was killed
 /// or stopped working, the handler was cancelled by its deadline, by
-/// [`record_timeout`](crate::Handler::record_timeout) or by a layer, it panicked, its completion could not be recorded, or
+/// [`attempt_timeout`](crate::Handler::attempt_timeout) or by a layer, it panicked, its completion could not be recorded, or
 /// it failed with [`outcome_unknown`](crate::ResultExt::outcome_unknown). After every other error the next attempt runs,
 /// with any setting.
 ///
@@ -109,7 +109,7 @@ impl UnknownOutcome {
     /// Many payment providers forget tokens after 24 hours.
     ///
     /// The time begins with the key's first attempt. It ends with this one, at its deadline or
-    /// [`record_timeout`](crate::Handler::record_timeout). Every earlier attempt counts, even one that failed, because a
+    /// [`attempt_timeout`](crate::Handler::attempt_timeout). Every earlier attempt counts, even one that failed, because a
     /// later failure does not tell what an earlier attempt did. An attempt of Powertools has an unknown age, as if it were
     /// too long ago. A first attempt always runs.
     ///
@@ -162,7 +162,7 @@ impl UnknownOutcome {
             if left > valid_for && !rule.has_warned.swap(true, Ordering::Relaxed) {
                 warn!(
                     token_valid_for_ms = valid_for.as_millis() as u64,
-                    "a first attempt may take longer than its token is valid: set a shorter `record_timeout`"
+                    "a first attempt may take longer than its token is valid: set a shorter `attempt_timeout`"
                 );
             }
             return None;

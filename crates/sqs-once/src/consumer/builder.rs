@@ -9,6 +9,8 @@ use crate::batch::{self, Engine};
 use crate::error::ConfigError;
 use crate::record::Message;
 use crate::report::Entry;
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::AfterAnswer;
 use crate::telemetry::{BatchMetrics, Identity, Seen};
 use crate::time::Timestamp;
 
@@ -121,7 +123,7 @@ impl Consumer {
         cold_start: bool,
     ) -> Result<Vec<Entry>, ConfigError> {
         let engine = self.engine().await?;
-        if !self.handles.opens_envelopes() && self.settings.correlate.is_none() {
+        if !self.handles.opens_envelopes() && self.settings.telemetry.correlate.is_none() {
             // Sets the correlation id now, so that the log lines of records that never start have it too.
             messages.iter().for_each(|message| message.correlate(None));
         }
@@ -146,8 +148,8 @@ impl Consumer {
     }
 
     #[cfg(feature = "opentelemetry")]
-    pub(crate) fn after_each_answer(&self) -> Option<super::AfterAnswer> {
-        self.settings.after_answer.clone()
+    pub(crate) fn after_each_answer(&self) -> Option<AfterAnswer> {
+        self.settings.telemetry.after_answer.clone()
     }
 
     pub(crate) async fn identity(&self) -> Result<&Identity, ConfigError> {
@@ -158,10 +160,6 @@ impl Consumer {
         // Boxed, because every batch's future would have its size.
         let resolve = || Box::pin(self.settings.resolve(&self.handles));
         self.engine.get_or_try_init(resolve).await
-    }
-
-    pub(crate) fn raises_on_total_failure(&self) -> bool {
-        self.settings.raise_on_total_failure
     }
 
     pub(super) fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {

@@ -39,7 +39,7 @@ use super::handler_settings::HandlerSettings;
 ///     .key(|order: &OrderPlaced| order.order_id.clone())
 ///     .call(charge)
 ///     .namespace("charges")
-///     .record_timeout(Duration::from_secs(10));
+///     .attempt_timeout(Duration::from_secs(10));
 /// let consumer = Consumer::new(handler).store(MemoryStore::new()).concurrency(16);
 /// ```
 #[derive(Clone)]

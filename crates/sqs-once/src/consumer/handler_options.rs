@@ -15,7 +15,6 @@ use crate::key::{KeyCodec, KeySecret};
 use crate::record::Envelope;
 
 use super::handler::{Handler, Named, OfEachMessage, OfMessages};
-use super::handler_settings::set_function;
 
 /// Settings of one handler, which the [`Defaults`](super::Defaults) of a router lack.
 impl<Kind> Handler<Kind> {
@@ -211,8 +210,8 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// not committed, and its transaction is rolled back. No claim remains then, unless the consumer claimed the key
     /// before the writes. If the consumer depends on one [`Dependency`](crate::policy::Dependency), the handler counts as a
     /// failure of it.
-    pub fn record_timeout(self, timeout: Duration) -> Self {
-        self.set(|settings| settings.record_timeout = Some(timeout))
+    pub fn attempt_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.attempt_timeout = Some(timeout))
     }
 
     /// Sets what happens to a record whose key another worker has claimed. Default:
@@ -262,13 +261,17 @@ impl<Kind: OfMessages> Handler<Kind> {
         self.set(|settings| settings.dependencies.push(dependency))
     }
 
-    /// Calls `hook` after a record's effect is recorded, before its message leaves the queue. The hook gets the value that
-    /// the handler [recorded](crate::Recorded). Default: none.
+    /// Calls `hook` for a record whose effect is done, before its message leaves the queue: after a success, once that is on
+    /// record, and for every duplicate. The hook gets the value that the handler [recorded](crate::Recorded), and
+    /// [`outcome`](RecordEnd::outcome) tells which of the two it is. Default: none.
+    ///
+    /// Use it for what must follow the effect, such as a reply. If the process dies before the hook has run, the next
+    /// delivery is a duplicate, and runs it. So it may run more than once for an event. It is also called if no value was
+    /// recorded, and for duplicates inside a batch. It is not called for a message whose payload differs from the one that
+    /// its key was completed for.
     ///
     /// A hook that fails or panics fails its record, as a handler's error would. So does a hook that still runs half a
-    /// deadline margin after the handlers were cancelled. The effect never repeats: the message's next delivery is a
-    /// duplicate and calls [`on_duplicate`](Self::on_duplicate). Set both hooks for an action that must happen.
-    /// They may be called more than once for an event.
+    /// deadline margin after the handlers were cancelled. The effect never repeats: the next delivery is a duplicate.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
@@ -284,29 +287,14 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// let handler = sqs_once::Handler::json::<OrderPlaced>()
     ///     .key(|order: &OrderPlaced| order.order_id.clone())
     ///     .call(async |order: OrderPlaced| Recorded(format!("receipt for {}", order.order_id)))
-    ///     .on_success(reply)
-    ///     .on_duplicate(reply);
+    ///     .on_done(reply);
     /// ```
-    pub fn on_success<F, Fut>(self, hook: F) -> Self
+    pub fn on_done<F, Fut>(self, hook: F) -> Self
     where
         F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.set_hook("on_success", |hooks| &mut hooks.success, hook)
-    }
-
-    /// Calls `hook` for a record whose event was handled before, with the value that the handler recorded then. Default:
-    /// none.
-    ///
-    /// It is also called if no value was recorded, and for duplicates inside a batch. It is not called for a message whose
-    /// payload differs from the one that its key was completed for. A hook that fails fails its record; the next delivery is
-    /// a duplicate again.
-    pub fn on_duplicate<F, Fut>(self, hook: F) -> Self
-    where
-        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
-    {
-        self.set_hook("on_duplicate", |hooks| &mut hooks.duplicate, hook)
+        self.set_hook("on_done", |hooks| &mut hooks.done, hook)
     }
 
     /// Calls `hook` for a record that has ended as [`Failed`](crate::telemetry::Outcome::Failed) or
@@ -336,8 +324,10 @@ impl<Kind: OfMessages> Handler<Kind> {
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.set(|settings| {
-            let place = place(&mut settings.hooks);
-            set_function(&mut settings.replaced, name, place, batch::hook(hook));
+            let replaced = place(&mut settings.hooks).replace(batch::hook(hook));
+            if replaced.is_some() {
+                settings.replaced = Some(name);
+            }
         })
     }
 }

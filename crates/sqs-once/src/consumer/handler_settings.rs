@@ -15,10 +15,10 @@ use crate::record::{Envelope, Needed};
 /// The settings of the code; `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
 pub(super) struct HandlerSettings {
-    /// The name of a setting whose function another one has replaced.
+    /// The name of a hook that another one has replaced.
     pub(super) replaced: Option<&'static str>,
     pub(super) keys: KeySettings,
-    pub(super) record_timeout: Option<Duration>,
+    pub(super) attempt_timeout: Option<Duration>,
     pub(super) mismatch: Option<PayloadMismatch>,
     pub(super) in_progress: Option<InProgress>,
     pub(super) backoff: Option<Backoff>,
@@ -50,7 +50,7 @@ impl HandlerSettings {
         Ok(Self {
             replaced: self.replaced.or(defaults.replaced),
             keys: self.keys.within(&defaults.keys),
-            record_timeout: self.record_timeout.or(defaults.record_timeout),
+            attempt_timeout: self.attempt_timeout.or(defaults.attempt_timeout),
             mismatch: self.mismatch.or(defaults.mismatch),
             in_progress: self.in_progress.or(defaults.in_progress),
             backoff: self.backoff.or(defaults.backoff),
@@ -128,9 +128,12 @@ impl HandlerSettings {
         if !self.dependencies.is_empty() {
             return Err(crate::config::needs_sqs("the setting `depends_on`"));
         }
-        if self.record_timeout.is_some_and(|timeout| timeout.is_zero()) {
+        if self
+            .attempt_timeout
+            .is_some_and(|timeout| timeout.is_zero())
+        {
             return Err(ConfigError::new(
-                "the setting `record_timeout`",
+                "the setting `attempt_timeout`",
                 "is 0, so that every handler would be cancelled at once",
                 "more than zero, or no such setting",
             ));
@@ -144,7 +147,7 @@ impl HandlerSettings {
                 bodies: None,
             },
             idempotency,
-            record_timeout: self.record_timeout,
+            attempt_timeout: self.attempt_timeout,
             backoff: self.checked_backoff()?,
             mismatch,
             in_progress: self.in_progress.unwrap_or_default(),
@@ -163,19 +166,7 @@ impl HandlerSettings {
     }
 }
 
-/// Sets a function of the user's, and remembers if it replaces another one.
-pub(super) fn set_function<F>(
-    replaced: &mut Option<&'static str>,
-    name: &'static str,
-    place: &mut Option<F>,
-    function: F,
-) {
-    if place.replace(function).is_some() {
-        *replaced = Some(name);
-    }
-}
-
-pub(super) fn check_replaced(replaced: Option<&'static str>) -> Result<(), ConfigError> {
+fn check_replaced(replaced: Option<&'static str>) -> Result<(), ConfigError> {
     replaced.map_or(Ok(()), |name| {
         Err(ConfigError::new(
             "a setting",

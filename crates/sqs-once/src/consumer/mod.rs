@@ -19,5 +19,3 @@ pub use handler::{
 };
 pub use routes::{Router, router};
 pub use runnable::Runnable;
-#[cfg(feature = "opentelemetry")]
-pub(crate) use settings::AfterAnswer;

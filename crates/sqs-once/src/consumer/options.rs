@@ -1,22 +1,14 @@
 //! The settings of a consumer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{FifoFailure, Requests};
-#[cfg(feature = "sqs")]
-use crate::failed::AfterDeadLetter;
+use crate::batch::{Fifo, Requests};
 use crate::idempotency::{StoreSettings, shared_settings};
 #[cfg(feature = "s3")]
 use crate::large_messages::LargeMessages;
-use crate::record::{Correlate, Message};
-use crate::report::Outcome;
-use crate::telemetry::Metrics;
+use crate::telemetry::Telemetry;
 
 use super::Consumer;
-use super::handler_settings::set_function;
-#[cfg(feature = "opentelemetry")]
-use super::settings::AfterAnswer;
 
 impl Consumer {
     shared_settings!();
@@ -25,34 +17,9 @@ impl Consumer {
         self.set(|settings| change(&mut settings.store))
     }
 
-    /// Sets the name of the service in log lines and metrics. Default:
-    /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace, or the function's name for a
-    /// [`router`](crate::router). A blank name fails at [`init`](Consumer::init).
-    pub fn service(self, service: &str) -> Self {
-        self.set(|settings| settings.service = Some(service.into()))
-    }
-
-    /// Sets where the metrics of each batch go. Default: the value of `SQS_ONCE_METRICS` (`emf`, `off`, or `opentelemetry`
-    /// with that feature); else nowhere if `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and
-    /// nowhere elsewhere.
-    ///
-    /// Their namespace in CloudWatch is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`.
-    /// Their dimension is the [`service`](Self::service), and in a router the route too.
-    pub fn metrics(self, metrics: Metrics) -> Self {
-        self.set(|settings| settings.metrics = Some(metrics))
-    }
-
-    /// Sets the log level of records that end with `outcome`. Default: `WARN` for [`Failed`](Outcome::Failed), `ERROR` for
-    /// [`Terminal`](Outcome::Terminal), `INFO` for the others. A record that succeeds with a warning is logged at `WARN` at
-    /// least.
-    ///
-    /// `SQS_ONCE_RECORD_LEVELS=processed=debug,duplicate=debug` sets the levels of several outcomes. One call of this method
-    /// replaces the whole variable.
-    pub fn record_level(self, outcome: Outcome, level: tracing::Level) -> Self {
-        self.set(|settings| {
-            let levels = settings.record_levels.get_or_insert_default();
-            levels.set(outcome, level);
-        })
+    /// Sets the names, levels and destinations of logs, metrics and traces. Default: those of [`Telemetry`].
+    pub fn telemetry(self, telemetry: Telemetry) -> Self {
+        self.set(|settings| settings.telemetry = telemetry)
     }
 
     /// Sets how many handlers of a batch run at once. Default: `SQS_ONCE_CONCURRENCY`, else 10. Zero fails at
@@ -89,51 +56,16 @@ impl Consumer {
         self.set(|settings| settings.max_receive_count = Some(count))
     }
 
-    /// Sets what else of a FIFO queue's batch returns to the queue when a record fails. Default:
-    /// [`FifoFailure::ReturnGroup`].
-    pub fn fifo(self, failure: FifoFailure) -> Self {
-        self.set(|settings| settings.fifo_failure = Some(failure))
+    /// Sets what else of a FIFO queue's batch returns to the queue when a record does not succeed. Default:
+    /// [`Fifo::new`].
+    pub fn fifo(self, fifo: Fifo) -> Self {
+        self.set(|settings| settings.fifo = fifo)
     }
 
     /// Sets how many keys a request to the store carries. Default: [`Requests::Batched`]. Each commit of a
     /// handler of single records whose effect commits with its record is a separate request.
     pub fn requests(self, requests: Requests) -> Self {
         self.set(|settings| settings.requests = Some(requests))
-    }
-
-    /// Sets where a message's correlation id comes from. Default: the places that
-    /// [`CorrelationId`](crate::extract::CorrelationId) lists. If the function returns `None` or panics, the message has no
-    /// correlation id.
-    ///
-    /// The consumer calls the function after it opened the record's envelope. A record that returns to the queue before that
-    /// has no correlation id in the log.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
-    /// # async fn charge(order: OrderPlaced) {}
-    /// let consumer = charge::consumer()
-    ///     .correlation_id(|message| message.attribute("request-id").map(str::to_owned));
-    /// ```
-    pub fn correlation_id<F>(self, correlate: F) -> Self
-    where
-        F: Fn(&Message) -> Option<String> + Send + Sync + 'static,
-    {
-        let correlate: Correlate = Arc::new(correlate);
-        self.set(|settings| {
-            let place = &mut settings.correlate;
-            set_function(&mut settings.replaced, "correlation_id", place, correlate);
-        })
-    }
-
-    /// Sets whether the invocation fails if every record of its batch failed, so that Lambda's `Errors` metric shows it.
-    /// Default: off, and the response names the failed records.
-    ///
-    /// All messages return to the queue either way. Records that were moved to the dead-letter queue do not count as
-    /// failed here, and neither does a batch without any attempt because other workers hold its keys. Lambda polls a
-    /// queue more slowly while its function's invocations fail.
-    pub fn raise_on_total_failure(self, raise: bool) -> Self {
-        self.set(|settings| settings.raise_on_total_failure = raise)
     }
 }
 
@@ -174,14 +106,6 @@ impl Consumer {
         self.set(|settings| settings.failed.dead_letter_queue = Some(url.to_owned()))
     }
 
-    /// Sets what happens to the rest of a FIFO message group after a terminal record was moved to the dead-letter queue.
-    /// Default: [`AfterDeadLetter::Stop`].
-    ///
-    /// A terminal record that could not be moved always stops its group. So does one without a dead-letter queue.
-    pub fn after_dead_letter(self, after: AfterDeadLetter) -> Self {
-        self.set(|settings| settings.failed.after_dead_letter = after)
-    }
-
     /// Sets the URL of the queue that the messages come from, for the [`backoff`](super::Handler::backoff). Default:
     /// `SQS_ONCE_QUEUE_URL`; else the URL that follows from each message's queue ARN, at `AWS_ENDPOINT_URL_SQS` or
     /// `AWS_ENDPOINT_URL` if one of them is set. A text that is not a URL fails at [`init`](Consumer::init).
@@ -204,39 +128,5 @@ impl Consumer {
     /// setting fails at [`init`](Consumer::init).
     pub fn large_messages(self, messages: LargeMessages) -> Self {
         self.set(|settings| settings.large_messages.code = Some(messages))
-    }
-}
-
-/// Settings of the feature `opentelemetry`.
-#[cfg(feature = "opentelemetry")]
-impl Consumer {
-    /// Calls `flush` after each answer to Lambda, under [`run`](crate::run). Default: nothing is called.
-    ///
-    /// Export spans and metrics here. Lambda freezes the process when it asks for the next event; data that was not
-    /// exported waits for the next invocation, or is lost. The answer has been sent, so a slow or unreachable collector costs
-    /// time and no message. The call runs on a thread that may block, and has the rest of the invocation's time. If it
-    /// panics or takes longer, the log has a warning.
-    ///
-    /// ```no_run
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
-    /// # async fn charge(order: OrderPlaced) {}
-    /// use opentelemetry_sdk::trace::SdkTracerProvider;
-    ///
-    /// # async fn example() -> Result<(), sqs_once::Error> {
-    /// let tracer_provider = SdkTracerProvider::builder().build(); // with an exporter
-    /// opentelemetry::global::set_tracer_provider(tracer_provider.clone());
-    /// let consumer = charge::consumer().after_answer(move || {
-    ///     let _ = tracer_provider.force_flush();
-    /// });
-    /// sqs_once::run(consumer).await
-    /// # }
-    /// ```
-    pub fn after_answer(self, flush: impl Fn() + Send + Sync + 'static) -> Self {
-        let flush: AfterAnswer = Arc::new(flush);
-        self.set(|settings| {
-            let place = &mut settings.after_answer;
-            set_function(&mut settings.replaced, "after_answer", place, flush);
-        })
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{Engine, FifoFailure, Requests, Route};
+use crate::batch::{Engine, Fifo, Requests, Route};
 use crate::breaker::{Breakers, Dependency};
 use crate::config::EnvSettings;
 use crate::env::process_env;
@@ -12,44 +12,29 @@ use crate::error::ConfigError;
 use crate::failed::FailedSettings;
 use crate::idempotency::StoreSettings;
 use crate::large_messages::LargeMessageSettings;
-use crate::record::Correlate;
-use crate::report::RecordLevels;
-use crate::telemetry::{Identity, Meter, Metrics};
+use crate::telemetry::{Identity, Meter, Telemetry};
 
 use super::builder::Handles;
-use super::handler_settings::check_replaced;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
-
-#[cfg(feature = "opentelemetry")]
-pub(crate) type AfterAnswer = Arc<dyn Fn() + Send + Sync>;
 
 /// The settings of the code; `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
 pub(super) struct Settings {
-    /// The name of a setting whose function another one has replaced.
-    pub(super) replaced: Option<&'static str>,
     pub(super) store: StoreSettings,
     pub(super) concurrency: Option<usize>,
-    pub(super) fifo_failure: Option<FifoFailure>,
+    pub(super) fifo: Fifo,
     pub(super) requests: Option<Requests>,
     pub(super) failed: FailedSettings,
     pub(super) large_messages: LargeMessageSettings,
     pub(super) visibility_timeout: Option<Duration>,
     pub(super) max_receive_count: Option<u32>,
-    pub(super) correlate: Option<Correlate>,
-    pub(super) raise_on_total_failure: bool,
-    pub(super) service: Option<Arc<str>>,
-    pub(super) metrics: Option<Metrics>,
-    pub(super) record_levels: Option<RecordLevels>,
-    #[cfg(feature = "opentelemetry")]
-    pub(super) after_answer: Option<AfterAnswer>,
+    pub(super) telemetry: Telemetry,
 }
 
 impl Settings {
     pub(super) async fn resolve(&self, handles: &Handles) -> Result<Arc<Engine>, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
-        check_replaced(self.replaced)?;
         let (routes, mut router) = match handles {
             Handles::One(handler) => {
                 let route = handler
@@ -67,10 +52,13 @@ impl Settings {
         let bodies = self.large_messages.resolve(&env).await?;
         for route in &mut routes {
             route.handler.bodies.clone_from(&bodies);
-            route.handler.correlate.clone_from(&self.correlate);
+            route
+                .handler
+                .correlate
+                .clone_from(&self.telemetry.correlate);
         }
         if let Some(router) = &mut router {
-            router.correlate.clone_from(&self.correlate);
+            router.correlate.clone_from(&self.telemetry.correlate);
         }
         let [first, ..] = &routes[..] else {
             return Err(ConfigError::new("the router", "has no routes", "a route"));
@@ -89,14 +77,14 @@ impl Settings {
         });
         let concurrency = concurrency.transpose()?.or(env.concurrency);
         let is_blank = |name: &Arc<str>| name.trim().is_empty();
-        if self.service.as_ref().is_some_and(is_blank) {
+        if self.telemetry.service.as_ref().is_some_and(is_blank) {
             return Err(ConfigError::new(
                 "the setting `service`",
                 "is blank",
                 "a name",
             ));
         }
-        let service = self.service.clone();
+        let service = self.telemetry.service.clone();
         let service = service.or_else(|| env.service.as_deref().map(Arc::from));
         let function = || match router {
             Some(_) => process_env("AWS_LAMBDA_FUNCTION_NAME").map(Arc::from),
@@ -123,7 +111,7 @@ impl Settings {
         let requests = self.requests.unwrap_or_default();
         Ok(Arc::new(Engine {
             meter: Meter::new(
-                self.metrics.or(env.metrics),
+                self.telemetry.metrics.or(env.metrics),
                 env.metrics_namespace.as_deref(),
                 Arc::clone(&service),
             ),
@@ -131,14 +119,18 @@ impl Settings {
             routes,
             router,
             concurrency,
-            fifo_failure: self.fifo_failure.unwrap_or_default(),
+            fifo: self.fifo,
             requests,
             failed,
             backoff,
             breakers: Breakers::new(&dependencies, most, max_receive_count, queue_url).into(),
             visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
             hooks: common.hooks.clone(),
-            record_levels: self.record_levels.clone().unwrap_or(env.record_levels),
+            record_levels: self
+                .telemetry
+                .record_levels
+                .clone()
+                .unwrap_or(env.record_levels),
         }))
     }
 }

@@ -64,19 +64,6 @@ impl From<String> for Cause {
     }
 }
 
-/// Chooses what happens to the rest of a FIFO message group after its terminal record was moved to the dead-letter
-/// queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AfterDeadLetter {
-    /// The rest returns to the queue unprocessed, as after any failure (the default). SQS delivers it again, without
-    /// the moved record.
-    #[default]
-    Stop,
-    /// The rest continues at once.
-    GoOn,
-}
-
 type BoxError = Box<dyn Error + Send + Sync>;
 
 pub(crate) type Sending<'a> = BoxFuture<'a, Result<(), BoxError>>;

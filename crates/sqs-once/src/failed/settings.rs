@@ -10,7 +10,7 @@ use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::time::Clock;
 
-use super::{AfterDeadLetter, DeadLetters, Visibility};
+use super::{DeadLetters, Visibility};
 #[cfg(feature = "sqs")]
 use super::{
     dead_letters::{DeadLetterQueue, place},
@@ -27,8 +27,6 @@ pub(crate) struct FailedSettings {
     pub(crate) dead_letter_queue: Option<String>,
     #[cfg(feature = "sqs")]
     pub(crate) queue: Option<String>,
-    #[cfg(feature = "sqs")]
-    pub(crate) after_dead_letter: AfterDeadLetter,
     /// Reaches queues only through a client that the code provides.
     #[cfg(all(feature = "sqs", feature = "testing"))]
     pub(crate) is_isolated: bool,
@@ -39,7 +37,6 @@ pub(crate) struct FailedSettings {
 pub(crate) struct FailedRecords {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
-    pub(crate) after_dead_letter: AfterDeadLetter,
 }
 
 impl FailedSettings {
@@ -73,7 +70,6 @@ impl FailedSettings {
                 dead_letters: dead_letter_queue
                     .map(|_| Arc::clone(&queues) as Arc<dyn DeadLetters>),
                 visibility: Some(queues),
-                after_dead_letter: self.after_dead_letter,
             });
         }
         // A handler may ask for a pause, or another worker may hold a record's key. Outside Lambda, for example in a
@@ -105,7 +101,6 @@ impl FailedSettings {
         Ok(FailedRecords {
             dead_letters,
             visibility,
-            after_dead_letter: self.after_dead_letter,
         })
     }
 

@@ -31,10 +31,10 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// Half of the time until the deadline margin is reserved for the call. Records that are not claimed by then, or wait
 /// for another worker, return to the queue.
 ///
-/// [`record_timeout`](crate::Handler::record_timeout) limits the call; [`concurrency`](crate::Consumer::concurrency)
+/// [`attempt_timeout`](crate::Handler::attempt_timeout) limits the call; [`concurrency`](crate::Consumer::concurrency)
 /// has no effect on it. All payloads of an event, which has 6 MB at most, are in memory at once. Completions are
 /// recorded after the call, 25 records per request. A call that ends shortly before the deadline needs a
-/// [`deadline_margin`](crate::Consumer::deadline_margin) that leaves time for them.
+/// [deadline margin](crate::policy::Margins::deadline) that leaves time for them.
 ///
 /// **Order.** The records of a FIFO queue's message group arrive in order. The call leaves out records after a record
 /// of their group that has already failed, is in progress elsewhere, or is not decided in half of the batch's time. The

@@ -12,7 +12,7 @@ use super::prepared::CallFuture;
 ///
 /// It runs before the record's key is claimed, because the key may come from the payload. So it runs for duplicates too,
 /// and has no effect that must happen once. Its time is limited by the deadline and by
-/// [`record_timeout`](crate::Handler::record_timeout); the handler has the whole `record_timeout` again. At most as many records
+/// [`attempt_timeout`](crate::Handler::attempt_timeout); the handler has the whole `attempt_timeout` again. At most as many records
 /// as the [`concurrency`](crate::Consumer::concurrency) are decoded or wait for a handler at the same time. Those that
 /// wait for another worker are not counted. A batch handler takes all payloads of its batch.
 ///

@@ -10,8 +10,8 @@ use crate::store::{Writes, recordable};
 use super::HandlerError;
 use super::layer::Call;
 
-/// A success whose result is recorded with the completion. The hooks [`on_success`](crate::Handler::on_success) and
-/// [`on_duplicate`](crate::Handler::on_duplicate) receive it, also for later duplicates.
+/// A success whose result is recorded with the completion. The hook [`on_done`](crate::Handler::on_done) receives it, also
+/// for later duplicates.
 ///
 /// The result is stored as JSON in the item's attribute `data`, 256 KiB at most. A result that is larger or can't be
 /// serialized is left out, because the effect is done: the record is processed, with a warning in its log line.

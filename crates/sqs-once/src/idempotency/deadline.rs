@@ -14,11 +14,61 @@ const DEFAULT_LEASE_MARGIN: Duration = Duration::from_secs(3);
 /// An upper limit: no invocation takes a day.
 const LONGEST_INVOCATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The time from the invocation's deadline to the end of a lease, and from the end of the work to the deadline.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Margins {
+/// How much time lies between the invocation's deadline and what must end around it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use sqs_once::policy::Margins;
+///
+/// // Records of large batches take longer to complete.
+/// let margins = Margins::new().deadline(Duration::from_secs(3));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Margins {
     pub(super) lease: Option<Duration>,
     pub(super) deadline: Option<Duration>,
+}
+
+impl Margins {
+    /// Creates margins that leave everything to the environment and the defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            lease: None,
+            deadline: None,
+        }
+    }
+
+    /// Sets how long the lease of a claim lasts beyond the invocation's deadline. Default: `SQS_ONCE_LEASE_MARGIN`, else
+    /// 3 s.
+    ///
+    /// The margin covers clocks that differ, and a process that Lambda ends a little late. Less than one second fails at
+    /// [`init`](crate::Consumer::init).
+    #[must_use]
+    pub const fn lease(mut self, margin: Duration) -> Self {
+        self.lease = Some(margin);
+        self
+    }
+
+    /// Sets how long before the invocation's deadline the work is cancelled. This leaves time to record finished work and
+    /// to answer. Default: `SQS_ONCE_DEADLINE_MARGIN`, else 1 s or a tenth of the invocation's time, whichever is less.
+    /// The margin is never more than half of the invocation's time.
+    ///
+    /// Zero fails at [`init`](crate::Consumer::init), because Lambda would end the function before it has answered.
+    #[must_use]
+    pub const fn deadline(mut self, margin: Duration) -> Self {
+        self.deadline = Some(margin);
+        self
+    }
+
+    /// Returns these margins, and those of the environment where they are not set.
+    pub(super) fn or(self, lease: Option<Duration>, deadline: Option<Duration>) -> Self {
+        Self {
+            lease: self.lease.or(lease),
+            deadline: self.deadline.or(deadline),
+        }
+    }
 }
 
 /// When a batch stops starting records, when it must answer, and how long its claims hold.

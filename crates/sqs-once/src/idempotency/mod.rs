@@ -21,6 +21,7 @@ mod shared_settings;
 pub(crate) use admit::{Admitted, admit};
 pub(crate) use also_read::{Asked, OtherId};
 pub use cache::Cache;
+pub use deadline::Margins;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
 pub(crate) use deadline::{Deadline, Until, answer_until, answers_until};

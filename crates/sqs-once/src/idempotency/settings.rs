@@ -44,8 +44,7 @@ pub(crate) struct KeySettings {
 pub(crate) struct StoreSettings {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) cache: Option<Cache>,
-    pub(crate) lease_margin: Option<Duration>,
-    pub(crate) deadline_margin: Option<Duration>,
+    pub(crate) margins: Margins,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Option<Arc<dyn Random>>,
 }
@@ -82,25 +81,23 @@ impl StoreSettings {
             store,
             clock: self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
-            margins: Margins {
-                lease: self.lease_margin.or(env.lease_margin),
-                deadline: self.deadline_margin.or(env.deadline_margin),
-            },
+            margins: self.margins.or(env.lease_margin, env.deadline_margin),
         })
     }
 
     /// Checks values from the code by the same rules as values from the environment.
     fn check(&self) -> Result<(), ConfigError> {
-        if let Some(margin) = self.lease_margin.filter(|set| *set < SHORTEST_LEASE_MARGIN) {
+        let Margins { lease, deadline } = self.margins;
+        if let Some(margin) = lease.filter(|set| *set < SHORTEST_LEASE_MARGIN) {
             return Err(ConfigError::new(
-                "the setting `lease_margin`",
+                "the lease in the setting `margins`",
                 format!("is {margin:?}"),
                 LEASE_MARGIN,
             ));
         }
-        if self.deadline_margin.is_some_and(|margin| margin.is_zero()) {
+        if deadline.is_some_and(|margin| margin.is_zero()) {
             return Err(ConfigError::new(
-                "the setting `deadline_margin`",
+                "the deadline in the setting `margins`",
                 "is 0",
                 DEADLINE_MARGIN,
             ));

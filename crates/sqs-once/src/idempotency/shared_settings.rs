@@ -9,22 +9,10 @@ macro_rules! shared_settings {
             self.set_shared(|settings| settings.store = Some(std::sync::Arc::new(store)))
         }
 
-        /// Sets how long the lease of a claim lasts beyond the invocation's deadline. Default: `SQS_ONCE_LEASE_MARGIN`,
-        /// else 3 s.
-        ///
-        /// The margin covers clocks that differ, and a process that Lambda ends a little late. Less than one second fails
-        /// at [`init`](Self::init).
-        pub fn lease_margin(self, margin: std::time::Duration) -> Self {
-            self.set_shared(|settings| settings.lease_margin = Some(margin))
-        }
-
-        /// Sets how long before the invocation's deadline the work is cancelled. This leaves time to record finished
-        /// work and to answer. Default: `SQS_ONCE_DEADLINE_MARGIN`, else 1 s or a tenth of the invocation's time,
-        /// whichever is less. The margin is never more than half of the invocation's time.
-        ///
-        /// Zero fails at [`init`](Self::init), because Lambda would end the function before it has answered.
-        pub fn deadline_margin(self, margin: std::time::Duration) -> Self {
-            self.set_shared(|settings| settings.deadline_margin = Some(margin))
+        /// Sets how long claims outlast the invocation's deadline, and how long before it the work is cancelled. Default:
+        /// those of [`Margins`](crate::policy::Margins).
+        pub fn margins(self, margins: crate::idempotency::Margins) -> Self {
+            self.set_shared(|settings| settings.margins = margins)
         }
 
         /// Remembers completed keys in this process, so that their duplicates cost no request. Default: no cache.

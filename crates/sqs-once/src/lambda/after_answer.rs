@@ -6,8 +6,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
-use crate::consumer::AfterAnswer;
 use crate::idempotency::time_left;
+use crate::telemetry::AfterAnswer;
 use crate::time::{Clock, SystemClock, Timestamp};
 
 /// The time that is left for requesting the next event.

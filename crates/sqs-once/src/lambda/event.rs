@@ -29,15 +29,6 @@ pub enum EventError {
         "the invocation has no deadline (Lambda-Runtime-Deadline-Ms): a claim's lease can't be known, so nothing is started"
     )]
     NoDeadline,
-    /// Every record failed, and the consumer is set to
-    /// [`raise_on_total_failure`](crate::Consumer::raise_on_total_failure).
-    #[error(
-        "every record of the batch failed ({records} of {records}): each has a line in the log"
-    )]
-    EveryRecordFailed {
-        /// The number of records in the batch.
-        records: usize,
-    },
     /// The consumer's configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -49,7 +40,6 @@ impl From<EventError> for Diagnostic {
         let error_type = match error {
             EventError::NoMessageId { .. } => "NoMessageId",
             EventError::NoDeadline => "NoDeadline",
-            EventError::EveryRecordFailed { .. } => "EveryRecordFailed",
             EventError::Config(_) => "ConfigError",
         };
         Self {

@@ -8,9 +8,9 @@ use lambda_runtime::LambdaInvocation;
 use tower_service::Service;
 
 use crate::batch::watchdog;
-#[cfg(feature = "opentelemetry")]
-use crate::consumer::AfterAnswer;
 use crate::handler::Running;
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::AfterAnswer;
 
 #[cfg(feature = "opentelemetry")]
 use super::after_answer::{ends_at, follow};

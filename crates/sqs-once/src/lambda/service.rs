@@ -53,13 +53,6 @@ impl Consumer {
     }
 
     pub(crate) fn answer(&self, reports: &Reports) -> Result<SqsBatchResponse, EventError> {
-        let nothing_done = reports.iter().all(|(_, report)| !report.is_acknowledged());
-        let tried = reports.iter().any(|(_, report)| report.has_failed());
-        if self.raises_on_total_failure() && nothing_done && tried {
-            let records = reports.len();
-            return Err(EventError::EveryRecordFailed { records });
-        }
-
         let mut reported = HashSet::new();
         let mut response = SqsBatchResponse::default();
         for (id, report) in reports {

@@ -11,7 +11,7 @@ use super::{EventBridgeMeta, Message, SnsMeta};
 /// `correlation_id`, and so does the span `record` around its handler. The span `batch` around a batch handler's call
 /// has none.
 ///
-/// Unless [`Consumer::correlation_id`](crate::Consumer::correlation_id) chooses it, the id is the first of these that
+/// Unless [`Telemetry::correlation_id`](crate::telemetry::Telemetry::correlation_id) chooses it, the id is the first of these that
 /// exists:
 ///
 /// 1. the message attribute `correlation-id`, `correlationId`, `CorrelationId`, `correlation_id`,

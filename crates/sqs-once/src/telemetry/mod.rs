@@ -7,6 +7,7 @@ mod invocation;
 mod json;
 mod metrics;
 mod output;
+mod settings;
 #[cfg(feature = "opentelemetry")]
 pub(crate) mod spans;
 
@@ -29,6 +30,9 @@ pub use metrics::Metrics;
 pub(crate) use metrics::{BatchMetrics, Meter, Seen};
 use output::Output;
 pub(crate) use output::flush;
+#[cfg(feature = "opentelemetry")]
+pub(crate) use settings::AfterAnswer;
+pub use settings::Telemetry;
 
 /// The target of the line about each record.
 pub(crate) const RECORD: &str = "sqs_once::record";

@@ -121,8 +121,7 @@ impl Bench {
     /// Handles an event whose invocation may fail as a whole.
     ///
     /// # Errors
-    /// If the invocation fails as a whole: a record has no message id, all records failed with
-    /// [`raise_on_total_failure`](crate::Consumer::raise_on_total_failure), or a setting is invalid.
+    /// If the invocation fails as a whole: a record has no message id, or a setting is invalid.
     pub async fn try_run(&self, event: impl Borrow<Event>) -> Result<Answer, EventError> {
         self.invoke(&self.consumer, event.borrow()).await
     }

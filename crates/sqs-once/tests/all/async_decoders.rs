@@ -8,7 +8,7 @@ use sqs_once::body::{AsyncDecode, EventBridge, Text};
 use sqs_once::consumer::Keyed;
 use sqs_once::extract::{FromRecord, Message, RecordParts};
 use sqs_once::key::MessageAttribute;
-use sqs_once::policy::{FifoFailure, MissingKey, PayloadMismatch, RouteBy};
+use sqs_once::policy::{Fifo, MissingKey, PayloadMismatch, RouteBy};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record};
@@ -99,7 +99,7 @@ async fn a_record_whose_payload_comes_after_the_batch_was_stopped_does_not_run()
             }
         })
         .missing_key(MissingKey::ProcessUnprotected);
-    let consumer = Consumer::new(handler).fifo(FifoFailure::ReturnBatch);
+    let consumer = Consumer::new(handler).fifo(Fifo::new().return_batch());
     let events = Event::new([
         Record::json("bad").fifo("a").attribute("order", "bad"),
         Record::json("slower").fifo("b"),
@@ -120,7 +120,7 @@ async fn a_record_whose_decoder_or_extractor_fails_ends_alone_as_its_error_says(
     });
     let decoding = handler(&Slow::default(), &done);
     for (handler, panicked) in [(decoding, Outcome::Terminal), (extracting, Outcome::Failed)] {
-        let bench = Bench::new(handler.record_timeout(5 * SECOND));
+        let bench = Bench::new(handler.attempt_timeout(5 * SECOND));
         let event = event(["a", "later", "broken", "panics", "never", "b"]);
         let answer = bench.run(&event).await;
         answer.assert_processed("a").assert_processed("b");

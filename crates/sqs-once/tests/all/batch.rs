@@ -127,15 +127,6 @@ async fn a_duplicate_in_a_batch_ends_as_the_record_it_repeats_did_however_far_be
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_in_which_nothing_was_tried_did_not_fail_as_a_whole() {
-    let raising = Consumer::new(orders().call(async |_: Order| {})).raise_on_total_failure(true);
-    let bench = testing::Bench::new(raising);
-    bench.another_worker_claims("a").await;
-    let answer = bench.run(one("a")).await;
-    answer.assert_in_progress("m-1").assert_retried(["m-1"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn another_payload_under_a_completed_key_is_a_warning_or_a_failure_by_policy() {
     let (bench, seen) = noting();
     let bench = bench.with(|it| it.payload_mismatch(PayloadMismatch::Warn));

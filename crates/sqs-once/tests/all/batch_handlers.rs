@@ -16,6 +16,7 @@ use sqs_once::hook::RecordEnd;
 use sqs_once::key::MessageAttribute;
 use sqs_once::policy::{InProgress, MissingKey, Mode};
 use sqs_once::store::Status;
+use sqs_once::telemetry::Outcome;
 use sqs_once::{
     Batch, BatchOutcome, Handler, HandlerError, IdempotencyToken, Recorded, Remaining, State,
 };
@@ -79,7 +80,7 @@ async fn a_record_tells_all_that_extractors_tell() {
         }
         Ok(outcome)
     }
-    let bench = handling_batches(handler).with(|it| it.record_timeout(2 * SECOND));
+    let bench = handling_batches(handler).with(|it| it.attempt_timeout(2 * SECOND));
     let attributes = json!({ "attributes": { "ApproximateReceiveCount": "3" } });
     let failed = bench.run([order("a"), with(order("b"), attributes)]).await;
     assert_eq!(failed, [""; 0], "{}", bench.log.all());
@@ -186,13 +187,14 @@ async fn a_record_without_a_key_takes_part_where_the_policy_lets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_deadline_or_the_record_timeout_every_record_fails_and_its_claim_is_left_to_lapse() {
-    for record_timeout in [29 * SECOND, 5 * SECOND] {
+async fn at_the_deadline_or_the_attempt_timeout_every_record_fails_and_its_claim_is_left_to_lapse()
+{
+    for attempt_timeout in [29 * SECOND, 5 * SECOND] {
         let (bench, _) = noting_batches(Duration::MAX);
-        let bench = bench.with(|it| it.record_timeout(record_timeout));
+        let bench = bench.with(|it| it.attempt_timeout(attempt_timeout));
         let lease_until = bench.deadline() + 3 * SECOND;
         assert_eq!(bench.run(["a", "b"]).await, ["m-0", "m-1"]);
-        assert_eq!(bench.elapsed(), record_timeout);
+        assert_eq!(bench.elapsed(), attempt_timeout);
         for id in ["a", "b"] {
             let item = bench.store.item(id).unwrap();
             assert_eq!(item.status, Status::InProgress);
@@ -260,7 +262,7 @@ async fn hooks_are_called_for_each_record_by_itself() {
         async { Ok(()) }
     };
     let (bench, _) = noting();
-    let bench = bench.with(|it| it.on_success(note.clone()).on_failure(note));
+    let bench = bench.with(|it| it.on_done(note.clone()).on_failure(note));
     bench.run(["a", "bad-1", "b"]).await;
     let mut ended = ended.take();
     ended.sort();
@@ -366,8 +368,10 @@ async fn a_hook_that_decides_too_late_stops_its_own_group_alone() {
     bench.run(in_groups("a/a1")).await;
     bench.outcomes();
     let bench = bench.with(|it| {
-        it.on_duplicate(async |_: RecordEnd| {
-            sleep(20 * SECOND).await;
+        it.on_done(async |end: RecordEnd| {
+            if end.outcome() == Outcome::Duplicate {
+                sleep(20 * SECOND).await;
+            }
             Ok(())
         })
     });

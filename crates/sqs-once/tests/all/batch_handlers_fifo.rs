@@ -7,7 +7,8 @@ use crate::support::{Calls, DLQ, SECOND, Tested, in_groups, noting_batches};
 use sqs_once::HandlerError;
 use sqs_once::consumer::Together;
 use sqs_once::hook::RecordEnd;
-use sqs_once::policy::{AfterDeadLetter, FifoFailure};
+use sqs_once::policy::Fifo;
+use sqs_once::telemetry::Outcome;
 use tokio::time::sleep;
 
 fn noting() -> (Tested<Together>, Calls) {
@@ -53,9 +54,12 @@ async fn a_duplicate_ahead_lets_its_group_go_on_unless_its_hook_fails() {
     assert_eq!(calls.ids(), [["a1"], ["a2"]]);
 
     let bench = bench.with(|it| {
-        it.on_duplicate(async |_: RecordEnd| {
-            sleep(SECOND).await;
-            Err(HandlerError::retry("no reply"))
+        it.on_done(async |end: RecordEnd| match end.outcome() {
+            Outcome::Duplicate => {
+                sleep(SECOND).await;
+                Err(HandlerError::retry("no reply"))
+            }
+            _ => Ok(()),
         })
     });
     let failed = bench.run(in_groups("a/a1 a/a3 b/b1")).await;
@@ -80,15 +84,15 @@ async fn a_failure_hook_that_hangs_holds_up_no_call() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_dead_letter_a_group_goes_on_by_policy_once_that_has_left_the_queue() {
     for (policy, turn, called) in [
-        (AfterDeadLetter::Stop, Turn::Do, vec!["b1"]),
-        (AfterDeadLetter::GoOn, Turn::Do, vec!["b1", "a2"]),
-        (AfterDeadLetter::GoOn, Turn::Hang, vec!["b1"]),
+        (Fifo::new(), Turn::Do, vec!["b1"]),
+        (Fifo::new().pass_dead_letters(), Turn::Do, vec!["b1", "a2"]),
+        (Fifo::new().pass_dead_letters(), Turn::Hang, vec!["b1"]),
     ] {
         let (bench, calls) = noting();
         let bench = bench.with_consumer(|it| {
             it.dead_letter_queue(&format!("{DLQ}.fifo"))
                 .sqs_client(Sqs::always(turn).client())
-                .after_dead_letter(policy)
+                .fifo(policy)
         });
         bench.run(in_groups("a/x b/b1 a/a2")).await;
         assert_eq!(calls.ids(), [called]);
@@ -98,7 +102,7 @@ async fn behind_a_dead_letter_a_group_goes_on_by_policy_once_that_has_left_the_q
 #[tokio::test(start_paused = true)]
 async fn strict_batches_are_returned_whole_when_one_record_can_not_run() {
     let (bench, calls) = noting();
-    let bench = bench.with_consumer(|it| it.fifo(FifoFailure::ReturnBatch));
+    let bench = bench.with_consumer(|it| it.fifo(Fifo::new().return_batch()));
     let failed = bench.run(in_groups("a/a1 b/x c/c1")).await;
     assert_eq!(failed, ["m-0", "m-1", "m-2"]);
     assert_eq!(calls.len(), 0);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sqs_once::body::AsyncDecode;
 use sqs_once::consumer::Together;
 use sqs_once::extract::Message;
-use sqs_once::policy::{Cache, FifoFailure, MissingKey, PayloadMismatch};
+use sqs_once::policy::{Cache, Fifo, MissingKey, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::{Batch, BatchHandler, BatchOutcome, Consumer, Handler, HandlerError};
@@ -222,7 +222,7 @@ async fn the_records_of_a_group_behind_one_in_progress_stay_out_of_the_transacti
 
 #[tokio::test(start_paused = true)]
 async fn where_one_record_stops_the_batch_no_record_behind_it_runs() {
-    let booking = Booking::new().with_consumer(|it| it.fifo(FifoFailure::ReturnBatch));
+    let booking = Booking::new().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
     let held = booking.database.lock("b").await;
     let batch = in_groups("x/a y/b z/c");
     assert_eq!(booking.run(batch.clone()).await, ["m-0", "m-1", "m-2"]);
@@ -307,7 +307,7 @@ async fn a_record_whose_copy_is_decoded_first_keeps_its_place_in_its_group() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_not_decoded_in_time_stops_the_batch_if_it_should() {
-    let (bench, _) = decoding_slowly(|it| it.fifo(FifoFailure::ReturnBatch));
+    let (bench, _) = decoding_slowly(|it| it.fifo(Fifo::new().return_batch()));
     let batch = [("x", "a", 1000), ("x", "b", 0), ("y", "c", 0)];
     let batch = batch.map(|(group, id, seconds)| in_group(group, slow(id, seconds)));
     assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);

@@ -158,7 +158,7 @@ fn cancelling(
             Ok::<_, HandlerError>(())
         }
     });
-    handler.record_timeout(Duration::from_millis(100))
+    handler.attempt_timeout(Duration::from_millis(100))
 }
 
 const NO_PLACE: &str = "blocking code of cancelled handlers goes on, and holds every place";
@@ -308,7 +308,7 @@ async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_e
         let told = told.clone();
         async { Ok::<_, HandlerError>(spawn_blocking(told).await??) }
     });
-    let handler = handler.record_timeout(Duration::from_millis(100));
+    let handler = handler.attempt_timeout(Duration::from_millis(100));
     let consumer = bench.consumer(handler.on_failure(notifies(&failed)));
     let consumer = consumer.store(database.clone());
     let run = bench.deliver(&consumer, ["a"]);

@@ -13,6 +13,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
 use sqs_once::extract::{CorrelationId, Message, MessageMeta};
+use sqs_once::telemetry::Telemetry;
 use sqs_once::{Handler, HandlerError};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
@@ -110,13 +111,12 @@ async fn what_comes_from_outside_is_capped_and_breaks_no_line() {
 #[tokio::test(start_paused = true)]
 async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelope_opened() {
     let bench = consuming().with(|it| it.envelope(EventBridge));
-    let bench = bench.with_consumer(|it| {
-        it.correlation_id(|message| match message.content() {
-            Some("1") => panic!("4111-1111"),
-            Some("2") => None,
-            content => content.map(|content| format!("of {content}")),
-        })
+    let telemetry = Telemetry::new().correlation_id(|message| match message.content() {
+        Some("1") => panic!("4111-1111"),
+        Some("2") => None,
+        content => content.map(|content| format!("of {content}")),
     });
+    let bench = bench.with_consumer(|it| it.telemetry(telemetry));
     let records = [r#"{"detail":0}"#, r#"{"detail":1}"#, r#"{"detail":2}"#];
     let records = records.map(|content| traced(body(content), TRACE));
     assert_eq!(bench.run(records).await, [""; 0]);

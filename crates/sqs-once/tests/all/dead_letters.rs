@@ -11,8 +11,8 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 use sqs_once::hook::RecordEnd;
-use sqs_once::policy::AfterDeadLetter;
-use sqs_once::{Consumer, EventError, Handler, HandlerError, ResultExt};
+use sqs_once::policy::Fifo;
+use sqs_once::{Consumer, Handler, HandlerError, ResultExt};
 use tokio::sync::Notify;
 
 const DENIED: Turn = Turn::Refuse("com.amazonaws.sqs#AccessDeniedException");
@@ -366,10 +366,10 @@ async fn a_message_that_was_moved_before_tells_of_its_last_move() {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_was_moved() {
-    let go_on = Some(AfterDeadLetter::GoOn);
+    let go_on = Some(Fifo::new().pass_dead_letters());
     for (after, turn, failed) in [
         (None, Turn::Do, vec!["m-2"]),
-        (Some(AfterDeadLetter::Stop), Turn::Do, vec!["m-2"]),
+        (Some(Fifo::new()), Turn::Do, vec!["m-2"]),
         (go_on, Turn::Do, vec![]),
         (go_on, Turn::LoseAnswer, vec!["m-1", "m-2"]),
         (go_on, DENIED, vec!["m-1", "m-2"]),
@@ -379,32 +379,11 @@ async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_
         let bench = bench.with_consumer(|it| {
             let it = it.dead_letter_queue(&format!("{DLQ}.fifo"));
             let it = it.sqs_client(sqs.client());
-            set(it, after, Consumer::after_dead_letter)
+            set(it, after, Consumer::fifo)
         });
         let records = ["a1", "hopeless", "a2"].map(|id| grouped("a", id));
         assert_eq!(bench.run(records).await, failed);
         assert_eq!(bench.store.item("a2").is_some(), failed.is_empty());
         assert!(!sqs.asked("SendMessage").is_empty());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_invocation_fails_when_every_record_did_only_by_request() {
-    let nowhere = Sqs::always(Turn::LoseAnswer);
-    let two = ["o-1", "o-2"];
-    assert_eq!(refusing(&nowhere).run(two).await, ["m-0", "m-1"]);
-
-    let raising = |sqs: &Sqs| refusing(sqs).with_consumer(|it| it.raise_on_total_failure(true));
-    let bench = raising(&nowhere);
-    let error = bench.try_deliver(&bench.consumer, two).await.unwrap_err();
-    assert!(matches!(
-        error,
-        EventError::EveryRecordFailed { records: 2 }
-    ));
-    // An empty batch has no failures, and neither does a batch whose record is in the dead-letter queue.
-    assert_eq!(bench.run([""; 0]).await, [""; 0]);
-    assert_eq!(raising(&Sqs::default()).run(two).await, [""; 0]);
-    // One moved record is enough.
-    let one = Sqs::turns([Turn::Refuse("AccessDenied")]);
-    assert_eq!(raising(&one).run(two).await.len(), 1);
 }

@@ -9,6 +9,7 @@ use crate::support::{
 };
 
 use serde_json::json;
+use sqs_once::policy::Margins;
 use sqs_once::store::Status;
 use sqs_once::testing::{Event, Record, TestClock};
 use sqs_once::time::Clock;
@@ -23,8 +24,8 @@ async fn a_slow_record_is_cancelled_and_the_others_are_acknowledged_in_time() {
     {
         let obeying = orders().call(async |order: Order| order.obey().await);
         let bench = Bench::with_timeout(timeout * SECOND).on(obeying);
-        let margin = margin.map(|seconds: u32| seconds * SECOND);
-        let bench = bench.with_consumer(|it| set(it, margin, Consumer::deadline_margin));
+        let margin = margin.map(|seconds: u32| Margins::new().deadline(seconds * SECOND));
+        let bench = bench.with_consumer(|it| set(it, margin, Consumer::margins));
         assert_eq!(bench.run(["a", "slow-1", "b"]).await, ["m-1"]);
         assert_eq!(bench.elapsed(), Duration::from_millis(ends_at));
     }
@@ -33,12 +34,12 @@ async fn a_slow_record_is_cancelled_and_the_others_are_acknowledged_in_time() {
 /// Cancellation leaves the claim, since a remote effect may be in flight.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_records_claim_is_left_to_lapse_and_then_runs_again() {
-    for record_timeout in [60, 2] {
+    for attempt_timeout in [60, 2] {
         let (bench, started) = noting();
-        let bench = bench.with(|it| it.record_timeout(record_timeout * SECOND));
+        let bench = bench.with(|it| it.attempt_timeout(attempt_timeout * SECOND));
         let lease_until = bench.deadline() + 3 * SECOND;
         assert_eq!(bench.run(["slow-1", "a"]).await, ["m-0"]);
-        assert_eq!(bench.elapsed(), record_timeout.min(29) * SECOND);
+        assert_eq!(bench.elapsed(), attempt_timeout.min(29) * SECOND);
         let line = &bench.lines()[0];
         assert_eq!(line["outcome"], "failed");
         assert_contains!(line["reason"], "cancelled");
@@ -111,15 +112,15 @@ async fn without_time_left_nothing_starts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_told_how_long_it_may_run() {
-    for (margin, record_timeout, told) in [(1, 60, 29), (5, 60, 25), (1, 2, 2)] {
+    for (margin, attempt_timeout, told) in [(1, 60, 29), (5, 60, 25), (1, 2, 2)] {
         let (notes, noted) = Notes::pair();
         let bench = handling(move |_: Order, remaining: Remaining| {
             noted.add(remaining.duration());
             async {}
         });
         let bench = bench
-            .with(|it| it.record_timeout(record_timeout * SECOND))
-            .with_consumer(|it| it.deadline_margin(margin * SECOND));
+            .with(|it| it.attempt_timeout(attempt_timeout * SECOND))
+            .with_consumer(|it| it.margins(Margins::new().deadline(margin * SECOND)));
         bench.run(["a"]).await;
         assert_eq!(notes.take(), [told * SECOND]);
     }

@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, in_groups, order, orders, with};
 use serde_json::json;
-use sqs_once::policy::FifoFailure;
+use sqs_once::policy::Fifo;
 use sqs_once::store::StoreErrorKind;
 
 /// Notes when each order starts and ends. The orders end as they request.
@@ -74,7 +74,7 @@ async fn a_standard_queue_with_message_groups_keeps_no_order() {
 #[tokio::test(start_paused = true)]
 async fn a_strict_consumer_returns_the_rest_of_the_whole_batch_after_a_failure() {
     let (bench, steps) = slow();
-    let bench = bench.with_consumer(|it| it.fifo(FifoFailure::ReturnBatch).concurrency(2));
+    let bench = bench.with_consumer(|it| it.fifo(Fifo::new().return_batch()).concurrency(2));
     let records = in_groups("a/bad-1 b/b1 c/c1 b/b2 a/a2");
     assert_eq!(bench.run(records).await, ["m-0", "m-2", "m-3", "m-4"]);
     assert_eq!(steps.take(), ["+bad-1", "+b1", "-bad-1", "-b1"]);

@@ -7,7 +7,7 @@ use crate::support::{
 use serde_json::{Value, json};
 use sqs_once::consumer::Runs;
 use sqs_once::key::{Fingerprint, KeyError, KeyPart, KeySecret};
-use sqs_once::policy::{FifoFailure, Mode, PayloadMismatch};
+use sqs_once::policy::{Fifo, Mode, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::time::Timestamp;
 use sqs_once::{Batch, BatchHandler, BusinessKey, Consumer, Handler};
@@ -296,7 +296,7 @@ async fn a_message_with_another_payload_does_not_stop_its_group_even_if_it_can_n
         (Some(denied), both),
         (None, both),
     ] {
-        for rest in [FifoFailure::ReturnGroup, FifoFailure::ReturnBatch] {
+        for rest in [Fifo::new(), Fifo::new().return_batch()] {
             let bench = charged(whole(), |it| {
                 let it = it.fifo(rest).concurrency(1);
                 sqs.iter().fold(it, with_dead_letters)

@@ -8,8 +8,9 @@ use crate::support::{
 };
 use serde_json::json;
 use sqs_once::hook::RecordEnd;
-use sqs_once::policy::{FifoFailure, PayloadMismatch};
+use sqs_once::policy::{Fifo, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::telemetry::Outcome;
 use sqs_once::{HandlerError, IdempotencyToken, Recorded, ResultExt};
 use tokio::time::sleep;
 
@@ -35,35 +36,30 @@ fn receipts() -> Tested {
     })
 }
 
-async fn refuse(_: RecordEnd) -> Result<(), HandlerError> {
+async fn refuse() -> Result<(), HandlerError> {
     Err("the mail server is away".into())
 }
 
 #[tokio::test(start_paused = true)]
-async fn success_and_duplicate_hooks_get_what_the_handler_recorded() {
-    let (successes, duplicates) = (Ends::default(), Ends::default());
-    let bench = receipts().with(|it| {
-        it.on_success(note(&successes))
-            .on_duplicate(note(&duplicates))
-    });
+async fn a_hook_gets_what_the_handler_recorded_after_a_success_and_for_each_duplicate() {
+    let done = Ends::default();
+    let bench = receipts().with(|it| it.on_done(note(&done)));
     assert_eq!(bench.run(["o-1", "o-1"]).await, [""; 0]);
-    assert_eq!(successes.take(), ["m-0 processed r-o-1"]);
-    assert_eq!(duplicates.take(), ["m-1 duplicate r-o-1"]);
+    assert_eq!(done.take(), ["m-0 processed r-o-1", "m-1 duplicate r-o-1"]);
 
     assert_eq!(bench.run(["o-1"]).await, [""; 0]);
-    assert_eq!(duplicates.take(), ["m-0 duplicate r-o-1"]);
-    assert_eq!(successes.take(), [""; 0]);
+    assert_eq!(done.take(), ["m-0 duplicate r-o-1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_hook_is_called_on_replay_only_and_though_nothing_was_recorded() {
-    let duplicates = Ends::default();
+async fn a_hook_is_called_though_nothing_was_recorded_and_not_after_a_failure() {
+    let done = Ends::default();
     let (bench, seen) = noting();
-    let bench = bench.with(|it| it.on_duplicate(note(&duplicates)));
+    let bench = bench.with(|it| it.on_done(note(&done)));
     bench.run(["o-1", "bad-1"]).await;
-    assert_eq!(duplicates.take(), [""; 0]);
+    assert_eq!(done.take(), ["m-0 processed nothing"]);
     bench.run(["o-1"]).await;
-    assert_eq!(duplicates.take(), ["m-0 duplicate nothing"]);
+    assert_eq!(done.take(), ["m-0 duplicate nothing"]);
     assert_eq!(seen.take(), ["o-1", "bad-1"]);
 }
 
@@ -72,7 +68,7 @@ async fn a_hook_gets_the_token_of_its_events_handler() {
     let (tokens, notes) = Notes::pair();
     let bench = handling(async |_: Order, token: IdempotencyToken| Recorded(token.to_string()));
     let bench = bench.with(|it| {
-        it.on_duplicate(move |end| {
+        it.on_done(move |end| {
             let token = end.token().map(ToString::to_string);
             notes.add((token, end.recorded::<String>().unwrap()));
             async { Ok(()) }
@@ -80,9 +76,12 @@ async fn a_hook_gets_the_token_of_its_events_handler() {
     });
     bench.run(["o-1"]).await;
     bench.run(["o-1"]).await;
-    let [(hooks, handlers)] = tokens.take().try_into().unwrap();
-    assert!(hooks.is_some());
-    assert_eq!(hooks, handlers);
+    let of_both = tokens.take();
+    assert_eq!(of_both.len(), 2);
+    for (hooks, handlers) in of_both {
+        assert!(hooks.is_some());
+        assert_eq!(hooks, handlers);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +94,7 @@ async fn a_hook_gets_the_reason_of_the_log_and_shows_no_recorded_value() {
     let failures = notes.clone();
     let bench = receipts().with(|it| {
         it.on_failure(move |end| noted(end, &failures))
-            .on_success(move |end| noted(end, &notes))
+            .on_done(move |end| noted(end, &notes))
     });
     bench.run(["o-1", "bad-1"]).await;
     let said = bench
@@ -114,12 +113,12 @@ async fn a_hook_gets_the_reason_of_the_log_and_shows_no_recorded_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_hook_is_called_when_the_completion_is_on_record_and_never_before() {
+async fn a_hook_is_called_when_the_completion_is_on_record_and_never_before() {
     let statuses = Notes::default();
     let bench = receipts();
     let (store, notes) = (bench.store.clone(), statuses.clone());
     let bench = bench.with(|it| {
-        it.on_success(move |_| {
+        it.on_done(move |_| {
             notes.add(store.item("o-1").map(|item| item.status));
             async { Ok(()) }
         })
@@ -134,26 +133,36 @@ async fn a_success_hook_is_called_when_the_completion_is_on_record_and_never_bef
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_success_hook_fails_its_record_alone_and_never_repeats_the_effect() {
-    let duplicates = Ends::default();
+async fn a_hook_that_fails_after_a_success_fails_its_record_alone_and_never_repeats_the_effect() {
+    let done = Ends::default();
+    let noted = note(&done);
     let bench = receipts().with(|it| {
-        it.on_duplicate(note(&duplicates))
-            .on_success(async |end: RecordEnd| match end.message().id() {
-                "m-0" => refuse(end).await,
-                _ => Ok(()),
-            })
+        it.on_done(move |end| {
+            let refuses = end.outcome() == Outcome::Processed && end.message().id() == "m-0";
+            let noted = noted(end);
+            async move {
+                noted.await?;
+                if refuses { refuse().await } else { Ok(()) }
+            }
+        })
     });
     assert_eq!(bench.run(["o-1", "o-2"]).await, ["m-0"]);
+    assert_eq!(done.take(), ["m-0 processed r-o-1", "m-1 processed r-o-2"]);
     let said = "processed, but its hook failed: the mail server is away";
     assert_eq!(bench.lines()[0]["reason"], said);
     // The next delivery is a duplicate.
     assert_eq!(bench.run(["o-1"]).await, [""; 0]);
-    assert_eq!(duplicates.take(), ["m-0 duplicate r-o-1"]);
+    assert_eq!(done.take(), ["m-0 duplicate r-o-1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_duplicate_hook_fails_its_record() {
-    let bench = receipts().with(|it| it.on_duplicate(refuse));
+async fn a_hook_that_fails_for_a_duplicate_fails_its_record() {
+    let bench = receipts().with(|it| {
+        it.on_done(async |end: RecordEnd| match end.outcome() {
+            Outcome::Duplicate => refuse().await,
+            _ => Ok(()),
+        })
+    });
     assert_eq!(bench.run(["o-1", "o-1"]).await, ["m-1"]);
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
     let lines = bench.lines();
@@ -164,7 +173,7 @@ async fn a_failing_duplicate_hook_fails_its_record() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_panics_or_never_ends_fails_its_record_alone_and_in_time() {
     let bench = receipts().with(|it| {
-        it.on_success(async |end: RecordEnd| {
+        it.on_done(async |end: RecordEnd| {
             match end.message().id() {
                 "m-0" => panic!("not now"),
                 "m-1" => sleep(Duration::MAX).await,
@@ -245,7 +254,7 @@ async fn no_failure_hook_is_called_for_records_that_return_untried() {
     assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);
     assert_eq!(failures.take().len(), 1);
 
-    let strict = bench.with_consumer(|it| it.fifo(FifoFailure::ReturnBatch).concurrency(1));
+    let strict = bench.with_consumer(|it| it.fifo(Fifo::new().return_batch()).concurrency(1));
     let batch = in_groups("a/bad-2 b/o-3 b/o-4");
     assert_eq!(strict.run(batch).await.len(), 3);
     assert_eq!(failures.take().len(), 1);
@@ -264,7 +273,7 @@ async fn the_rest_of_a_group_waits_for_its_hook_and_stops_when_that_fails() {
     let (bench, steps) = noting();
     let notes = steps.clone();
     let bench = bench.with(|it| {
-        it.on_success(move |end: RecordEnd| {
+        it.on_done(move |end: RecordEnd| {
             let notes = notes.clone();
             async move {
                 sleep(SECOND).await;
@@ -283,10 +292,10 @@ async fn the_rest_of_a_group_waits_for_its_hook_and_stops_when_that_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn another_events_result_is_never_handed_to_a_hook() {
-    let duplicates = Ends::default();
+    let done = Ends::default();
     let bench = receipts().with(|it| {
         it.payload_mismatch(PayloadMismatch::Warn)
-            .on_duplicate(note(&duplicates))
+            .on_done(note(&done))
     });
     let order = |total| json_body(&json!({ "id": "o-1", "total": total }));
     let other = || order(7);
@@ -298,7 +307,7 @@ async fn another_events_result_is_never_handed_to_a_hook() {
     let lines = bench.lines();
     let levels = lines.iter().map(|line| &line["level"]);
     assert!(levels.eq(["WARN", "WARN"]), "{lines:?}");
-    assert_eq!(duplicates.take(), [""; 0]);
+    assert_eq!(done.take(), ["m-0 processed r-o-1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,7 +315,7 @@ async fn as_many_hooks_run_at_once_as_handlers_may() {
     let at_once = AtOnce::default();
     let counted = at_once.clone();
     let bench = receipts().with(|it| {
-        it.on_success(move |_| {
+        it.on_done(move |_| {
             let at_once = counted.clone();
             async move {
                 let _counted = at_once.enter();
@@ -323,7 +332,7 @@ async fn as_many_hooks_run_at_once_as_handlers_may() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hooks_terminal_error_makes_its_record_terminal() {
-    let bench = receipts().with(|it| it.on_success(async |_: RecordEnd| Err("gone").terminal()));
+    let bench = receipts().with(|it| it.on_done(async |_: RecordEnd| Err("gone").terminal()));
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
     assert_eq!(bench.outcomes(), "terminal");
 }
@@ -331,7 +340,7 @@ async fn a_hooks_terminal_error_makes_its_record_terminal() {
 #[tokio::test(start_paused = true)]
 async fn what_is_recorded_is_not_logged_when_a_hook_asks_for_another_type() {
     let bench = receipts().with(|it| {
-        it.on_success(async |end: RecordEnd| {
+        it.on_done(async |end: RecordEnd| {
             let _: Option<u64> = end.recorded()?;
             Ok(())
         })

@@ -116,7 +116,7 @@ fn guarded() -> (Tested, Notes<String>) {
 async fn every_cancelled_handler_is_dropped_though_one_drop_panics_and_none_ends_early() {
     for (seconds, why) in [(60, "cancelled at the deadline"), (1, "longer than 1s")] {
         let (bench, drops) = guarded();
-        let bench = bench.with(|it| it.record_timeout(seconds * SECOND));
+        let bench = bench.with(|it| it.attempt_timeout(seconds * SECOND));
         assert_eq!(bench.run(keys(10)).await.len(), 10);
         assert_eq!(drops.len(), 10);
         assert_eq!(bench.elapsed(), seconds.min(29) * SECOND);

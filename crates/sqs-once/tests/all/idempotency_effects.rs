@@ -233,7 +233,7 @@ async fn writes_without_a_value_bring_none_and_what_they_record_is_for_other_rea
         runs.add(order.id);
         async {}
     });
-    let consumer = it.consumer(handler.on_duplicate(move |end: RecordEnd| {
+    let consumer = it.consumer(handler.on_done(move |end: RecordEnd| {
         notes.add(end.recorded::<String>().unwrap());
         std::future::ready(Ok(()))
     }));

@@ -7,7 +7,7 @@ use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
 use serde::{Deserialize, Serialize};
 use sqs_once::consumer::Work;
 use sqs_once::key::{Fingerprint, KeyCodec, KeyError, KeySecret};
-use sqs_once::policy::Cache;
+use sqs_once::policy::{Cache, Margins};
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
 use sqs_once::testing::{TestClock, TestSettings};
@@ -350,8 +350,8 @@ async fn work_that_is_too_slow_is_cancelled_in_time_and_its_claim_left_to_lapse(
     for (is_default, deadline_margin, lease_margin) in [(true, 1, 3), (false, 7, 9)] {
         let (bench, mut idempotency) = setup();
         if !is_default {
-            idempotency = idempotency.deadline_margin(deadline_margin * SECOND);
-            idempotency = idempotency.lease_margin(lease_margin * SECOND);
+            let margins = Margins::new().deadline(deadline_margin * SECOND);
+            idempotency = idempotency.margins(margins.lease(lease_margin * SECOND));
         }
         let lease_until = bench.deadline() + lease_margin * SECOND;
         let cancelled = bench.once(&idempotency, endless).await;

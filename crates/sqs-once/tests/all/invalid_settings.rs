@@ -12,7 +12,8 @@ use sqs_once::key::{
     EventBridgeId, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace, S3EventId,
     SnsMessageId,
 };
-use sqs_once::policy::{Backoff, Cache, Mode, PayloadMismatch, UnknownOutcome};
+use sqs_once::policy::{Backoff, Cache, Margins, Mode, PayloadMismatch, UnknownOutcome};
+use sqs_once::telemetry::Telemetry;
 use sqs_once::{
     Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, MemoryStore, Writes,
 };
@@ -95,16 +96,8 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
                 .retention(60 * SECOND),
         ),
         (
-            "`on_success` is set twice",
-            plain()
-                .on_success(async |_| Ok(()))
-                .on_success(async |_| Ok(())),
-        ),
-        (
-            "`on_duplicate` is set twice",
-            plain()
-                .on_duplicate(async |_| Ok(()))
-                .on_duplicate(async |_| Ok(())),
+            "`on_done` is set twice",
+            plain().on_done(async |_| Ok(())).on_done(async |_| Ok(())),
         ),
         (
             "`on_failure` is set twice",
@@ -113,8 +106,8 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
                 .on_failure(async |_| Ok(())),
         ),
         (
-            "`record_timeout` is 0, so that every handler",
-            plain().record_timeout(zero),
+            "`attempt_timeout` is 0, so that every handler",
+            plain().attempt_timeout(zero),
         ),
         ("`payload_mismatch` is `Reject`, but", strict),
         ("`payload_mismatch` is `Terminal`, but", terminal),
@@ -168,23 +161,18 @@ async fn init_names_each_setting_of_a_consumer_that_the_code_sets_wrongly() {
     let plain = || consumer(plain());
     let no_url = "`dead_letter_queue` is \"orders-dlq\": expected the URL of an SQS queue";
     for (says, consumer) in [
-        ("`service` is blank", plain().service(" ")),
+        (
+            "`service` is blank",
+            plain().telemetry(Telemetry::new().service(" ")),
+        ),
         ("`concurrency` is 0: expected 1", plain().concurrency(0)),
         (
-            "`lease_margin` is 999ms: expected 1s or more",
-            plain().lease_margin(SECOND - Duration::from_millis(1)),
+            "the lease in the setting `margins` is 999ms: expected 1s or more",
+            plain().margins(Margins::new().lease(SECOND - Duration::from_millis(1))),
         ),
         (
-            "`correlation_id` is set twice",
-            plain().correlation_id(|_| None).correlation_id(|_| None),
-        ),
-        (
-            "`after_answer` is set twice",
-            plain().after_answer(|| {}).after_answer(|| {}),
-        ),
-        (
-            "`deadline_margin` is 0: expected more than zero",
-            plain().deadline_margin(Duration::ZERO),
+            "the deadline in the setting `margins` is 0: expected more than zero",
+            plain().margins(Margins::new().deadline(Duration::ZERO)),
         ),
         ("`cache` has no room", plain().cache(Cache::new(0))),
         (no_url, plain().dead_letter_queue("orders-dlq")),
@@ -244,14 +232,20 @@ async fn an_idempotency_refuses_what_a_consumer_refuses() {
     init(sound()).await.unwrap();
     let forgetting = Work::named("receipts").retention(Duration::ZERO);
     for (idempotency, setting) in [
-        (Idempotency::new("a#b"), "namespace"),
-        (Idempotency::new(forgetting), "retention"),
-        (sound().lease_margin(Duration::ZERO), "lease_margin"),
-        (sound().deadline_margin(Duration::ZERO), "deadline_margin"),
-        (sound().cache(Cache::new(0)), "cache"),
+        (Idempotency::new("a#b"), "the setting `namespace`"),
+        (Idempotency::new(forgetting), "the setting `retention`"),
+        (
+            sound().margins(Margins::new().lease(Duration::ZERO)),
+            "the lease in the setting `margins`",
+        ),
+        (
+            sound().margins(Margins::new().deadline(Duration::ZERO)),
+            "the deadline in the setting `margins`",
+        ),
+        (sound().cache(Cache::new(0)), "the setting `cache`"),
     ] {
         let error = init(idempotency).await.unwrap_err();
-        assert_eq!(error.variable(), format!("the setting `{setting}`"));
+        assert_eq!(error.variable(), setting);
     }
 }
 

@@ -176,7 +176,7 @@ async fn in_a_process_that_measures_its_memory() {
     let distinct: usize = distinct.parse().unwrap();
     let (s3, _) = stored((0..distinct).map(|at| body(&format!("o-{at}"), MIB)));
     let handler = orders().call(async |_: Order| sleep(SECOND).await);
-    let handler = handler.on_duplicate(async |_| Ok(()));
+    let handler = handler.on_done(async |_| Ok(()));
     let bench = limited(&s3, [MIB, 8 * MIB], handler);
     let records = (0..100).map(|at| Record::text(pointer(BUCKET, &(at % distinct).to_string())));
     let event = Event::new(records);

@@ -175,7 +175,7 @@ async fn a_layers_time_is_the_handlers_and_its_panic_fails_its_record_alone() {
         }
         next.run().await
     };
-    let bench = Bench::new(noting(&done).layer(slow).record_timeout(SECOND));
+    let bench = Bench::new(noting(&done).layer(slow).attempt_timeout(SECOND));
     let answer = bench.run(event(&["slow", "panic", "o-1"])).await;
     answer.assert_retried(["slow", "panic"]);
     answer.assert_reason("slow", "longer than 1s");
@@ -253,7 +253,7 @@ async fn what_a_handler_records_or_writes_passes_through_its_layers() {
     let receipts = orders()
         .call(async |order: Order| Recorded(order.id))
         .layer(passing);
-    let receipts = receipts.on_success(move |end| {
+    let receipts = receipts.on_done(move |end| {
         notes.add(end.recorded::<String>().unwrap());
         async { Ok(()) }
     });

@@ -9,7 +9,7 @@ use crate::support::{assert_contains, invoke, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::policy::RouteBy;
-use sqs_once::telemetry::Outcome;
+use sqs_once::telemetry::{Outcome, Telemetry};
 use sqs_once::testing::{Event, Record};
 use sqs_once::{Consumer, HandlerError, MemoryStore, router};
 
@@ -37,9 +37,9 @@ async fn in_a_process_that_handles_two_batches() {
     };
     consumer = consumer.store(MemoryStore::new());
     if std::env::var_os("SET_BY_CODE").is_some() {
-        consumer = consumer
-            .service("by code")
-            .record_level(Outcome::Processed, tracing::Level::DEBUG);
+        let telemetry = Telemetry::new().service("by code");
+        let telemetry = telemetry.record_level(Outcome::Processed, tracing::Level::DEBUG);
+        consumer = consumer.telemetry(telemetry);
     }
     for request_id in ["r-1", "r-2"] {
         let event = Event::new([

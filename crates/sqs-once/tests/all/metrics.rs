@@ -13,7 +13,7 @@ use sqs_once::extract::Key;
 use sqs_once::key::Namespace;
 use sqs_once::policy::{RouteBy, UnknownOutcome};
 use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
-use sqs_once::telemetry::Metrics;
+use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::testing::{Event, Record};
 use sqs_once::time::Timestamp;
 use sqs_once::{BusinessKey, Consumer, MemoryStore, ResultExt, Writes, router, spawn_blocking};
@@ -35,7 +35,7 @@ async fn in_a_process_that_handles_batches() {
     let handler = || values().call(pay).namespace("payments");
     let mut paying = Consumer::new(handler()).store(MemoryStore::new());
     if std::env::var_os("OFF_BY_CODE").is_some() {
-        paying = paying.metrics(Metrics::Off);
+        paying = paying.telemetry(Telemetry::new().metrics(Metrics::Off));
     }
     if std::env::var_os("OVERRUN").is_some() {
         let (tell, told) = channel();
@@ -47,7 +47,7 @@ async fn in_a_process_that_handles_batches() {
         });
         let overrunning = overrunning
             .namespace("payments")
-            .record_timeout(Duration::from_millis(50))
+            .attempt_timeout(Duration::from_millis(50))
             .on_failure(move |_| {
                 tell.send(()).unwrap();
                 async { Ok(()) }

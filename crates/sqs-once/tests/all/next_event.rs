@@ -189,7 +189,7 @@ async fn a_function_whose_answer_is_late() {
     let handler = values()
         .call(async |_: serde_json::Value| {})
         .namespace("test")
-        .on_success(async |_| {
+        .on_done(async |_| {
             println!("{RECORDED}");
             block();
             Ok(())

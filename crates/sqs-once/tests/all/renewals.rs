@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::policy::Margins;
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record, TestClock, TestSettings, TestStore};
 use sqs_once::time::Clock;
@@ -105,7 +106,7 @@ async fn the_code_of_a_batch_handler_keeps_its_keys() {
 async fn nothing_is_renewed_for_code_that_ends_within_its_invocation() {
     let (tell, code) = gate();
     let (clock, store) = (TestClock::new(), TestStore::default());
-    let handler = blocking(code).record_timeout(SECOND).namespace("test");
+    let handler = blocking(code).attempt_timeout(SECOND).namespace("test");
     let consumer = Consumer::new(handler).store(store.clone());
     let consumer = consumer.clock(clock.clone());
     let mut context = Context::default();
@@ -168,7 +169,8 @@ async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
 #[tokio::test(start_paused = true)]
 async fn a_long_margin_is_renewed_before_it_ends() {
     let (_tell, code) = gate();
-    let bench = Bench::new(Consumer::new(blocking(code)).lease_margin(60 * SECOND));
+    let bench =
+        Bench::new(Consumer::new(blocking(code)).margins(Margins::new().lease(60 * SECOND)));
     outlived(&bench).await;
     for _ in 0..120 {
         assert!(lease(&bench).await.is_some());

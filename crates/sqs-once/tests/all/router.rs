@@ -338,7 +338,7 @@ async fn a_handler_in_a_route_gets_its_state_its_token_and_its_hooks() {
     let recorded = Notes::default();
     let seen = recorded.clone();
     let charging = orders().state(notes).call(handler).namespace("charge");
-    let charging = charging.on_success(move |end| {
+    let charging = charging.on_done(move |end| {
         seen.add(end.recorded::<String>().unwrap());
         async { Ok(()) }
     });

@@ -51,7 +51,7 @@ async fn a_policy_of_the_defaults_counts_unless_the_route_sets_it() {
     let record = of_type("charge", &json!({ "no": "id" }));
     assert_eq!(ends(&benches, record).await, [Failed, Processed]);
 
-    let benches = taken_and_own!(charging(), record_timeout(SECOND / 2, 5 * SECOND));
+    let benches = taken_and_own!(charging(), attempt_timeout(SECOND / 2, 5 * SECOND));
     let brief = order("charge", "brief-1");
     assert_eq!(ends(&benches, brief).await, [Failed, Processed]);
 
@@ -137,14 +137,8 @@ async fn a_hook_of_the_defaults_is_called_unless_the_route_has_one() {
         }
     };
     let (default, own) = (|| hook("defaults"), || hook("route"));
-    let benches = taken_and_own!(charging(), on_success(default(), own()));
+    let benches = taken_and_own!(charging(), on_done(default(), own()));
     ends(&benches, order("charge", "o-1")).await;
-    assert_eq!(called.take(), ["defaults", "route"]);
-
-    let benches = taken_and_own!(charging(), on_duplicate(default(), own()));
-    for _ in 0..2 {
-        ends(&benches, order("charge", "o-1")).await;
-    }
     assert_eq!(called.take(), ["defaults", "route"]);
 
     let benches = taken_and_own!(charging(), on_failure(default(), own()));

@@ -202,7 +202,7 @@ async fn with_claim_first_a_failure_and_a_conflict_release_the_claim_and_a_cance
         assert_eq!(bench.store.written(), [""; 0]);
     }
     let (bench, _) = claiming_first();
-    let bench = bench.with(|it| it.record_timeout(SECOND));
+    let bench = bench.with(|it| it.attempt_timeout(SECOND));
     assert_eq!(bench.outcome("slow").await, "failed");
     assert_eq!(bench.outcome("slow").await, "in_progress");
     assert_eq!(bench.store.written(), [""; 0]);

@@ -330,8 +330,8 @@ async fn what_fails_has_no_effect_and_its_key_is_free_at_once() {
             if ends && way == Way::Writes {
                 continue;
             }
-            for record_timeout in [None, Some(SECOND)] {
-                let limited = |it| set(it, record_timeout, Handler::record_timeout);
+            for attempt_timeout in [None, Some(SECOND)] {
+                let limited = |it| set(it, attempt_timeout, Handler::attempt_timeout);
                 let it = Committing::handling(entry, way, limited);
                 let requests = &it.requests()[..it.requests().len() - usize::from(!ends)];
                 for delivery in 1..=2 {
@@ -403,11 +403,9 @@ async fn hooks_get_what_was_recorded_once_it_is_committed() {
                 std::future::ready(Ok(()))
             }
         };
-        let [success, duplicate, failure] = ["success", "duplicate", "failure"].map(note);
+        let [done, failure] = ["done", "failure"].map(note);
         let it = Committing::handling(Entry::Consumer, way, |it| {
-            it.on_success(success)
-                .on_duplicate(duplicate)
-                .on_failure(failure)
+            it.on_done(done).on_failure(failure)
         });
         reads.get_or_init(|| Box::new(it.reads_effects()));
         it.fail(Other);
@@ -415,8 +413,8 @@ async fn hooks_get_what_was_recorded_once_it_is_committed() {
             assert_eq!(it.outcome("a").await, expected);
         }
         let receipt = Some("receipt of a".to_owned());
-        let success = ("success", receipt.clone(), 1);
-        let expected = [("failure", None, 0), success, ("duplicate", receipt, 1)];
+        let done = ("done", receipt, 1);
+        let expected = [("failure", None, 0), done.clone(), done];
         assert_eq!(told.take(), expected);
     }
 }

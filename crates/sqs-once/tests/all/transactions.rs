@@ -8,7 +8,7 @@ use crate::support::database::{Database, Ledger, Turn};
 use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped, orders};
 use crate::transactional_effects::{Committing, ENTRIES, Entry, Way};
 use sqs_once::extract::Attempt;
-use sqs_once::policy::{FifoFailure, InProgress};
+use sqs_once::policy::{Fifo, InProgress};
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
 use sqs_once::store::{Fence, Status};
 use sqs_once::time::Timestamp;
@@ -241,7 +241,7 @@ async fn the_next_of_a_fifo_group_begins_when_the_commit_before_it_is_answered()
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_opens_when_nothing_is_started_any_more_is_dropped() {
-    let booking = Booking::new().with_consumer(|it| it.fifo(FifoFailure::ReturnBatch));
+    let booking = Booking::new().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
     let gate = Arc::new(Notify::new());
     let held = Turn::Hold(Arc::clone(&gate));
     booking.database.begins([Turn::Do, held]);

@@ -73,7 +73,7 @@ pub(crate) fn ending(first: &[End]) -> (Handler, Notes<()>) {
         notes.add(());
         first.get(notes.len() - 1).unwrap_or(&DONE)()
     });
-    (handler.record_timeout(SECOND).depends_on("bank"), calls)
+    (handler.attempt_timeout(SECOND).depends_on("bank"), calls)
 }
 
 /// Delivers the record with each of these outcomes. A number of hours is a pause.
@@ -117,7 +117,9 @@ async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() 
     // Handlers are cancelled one second before the end of the invocation.
     for (timeout, runs) in [(21 * SECOND, true), (22 * SECOND, false)] {
         let (handler, calls) = ending(&[REFUSED]);
-        let handler = handler.record_timeout(HOUR).unknown_outcome(within_a_day());
+        let handler = handler
+            .attempt_timeout(HOUR)
+            .unknown_outcome(within_a_day());
         let bench = Bench::new(handler).timeout(timeout);
         bench.run(one("a")).await.assert_failed("m-1");
         bench.clock().advance(24 * HOUR - 20 * SECOND);

@@ -9,7 +9,7 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::hook::Reconciled;
 use sqs_once::key::Namespace;
-use sqs_once::policy::{FifoFailure, InProgress, Requests, UnknownOutcome};
+use sqs_once::policy::{Fifo, InProgress, Requests, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
@@ -208,7 +208,7 @@ async fn no_handler_starts_once_its_batch_returns() {
     let consumer = Consumer::new(handler)
         .store(store)
         .requests(Requests::Single)
-        .fifo(FifoFailure::ReturnBatch);
+        .fifo(Fifo::new().return_batch());
     let records = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).fifo(id));
     let response = invoke(&consumer, &Event::new(records), Context::default()).await;
     assert_eq!(failures(&response).len(), 2);

@@ -138,7 +138,7 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
 
     // The time of the batch counts.
     let sqs = Sqs::default();
-    let mut bench = client_with(&sqs, |it| it.record_timeout(80 * 60 * SECOND))
+    let mut bench = client_with(&sqs, |it| it.attempt_timeout(80 * 60 * SECOND))
         .with_consumer(|it| it.concurrency(1));
     bench.bench.timeout = Duration::from_mins(90);
     bench.run(deliveries("slow:2 after-80000:2:again")).await;
@@ -168,7 +168,7 @@ async fn a_record_whose_handler_was_cancelled_stays_away_until_its_own_lease_has
     // The lease ends 3 s after the deadline, 30 s after the start. A record without a claim has no lease.
     for (mode, wait) in [(Mode::ClaimFirst, "slow 32"), (Mode::RecordAfter, "slow 5")] {
         let sqs = Sqs::default();
-        let bench = backing_off_with(&sqs, |it| it.mode(mode).record_timeout(SECOND));
+        let bench = backing_off_with(&sqs, |it| it.mode(mode).attempt_timeout(SECOND));
         assert_eq!(bench.run(deliveries("slow")).await, ["m-0"]);
         assert_eq!(asked(&sqs), wait);
     }
@@ -207,7 +207,7 @@ async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
 #[tokio::test(start_paused = true)]
 async fn the_time_that_the_batch_still_takes_counts() {
     let sqs = Sqs::default();
-    let bench = client_with(&sqs, |it| it.record_timeout(10 * SECOND));
+    let bench = client_with(&sqs, |it| it.attempt_timeout(10 * SECOND));
     bench.run(deliveries("after-3 after-30 slow")).await;
     assert_eq!(asked(&sqs), "after-3 0, after-30 20");
 }

@@ -7,7 +7,7 @@ struct OrderPlaced {
     order_id: String,
 }
 
-#[sqs_once::handler(key = order.order_id, record_timeout = "10s", namespace = "test")]
+#[sqs_once::handler(key = order.order_id, attempt_timeout = "10s", namespace = "test")]
 async fn timed(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = order.order_id, retain = "28d", namespace = "test")]
@@ -31,7 +31,7 @@ async fn claimed(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, max_concurrency = 4, namespace = "test")]
 async fn misspelt(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = order.order_id, on_success = reply, namespace = "test")]
+#[sqs_once::handler(key = order.order_id, on_done = reply, namespace = "test")]
 async fn r#return(order: OrderPlaced) {}
 
 #[sqs_once::batch_handler(key = order.order_id, requests = single, namespace = "test")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqs_once::consumer::{Defaults, Keyed, Named, OfEachMessage, OfMessages};
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::policy::{
-    AfterDeadLetter, Backoff, Cache, InProgress, PayloadMismatch, Requests, RouteBy,
+    Backoff, Cache, Fifo, InProgress, Margins, PayloadMismatch, Requests, RouteBy,
 };
 use sqs_once::testing::TestSettings;
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError};
@@ -153,10 +153,8 @@ fn with_settings<Kind: OfMessages>(
         handler = handler.on_failure(move |end| hook::on_failure(Arc::clone(&shared), end));
     }
     if plan.has_hooks {
-        let [one, other] = [(); 2].map(|()| Arc::clone(environment));
-        handler = handler
-            .on_success(move |end| hook::on_done(Arc::clone(&one), end))
-            .on_duplicate(move |end| hook::on_done(Arc::clone(&other), end));
+        let shared = Arc::clone(environment);
+        handler = handler.on_done(move |end| hook::on_done(Arc::clone(&shared), end));
     }
     if let Some(retention) = plan.retention {
         handler = handler.retention(retention);
@@ -164,8 +162,8 @@ fn with_settings<Kind: OfMessages>(
     if plan.waits {
         handler = handler.in_progress(InProgress::Wait(Duration::from_secs(60)));
     }
-    if plan.record_timeout {
-        handler = handler.record_timeout(Duration::from_secs(1));
+    if plan.attempt_timeout {
+        handler = handler.attempt_timeout(Duration::from_secs(1));
     }
     if plan.has_sqs {
         handler = handler.backoff(Backoff::exponential(
@@ -215,12 +213,16 @@ fn of_process(environment: &Arc<Environment>, consumer: Consumer) -> Consumer {
             .queue_url(&sqs::queue_url(&format!("orders{fifo}")))
             .dead_letter_queue(&sqs::queue_url(&format!("dead-letters{fifo}")));
         if plan.goes_on {
-            consumer = consumer.after_dead_letter(AfterDeadLetter::GoOn);
+            consumer = consumer.fifo(Fifo::new().pass_dead_letters());
         }
     }
     match world.mutant() {
-        Some(Mutant::NoLeaseMargin) => consumer.lease_margin(Duration::from_secs(1)),
-        Some(Mutant::NoDeadlineGuard) => consumer.deadline_margin(Duration::from_millis(1)),
+        Some(Mutant::NoLeaseMargin) => {
+            consumer.margins(Margins::new().lease(Duration::from_secs(1)))
+        }
+        Some(Mutant::NoDeadlineGuard) => {
+            consumer.margins(Margins::new().deadline(Duration::from_millis(1)))
+        }
         _ => consumer,
     }
 }

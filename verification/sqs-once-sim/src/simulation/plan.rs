@@ -112,7 +112,7 @@ pub(crate) struct Plan {
     pub(crate) cache: bool,
     pub(crate) waits: bool,
     pub(crate) singly: bool,
-    pub(crate) record_timeout: bool,
+    pub(crate) attempt_timeout: bool,
     pub(crate) concurrency: usize,
     /// Whether the consumer has an SQS client.
     pub(crate) has_sqs: bool,
@@ -271,7 +271,7 @@ impl Plan {
             cache: chance.once_in(3),
             waits: chance.once_in(4),
             singly: chance.once_in(6),
-            record_timeout: chance.once_in(6),
+            attempt_timeout: chance.once_in(6),
             concurrency: match is_crowd {
                 true => chance.pick(&[10, 50]),
                 false => chance.pick(&[1, 2, 10]),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use postgres_for_tests::Server;
+use sqs_once::policy::Margins;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{Batch, BatchOutcome, Consumer, Handler, HandlerError, Idempotency, Invocation};
@@ -230,7 +231,7 @@ async fn invoke(
                     .store(store)
                     .clock(clock)
                     // Keeps the wait for an abandoned claim short in claim-first mode.
-                    .lease_margin(Duration::from_secs(1))
+                    .margins(Margins::new().lease(Duration::from_secs(1)))
                     .random(chance.clone());
                 consume(consumer, &batch, ends_at).await
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqs_once::Consumer;
+use sqs_once::telemetry::Telemetry;
 use sqs_once::testing::{Event, Record};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -36,7 +37,8 @@ async fn a_function_that_never_ends() {
         let _ = holding.recv();
     };
     let handler = values().call(blocking).namespace("test");
-    let consumer = Consumer::new(handler).after_answer(|| panic!("nothing of an event is here"));
+    let telemetry = Telemetry::new().after_answer(|| panic!("nothing of an event is here"));
+    let consumer = Consumer::new(handler).telemetry(telemetry);
     sqs_once::run(consumer).await.unwrap();
 }
 

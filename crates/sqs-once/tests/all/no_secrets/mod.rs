@@ -19,7 +19,7 @@ use sites::Site;
 use sqs_once::HandlerError;
 use sqs_once::key::Fingerprint;
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::telemetry::Outcome;
+use sqs_once::telemetry::{Outcome, Telemetry};
 use tracing::Level;
 
 use crate::support::{Bench, Order, SECOND, orders};
@@ -111,7 +111,9 @@ async fn what_no_other_test_logs_is_logged_here() {
         Level::ERROR,
     ] {
         let failing = orders().call(async |_: Order| Err::<(), HandlerError>("no luck".into()));
-        let failing = bench.consumer(failing).record_level(Outcome::Failed, level);
+        let failing = bench.consumer(failing);
+        let telemetry = Telemetry::new().record_level(Outcome::Failed, level);
+        let failing = failing.telemetry(telemetry);
         assert_eq!(bench.deliver(&failing, ["canary"]).await, ["m-0"]);
     }
     // Payloads that can't be compared.

@@ -203,7 +203,7 @@ async fn other_errors_do_not_open_the_breaker() {
 async fn a_service_that_hangs_opens_the_breaker_and_its_records_outlast_the_outage() {
     let service = Service::default();
     service.set_stuck(true);
-    let consumer = service.consumer_with(|it| it.record_timeout(SECOND));
+    let consumer = service.consumer_with(|it| it.attempt_timeout(SECOND));
     let bench = Bench::new(consumer.concurrency(2));
     let answer = bench.run(event("a", 30, 1)).await;
     assert_eq!(service.calls(), 4);
@@ -222,7 +222,7 @@ async fn a_service_that_hangs_opens_the_breaker_and_its_records_outlast_the_outa
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_probe_leaves_the_breaker_to_the_next_record() {
-    let limited = |it: &Service| it.consumer_with(|it| it.record_timeout(SECOND));
+    let limited = |it: &Service| it.consumer_with(|it| it.attempt_timeout(SECOND));
     let (service, bench) = before_the_probe(limited).await;
     service.set_down(false);
     service.hang(Some(Hang::default()));
@@ -236,7 +236,7 @@ async fn a_cancelled_probe_leaves_the_breaker_to_the_next_record() {
 async fn a_cancellation_does_not_tell_which_of_two_dependencies_hangs() {
     let service = Service::default();
     service.set_stuck(true);
-    let settings = |it: Handler| it.depends_on("stock").record_timeout(SECOND);
+    let settings = |it: Handler| it.depends_on("stock").attempt_timeout(SECOND);
     let bench = Bench::new(service.consumer_with(settings));
     bench.run(event("a", 30, 1)).await;
     assert_eq!(service.calls(), 30);
@@ -565,7 +565,7 @@ async fn a_batch_handlers_call_that_fails_as_a_whole_counts_once() {
             orders.all_succeeded()
         }
     });
-    let handler = handler.depends_on("payments").record_timeout(SECOND);
+    let handler = handler.depends_on("payments").attempt_timeout(SECOND);
     let bench = Bench::new(Consumer::new(handler).max_receive_count(9));
     for batch in ["a", "b", "c", "d"] {
         bench.run(event(batch, 5, 1)).await;
