@@ -65,7 +65,7 @@ impl Settings {
         };
         let rules = &first.idempotency;
         let (clock, random) = (&rules.driver.clock, &rules.driver.random);
-        // What no route takes has the settings of the handler, or the router's defaults.
+        // A message that no route takes has these: the handler's, or the router's defaults.
         let common = handles.common();
         let backoff = common.checked_backoff()?;
         let has_backoff = backoff.is_some() || routes.iter().any(|route| route.backoff.is_some());

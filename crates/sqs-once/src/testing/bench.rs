@@ -46,7 +46,7 @@ struct Surroundings {
 }
 
 impl Bench {
-    /// Puts a consumer or a [`router`](crate::router) on the bench and replaces its store and its clock.
+    /// Puts a handler, a consumer or a [`router`](crate::router) on the bench, and replaces its store and its clock.
     #[must_use]
     pub fn new(consumer: impl Runnable) -> Self {
         let surroundings = Surroundings {
