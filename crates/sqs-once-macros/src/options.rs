@@ -18,21 +18,17 @@ const OPTIONS: [(&str, &str); 7] = [
 ];
 
 /// Methods of the handler that are not options, each with its environment variable.
-const OF_HANDLER: [(&str, Option<&str>); 16] = [
-    ("also_read", Some("SQS_ONCE_ALSO_READ")),
-    ("also_read_nothing", Some("SQS_ONCE_ALSO_READ")),
+const OF_HANDLER: [(&str, Option<&str>); 12] = [
+    ("attempt_timeout", None),
     ("backoff", None),
     ("depends_on", None),
+    ("ids", Some("SQS_ONCE_KEY_SECRET_ARN")),
     ("in_progress", None),
-    ("key_codec", None),
-    ("key_secret", Some("SQS_ONCE_KEY_SECRET_ARN")),
     ("layer", None),
     ("missing_key", None),
     ("on_done", None),
     ("on_failure", None),
     ("payload_mismatch", None),
-    ("readable_keys", None),
-    ("attempt_timeout", None),
     ("retention", Some("SQS_ONCE_RETENTION")),
     ("unknown_outcome", None),
 ];

@@ -172,7 +172,7 @@ impl DeadLetters {
             }
             let found = letter.ids.iter();
             let found = found.filter_map(|id| Some((id.clone(), *known.get(id)?)));
-            // The consumer may have switched `readable_keys`. A completion under either ID counts.
+            // The consumer may have switched to readable ids. A completion under either ID counts.
             let found = found.max_by_key(|(_, standing)| *standing == Standing::Completed);
             letter.standing = Standing::NeverStarted;
             if let Some((id, standing)) = found {

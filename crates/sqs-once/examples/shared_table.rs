@@ -107,7 +107,7 @@ fn consumer(store: DynamoDbStore, ran: &Arc<Ran>) -> Consumer {
                 }
             })
             .namespace("shared")
-            .key_codec(KeyCodec::powertools_python("orders.app.process_order")),
+            .ids(KeyCodec::powertools_python("orders.app.process_order")),
     )
     .store(store)
     .margins(Margins::new().lease(Duration::from_secs(1)))

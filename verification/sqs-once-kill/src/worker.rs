@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::consumer::Defaults;
 use sqs_once::extract::{Attempt, MessageMeta};
+use sqs_once::key::Ids;
 use sqs_once::policy::RouteBy;
 use sqs_once::{Error, Handler, HandlerError, IdempotencyToken, Router, State, Writes, router};
 use tokio::runtime::Handle;
@@ -178,7 +179,7 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
 
 /// A router with this handler in each route.
 fn routed(handler: &Handler) -> Router {
-    let routes = router(RouteBy::field("/route")).defaults(Defaults::new().readable_keys(true));
+    let routes = router(RouteBy::field("/route")).defaults(Defaults::new().ids(Ids::readable()));
     ROUTES.into_iter().fold(routes, |routes, name| {
         routes.route(name, handler.clone().namespace(name))
     })

@@ -181,7 +181,7 @@ struct CompleteArgs {
     #[arg(long, value_name = "TIME", default_value = "28d", value_parser = humantime::parse_duration)]
     retention: Duration,
 
-    /// The consumer has `readable_keys`: create a missing key in that form
+    /// The consumer has readable ids: create a missing key in that form
     #[arg(long)]
     readable_keys: bool,
 

@@ -11,10 +11,10 @@ use crate::breaker::Dependency;
 use crate::failed::Backoff;
 use crate::handler::{Done, HandlerError, Next, RecordParts};
 use crate::idempotency::Mode;
-use crate::key::{KeyCodec, KeySecret};
+use crate::key::{Ids, OwnIds};
 use crate::record::Envelope;
 
-use super::handler::{Handler, Named, OfEachMessage, OfMessages};
+use super::handler::{Defaults, Handler, Named, OfEachMessage, OfMessages};
 
 /// Settings of one handler, which the [`Defaults`](super::Defaults) of a router lack.
 impl<Kind> Handler<Kind> {
@@ -30,80 +30,41 @@ impl<Kind> Handler<Kind> {
     {
         self.set(|settings| settings.keys.namespace = Some(namespace.into()))
     }
+}
 
-    /// Sets the form of ids in the table. Default: the [namespace](Self::namespace) and the key's hash.
+impl<Kind: Named> Handler<Kind> {
+    /// Sets how the table names this handler's keys. Default: [`Ids::hashed`].
     ///
-    /// With a codec of Powertools for AWS Lambda, this function shares its keys with one that uses Powertools on
-    /// the same table: neither handles an event that the other has handled. The codec creates the ids; the
-    /// namespace then affects only the [`IdempotencyToken`](crate::IdempotencyToken). No fingerprint is compared or
-    /// stored: a message with another payload is a duplicate. A key for which the codec has no id makes its record
-    /// terminal.
-    ///
-    /// Another codec does not find the keys that are already in the table: see [`also_read`](Self::also_read).
+    /// The ids of another library are a [`KeyCodec`](crate::key::KeyCodec). With one of Powertools for AWS Lambda, this
+    /// function shares its keys with one that uses Powertools on the same table: neither handles an event that the other
+    /// has handled. The namespace then affects only the [`IdempotencyToken`](crate::IdempotencyToken). No fingerprint is
+    /// compared or stored: a message with another payload is a duplicate. A key for which the codec has no id makes its
+    /// record terminal.
     ///
     /// ```
     /// # #[cfg(feature = "powertools")] {
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # #[sqs_once::handler(key = order.order_id, namespace = "payments")]
+    /// # async fn process_order(order: OrderPlaced) {}
     /// use sqs_once::key::KeyCodec;
     ///
-    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .call(async |order: OrderPlaced| {})
-    ///     .key_codec(KeyCodec::powertools_python("orders.app.process_order"));
+    /// let python = KeyCodec::powertools_python("orders.app.process_order");
+    /// let handler = process_order::handler().ids(python);
     /// # }
     /// ```
-    pub fn key_codec(self, codec: KeyCodec) -> Self
-    where
-        Kind: Named,
-    {
-        self.set(|settings| settings.keys.codec = Some(codec))
+    pub fn ids(self, ids: impl Into<OwnIds>) -> Self {
+        let OwnIds { form, also_read } = ids.into();
+        self.set(|settings| {
+            settings.keys.ids = Some(form);
+            settings.keys.also_read = also_read;
+        })
     }
+}
 
-    /// Sets a second codec or namespace, earlier or future, under which a key is looked up too. Default: none.
-    ///
-    /// A key is claimed under its own id first, and then looked up under the other one. A key that is completed
-    /// there is a duplicate here, as long as that item exists. A key that is in progress there counts as in
-    /// progress here. The lookup costs a read unit for every new key.
-    ///
-    /// Change the codec or namespace in two deployments, so that no key runs twice. Complete each before the next:
-    /// first the old codec that also reads the new one, then the new codec that also reads the old one. Remove this
-    /// setting after the retention. Without the first deployment, messages that both versions receive during the
-    /// second may run twice. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same under
-    /// another codec, but not in another namespace.
-    ///
-    /// No other handler may use or read these ids: each would acknowledge the other's messages. Two handlers of one
-    /// process refuse to start with it.
-    ///
-    /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it, and
-    /// an [`Idempotency`](crate::Idempotency) refuses such work.
-    /// In [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) two concurrent versions may both run a key, as
-    /// concurrent deliveries always may in that mode.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::key::Namespace;
-    ///
-    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .call(async |order: OrderPlaced| {})
-    ///     .namespace("payments")
-    ///     .also_read(Namespace::new("billing")?);
-    /// # Ok::<(), sqs_once::Error>(())
-    /// ```
-    pub fn also_read(self, codec: impl Into<KeyCodec>) -> Self
-    where
-        Kind: Named,
-    {
-        self.set(|settings| settings.keys.also_read = Some(Some(codec.into())))
-    }
-
-    /// Looks for keys under their own ids only. This is the default, except with a
-    /// [`key_secret`](Self::key_secret).
-    pub fn also_read_nothing(self) -> Self
-    where
-        Kind: Named,
-    {
-        self.set(|settings| settings.keys.also_read = Some(None))
+impl Defaults {
+    /// Sets how the table names the keys of all handlers. Default: [`Ids::hashed`].
+    pub fn ids(self, ids: Ids) -> Self {
+        self.set(|settings| settings.keys.ids = Some(ids.0))
     }
 }
 
@@ -116,56 +77,6 @@ impl<Kind> Handler<Kind> {
     /// [`init`](crate::Consumer::init).
     pub fn retention(self, retention: Duration) -> Self {
         self.set(|settings| settings.keys.retention = Some(retention))
-    }
-
-    /// Sets whether the table contains readable keys. Default: off, and the table contains a hash of each key.
-    ///
-    /// An item's id is then its namespace and its key's parts, each with its kind, such as
-    /// `payments#s:tenant-7,i:42`: `s` for text, `i` for an integer, `b` for a boolean, `x` for bytes in
-    /// hexadecimal digits. `%`, `,` and everything that is not visible ASCII are escaped as in a URL. Different
-    /// keys have different ids, as with hashes. A key is still hashed if its id would have more than 1024 bytes
-    /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)).
-    ///
-    /// Switching it on or off changes every id. The consumer then recognises no earlier key, as after renaming the
-    /// namespace, unless it reads the other ids with [`also_read`](Self::also_read). The
-    /// [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't show keys in either case:
-    /// their `key` ends in the first digits of the id's SHA-256.
-    ///
-    /// Keys may contain personal data. Backups, exports and streams of the table show readable keys too.
-    pub fn readable_keys(self, readable: bool) -> Self {
-        self.set(|settings| settings.keys.readable_keys = Some(readable))
-    }
-
-    /// Hashes keys and fingerprints with a secret: HMAC-SHA-256 instead of SHA-256. Default: the secret that
-    /// `SQS_ONCE_KEY_SECRET_ARN` names in AWS Secrets Manager (feature `secrets`), else none.
-    ///
-    /// Readers of the table, the logs and the dead-letter queue can guess keys that are easy to enumerate. With a
-    /// secret they can't check a guess. The [`IdempotencyToken`](crate::IdempotencyToken) is made without it and stays
-    /// the same.
-    ///
-    /// A new secret changes every id. With a secret, each key is therefore also looked up under the id without a
-    /// secret, unless [`also_read`](Self::also_read), [`also_read_nothing`](Self::also_read_nothing) or
-    /// `SQS_ONCE_ALSO_READ` is set. That costs a read unit for each new key. [The
-    /// guide](crate::guide::schema_changes) shows how to introduce and rotate a secret so that no key runs twice.
-    ///
-    /// [`readable_keys`](Self::readable_keys) and a [`key_codec`](Self::key_codec) exclude a secret. A handler
-    /// whose effect commits with the record of its key excludes a secret too, unless keys are looked up under their
-    /// own ids only.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::key::KeySecret;
-    ///
-    /// # let random = [7; 32];
-    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .call(async |order: OrderPlaced| {})
-    ///     .namespace("payments")
-    ///     .key_secret(KeySecret::new(random)?);
-    /// # Ok::<(), sqs_once::Error>(())
-    /// ```
-    pub fn key_secret(self, secret: KeySecret) -> Self {
-        self.set(|settings| settings.keys.key_secret = Some(secret))
     }
 }
 
@@ -382,7 +293,7 @@ impl<Kind> Handler<Kind> {
     /// [`after`](UnknownOutcome::after) claims are sent ahead, as by default.
     ///
     /// An attempt counts until its key is completed or forgotten (`cargo sqs-once key`), or the table deletes it after the
-    /// [`retention`](Self::retention). With [`also_read`](Self::also_read) the attempts under either id count. An attempt
+    /// [`retention`](Self::retention). With [`also_read`](OwnIds::also_read) the attempts under either id count. An attempt
     /// whose process dies between its claim and its handler counts, too.
     ///
     /// With any other setting than the default, a consumer fails at [`init`](crate::Consumer::init) if it does not claim

@@ -7,6 +7,7 @@ use crate::batch::Route;
 use crate::config::{EnvSettings, NAMESPACE_VARIABLE};
 use crate::error::ConfigError;
 use crate::idempotency::{StoreSettings, shared_name_error};
+use crate::key::IdForm;
 use crate::router::{RouteBy, Routing, Unrouted};
 
 use super::handler::{Bound, Defaults, Handler};
@@ -185,8 +186,9 @@ impl Router {
             let route = route.map_err(|error| error.of_route(name))?;
             // The first route creates the store, and fetches the secret, if none is set.
             shared.share(&route.idempotency.driver);
-            if handler.settings.keys.key_secret.is_none() {
-                defaults.keys.key_secret = route.idempotency.namespace.secret().cloned();
+            if handler.settings.keys.ids.is_none() && defaults.keys.ids.is_none() {
+                let secret = route.idempotency.namespace.secret().cloned();
+                defaults.keys.ids = secret.map(IdForm::Secret);
             }
             let rules = &route.idempotency;
             let mut others = routes.iter();

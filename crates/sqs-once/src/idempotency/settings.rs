@@ -11,7 +11,7 @@ use crate::config::{
 };
 use crate::env::not_set;
 use crate::error::ConfigError;
-use crate::key::{KeyCodec, KeySecret, Namespace};
+use crate::key::{IdForm, KeyCodec, Namespace};
 use crate::random::{OsRandom, Random};
 #[cfg(feature = "secrets")]
 use crate::secrets::fetch as fetched;
@@ -30,9 +30,7 @@ pub(crate) struct KeySettings {
     pub(crate) namespace: Option<Arc<str>>,
     /// The namespace of the attribute, which the environment overrides.
     pub(crate) declared_namespace: Option<Arc<str>>,
-    pub(crate) readable_keys: Option<bool>,
-    pub(crate) codec: Option<KeyCodec>,
-    pub(crate) key_secret: Option<KeySecret>,
+    pub(crate) ids: Option<IdForm>,
     /// `Some(None)` if the code turned the second lookup off.
     pub(crate) also_read: Option<Option<KeyCodec>>,
     pub(crate) retention: Option<Duration>,
@@ -121,10 +119,9 @@ impl KeySettings {
 
     /// Returns the settings of a route: its own, then the defaults of its router.
     pub(crate) fn within(&self, defaults: &Self) -> Self {
-        let secret = &self.key_secret;
+        let ids = self.ids.clone();
         Self {
-            readable_keys: self.readable_keys.or(defaults.readable_keys),
-            key_secret: secret.clone().or_else(|| defaults.key_secret.clone()),
+            ids: ids.or_else(|| defaults.ids.clone()),
             retention: self.retention.or(defaults.retention),
             mode: self.mode.or(defaults.mode),
             ..self.clone()
@@ -148,7 +145,6 @@ impl KeySettings {
         let driver = shared.resolve(env, effect).await?;
         let namespace = self.resolve_namespace(env)?;
         self.check()?;
-        let namespace = namespace.readable_keys(self.readable_keys.unwrap_or_default());
         let (namespace, codec, also_read) = self.keys(env, namespace, effect).await?;
         let cache = shared.cache.filter(|_| !env.disabled);
         Ok(KeyRules {
@@ -192,8 +188,9 @@ impl KeySettings {
         env: &EnvSettings,
         effect: Effect,
     ) -> Result<KeyRules, ConfigError> {
+        let fetched = other.namespace.secret().cloned().map(IdForm::Secret);
         let keys = Self {
-            key_secret: other.namespace.secret().cloned(),
+            ids: fetched.or_else(|| self.ids.clone()),
             ..self.clone()
         };
         let shared = StoreSettings {
@@ -214,7 +211,11 @@ impl KeySettings {
                 RETENTION,
             ));
         }
-        let mut codecs = self.codec.iter().chain(self.also_read.iter().flatten());
+        let own = match &self.ids {
+            Some(IdForm::Codec(codec)) => Some(codec),
+            _ => None,
+        };
+        let mut codecs = own.into_iter().chain(self.also_read.iter().flatten());
         codecs.try_for_each(KeyCodec::check)
     }
 
@@ -225,26 +226,27 @@ impl KeySettings {
         namespace: Namespace,
         effect: Effect,
     ) -> Result<(Namespace, KeyCodec, Option<KeyCodec>), ConfigError> {
-        let secret = match (&self.key_secret, &env.key_secret_arn) {
+        let namespace = namespace.readable_keys(matches!(self.ids, Some(IdForm::Readable)));
+        let without = namespace.clone();
+        let secret = match (&self.ids, &env.key_secret_arn) {
             // The store is disabled.
             _ if env.disabled => None,
-            (Some(secret), _) => Some(secret.clone()),
-            (None, Some(arn)) => Some(fetched(KEY_SECRET_ARN, arn).await?),
-            (None, None) => None,
+            (Some(IdForm::Secret(secret)), _) => Some(secret.clone()),
+            (_, None) => None,
+            (Some(IdForm::Readable), Some(_)) => return Err(no_secret("the ids are readable")),
+            (Some(IdForm::Codec(_)), Some(_)) => {
+                return Err(no_secret("the ids are those of another library"));
+            }
+            (Some(IdForm::Hashed) | None, Some(arn)) => Some(fetched(KEY_SECRET_ARN, arn).await?),
         };
-        let without = namespace.clone();
         let namespace = match &secret {
             None => namespace,
-            Some(_) if self.readable_keys == Some(true) => {
-                return Err(no_secret("its keys are readable"));
-            }
-            Some(_) if self.codec.is_some() => {
-                return Err(no_secret("its key codec has a hash of its own"));
-            }
             Some(secret) => namespace.key_secret(secret.clone()),
         };
-        let codec = self.codec.clone();
-        let codec = codec.unwrap_or_else(|| namespace.clone().into());
+        let codec = match &self.ids {
+            Some(IdForm::Codec(codec)) => codec.clone(),
+            _ => namespace.clone().into(),
+        };
         let also_read = match (&self.also_read, &env.also_read) {
             (Some(also_read), _) => also_read.clone(),
             (None, Some(AlsoRead::Nothing)) => None,
@@ -260,7 +262,7 @@ impl KeySettings {
                     ALSO_READ,
                     "is not set, but a secret hashes the keys, and an effect that commits with the record of its key \
                      can't look under the ids without the secret as well",
-                    "nothing, or `.also_read_nothing()`, where the table holds no keys that this namespace has hashed \
+                    "nothing, or ids that are `.read_alone()`, where the table holds no keys that this namespace has hashed \
                      without the secret",
                 ));
             }
@@ -312,7 +314,7 @@ async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
 }
 
 #[cfg(not(feature = "secrets"))]
-async fn fetched(variable: &'static str, _: &str) -> Result<KeySecret, ConfigError> {
+async fn fetched(variable: &'static str, _: &str) -> Result<crate::key::KeySecret, ConfigError> {
     Err(ConfigError::new(
         variable,
         "names a secret, but sqs-once was built without its feature `secrets`",
@@ -323,7 +325,7 @@ async fn fetched(variable: &'static str, _: &str) -> Result<KeySecret, ConfigErr
 /// Returns the error for a setting under which a secret would hide nothing.
 fn no_secret(why: &str) -> ConfigError {
     ConfigError::new(
-        "the setting `key_secret`",
+        KEY_SECRET_ARN,
         format!("is set, but {why}"),
         "either of the two",
     )

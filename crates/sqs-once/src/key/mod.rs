@@ -5,6 +5,7 @@ mod envelope_ids;
 mod extractor;
 mod fingerprint;
 mod hex;
+mod ids;
 #[cfg(feature = "jmespath")]
 mod jmes_path;
 mod json_pointer;
@@ -27,6 +28,8 @@ pub use extractor::{
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::Payloads;
 pub(crate) use hex::{HexDigest, hex};
+pub(crate) use ids::IdForm;
+pub use ids::{Ids, OwnIds};
 #[cfg(feature = "jmespath")]
 pub use jmes_path::JmesPath;
 pub use json_pointer::JsonPointer;

@@ -46,7 +46,7 @@ impl Namespace {
 
     /// Sets whether [`item_id`](Self::item_id) contains the key itself instead of its hash. Default: off.
     ///
-    /// See [`Handler::readable_keys`](crate::Handler::readable_keys) for the form of these ids.
+    /// See [`Ids::readable`](super::Ids::readable) for the form of these ids.
     ///
     /// ```
     /// use sqs_once::{BusinessKey, key::Namespace};
@@ -64,7 +64,7 @@ impl Namespace {
 
     /// Sets a secret for the hash of keys. Default: none.
     ///
-    /// Use it in [`Handler::also_read`](crate::Handler::also_read), with the previous or the next secret.
+    /// Use it in [`Ids::also_read`](super::Ids::also_read), with the previous or the next secret.
     #[must_use]
     pub fn key_secret(mut self, secret: KeySecret) -> Self {
         self.secret = Some(secret);

@@ -13,7 +13,7 @@ use super::{Fingerprint, HexDigest};
 /// A secret for the hash of keys and fingerprints: HMAC-SHA-256 instead of SHA-256.
 ///
 /// Some keys are easy to enumerate, such as order numbers. Without a secret, a reader of the table, the logs or the
-/// dead-letter queue can guess these keys and compare hashes. [`Handler::key_secret`](crate::Handler::key_secret)
+/// dead-letter queue can guess these keys and compare hashes. [`Ids::secret`](super::Ids::secret)
 /// sets the secret.
 ///
 /// ```

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::consumer::Work;
-use sqs_once::key::{Fingerprint, KeyCodec, KeyError, Namespace};
+use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, Namespace, OwnIds};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
@@ -47,7 +47,7 @@ fn both() -> (Bench, Bench, Seen) {
 /// The versions with the namespaces `old` and `new`, each of which also reads the other's.
 pub(crate) fn pair(version: impl Fn(&'static str) -> Handler) -> (Bench, Bench) {
     let [old, new] = [("old", "new"), ("new", "old")]
-        .map(|(own, other)| version(own).also_read(namespace(other)));
+        .map(|(own, other)| version(own).ids(Ids::hashed().also_read(namespace(other))));
     let old = Bench::new(old);
     let new = old.beside(new);
     (old, new)
@@ -96,8 +96,13 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 async fn a_switch_of_readable_keys_forgets_no_key_while_the_other_form_is_read() {
     let runs = Seen::default();
     let [old, new] = [false, true].map(|readable| {
-        let handler = version("orders", &runs).readable_keys(readable);
-        handler.also_read(namespace("orders").readable_keys(!readable))
+        let ids = if readable {
+            Ids::readable()
+        } else {
+            Ids::hashed()
+        };
+        let other = namespace("orders").readable_keys(!readable);
+        version("orders", &runs).ids(ids.also_read(other))
     });
     let old = Bench::new(old);
     let new = old.beside(new);
@@ -161,8 +166,8 @@ async fn a_copied_completion_does_not_name_the_payload_of_the_duplicate() {
     let order = |total| Event::new([&json!({ "id": "k", "total": total })]);
     for validation in [None, Some(Fingerprint::from_stored("an MD5"))] {
         let runs = Seen::default();
-        let old = Bench::new(version("new", &runs).key_codec(python.clone()));
-        let new = version("new", &runs).also_read(python.clone());
+        let old = Bench::new(version("new", &runs).ids(python.clone()));
+        let new = version("new", &runs).ids(Ids::hashed().also_read(python.clone()));
         let new = old.beside(new.payload_mismatch(PayloadMismatch::Reject));
         old.run(&order(1)).await.assert_processed("m-1");
         let mut item = old.store().memory().get(&id).unwrap();
@@ -293,7 +298,7 @@ async fn a_record_waits_for_no_end_of_a_claim_that_another_record_had_to_give_ba
             sleep(SECOND)
         })
         .namespace("new");
-    let new = Consumer::new(new.also_read(namespace("old"))).store(store);
+    let new = Consumer::new(new.ids(Ids::hashed().also_read(namespace("old")))).store(store);
     let event = several(["busy", "free"]);
     let answer = invoke(&new, &event, Context::default()).await;
     assert_eq!(failures(&answer), ["m-1"]);
@@ -320,7 +325,7 @@ async fn no_handler_runs_while_an_old_owner_could_not_be_fenced_off() {
         }
         Duration::ZERO
     });
-    let new = version("new", &runs).also_read(namespace("old"));
+    let new = version("new", &runs).ids(Ids::hashed().also_read(namespace("old")));
     let new = Consumer::new(new).store(store);
     let answer = invoke(&new, &one("k"), Context::default()).await;
     assert_eq!((answer.batch_item_failures.len(), runs.len()), (0, 1));
@@ -342,7 +347,7 @@ async fn two_keys_that_had_one_id_before_are_looked_up_once() {
             None => BusinessKey::new(&order["id"].as_str()),
         })
         .call(async |_: Value| {})
-        .also_read(java);
+        .ids(Ids::hashed().also_read(java));
     let consumer = bench.consumer(handler);
     let bodies = ["{\"id\": 42}", "{\"id\": \"42\"}"].map(crate::support::body);
     assert_eq!(bench.deliver(&consumer, bodies).await, [""; 0]);
@@ -354,9 +359,10 @@ async fn two_keys_that_had_one_id_before_are_looked_up_once() {
 #[tokio::test(start_paused = true)]
 async fn codecs_that_agree_on_a_key_do_not_take_its_own_claim_for_anothers() {
     let runs = Seen::default();
-    let handler = version("new", &runs)
-        .key_codec(KeyCodec::powertools_java("fn.handle"))
-        .also_read(KeyCodec::powertools_dotnet("fn.handle"));
+    let handler = version("new", &runs).ids(
+        OwnIds::from(KeyCodec::powertools_java("fn.handle"))
+            .also_read(KeyCodec::powertools_dotnet("fn.handle")),
+    );
     let bench = Bench::new(handler);
     bench.run(one("k")).await.assert_processed("m-1");
 }
@@ -377,9 +383,10 @@ async fn record_after_looks_under_both_ids_claims_nothing_and_runs_beside_a_clai
 #[tokio::test(start_paused = true)]
 async fn work_outside_of_sqs_looks_under_both_ids_too() {
     let (old, _, runs) = both();
-    let idempotency = Idempotency::new(Work::named("new").also_read(namespace("old")))
-        .store(old.store().clone())
-        .clock(old.clock().clone());
+    let idempotency =
+        Idempotency::new(Work::named("new").ids(Ids::hashed().also_read(namespace("old"))))
+            .store(old.store().clone())
+            .clock(old.clock().clone());
     let invocation = idempotency.until(old.clock().now() + 30 * SECOND);
     let work = || async { Ok::<_, KeyError>(json!("never")) };
     old.run(one("k")).await.assert_processed("m-1");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sqs_once::extract::Attempt;
-use sqs_once::key::{KeyCodec, KeySecret};
+use sqs_once::key::{Ids, KeyCodec, KeySecret};
 use sqs_once::policy::UnknownOutcome;
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Operation};
@@ -88,8 +88,8 @@ async fn a_new_namespace_gives_an_attempt_another_token_and_a_new_secret_does_no
     };
     let old = Bench::new(noting("old"));
     let secret = KeySecret::new([7; 32]).unwrap();
-    let rotated = old.beside(noting("old").key_secret(secret));
-    let renamed = old.beside(noting("new").also_read(namespace("old")));
+    let rotated = old.beside(noting("old").ids(Ids::secret(secret)));
+    let renamed = old.beside(noting("new").ids(Ids::hashed().also_read(namespace("old"))));
     for bench in [&old, &rotated, &renamed] {
         bench.run(one("k")).await.assert_failed("m-1");
     }
@@ -136,7 +136,11 @@ fn beside_powertools(settings: fn(Handler) -> Handler) -> (Bench, Seen, Item) {
     let handler = settings(noting_fences("new", &fences));
     let mut item = Item::new(id, Status::InProgress);
     item.lease_until = Some(Timestamp::from_secs(1));
-    (Bench::new(handler.also_read(python)), fences, item)
+    (
+        Bench::new(handler.ids(Ids::hashed().also_read(python))),
+        fences,
+        item,
+    )
 }
 
 #[tokio::test(start_paused = true)]

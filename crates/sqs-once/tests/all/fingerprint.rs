@@ -6,7 +6,7 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 use sqs_once::consumer::Runs;
-use sqs_once::key::{Fingerprint, KeyError, KeyPart, KeySecret};
+use sqs_once::key::{Fingerprint, Ids, KeyError, KeyPart, KeySecret};
 use sqs_once::policy::{Fifo, Mode, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::time::Timestamp;
@@ -94,7 +94,7 @@ async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_va
     };
     let secret = || {
         let secret = KeySecret::new([7; 32]).unwrap();
-        whole().key_secret(secret).also_read_nothing()
+        whole().ids(Ids::secret(secret).read_alone())
     };
     let more = || json_body(&json!({ "id": "a", "total": 1, "currency": "EUR" }));
     let uncompared = "duplicate: its key was processed for a payload with other fields";

@@ -8,7 +8,7 @@ use crate::transactional::update;
 use crate::transactional_effects::{BOTH, Committing, Ran, Way};
 use sqs_once::consumer::Work;
 use sqs_once::hook::RecordEnd;
-use sqs_once::key::{KeySecret, Namespace};
+use sqs_once::key::{Ids, KeySecret, Namespace};
 use sqs_once::policy::Disposition;
 use sqs_once::store::StoreErrorKind::{self, AccessDenied};
 use sqs_once::store::{FromTransaction, WritesError};
@@ -136,10 +136,10 @@ async fn what_can_not_commit_with_the_record_of_its_key_is_refused_before_the_wo
                 it.with(|it| it.store(MemoryStore::new()))
             }),
             ("the setting `also_read` is set", &|it| {
-                it.with_keys(work().also_read(other.clone()))
+                it.with_keys(work().ids(Ids::hashed().also_read(other.clone())))
             }),
             ("SQS_ONCE_ALSO_READ is not set", &|it| {
-                it.with_keys(work().key_secret(secret()))
+                it.with_keys(work().ids(Ids::secret(secret())))
             }),
         ];
         for (says, settings) in settings {
@@ -152,7 +152,7 @@ async fn what_can_not_commit_with_the_record_of_its_key_is_refused_before_the_wo
             assert_eq!(it.seen.len(), 0);
             assert_eq!(it.effects(), [""; 0]);
         }
-        let it = Committing::work(way).with_keys(work().key_secret(secret()).also_read_nothing());
+        let it = Committing::work(way).with_keys(work().ids(Ids::secret(secret()).read_alone()));
         assert_eq!(it.book("a").await.unwrap(), processed("a"));
         assert_eq!(it.book("a").await.unwrap(), duplicate("a"));
         assert_eq!(it.effects(), ["a"]);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
 use serde::{Deserialize, Serialize};
 use sqs_once::consumer::Work;
-use sqs_once::key::{Fingerprint, KeyCodec, KeyError, KeySecret};
+use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, KeySecret};
 use sqs_once::policy::{Cache, Margins};
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
@@ -146,9 +146,12 @@ type OfBoth = (fn(Handler) -> Handler, fn(Work) -> Work);
 async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_tokens() {
     let settings: [OfBoth; 4] = [
         (|it| it, |it| it),
-        (|it| it.readable_keys(true), |it| it.readable_keys(true)),
-        (|it| it.key_codec(python()), |it| it.key_codec(python())),
-        (|it| it.key_secret(secret()), |it| it.key_secret(secret())),
+        (|it| it.ids(Ids::readable()), |it| it.ids(Ids::readable())),
+        (|it| it.ids(python()), |it| it.ids(python())),
+        (
+            |it| it.ids(Ids::secret(secret())),
+            |it| it.ids(Ids::secret(secret())),
+        ),
     ];
     for (of_handler, of_work) in settings {
         let bench = Bench::new();
@@ -193,7 +196,7 @@ async fn without_a_known_deadline_or_a_usable_key_nothing_runs_and_the_store_is_
     let empty = invocation.run(" ", never).await;
     assert!(matches!(empty, Err(RunError::Key(KeyError::Empty))));
     let codec = KeyCodec::powertools_dotnet("orders.app.process_order");
-    let with_codec = on(&bench, Work::named("test").key_codec(codec));
+    let with_codec = on(&bench, Work::named("test").ids(codec));
     let unwritable = with_codec.until(bench.deadline()).run("true", never).await;
     assert!(matches!(unwritable, Err(RunError::Key(_))));
     assert_eq!(bench.store.take_calls(), []);

@@ -9,8 +9,8 @@ use sqs_once::consumer::{Runnable, Work};
 use sqs_once::extract::{Message, SnsMeta};
 use sqs_once::handler::HandlerFn;
 use sqs_once::key::{
-    EventBridgeId, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace, S3EventId,
-    SnsMessageId,
+    EventBridgeId, Ids, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace,
+    S3EventId, SnsMessageId,
 };
 use sqs_once::policy::{Backoff, Cache, Margins, Mode, PayloadMismatch, UnknownOutcome};
 use sqs_once::telemetry::Telemetry;
@@ -45,7 +45,7 @@ fn writing(mode: Mode) -> Handler {
 
 /// A handler with the keys of Powertools for Java.
 fn reading(prefix: &str) -> Handler {
-    plain().key_codec(KeyCodec::powertools_java(prefix))
+    plain().ids(KeyCodec::powertools_java(prefix))
 }
 
 fn consumer(handler: impl Runnable) -> Consumer {
@@ -80,7 +80,6 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
     let tilde = "the JSON pointer is \"/a~\": expected `~0` for a `~`";
     let inner_tilde = "the JSON pointer is \"/a~2b\": expected `~0` for a `~`";
     let parse = "the JMESPath expression of the key is \"order.\" (Parse error";
-    let hash = "`key_secret` is set, but its key codec has a hash of its own";
     let unread = "SQS_ONCE_ALSO_READ is not set, but a secret hashes the keys";
     for (says, handler) in [
         (
@@ -114,20 +113,24 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
         ("the key codec has a prefix of 1 bytes", reading(" ")),
         (
             "the key codec has a prefix of 992 bytes",
-            plain().also_read(long),
+            plain().ids(Ids::hashed().also_read(long)),
         ),
         (
             "`also_read` is where its keys are already",
-            plain().also_read(own),
+            plain().ids(Ids::hashed().also_read(own)),
         ),
-        (commits, writing(Mode::Transactional).also_read(other())),
-        (commits, writing(Mode::ClaimFirst).also_read(other())),
         (
-            "`key_secret` is set, but its keys are readable",
-            plain().key_secret(secret()).readable_keys(true),
+            commits,
+            writing(Mode::Transactional).ids(Ids::hashed().also_read(other())),
         ),
-        (hash, reading("fn").key_secret(secret())),
-        (unread, writing(Mode::Transactional).key_secret(secret())),
+        (
+            commits,
+            writing(Mode::ClaimFirst).ids(Ids::hashed().also_read(other())),
+        ),
+        (
+            unread,
+            writing(Mode::Transactional).ids(Ids::secret(secret())),
+        ),
         ("`backoff` grows from 0ns to 1s", plain().backoff(rising)),
         ("`backoff` grows from 2s to 1s", plain().backoff(falling)),
         (slash, with_key(JsonPointer::new("id"))),
@@ -254,8 +257,6 @@ async fn the_last_value_of_a_setting_counts() {
     let named = consumer(plain().namespace("#").namespace("payments"));
     let named = named.concurrency(0).concurrency(1);
     named.init().await.unwrap();
-    let fresh = writing(Mode::Transactional)
-        .key_secret(secret())
-        .also_read_nothing();
+    let fresh = writing(Mode::Transactional).ids(Ids::secret(secret()).read_alone());
     consumer(fresh).init().await.unwrap();
 }

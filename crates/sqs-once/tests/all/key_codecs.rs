@@ -137,7 +137,7 @@ fn of_python(key: &str, status: Status, bench: &Bench) -> Item {
 #[tokio::test(start_paused = true)]
 async fn a_consumer_keeps_its_keys_where_the_other_library_does() {
     let tokens = Tokens::default();
-    let bench = Bench::new(handler(&tokens).key_codec(python()));
+    let bench = Bench::new(handler(&tokens).ids(python()));
     bench.run(one("o-1")).await.assert_processed("m-1");
     let id = id(&python(), "o-1").unwrap();
     let item = bench.store().memory().get(&id).unwrap();
@@ -157,7 +157,7 @@ async fn a_consumer_keeps_its_keys_where_the_other_library_does() {
 async fn a_key_without_an_id_makes_its_record_terminal_and_asks_nothing_of_the_store() {
     let tokens = Tokens::default();
     let codec = KeyCodec::powertools_dotnet(PREFIX);
-    let bench = Bench::new(handler(&tokens).key_codec(codec));
+    let bench = Bench::new(handler(&tokens).ids(codec));
     let answer = bench.run(several(["true", "o-1"])).await;
     answer.assert_terminal("m-1").assert_processed("m-2");
     answer.assert_reason("m-1", "text that is JSON itself");

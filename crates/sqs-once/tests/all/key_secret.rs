@@ -2,7 +2,7 @@
 
 use crate::support::{Seen, assert_contains, assert_lacks, values};
 use serde_json::{Value, json};
-use sqs_once::key::{Fingerprint, KeyCodec, KeySecret, Namespace};
+use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Store;
 use sqs_once::testing::{Bench, Event};
@@ -82,7 +82,7 @@ fn a_secret_of_fewer_than_sixteen_bytes_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn the_table_holds_neither_the_hash_nor_the_fingerprint_that_anyone_can_compute() {
-    let bench = Bench::new(noting(&Seen::default()).key_secret(secret(7)));
+    let bench = Bench::new(noting(&Seen::default()).ids(Ids::secret(secret(7))));
     bench.run(order("o-1", 1)).await.assert_processed("m-1");
     let item = bench.item("o-1").await.unwrap();
     let key = BusinessKey::new("o-1").unwrap();
@@ -102,7 +102,7 @@ async fn the_table_holds_neither_the_hash_nor_the_fingerprint_that_anyone_can_co
 async fn a_consumer_that_is_given_a_secret_knows_what_it_did_without() {
     let tokens = Seen::default();
     let before = Bench::new(noting(&tokens));
-    let now = before.beside(noting(&tokens).key_secret(secret(7)));
+    let now = before.beside(noting(&tokens).ids(Ids::secret(secret(7))));
     before.run(order("o-1", 1)).await.assert_processed("m-1");
     now.run(order("o-1", 1)).await.assert_duplicate("m-1");
     before.run(order("o-1", 2)).await.assert_failed("m-1");
@@ -113,7 +113,7 @@ async fn a_consumer_that_is_given_a_secret_knows_what_it_did_without() {
     before.another_worker_claims("o-3").await;
     now.run(order("o-3", 1)).await.assert_in_progress("m-1");
 
-    let fresh = before.beside(noting(&tokens).key_secret(secret(7)).also_read_nothing());
+    let fresh = before.beside(noting(&tokens).ids(Ids::secret(secret(7)).read_alone()));
     fresh.run(order("o-2", 1)).await.assert_processed("m-1");
     let [_, before, now] = tokens.take().try_into().unwrap();
     assert_eq!(before, now, "an event has one token, whatever its hash");

@@ -15,6 +15,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use sqs_once::key::Ids;
 use sqs_once::store::{StoreError, StoreErrorKind};
 use sqs_once::testing::{Event, Record};
 use sqs_once::{Consumer, HandlerError, MemoryStore};
@@ -346,7 +347,7 @@ async fn in_a_process_whose_messages_forge_lines() {
         let handler = values()
             .call(async |_: Value| -> Result<(), HandlerError> { Err(FORGED.into()) })
             .on_failure(async |_| Err(FORGED.into()))
-            .readable_keys(true)
+            .ids(Ids::readable())
             .namespace("logs");
         Consumer::new(handler)
     };

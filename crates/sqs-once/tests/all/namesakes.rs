@@ -4,7 +4,7 @@ use crate::support::process::has;
 use crate::support::{Order, TestStore, assert_contains, orders};
 use sqs_once::consumer::{Runnable, Work};
 use sqs_once::extract::Key;
-use sqs_once::key::Namespace;
+use sqs_once::key::{Ids, Namespace};
 use sqs_once::policy::RouteBy;
 use sqs_once::store::Store;
 use sqs_once::testing::{Bench, Event};
@@ -50,7 +50,7 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
     assert_contains!(refusal, "\"orders\"", "::charge`", "::refund`");
     assert_contains!(refusal, "a namespace for each");
     // Their ids would differ, but not their tokens.
-    let readable = start(refunding().readable_keys(true), "orders").await;
+    let readable = start(refunding().ids(Ids::readable()), "orders").await;
     assert_eq!(readable.unwrap_err().to_string(), refusal);
     // The first consumer continues, and can start again.
     start(charging(), "orders").await.unwrap();
@@ -82,8 +82,13 @@ async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
         return;
     }
     let payments = || Namespace::new("payments").unwrap();
-    let reading =
-        |handler: Handler, own: &str| consumer(handler.namespace(own).also_read(payments()));
+    let reading = |handler: Handler, own: &str| {
+        consumer(
+            handler
+                .namespace(own)
+                .ids(Ids::hashed().also_read(payments())),
+        )
+    };
     reading(charging(), "charges").init().await.unwrap();
     let refunds = reading(refunding(), "refunds");
     let owner = consumer(refunding().namespace("payments"));
@@ -99,7 +104,7 @@ async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
     }
     // Work without SQS may share a consumer's namespace.
     for (own, starts) in [("charges", true), ("deposits", false)] {
-        let work = Work::named(own).also_read(payments());
+        let work = Work::named(own).ids(Ids::hashed().also_read(payments()));
         let idempotency = Idempotency::new(work).store(table("orders"));
         assert_eq!(idempotency.init().await.is_ok(), starts, "{own}");
     }

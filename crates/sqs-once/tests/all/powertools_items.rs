@@ -89,7 +89,7 @@ impl Table {
                     async {}
                 })
                 .namespace("orders")
-                .key_codec(self.codec()),
+                .ids(self.codec()),
         )
         .store(dynamodb::store(&self.dynamodb.endpoint()))
         .clock(At(now));

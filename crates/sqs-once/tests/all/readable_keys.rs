@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, Notes, Order, handling, noting, orders};
 use sqs_once::extract::Key;
-use sqs_once::key::{ItemId, KeyCodec, KeyPart, Namespace};
+use sqs_once::key::{Ids, ItemId, KeyCodec, KeyPart, Namespace};
 use sqs_once::{BusinessKey, IdempotencyToken};
 
 fn readable_id(key: &(impl KeyPart + ?Sized)) -> String {
@@ -57,7 +57,7 @@ async fn keys_are_readable_by_request_only_and_recognised_as_ever() {
     assert_eq!(bench.store.inner.get(&shown("o-1")), None);
     bench.outcomes();
 
-    let bench = bench.with(|it| it.readable_keys(true));
+    let bench = bench.with(|it| it.ids(Ids::readable()));
     for outcome in ["processed", "duplicate"] {
         bench.run(["o-1"]).await;
         assert_eq!(bench.outcomes(), outcome);
@@ -65,7 +65,7 @@ async fn keys_are_readable_by_request_only_and_recognised_as_ever() {
     let item = bench.store.inner.get(&shown("o-1")).unwrap();
     assert_eq!(item.id, shown("o-1"));
 
-    let bench = bench.with(|it| it.readable_keys(false));
+    let bench = bench.with(|it| it.ids(Ids::hashed()));
     bench.run(["o-1"]).await;
     assert_eq!(bench.outcomes(), "duplicate");
 }
@@ -77,7 +77,7 @@ async fn no_log_line_and_no_debug_form_shows_a_readable_key() {
         notes.add(format!("{key:?}"));
         std::future::ready(Err::<(), _>("no luck"))
     });
-    let bench = bench.with(|it| it.readable_keys(true));
+    let bench = bench.with(|it| it.ids(Ids::readable()));
     bench.run(["secret"]).await;
     for text in [bench.log.all(), shown.take().concat()] {
         // printf %s 'test#s:secret' | sha256sum
@@ -93,9 +93,9 @@ async fn an_event_keeps_its_token_when_its_key_becomes_readable_or_has_another_c
         notes.add(token.to_string());
         std::future::ready(())
     });
-    let readable = plain.clone().readable_keys(true);
+    let readable = plain.clone().ids(Ids::readable());
     let codec = KeyCodec::powertools_python("orders.app.process_order");
-    let with_codec = plain.clone().key_codec(codec);
+    let with_codec = plain.clone().ids(codec);
     let bench = Bench::new();
     let consumers = [plain, readable, with_codec].map(|handler| bench.consumer(handler));
     for id in ["o-1", "o-2"] {

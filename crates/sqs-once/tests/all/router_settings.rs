@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
 use sqs_once::consumer::Defaults;
 use sqs_once::hook::RecordEnd;
-use sqs_once::key::{KeyCodec, KeySecret, Namespace};
+use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::{
     self, Backoff, Dependency, MissingKey, Mode, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
 };
@@ -110,7 +110,7 @@ async fn a_route_keeps_its_keys_as_it_says_or_as_its_router_does() {
 
     let key = BusinessKey::new("o-1").unwrap();
     let plain = || Namespace::new("charge").unwrap();
-    let benches = taken_and_own!(charging(), readable_keys(true, false));
+    let benches = taken_and_own!(charging(), ids(Ids::readable(), Ids::hashed()));
     ends(&benches, charge()).await;
     for (bench, is_shown) in benches.iter().zip([true, false]) {
         let id = bench.item("o-1").await.unwrap().id;
@@ -118,7 +118,10 @@ async fn a_route_keeps_its_keys_as_it_says_or_as_its_router_does() {
     }
 
     let secret = |byte| KeySecret::new([byte; 32]).unwrap();
-    let benches = taken_and_own!(charging(), key_secret(secret(7), secret(8)));
+    let benches = taken_and_own!(
+        charging(),
+        ids(Ids::secret(secret(7)), Ids::secret(secret(8)))
+    );
     ends(&benches, charge()).await;
     for (bench, byte) in benches.iter().zip([7, 8]) {
         let id = bench.item("o-1").await.unwrap().id;
@@ -243,14 +246,14 @@ async fn a_router_whose_routes_share_keys_refuses_to_start() {
     let done = Done::default();
     let (charge, refund) = (|| noting("charge", &done), || refunding(&done));
     let own = || charge().namespace("payments");
-    let [charging, refunding] =
-        [charge(), refund()].map(|route| route.also_read(Namespace::new("payments").unwrap()));
+    let [charging, refunding] = [charge(), refund()]
+        .map(|route| route.ids(Ids::hashed().also_read(Namespace::new("payments").unwrap())));
     // The codecs of two languages share the ids of integers.
-    let python = charge().also_read(KeyCodec::powertools_python("fn.it"));
-    let java = refund().key_codec(KeyCodec::powertools_java("fn.it"));
+    let python = charge().ids(Ids::hashed().also_read(KeyCodec::powertools_python("fn.it")));
+    let java = refund().ids(KeyCodec::powertools_java("fn.it"));
     for (one, other, namespace) in [
         (charge(), charge(), "charge"),
-        (charge(), charge().readable_keys(true), "charge"),
+        (charge(), charge().ids(Ids::readable()), "charge"),
         // Each would acknowledge the other's messages.
         (charging, refunding.clone(), "payments"),
         (own(), refunding, "payments"),

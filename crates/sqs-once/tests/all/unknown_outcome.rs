@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use sqs_once::handler::Next;
 use sqs_once::hook::{EarlierAttempt, Reconciled};
-use sqs_once::key::{KeyCodec, Namespace};
+use sqs_once::key::{Ids, KeyCodec, Namespace};
 use sqs_once::policy::{Mode, UnknownOutcome};
 use sqs_once::store::{Item, Settled, Settlement, Settling, Status, Store};
 use sqs_once::telemetry::Outcome;
@@ -155,7 +155,7 @@ async fn the_age_of_an_item_of_powertools_stays_unknown_until_its_key_is_forgott
     let python = KeyCodec::powertools_python("orders.app.process");
     let id = python.item_id(&BusinessKey::new("a").unwrap()).unwrap();
     let (handler, calls) = ending(&[REFUSED]);
-    let bench = Bench::new(handler.unknown_outcome(within_a_day()).key_codec(python));
+    let bench = Bench::new(handler.unknown_outcome(within_a_day()).ids(python));
     let mut item = Item::new(id, Status::InProgress);
     item.lease_until = Some(Timestamp::from_secs(1));
     bench.store().memory().put(item);
@@ -333,7 +333,7 @@ async fn an_attempt_and_a_completion_under_the_other_id_count() {
         let (new, calls) = ending(&[]);
         let new = new
             .namespace("new")
-            .also_read(Namespace::new("old").unwrap());
+            .ids(Ids::hashed().also_read(Namespace::new("old").unwrap()));
         deliver(&bench.beside(new.unknown_outcome(policy)), expected).await;
         assert_eq!(calls.len(), 0);
     }

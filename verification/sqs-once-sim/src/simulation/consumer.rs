@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqs_once::consumer::{Defaults, Keyed, Named, OfEachMessage, OfMessages};
 use sqs_once::extract::{Attempt, MessageMeta};
+use sqs_once::key::Ids;
 use sqs_once::policy::{
     Backoff, Cache, Fifo, InProgress, Margins, PayloadMismatch, Requests, RouteBy,
 };
@@ -68,14 +69,12 @@ fn with_keys<Kind: Named + OfMessages>(
 ) -> Handler<Kind> {
     let process = &environment.process;
     let way = environment.world.plan.ways[nth];
-    let mut handler = handler.mode(way.mode()).namespace(process.ids().name(nth));
-    if let Some(secret) = process.ids().secret() {
-        handler = handler.key_secret(secret);
+    let handler = handler.mode(way.mode()).namespace(process.ids().name(nth));
+    let ids = process.ids().secret().map_or_else(Ids::hashed, Ids::secret);
+    match process.also_reads() {
+        Some(other) => handler.ids(ids.also_read(other.namespace(nth))),
+        None => handler.ids(ids),
     }
-    if let Some(other) = process.also_reads() {
-        handler = handler.also_read(other.namespace(nth));
-    }
-    handler
 }
 
 /// The handler of a route, or of all messages.

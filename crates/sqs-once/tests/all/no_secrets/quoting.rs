@@ -12,6 +12,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
 use sqs_once::consumer::Work;
+use sqs_once::key::Ids;
 use sqs_once::policy::{Disposition, Mode};
 use sqs_once::testing::TestSettings;
 use sqs_once::{DynamoDbStore, HandlerError, Idempotency, Recorded, Writes};
@@ -173,7 +174,7 @@ async fn all_uses(quoting: &Quoting) -> String {
     ] {
         // Enough time for the retries.
         let bench = Bench::with_timeout(2 * SECOND);
-        let consumer = bench.consumer(handler.readable_keys(true));
+        let consumer = bench.consumer(handler.ids(Ids::readable()));
         let consumer = consumer.store(quoting.store());
         for batch in [&["canary-key-a"][..], &["canary-key-a", "canary-key-b"]] {
             bench.deliver(&consumer, batch.iter().copied()).await;
@@ -182,7 +183,7 @@ async fn all_uses(quoting: &Quoting) -> String {
         reasons.extend(told.map(|(outcome, reason)| format!("{outcome}: {reason}\n")));
     }
     let bench = Bench::with_timeout(2 * SECOND);
-    let readable = Work::named("test").readable_keys(true);
+    let readable = Work::named("test").ids(Ids::readable());
     let idempotency = Idempotency::new(readable).store(quoting.store());
     let idempotency = idempotency.clock(bench.clock.clone());
     let invocation = idempotency.until(bench.deadline());
