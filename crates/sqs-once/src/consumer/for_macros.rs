@@ -35,8 +35,7 @@ where
     T: Send + 'static,
     K: KeyExtractor<T>,
 {
-    let handler = keyed.state(state).call(function);
-    handler.set(|settings| settings.keys.declared_namespace = Some(namespace.into()))
+    declared(keyed.state(state).call(function), namespace)
 }
 
 /// Returns the batch handler that calls `function`, with the namespace of the attribute.
@@ -53,6 +52,10 @@ where
     T: Send + 'static,
     K: KeyExtractor<T>,
 {
-    let handler = keyed.state(state).call_batch(function);
+    declared(keyed.state(state).call_batch(function), namespace)
+}
+
+/// Sets the namespace of the attribute.
+fn declared<Kind>(handler: Handler<Kind>, namespace: &str) -> Handler<Kind> {
     handler.set(|settings| settings.keys.declared_namespace = Some(namespace.into()))
 }

@@ -205,6 +205,24 @@ async fn init_refuses_a_lease_margin_below_one_second_in_the_environment_too() {
     assert_contains!(error.to_string(), &says);
 }
 
+#[tokio::test]
+async fn init_refuses_a_secret_in_the_environment_that_would_hide_nothing() {
+    let test = "init_refuses_a_secret_in_the_environment_that_would_hide_nothing";
+    let variable = "SQS_ONCE_KEY_SECRET_ARN";
+    if std::env::var_os(variable).is_none() {
+        let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:keys-AbCdEf";
+        return passes(module_path!(), test, &[(variable, arn)]);
+    }
+    for (handler, why) in [
+        (plain().ids(Ids::readable()), "the ids are readable"),
+        (reading("fn"), "the ids are those of another library"),
+    ] {
+        let error = consumer(handler).init().await.unwrap_err();
+        assert_eq!(error.variable(), variable);
+        assert_contains!(error.to_string(), why);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_envelope_that_has_the_metadata_or_may_have_it_is_accepted() {
     /// An envelope of the user's own.
