@@ -17,15 +17,10 @@ from pathlib import Path
 from local import OUT, ROOT, TARGET, built
 
 NAME = "cargo-sqs-once"
+BINARIES = (NAME, "sqs-once")
 TEXTS = ("README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE")
-# Each shell with the name under which it finds the script. PowerShell and elvish read a file of any name.
-COMPLETIONS = {
-    "bash": NAME,
-    "zsh": f"_{NAME}",
-    "fish": f"{NAME}.fish",
-    "powershell": f"_{NAME}.ps1",
-    "elvish": f"{NAME}.elv",
-}
+# Each shell with the name under which it finds a binary's script. PowerShell and elvish read a file of any name.
+COMPLETIONS = {"bash": "{}", "zsh": "_{}", "fish": "{}.fish", "powershell": "_{}.ps1", "elvish": "{}.elv"}
 
 
 def output(*command):
@@ -37,16 +32,18 @@ def version():
     return next(one["version"] for one in metadata["packages"] if one["name"] == NAME)
 
 
-def lay_out(binary, folder):
+def lay_out(binaries, folder):
     """Writes the files of the archive."""
     folder.mkdir(parents=True)
-    shutil.copy(binary, folder)
     for text in TEXTS:
         shutil.copy(ROOT / text, folder)
     (folder / "completions").mkdir()
-    for shell, name in COMPLETIONS.items():
-        (folder / "completions" / name).write_text(output(binary, "completions", shell), newline="\n")
-    output(binary, "man", "--dir", folder / "man")
+    for binary in binaries:
+        shutil.copy(binary, folder)
+        for shell, name in COMPLETIONS.items():
+            script = output(binary, "completions", shell)
+            (folder / "completions" / name.format(binary.stem)).write_text(script, newline="\n")
+        output(binary, "man", folder / "man")
 
 
 def pack(folder, level):
@@ -66,7 +63,7 @@ def pack(folder, level):
     return archive
 
 
-def check(archive, top, binary):
+def check(archive, top, binaries):
     """Unpacks the archive, as cargo-binstall does, and tries what is in it."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(archive) as tar:
@@ -74,13 +71,15 @@ def check(archive, top, binary):
         # Without such a folder, unpacking could overwrite other files.
         assert [path.name for path in Path(folder).iterdir()] == [top]
         inside = Path(folder) / top
-        assert output(inside / binary, "--version") == f"{NAME} {version()}\n"
         for text in TEXTS:
             assert (inside / text).read_bytes() == (ROOT / text).read_bytes(), text
-        for name in COMPLETIONS.values():
-            script = inside / "completions" / name
-            assert "delete-expired" in script.read_text(), f"{name} does not complete subcommands"
-        check_pages(inside / binary, inside / "man")
+        for path in binaries:
+            binary = inside / path.name
+            assert output(binary, "--version") == f"{binary.stem} {version()}\n"
+            for name in COMPLETIONS.values():
+                script = inside / "completions" / name.format(binary.stem)
+                assert "delete-expired" in script.read_text(), f"{script} does not complete subcommands"
+            check_pages(binary, inside / "man")
         files = sum(path.is_file() for path in inside.rglob("*"))
     print(f"{archive.name}: {files} files, {archive.stat().st_size} bytes")
 
@@ -88,7 +87,8 @@ def check(archive, top, binary):
 def check_pages(binary, folder):
     """Checks that each command has its page."""
     commands = re.findall(r"^  ([a-z][a-z-]+)", output(binary, "--help").partition("Commands:")[2], re.MULTILINE)
-    expected = {f"{NAME}.1", *(f"{NAME}-{command}.1" for command in commands if command != "help")}
+    name = binary.stem
+    expected = {f"{name}.1", *(f"{name}-{command}.1" for command in commands if command != "help")}
     pages = {path.name for path in folder.iterdir()}
     assert len(expected) > 5 and expected <= pages, expected - pages
 
@@ -97,19 +97,19 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--release", action="store_true")
     host = re.search(r"^host: (\S+)", output("rustc", "-vV"), re.MULTILINE)[1]
-    binary = f"{NAME}.exe" if "windows" in host else NAME
+    end = ".exe" if "windows" in host else ""
     is_release = arguments.parse_args().release
     if is_release:
         subprocess.run([ROOT / ".ci/long", "--check-release"], check=True)
         subprocess.run(["cargo", "build", "--release", "--locked", "--package", NAME], cwd=ROOT, check=True)
-        source, out = TARGET / "release" / binary, ROOT / "target" / "archive"
+        binaries, out = [TARGET / "release" / f"{name}{end}" for name in BINARIES], ROOT / "target" / "archive"
     else:
-        source, out = built(binary), OUT / "archive"
+        binaries, out = [built(f"{name}{end}") for name in BINARIES], OUT / "archive"
     shutil.rmtree(out, ignore_errors=True)
     top = f"{NAME}-{host}-v{version()}"
-    lay_out(source, out / top)
+    lay_out(binaries, out / top)
     # The debug build is ten times as large, and no release has it.
-    check(pack(out / top, 9 if is_release else 1), top, binary)
+    check(pack(out / top, 9 if is_release else 1), top, binaries)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def check_package(package, version):
     for dependency in package["dependencies"]:
         if "path" in dependency and dependency["kind"] != "dev":
             assert dependency["req"] == f"^{version}", f"{name} needs {dependency['name']} {dependency['req']}"
-    if package["features"].keys() - {"default"} and package["targets"][0]["kind"] == ["lib"]:
+    if package["features"].keys() - {"default"} and any(target["kind"] == ["lib"] and target["doc"] for target in package["targets"]):
         documented = (package["metadata"] or {}).get("docs", {}).get("rs", {})
         assert documented.get("all-features"), f"{name}: docs.rs leaves features out"
 

@@ -7,17 +7,46 @@ use crate::doctor::DoctorArgs;
 use crate::key::KeyArgs;
 use crate::new::NewArgs;
 use crate::shell::{CompletionsArgs, ManArgs};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::StyledStr;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The name of the binary that cargo runs.
+pub(crate) const OF_CARGO: &str = "cargo-sqs-once";
+
 /// Create, run, check and operate a Lambda function that consumes SQS
 #[derive(Parser)]
-#[command(name = "cargo-sqs-once", bin_name = "cargo sqs-once", version)]
+#[command(name = OF_CARGO, bin_name = "cargo sqs-once", version, after_help = "\
+`cargo install cargo-sqs-once` installs this program as `sqs-once` and as `cargo sqs-once`. The crate `sqs-once` is the library.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The command line of a binary. Its help and its examples have that binary's name.
+pub(crate) fn command(binary: &'static str) -> clap::Command {
+    let command = Cli::command();
+    if binary == OF_CARGO {
+        return command;
+    }
+    let command = command.name(binary).bin_name(binary);
+    command.mut_subcommands(|command| without_cargo(command, binary))
+}
+
+fn without_cargo(mut command: clap::Command, binary: &'static str) -> clap::Command {
+    let renamed = |help: &StyledStr| {
+        let help = help.to_string().replace("cargo sqs-once", binary);
+        help.replace(OF_CARGO, binary)
+    };
+    if let Some(help) = command.get_after_help().map(renamed) {
+        command = command.after_help(help);
+    }
+    if let Some(help) = command.get_after_long_help().map(renamed) {
+        command = command.after_long_help(help);
+    }
+    command.mut_subcommands(|command| without_cargo(command, binary))
 }
 
 #[derive(Subcommand)]

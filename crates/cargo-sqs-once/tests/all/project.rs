@@ -44,9 +44,14 @@ Resources:
             FunctionResponseTypes: [ReportBatchItemFailures]
 ";
 
-/// The binary with an environment for one test.
+/// The binary that cargo runs, with an environment for one test.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
+    command_of(env!("CARGO_BIN_EXE_cargo-sqs-once"), arguments)
+}
+
+/// A binary with an environment for one test.
+pub(crate) fn command_of(binary: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("AWS_") || text.starts_with("SQS_ONCE_") || text == "DATABASE_URL" {

@@ -1,8 +1,14 @@
 //! Tests `cargo sqs-once completions` and `man`, and how bash uses the script.
 
-use crate::project::{Run, command};
+use crate::project::{Run, command, command_of};
 use std::fs;
 use std::process::Command;
+
+/// The paths and the names of both binaries.
+const BINARIES: [(&str, &str); 2] = [
+    (env!("CARGO_BIN_EXE_cargo-sqs-once"), "cargo-sqs-once"),
+    (env!("CARGO_BIN_EXE_sqs-once"), "sqs-once"),
+];
 
 fn run(arguments: &[&str]) -> Run {
     Run::of(command(arguments))
@@ -31,7 +37,10 @@ fn subcommands(of: &[&str]) -> Vec<String> {
 fn completed(before: &str, words: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
-    fs::write(&script, stdout(&["completions", "bash"])).unwrap();
+    let own = BINARIES.iter().find(|(_, name)| *name == words[0]);
+    let (binary, _) = own.unwrap_or(&BINARIES[0]);
+    let completions = Run::of(command_of(binary, &["completions", "bash"]));
+    fs::write(&script, completions.stdout).unwrap();
     // Do what bash does on a TAB: call the function that `complete` names for the first word.
     let ask = "
         source \"$SCRIPT\"
@@ -52,14 +61,16 @@ fn completed(before: &str, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn bash_completes_the_binary() {
-    let all = completed("", &["cargo-sqs-once", ""]);
-    for command in subcommands(&[]) {
-        assert!(all.contains(&command), "{command} is not among {all:?}");
+fn bash_completes_both_binaries() {
+    for (_, name) in BINARIES {
+        let all = completed("", &[name, ""]);
+        for command in subcommands(&[]) {
+            assert!(all.contains(&command), "{command} is not among {all:?}");
+        }
+        assert_eq!(completed("", &[name, "inv"]), ["invoke"]);
+        let options = completed("", &[name, "delete-expired", "--ba"]);
+        assert_eq!(options, ["--batch"]);
     }
-    assert_eq!(completed("", &["cargo-sqs-once", "inv"]), ["invoke"]);
-    let options = completed("", &["cargo-sqs-once", "delete-expired", "--ba"]);
-    assert_eq!(options, ["--batch"]);
 }
 
 #[test]
@@ -102,28 +113,56 @@ fn every_shell_has_a_script_with_every_subcommand() {
 fn the_manual_lists_every_subcommand_and_each_has_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let man1 = folder.path().join("share/man/man1");
-    assert_eq!(stdout(&["man", "--dir", man1.to_str().unwrap()]), "");
-    let page = |name: &str| fs::read_to_string(man1.join(name)).unwrap();
-
-    let main = page("cargo-sqs-once.1");
-    assert!(main.contains(".TH cargo-sqs-once 1"), "{main}");
-    assert_eq!(main, stdout(&["man"]));
-    for command in subcommands(&[]).iter().filter(|command| *command != "help") {
-        let link = format!("cargo-sqs-once-{command}(1)").replace('-', "\\-");
-        assert!(main.contains(&link), "{command}");
-        let page = page(&format!("cargo-sqs-once-{command}.1"));
-        assert!(page.contains(".SH SYNOPSIS"), "{command}");
-        assert_eq!(page, stdout(&["man", command]), "{command}");
+    for (binary, name) in BINARIES {
+        let man = [binary, "man", man1.to_str().unwrap()];
+        Run::of(command_of(man[0], &man[1..])).assert_done();
+        let page = |name: &str| fs::read_to_string(man1.join(name)).unwrap();
+        let main = page(&format!("{name}.1"));
+        assert!(main.contains(&format!(".TH {name} 1")), "{main}");
+        for command in subcommands(&[]).iter().filter(|command| *command != "help") {
+            let link = format!("{name}-{command}(1)").replace('-', "\\-");
+            assert!(main.contains(&link), "{command}");
+            let page = page(&format!("{name}-{command}.1"));
+            assert!(page.contains(".SH SYNOPSIS"), "{command}");
+        }
     }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    run(&["man", file.path().to_str().unwrap()])
+        .assert_failed_with("the pages can't be written to");
 }
 
 #[test]
-fn a_page_that_is_not_there_or_can_not_be_written_is_an_error() {
-    let known = "there is no subcommand `nothing`; there are: new, invoke";
-    run(&["man", "nothing"]).assert_failed_with(known);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    run(&["man", "--dir", file.path().to_str().unwrap()])
-        .assert_failed_with("the pages can't be written to");
+fn both_binaries_are_one_program_with_its_own_name_in_help_and_completions() {
+    let [(cargos, _), (own, _)] = BINARIES;
+    let done = |binary, arguments: &[&str]| {
+        let run = Run::of(command_of(binary, arguments));
+        run.assert_done();
+        run.stdout
+    };
+    for words in [
+        &["--help"][..],
+        &["key", "--help"],
+        &["dlq", "redrive", "-h"],
+        &["doctor", "--help"],
+    ] {
+        let (cargos, own) = (done(cargos, words), done(own, words));
+        assert!(own.contains("Usage: sqs-once "), "{own}");
+        assert!(
+            !own.replace("`cargo sqs-once`", "")
+                .contains("cargo sqs-once"),
+            "{own}"
+        );
+        assert!(cargos.contains("Usage: cargo sqs-once "), "{cargos}");
+        let but_the_name = |help: &str| help.replace("cargo sqs-once", "sqs-once").replace('`', "");
+        let lines = |help: &str| {
+            help.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&but_the_name(&cargos)), lines(&but_the_name(&own)));
+    }
+    let help = done(own, &["--help"]);
+    assert!(help.contains("cargo install cargo-sqs-once"), "{help}");
 }
 
 #[test]

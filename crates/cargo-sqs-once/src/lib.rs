@@ -1,4 +1,6 @@
-//! `cargo sqs-once`: creates, runs, checks and operates a Lambda function that consumes SQS.
+//! The command line of `sqs-once`: creates, runs, checks and operates a Lambda function that consumes SQS.
+//!
+//! This library has no public API. It is the program of two binaries, `sqs-once` and `cargo-sqs-once`.
 
 mod breaker;
 mod cli;
@@ -22,13 +24,16 @@ mod private;
 mod shell;
 mod workspace;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
+/// Runs the command line of a binary: `cargo-sqs-once` or `sqs-once`.
 #[tokio::main]
-async fn main() -> ExitCode {
-    let Cli { command } = match Cli::try_parse_from(arguments()) {
+pub async fn run(binary: &'static str) -> ExitCode {
+    let parsed = cli::command(binary).try_get_matches_from(arguments());
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let Cli { command } = match parsed {
         Ok(cli) => cli,
         // Help and version contain no arguments, so clap may print them.
         Err(error) if !error.use_stderr() => error.exit(),
@@ -60,8 +65,8 @@ async fn main() -> ExitCode {
             Command::DeleteExpired(_) => return Err(error::NO_POSTGRES.into()),
             #[cfg(feature = "postgres")]
             Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await?,
-            Command::Completions(arguments) => shell::completions(arguments)?,
-            Command::Man(arguments) => shell::man(arguments)?,
+            Command::Completions(arguments) => shell::completions(arguments, binary)?,
+            Command::Man(arguments) => shell::man(arguments, binary)?,
         }
         Ok(ExitCode::SUCCESS)
     };
