@@ -72,9 +72,7 @@ async fn missing_or_malformed_configuration_refuses_to_start_and_names_the_varia
         ("SQS_ONCE_DEADLINE_MARGIN", "-1s", "more than zero"),
         ("SQS_ONCE_NAMESPACE", "a#b", "`#`"),
         ("SQS_ONCE_DLQ_URL", "orders-dlq", "URL"),
-        ("SQS_ONCE_QUEUE_URL", "orders", "URL"),
         ("SQS_ONCE_LARGE_MESSAGES", "a b", "expected"),
-        ("SQS_ONCE_VISIBILITY_TIMEOUT", "181", "3s"),
         ("SQS_ONCE_DISABLED", "maybe", "true or false"),
         ("PAYMENTS_URL", "not a url", "https://"),
     ] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 const PREFIX: &str = "SQS_ONCE_";
 
 /// All variables, without their prefix.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 17] = [
     "ALSO_READ",
     "CONCURRENCY",
     "DEADLINE_MARGIN",
@@ -16,17 +16,14 @@ const NAMES: [&str; 20] = [
     "LARGE_MESSAGES",
     "LEASE_MARGIN",
     "LOG_SAMPLE_RATE",
-    "MAX_RECEIVE_COUNT",
     "METRICS",
     "METRICS_NAMESPACE",
     "NAMESPACE",
     "POSTGRES_URL",
-    "QUEUE_URL",
     "RECORD_LEVELS",
     "RETENTION",
     "SERVICE",
     "TABLE",
-    "VISIBILITY_TIMEOUT",
 ];
 
 /// The similarity, from 0 to 1, above which a name counts as a misspelling.

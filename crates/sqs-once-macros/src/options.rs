@@ -34,20 +34,16 @@ const OF_HANDLER: [(&str, Option<&str>); 12] = [
 ];
 
 /// Methods of the consumer, each with its environment variable.
-const OF_CONSUMER: [(&str, Option<&str>); 13] = [
+const OF_CONSUMER: [(&str, Option<&str>); 9] = [
     ("cache", None),
     ("concurrency", Some("SQS_ONCE_CONCURRENCY")),
-    ("dead_letter_queue", Some("SQS_ONCE_DLQ_URL")),
     ("fifo", None),
     ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES")),
     ("margins", None),
-    ("max_receive_count", Some("SQS_ONCE_MAX_RECEIVE_COUNT")),
-    ("queue_url", Some("SQS_ONCE_QUEUE_URL")),
+    ("queue", Some("SQS_ONCE_DLQ_URL")),
     ("requests", None),
-    ("sqs_client", None),
     ("store", Some("SQS_ONCE_TABLE")),
     ("telemetry", None),
-    ("visibility_timeout", Some("SQS_ONCE_VISIBILITY_TIMEOUT")),
 ];
 
 /// The values of `mode` and their variants of `Mode`.
@@ -229,7 +225,7 @@ fn not_an_option(name: &str, handler: &Ident) -> String {
 fn feature(method: &str) -> Option<&'static str> {
     match method {
         "large_messages" => Some("s3"),
-        "backoff" | "dead_letter_queue" | "queue_url" | "sqs_client" => Some("sqs"),
+        "backoff" | "queue" => Some("sqs"),
         _ => None,
     }
 }

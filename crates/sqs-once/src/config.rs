@@ -1,6 +1,6 @@
 //! The settings of the environment: read once and checked.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use crate::env::{Env, first, read, warn_of_unknown};
@@ -51,14 +51,11 @@ pub(crate) struct EnvSettings {
     pub(crate) lease_margin: Option<Duration>,
     pub(crate) deadline_margin: Option<Duration>,
     pub(crate) dlq_url: Option<String>,
-    pub(crate) queue_url: Option<String>,
     /// The text, which `large_messages` parses.
     pub(crate) large_messages: Option<String>,
     /// The function's memory in MiB, from Lambda.
     #[cfg(feature = "s3")]
     pub(crate) memory: Option<usize>,
-    pub(crate) visibility_timeout: Option<Duration>,
-    pub(crate) max_receive_count: Option<NonZeroU32>,
     pub(crate) disabled: bool,
     pub(crate) service: Option<String>,
     pub(crate) record_levels: RecordLevels,
@@ -70,13 +67,6 @@ pub(crate) struct EnvSettings {
 impl EnvSettings {
     pub(crate) fn read(env: &Env<'_>) -> Result<Self, ConfigError> {
         warn_of_unknown();
-        const DURATION: &str = "a number and a unit, such as 500ms, 3s, 15m, 12h or 28d";
-        let duration = |variable| read(env, variable, DURATION, duration_from);
-        let url = |variable| {
-            read(env, variable, QUEUE_URL, |text| {
-                is_url(text).then(|| text.to_owned())
-            })
-        };
         // Powertools treats these values as true.
         let powertools_off = env("POWERTOOLS_METRICS_DISABLED").is_some_and(|text| {
             let text = text.trim().to_ascii_lowercase();
@@ -107,18 +97,12 @@ impl EnvSettings {
             deadline_margin: read(env, "SQS_ONCE_DEADLINE_MARGIN", DEADLINE_MARGIN, |text| {
                 duration_from(text).filter(|margin| !margin.is_zero())
             })?,
-            dlq_url: url("SQS_ONCE_DLQ_URL")?,
-            queue_url: url("SQS_ONCE_QUEUE_URL")?,
+            dlq_url: read(env, "SQS_ONCE_DLQ_URL", QUEUE_URL, |text| {
+                is_url(text).then(|| text.to_owned())
+            })?,
             large_messages: env(LARGE_MESSAGES),
             #[cfg(feature = "s3")]
             memory: env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(|text| text.parse().ok()),
-            visibility_timeout: duration("SQS_ONCE_VISIBILITY_TIMEOUT")?,
-            max_receive_count: read(
-                env,
-                "SQS_ONCE_MAX_RECEIVE_COUNT",
-                "a whole number from 1",
-                |text| text.parse().ok(),
-            )?,
             disabled: read(env, "SQS_ONCE_DISABLED", "true or false", switch_from)?
                 .unwrap_or(false),
             service: env("SQS_ONCE_SERVICE").or_else(|| env("POWERTOOLS_SERVICE_NAME")),

@@ -4,5 +4,7 @@ pub use crate::batch::{Fifo, InProgress, MissingKey, PayloadMismatch, Requests, 
 pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
 pub use crate::failed::Backoff;
+#[cfg(feature = "sqs")]
+pub use crate::failed::Queue;
 pub use crate::idempotency::{Cache, Margins, Mode};
 pub use crate::router::{RouteBy, Unrouted};

@@ -126,15 +126,7 @@ async fn hide_returned(
             Some((&**message, wait.saturating_sub(since_its_end)))
         })
         .collect();
-    let Some(visibility) = engine
-        .failed
-        .visibility
-        .as_deref()
-        .filter(|_| !waits.is_empty())
-    else {
-        return;
-    };
-    let hidden = visibility.hide(waits, began.elapsed());
+    let hidden = engine.failed.hide(waits, began.elapsed());
     if timeout_at(by.answer_by, hidden).await.is_err() {
         warn!("the deadline came before all returned records were hidden");
     }

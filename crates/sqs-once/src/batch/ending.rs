@@ -379,8 +379,9 @@ impl<'a> Batch<'a> {
     pub(super) async fn terminal(&self, record: &Record, mut cause: Cause) -> Report {
         self.waits_for_no_claim(record);
         cause.key.clone_from(&record.item);
-        let is_moved = match self.engine.failed.dead_letters.as_deref() {
-            Some(dead_letters) => self.moved(record, dead_letters, &cause).await,
+        let message = &self.ledger.messages[record.at];
+        let is_moved = match &self.engine.failed.of(message).dead_letters {
+            Some(dead_letters) => self.moved(record, &**dead_letters, &cause).await,
             None => false,
         };
         Report::Terminal {

@@ -161,7 +161,6 @@ pub(crate) struct Engine {
     pub(crate) backoff: Option<Backoff>,
     pub(crate) breakers: Arc<Breakers>,
     /// From the code or the environment.
-    pub(crate) visibility_timeout: Option<Duration>,
     /// The hooks of records that no route takes.
     pub(crate) hooks: Hooks,
     pub(crate) record_levels: RecordLevels,

@@ -266,7 +266,7 @@ impl<'a> Gate<'a> {
     ) -> Hiding {
         let (breakers, driver) = (self.breakers(), self.engine.driver());
         let arn = arn(message);
-        if self.engine.failed.visibility.is_some() {
+        if self.engine.failed.of(message).visibility.is_some() {
             self.queues
                 .wait(0, |_| {
                     let now = driver.clock.now();
@@ -373,7 +373,7 @@ impl<'a> Gate<'a> {
                 breakers.close_in_store(breaker, owner, driver, by).await;
             }
             Request::Learn(message) => {
-                if let Some(queue) = self.engine.failed.visibility.as_deref() {
+                if let Some(queue) = &self.engine.failed.of(&message).visibility {
                     let answer = queue.limits(&message, by).await;
                     breakers.learn_queue(arn(&message), answer, driver.clock.now());
                 }

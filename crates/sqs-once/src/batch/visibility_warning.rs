@@ -58,10 +58,7 @@ async fn timeout(
     held: Duration,
     deadline: Deadline,
 ) -> Option<Duration> {
-    if engine.visibility_timeout.is_some() {
-        return engine.visibility_timeout;
-    }
-    let queue = engine.failed.visibility.as_deref()?;
+    let queue = engine.failed.of(message).visibility.as_deref()?;
     let half = deadline.cancel_at.duration_since(Instant::now()) / 2;
     sleep(half.saturating_sub(held)).await;
     queue.timeout(message).await

@@ -19,7 +19,7 @@ use crate::time::{Clock, Timestamp};
 
 use super::circuit::{Circuit, Next, Pass, Tried};
 use super::dependency::Dependency;
-use super::{Deliveries, Hiding, LOG, Queue, hidden_for};
+use super::{Hiding, LOG, QueueLimits, hidden_for};
 
 /// How long a queue's answer counts, since its settings may change during an outage.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
@@ -35,16 +35,12 @@ pub(crate) struct Breakers {
     changed: watch::Sender<()>,
     /// By the queue's ARN: a function may have several queues.
     queues: Mutex<HashMap<String, Known>>,
-    /// The setting, for the consumer's own queue if that does not answer.
-    max_receive_count: Option<u32>,
-    /// The URL of the consumer's own queue.
-    queue_url: Option<String>,
 }
 
 /// What a queue said last, and when it was asked last.
 #[derive(Clone, Copy)]
 struct Known {
-    queue: Option<Queue>,
+    queue: Option<QueueLimits>,
     asked: Timestamp,
 }
 
@@ -138,14 +134,8 @@ impl Drop for Permit {
 }
 
 impl Breakers {
-    /// Creates closed breakers. `most` is the consumer's concurrency; `max_receive_count` the setting for the queue at
-    /// `queue_url`.
-    pub(crate) fn new(
-        dependencies: &[Dependency],
-        most: usize,
-        max_receive_count: Option<u32>,
-        queue_url: Option<String>,
-    ) -> Self {
+    /// Creates closed breakers. `most` is the consumer's concurrency.
+    pub(crate) fn new(dependencies: &[Dependency], most: usize) -> Self {
         Self {
             dependencies: dependencies.to_vec(),
             most,
@@ -159,16 +149,7 @@ impl Breakers {
             }),
             changed: watch::Sender::new(()),
             queues: Mutex::default(),
-            max_receive_count,
-            queue_url,
         }
-    }
-
-    /// Returns whether the consumer's own queue has this ARN. URL and ARN end in the queue's account and name.
-    fn is_own_queue(&self, arn: &str) -> bool {
-        let url = self.queue_url.as_deref().unwrap_or_default();
-        let url = url.trim_end_matches('/').rsplit('/');
-        url.take(2).eq(arn.rsplit(':').take(2))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -189,7 +170,7 @@ impl Breakers {
     }
 
     /// Enters a queue's answer. If the queue did not answer, its last answer holds.
-    pub(crate) fn learn_queue(&self, arn: &str, answer: Option<Queue>, asked: Timestamp) {
+    pub(crate) fn learn_queue(&self, arn: &str, answer: Option<QueueLimits>, asked: Timestamp) {
         let mut queues = self.queues();
         let last = queues.get(arn).and_then(|known| known.queue);
         let queue = answer.or(last);
@@ -351,23 +332,18 @@ impl Breakers {
     ) -> Hiding {
         let arn = message.queue_arn().unwrap_or_default();
         let queue = self.queues().get(arn).and_then(|known| known.queue);
-        // Another queue of the function may have another count. Only a test's queue answers without its count.
-        let set = self.max_receive_count;
-        let set = set.filter(|_| queue.is_some() || self.is_own_queue(arn));
-        let set = set.map(Deliveries::AtMost);
-        let deliveries = queue.and_then(|queue| queue.deliveries).or(set);
-        let received = message.receive_count().unwrap_or(1);
-        let left = deliveries.map(|deliveries| deliveries.left(received));
-        let age = message.sent_at().map(|sent_at| now.since(sent_at));
-        let keeps = queue.and_then(|queue| queue.keeps(age.unwrap_or_default()));
         let mut named = self.dependencies.iter().zip(self.states().circuits.clone());
-        let Some((one, circuit)) = named.find(|(one, _)| **one.name() == *name) else {
+        let named = named.find(|(one, _)| **one.name() == *name);
+        let (Some((one, circuit)), Some(queue)) = (named, queue) else {
             return Hiding::AsUsual;
         };
-        if left == Some(0) || keeps.is_some_and(|keeps| keeps < one.probe_every) {
+        let left = queue.deliveries.left(message.receive_count().unwrap_or(1));
+        let age = message.sent_at().map(|sent_at| now.since(sent_at));
+        let keeps = queue.keeps(age.unwrap_or_default());
+        if left == 0 || keeps.is_some_and(|keeps| keeps < one.probe_every) {
             return Hiding::LastChance;
         }
-        let (Some(left), Some(keeps)) = (left, keeps) else {
+        let Some(keeps) = keeps else {
             return Hiding::AsUsual;
         };
         let since = match circuit {
@@ -588,7 +564,7 @@ mod tests {
             (&plain, Tried::Unavailable("payments"), true),
             (&limited, Tried::Succeeded, true),
         ] {
-            let breakers = Breakers::new(std::slice::from_ref(dependency), 10, None, None);
+            let breakers = Breakers::new(std::slice::from_ref(dependency), 10);
             let changes = breakers.changes();
             let breakers = Arc::new(breakers);
             let permit = breakers.begin(&[0].into(), Timestamp::default()).ok();

@@ -15,14 +15,13 @@ const BEFORE_EXPIRY: Duration = Duration::from_secs(15 * 60);
 
 /// A queue's answer about what its messages may still expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Queue {
-    /// `None` in a test, where only the consumer's setting has it.
-    pub(crate) deliveries: Option<Deliveries>,
+pub(crate) struct QueueLimits {
+    pub(crate) deliveries: Deliveries,
     /// How long it keeps a message.
     pub(crate) retention: Duration,
 }
 
-impl Queue {
+impl QueueLimits {
     /// Returns how long a message of this age may stay hidden at most. SQS deletes it at its expiry, even if it is hidden.
     /// Returns `None` for a message that is older than the retention, because then another retention holds.
     pub(crate) fn keeps(self, age: Duration) -> Option<Duration> {
@@ -43,14 +42,14 @@ pub(crate) enum Hiding {
 
 /// How often a queue delivers a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "sqs"),
+    expect(dead_code, reason = "only a queue that can be asked says so")
+)]
 pub(crate) enum Deliveries {
     /// Up to its `maxReceiveCount`.
     AtMost(u32),
     /// Without a limit, because the queue has no redrive policy.
-    #[cfg_attr(
-        not(feature = "sqs"),
-        expect(dead_code, reason = "only a queue that can be asked says so")
-    )]
     Unlimited,
 }
 
@@ -179,8 +178,8 @@ mod tests {
     #[test]
     fn a_message_is_back_before_it_expires() {
         let [hour, minute] = [60 * 60, 60].map(Duration::from_secs);
-        let queue = Queue {
-            deliveries: None,
+        let queue = QueueLimits {
+            deliveries: Deliveries::Unlimited,
             retention: hour,
         };
         assert_eq!(queue.keeps(30 * minute), Some(15 * minute));

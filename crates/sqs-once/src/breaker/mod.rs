@@ -14,8 +14,10 @@ mod dependency;
 const LOG: &str = "sqs_once::breaker";
 
 pub(crate) use breakers::{Breakers, Permit};
+#[cfg(feature = "sqs")]
+pub(crate) use budget::Deliveries;
 use budget::hidden_for;
-pub(crate) use budget::{Deliveries, Hiding, Queue};
+pub(crate) use budget::{Hiding, QueueLimits};
 pub(crate) use circuit::{Next, Pass, Tried};
 pub use dependency::Dependency;
 pub(crate) use dependency::checked;

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::batch::{Engine, Fifo, Requests, Route};
 use crate::breaker::{Breakers, Dependency};
@@ -27,8 +26,6 @@ pub(super) struct Settings {
     pub(super) requests: Option<Requests>,
     pub(super) failed: FailedSettings,
     pub(super) large_messages: LargeMessageSettings,
-    pub(super) visibility_timeout: Option<Duration>,
-    pub(super) max_receive_count: Option<u32>,
     pub(super) telemetry: Telemetry,
 }
 
@@ -70,7 +67,6 @@ impl Settings {
         let backoff = common.checked_backoff()?;
         let has_backoff = backoff.is_some() || routes.iter().any(|route| route.backoff.is_some());
         let failed = self.failed.resolve(&env, clock, has_backoff).await?;
-        let queue_url = self.failed.queue_url(&env);
         let concurrency = self.concurrency.map(|concurrency| {
             let zero = || ConfigError::new("the setting `concurrency`", "is 0", "1 or more");
             NonZeroUsize::new(concurrency).ok_or_else(zero)
@@ -98,16 +94,6 @@ impl Settings {
             Some(_) => 1,
             None => concurrency.get(),
         };
-        if self.max_receive_count == Some(0) {
-            return Err(ConfigError::new(
-                "the setting `max_receive_count`",
-                "is 0",
-                "1 or more",
-            ));
-        }
-        let max_receive_count = self
-            .max_receive_count
-            .or(env.max_receive_count.map(u32::from));
         let requests = self.requests.unwrap_or_default();
         Ok(Arc::new(Engine {
             meter: Meter::new(
@@ -123,8 +109,7 @@ impl Settings {
             requests,
             failed,
             backoff,
-            breakers: Breakers::new(&dependencies, most, max_receive_count, queue_url).into(),
-            visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
+            breakers: Breakers::new(&dependencies, most).into(),
             hooks: common.hooks.clone(),
             record_levels: self
                 .telemetry

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::ConfigError;
+#[cfg(feature = "sqs")]
+use crate::failed::Queues;
 use crate::idempotency::KeyRules;
 use crate::random::Random;
 use crate::store::Store;
@@ -28,11 +30,13 @@ impl Consumer {
         self.store(store).set(|settings| {
             settings.store.clock = Some(Arc::new(clock));
             settings.store.random = Some(Arc::new(random));
-            #[cfg(feature = "sqs")]
-            {
-                settings.failed.is_isolated = true;
-            }
         })
+    }
+
+    /// Returns the same consumer with queues that stay in the process, unless the code has a client for them.
+    #[cfg(feature = "sqs")]
+    pub(crate) fn with_queues(self, queues: Queues) -> Self {
+        self.set(|settings| settings.failed.bench = Some(queues))
     }
 
     /// Returns the rules of the only route, or of the route with this name.

@@ -10,6 +10,7 @@ use aws_sdk_sqs::types::{MessageSystemAttributeNameForSends, MessageSystemAttrib
 use crate::record::Message;
 
 use super::attributes::{attributes, original};
+use super::queue::names;
 use super::sqs::{arn_parts, said};
 use super::{BoxError, Cause, DeadLetters, Sending};
 
@@ -22,12 +23,14 @@ pub(super) struct DeadLetterQueue {
 
 impl DeadLetterQueue {
     fn is_source_of(&self, message: &Message) -> bool {
-        let Some([.., region, account, name]) = message.queue_arn().and_then(arn_parts) else {
+        let arn = message.queue_arn();
+        let Some((arn, [_, _, _, region, ..])) = arn.and_then(|arn| Some((arn, arn_parts(arn)?)))
+        else {
             return false;
         };
         // The SDK sends requests to its own region, regardless of the URL's host.
         let own = self.client.config().region();
-        own.is_none_or(|own| own.as_ref() == region) && place(&self.url) == Some((account, name))
+        own.is_none_or(|own| own.as_ref() == region) && names(&self.url, arn)
     }
 }
 
@@ -81,13 +84,6 @@ fn is_invalid(error: &SdkError<SendMessageError>) -> bool {
     error
         .code()
         .is_some_and(|code| code.contains("InvalidParameterValue"))
-}
-
-/// Returns the account and name of the queue at a URL: the end of its path.
-pub(super) fn place(url: &str) -> Option<(&str, &str)> {
-    let (rest, name) = url.trim_end_matches('/').rsplit_once('/')?;
-    let (_, account) = rest.rsplit_once('/')?;
-    Some((account, name))
 }
 
 /// Returns the body. A message without a body can't be sent.

@@ -7,6 +7,8 @@ mod backoff;
 mod dead_letters;
 #[cfg(all(feature = "sqs", feature = "testing"))]
 mod isolated;
+#[cfg(feature = "sqs")]
+mod queue;
 mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::breaker::Queue;
+use crate::breaker::QueueLimits;
 use crate::handler::HandlerError;
 use crate::key::ItemId;
 use crate::record::Message;
@@ -27,6 +29,10 @@ use crate::record::Message;
 #[cfg(feature = "sqs")]
 pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
 pub use backoff::Backoff;
+#[cfg(all(feature = "sqs", feature = "testing"))]
+pub(crate) use isolated::Queues;
+#[cfg(feature = "sqs")]
+pub use queue::Queue;
 pub(crate) use settings::{FailedRecords, FailedSettings};
 
 #[derive(Clone)]
@@ -77,9 +83,9 @@ pub(crate) trait DeadLetters: Send + Sync {
     fn send<'a>(&'a self, message: &'a Message, cause: &'a Cause) -> Sending<'a>;
 }
 
-/// The queue that the messages come from.
+/// A queue that messages come from.
 pub(crate) trait Visibility: Send + Sync {
-    /// Hides each message for its time from now; `ran` is how long its batch ran. Logs failures: the messages of a failed
+    /// Hides each message of the queue for its time from now; `ran` is how long its batch ran. Logs failures: the messages of a failed
     /// request return when their queue's visibility timeout ends.
     fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()>;
 
@@ -88,5 +94,9 @@ pub(crate) trait Visibility: Send + Sync {
 
     /// Asks the message's queue how often it delivers a message, and how long it keeps it. Logs why it does not answer
     /// until `by`.
-    fn limits<'a>(&'a self, message: &'a Message, by: Instant) -> BoxFuture<'a, Option<Queue>>;
+    fn limits<'a>(
+        &'a self,
+        message: &'a Message,
+        by: Instant,
+    ) -> BoxFuture<'a, Option<QueueLimits>>;
 }

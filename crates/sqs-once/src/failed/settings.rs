@@ -1,146 +1,157 @@
 //! The settings for failed records, from code and environment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
 
 use crate::config::EnvSettings;
 #[cfg(feature = "sqs")]
-use crate::config::{QUEUE_URL, is_url};
-#[cfg(feature = "sqs")]
 use crate::env::process_env;
 use crate::error::ConfigError;
+use crate::record::Message;
 use crate::time::Clock;
 
+#[cfg(all(feature = "sqs", feature = "testing"))]
+use super::isolated::Queues;
 use super::{DeadLetters, Visibility};
 #[cfg(feature = "sqs")]
-use super::{
-    dead_letters::{DeadLetterQueue, place},
-    sqs,
-    visibility::SourceQueue,
-};
+use super::{dead_letters::DeadLetterQueue, queue::Queue, sqs, visibility::SourceQueue};
 
-/// The settings of the code; `None` leaves a setting to the environment.
+/// The settings of the code.
 #[derive(Clone, Default)]
 pub(crate) struct FailedSettings {
+    /// By ARN, and those of any other queue.
     #[cfg(feature = "sqs")]
-    pub(crate) client: Option<aws_sdk_sqs::Client>,
-    #[cfg(feature = "sqs")]
-    pub(crate) dead_letter_queue: Option<String>,
-    #[cfg(feature = "sqs")]
-    pub(crate) queue: Option<String>,
-    /// Reaches queues only through a client that the code provides.
+    queues: BTreeMap<Option<String>, Queue>,
+    /// The queues of a test bench, for queues without a client from the code.
     #[cfg(all(feature = "sqs", feature = "testing"))]
-    pub(crate) is_isolated: bool,
+    pub(crate) bench: Option<Queues>,
 }
 
-/// The resolved settings for records that did not succeed.
+/// How the messages of each queue leave it that did not succeed.
 #[derive(Default)]
 pub(crate) struct FailedRecords {
+    by_arn: BTreeMap<String, Ways>,
+    others: Ways,
+}
+
+/// How a queue's messages leave it that did not succeed.
+#[derive(Clone, Default)]
+pub(crate) struct Ways {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
 }
 
+impl FailedRecords {
+    /// Returns the ways of a message's queue.
+    pub(crate) fn of(&self, message: &Message) -> &Ways {
+        let arn = message.queue_arn();
+        arn.and_then(|arn| self.by_arn.get(arn))
+            .unwrap_or(&self.others)
+    }
+
+    /// Hides each message for its time from now; `ran` is how long its batch ran.
+    pub(crate) async fn hide(&self, waits: Vec<(&Message, Duration)>, ran: Duration) {
+        let mut by_arn: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (message, wait) in waits {
+            let waits = by_arn.entry(message.queue_arn()).or_default();
+            waits.push((message, wait));
+        }
+        let hidden = by_arn.into_values().filter_map(|waits| {
+            let visibility = self.of(waits.first()?.0).visibility.as_deref()?;
+            Some(visibility.hide(waits, ran))
+        });
+        join_all(hidden).await;
+    }
+}
+
+#[cfg(feature = "sqs")]
 impl FailedSettings {
+    /// Adds a queue. The later one of the same ARN holds.
+    pub(crate) fn add(&mut self, queue: Queue) {
+        self.queues.insert(queue.arn.clone(), queue);
+    }
+
     /// `has_backoff` is true if the consumer or one of its routes has a backoff.
-    #[cfg(feature = "sqs")]
     pub(crate) async fn resolve(
         &self,
         env: &EnvSettings,
         clock: &Arc<dyn Clock>,
         has_backoff: bool,
     ) -> Result<FailedRecords, ConfigError> {
-        self.check()?;
-        let dead_letter_queue = self.dead_letter_queue.as_ref().or(env.dlq_url.as_ref());
-        let queue = self.queue.as_ref().or(env.queue_url.as_ref());
-        if let (Some(dead_letters), Some(source)) = (dead_letter_queue, queue)
-            && place(dead_letters) == place(source)
-        {
-            return Err(ConfigError::new(
-                match self.dead_letter_queue {
-                    Some(_) => "the setting `dead_letter_queue`",
-                    None => "SQS_ONCE_DLQ_URL",
-                },
-                "is the consumer's own queue, to which its terminal messages would come back for ever",
-                "the URL of another queue",
-            ));
+        let mut any = self.queues.get(&None).cloned().unwrap_or_default();
+        any.dead_letter_queue = any.dead_letter_queue.or_else(|| env.dlq_url.clone());
+        let mut failed = FailedRecords::default();
+        for queue in self.queues.values() {
+            queue.check()?;
+            if let Some(arn) = &queue.arn {
+                let queue = queue.clone().or(&any);
+                let ways = self.ways(queue, clock, has_backoff).await;
+                failed.by_arn.insert(arn.clone(), ways);
+            }
         }
+        failed.others = self.ways(any, clock, has_backoff).await;
+        Ok(failed)
+    }
+
+    async fn ways(&self, queue: Queue, clock: &Arc<dyn Clock>, has_backoff: bool) -> Ways {
+        let dead_letter_queue = queue.dead_letter_queue;
         #[cfg(feature = "testing")]
-        if self.is_isolated && self.client.is_none() {
-            let queues = Arc::new(super::isolated::Queues);
-            return Ok(FailedRecords {
+        if let (Some(queues), None) = (&self.bench, &queue.client) {
+            let queues = Arc::new(*queues);
+            return Ways {
                 dead_letters: dead_letter_queue
                     .map(|_| Arc::clone(&queues) as Arc<dyn DeadLetters>),
                 visibility: Some(queues),
-            });
+            };
         }
         // A handler may ask for a pause, or another worker may hold a record's key. Outside Lambda, for example in a
         // test, neither should call AWS.
-        let asked = self.client.is_some() || queue.is_some() || has_backoff;
-        let postpones = asked || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
+        let postpones = queue.client.is_some()
+            || has_backoff
+            || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
         if dead_letter_queue.is_none() && !postpones {
-            return Ok(FailedRecords::default());
+            return Ways::default();
         }
-        let client = match &self.client {
-            Some(client) => client.clone(),
+        let client = match queue.client {
+            Some(client) => client,
             None => sqs::client_from_env().await,
         };
         let dead_letters = dead_letter_queue.map(|url| {
             Arc::new(DeadLetterQueue {
                 client: client.clone(),
-                url: url.clone(),
+                url,
                 function: process_env("AWS_LAMBDA_FUNCTION_NAME"),
             }) as Arc<dyn DeadLetters>
         });
         let visibility = postpones.then(|| {
             Arc::new(SourceQueue {
                 client,
-                url: queue.cloned(),
                 endpoint: SourceQueue::endpoint(),
                 clock: Arc::clone(clock),
             }) as Arc<dyn Visibility>
         });
-        Ok(FailedRecords {
+        Ways {
             dead_letters,
             visibility,
-        })
-    }
-
-    /// Returns the URL of the consumer's own queue, if it is set.
-    pub(crate) fn queue_url(&self, env: &EnvSettings) -> Option<String> {
-        #[cfg(feature = "sqs")]
-        let set = self.queue.clone();
-        #[cfg(not(feature = "sqs"))]
-        let set = None;
-        set.or_else(|| env.queue_url.clone())
-    }
-
-    /// Checks values from the code by the same rules as values from the environment.
-    #[cfg(feature = "sqs")]
-    fn check(&self) -> Result<(), ConfigError> {
-        for (setting, url) in [
-            ("the setting `dead_letter_queue`", &self.dead_letter_queue),
-            ("the setting `queue_url`", &self.queue),
-        ] {
-            if let Some(url) = url.as_ref().filter(|url| !is_url(url)) {
-                return Err(ConfigError::new(setting, format!("is {url:?}"), QUEUE_URL));
-            }
         }
-        Ok(())
     }
+}
 
+#[cfg(not(feature = "sqs"))]
+impl FailedSettings {
     /// Without the SQS client no queue can be reached, so a variable must not be ignored silently.
-    #[cfg(not(feature = "sqs"))]
     pub(crate) async fn resolve(
         &self,
         env: &EnvSettings,
         _: &Arc<dyn Clock>,
         _has_backoff: bool,
     ) -> Result<FailedRecords, ConfigError> {
-        if env.dlq_url.is_some() {
-            return Err(crate::config::needs_sqs("SQS_ONCE_DLQ_URL"));
+        match &env.dlq_url {
+            Some(_) => Err(crate::config::needs_sqs("SQS_ONCE_DLQ_URL")),
+            None => Ok(FailedRecords::default()),
         }
-        if env.queue_url.is_some() {
-            return Err(crate::config::needs_sqs("SQS_ONCE_QUEUE_URL"));
-        }
-        Ok(FailedRecords::default())
     }
 }

@@ -1,6 +1,6 @@
 //! The source queue, which hides returned messages for a while.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
-use crate::breaker::{Deliveries, Queue};
+use crate::breaker::{Deliveries, QueueLimits};
 use crate::env::process_env;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
@@ -32,10 +32,9 @@ const BEFORE_THE_FUNCTION: Duration = Duration::from_secs(15 * 60);
 
 type Entry = ChangeMessageVisibilityBatchRequestEntry;
 
+/// The queue that messages come from.
 pub(super) struct SourceQueue {
     pub(super) client: Client,
-    /// The configured URL of the queue; `None` to build the URL from each message's ARN.
-    pub(super) url: Option<String>,
     pub(super) endpoint: Option<String>,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -47,35 +46,8 @@ impl SourceQueue {
         names.into_iter().find_map(process_env)
     }
 
-    /// Returns the URL of the message's queue. The configured one is for the messages of the queue that it names.
     fn url_of(&self, message: &Message) -> Option<String> {
-        let arn = message.queue_arn();
-        let is_another = |url: &str| {
-            let named = url.trim_end_matches('/').rsplit('/').next();
-            arn.and_then(arn_parts)
-                .is_some_and(|[.., name]| named != Some(name))
-        };
-        match &self.url {
-            Some(url) if !is_another(url) => Some(url.clone()),
-            _ => url_from_arn(arn?, self.endpoint.as_deref()),
-        }
-    }
-
-    /// Returns a message's queue and its entry in the request, if the event has the queue and the receipt handle.
-    fn entry(
-        &self,
-        message: &Message,
-        wait: Duration,
-        now: Timestamp,
-        ran: Duration,
-    ) -> Option<(String, Entry)> {
-        let url = self.url_of(message)?;
-        let entry = Entry::builder()
-            .id("")
-            .receipt_handle(message.receipt_handle()?)
-            .visibility_timeout(visibility_timeout(message, wait, now, ran))
-            .build();
-        Some((url, entry.ok()?))
+        url_from_arn(message.queue_arn()?, self.endpoint.as_deref())
     }
 
     /// Sends one request. Returns how many entries failed, and why.
@@ -127,17 +99,16 @@ fn max_receive_count(policy: &str) -> Option<u32> {
 impl Visibility for SourceQueue {
     fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()> {
         Box::pin(async move {
+            let url = waits.first().and_then(|(first, _)| self.url_of(first));
+            let Some(url) = url else { return };
             let now = self.clock.now();
-            let mut queues: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
-            for (message, wait) in waits {
-                if let Some((url, entry)) = self.entry(message, wait, now, ran) {
-                    queues.entry(url).or_default().push(entry);
-                }
-            }
-            let requests: Vec<_> = queues
-                .iter()
-                .flat_map(|(url, entries)| entries.chunks(ENTRIES).map(move |chunk| (url, chunk)))
-                .map(|(url, entries)| self.change(url, entries.to_vec()))
+            let entries = waits
+                .into_iter()
+                .filter_map(|(message, wait)| entry(message, wait, now, ran));
+            let entries: Vec<_> = entries.collect();
+            let requests: Vec<_> = entries
+                .chunks(ENTRIES)
+                .map(|entries| self.change(&url, entries.to_vec()))
                 .collect();
             let failures: Vec<_> = stream::iter(requests)
                 .buffered(REQUESTS)
@@ -171,7 +142,11 @@ impl Visibility for SourceQueue {
         })
     }
 
-    fn limits<'a>(&'a self, message: &'a Message, by: Instant) -> BoxFuture<'a, Option<Queue>> {
+    fn limits<'a>(
+        &'a self,
+        message: &'a Message,
+        by: Instant,
+    ) -> BoxFuture<'a, Option<QueueLimits>> {
         Box::pin(async move {
             use QueueAttributeName::{MessageRetentionPeriod, RedrivePolicy};
             let names = [RedrivePolicy, MessageRetentionPeriod];
@@ -183,14 +158,14 @@ impl Visibility for SourceQueue {
                 let retention = seconds.and_then(|seconds| seconds.parse().ok());
                 let retention = retention.ok_or("SQS's answer has no MessageRetentionPeriod")?;
                 let policy = attributes.get(&RedrivePolicy);
-                Ok(Queue {
-                    deliveries: Some(match policy {
+                Ok(QueueLimits {
+                    deliveries: match policy {
                         None => Deliveries::Unlimited,
                         Some(policy) => {
                             let count = max_receive_count(policy);
                             Deliveries::AtMost(count.ok_or("SQS's answer has no maxReceiveCount")?)
                         }
-                    }),
+                    },
                     retention: Duration::from_secs(retention),
                 })
             });
@@ -206,6 +181,15 @@ impl Visibility for SourceQueue {
                 .ok()
         })
     }
+}
+
+/// Returns a message's entry in the request, if the event has its receipt handle.
+fn entry(message: &Message, wait: Duration, now: Timestamp, ran: Duration) -> Option<Entry> {
+    let entry = Entry::builder()
+        .id("")
+        .receipt_handle(message.receipt_handle()?)
+        .visibility_timeout(visibility_timeout(message, wait, now, ran));
+    entry.build().ok()
 }
 
 /// Rounds up to whole seconds, within SQS's limit.

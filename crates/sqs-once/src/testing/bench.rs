@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 
+#[cfg(feature = "sqs")]
+use crate::breaker::Deliveries;
 use crate::consumer::{Consumer, Runnable};
 use crate::error::ConfigError;
+#[cfg(feature = "sqs")]
+use crate::failed::Queues;
 use crate::idempotency::{CommitsWith, KeyRules};
 use crate::key::{BusinessKey, ItemId, KeyPart};
 use crate::lambda::EventError;
@@ -23,8 +27,7 @@ use super::{Answer, Event, TestClock, TestStore};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a consumer in memory, with the code that runs in Lambda. The bench has its own store, a clock that the test
-/// controls, and no queue. Moving messages to a dead-letter queue always succeeds, unless the consumer has its own
-/// client for it.
+/// controls, and queues whose requests always succeed, unless the consumer has its own client for them.
 ///
 /// As in Lambda, settings that neither the code nor the bench sets come from the environment or the defaults. Random
 /// numbers are the same in every run.
@@ -43,6 +46,8 @@ struct Surroundings {
     clock: TestClock,
     chance: Counter,
     timeout: Duration,
+    #[cfg(feature = "sqs")]
+    queues: Queues,
 }
 
 impl Bench {
@@ -54,6 +59,10 @@ impl Bench {
             clock: TestClock::new(),
             chance: Counter::default(),
             timeout: TIMEOUT,
+            #[cfg(feature = "sqs")]
+            queues: Queues {
+                deliveries: Deliveries::Unlimited,
+            },
         };
         surroundings.bench(consumer.into_consumer())
     }
@@ -74,6 +83,16 @@ impl Bench {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.surroundings.timeout = timeout;
         self
+    }
+
+    /// Sets the `maxReceiveCount` in the redrive policy of the queues, which decides during an
+    /// [outage](crate::Handler::depends_on) how long messages stay hidden, and which delivery is the last one. Default: the
+    /// queues have no redrive policy.
+    #[cfg(feature = "sqs")]
+    #[must_use]
+    pub fn max_receive_count(mut self, count: u32) -> Self {
+        self.surroundings.queues.deliveries = Deliveries::AtMost(count);
+        self.surroundings.bench(self.consumer)
     }
 
     /// Chooses a route of a router: [`item`](Self::item), [`another_worker_claims`](Self::another_worker_claims) and
@@ -236,8 +255,11 @@ impl Bench {
 impl Surroundings {
     fn bench(self, consumer: Consumer) -> Bench {
         let (store, clock, chance) = (self.store.clone(), self.clock.clone(), self.chance.clone());
+        let consumer = consumer.isolated(store, clock, chance);
+        #[cfg(feature = "sqs")]
+        let consumer = consumer.with_queues(self.queues);
         Bench {
-            consumer: consumer.isolated(store, clock, chance),
+            consumer,
             route: None,
             surroundings: self,
         }

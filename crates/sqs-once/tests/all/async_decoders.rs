@@ -261,7 +261,7 @@ async fn the_first_record_of_a_group_has_its_effect_though_another_of_its_key_is
 async fn a_decoder_that_reports_a_dependency_opens_its_breaker() {
     let (slow, done) = Default::default();
     let consumer = Consumer::new(handler(&slow, &done).depends_on("schemas"));
-    let bench = Bench::new(consumer.max_receive_count(5).concurrency(1));
+    let bench = Bench::new(consumer.concurrency(1)).max_receive_count(5);
     let down = vec![Record::json("down"); 6];
     let answer = bench.run(Event::new(down)).await;
     assert_eq!(answer.retried().len(), 6);

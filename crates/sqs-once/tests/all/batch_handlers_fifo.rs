@@ -90,9 +90,12 @@ async fn behind_a_dead_letter_a_group_goes_on_by_policy_once_that_has_left_the_q
     ] {
         let (bench, calls) = noting();
         let bench = bench.with_consumer(|it| {
-            it.dead_letter_queue(&format!("{DLQ}.fifo"))
-                .sqs_client(Sqs::always(turn).client())
-                .fifo(policy)
+            it.queue(
+                Sqs::always(turn)
+                    .queue()
+                    .dead_letter_queue(format!("{DLQ}.fifo")),
+            )
+            .fifo(policy)
         });
         bench.run(in_groups("a/x b/b1 a/a2")).await;
         assert_eq!(calls.ids(), [called]);

@@ -137,7 +137,7 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     let failing = async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card"));
     let bench = Bench::new()
         .on(messages().call(failing))
-        .with_consumer(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
+        .with_consumer(|it| it.queue(sqs.queue().dead_letter_queue(DLQ)));
     let correlated = |record, id| with_attribute(record, "correlation-id", id);
     let batch = [
         correlated(grouped("g", "a"), "c-0"),

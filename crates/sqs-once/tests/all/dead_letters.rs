@@ -38,7 +38,7 @@ fn refusal(error: impl Fn() -> HandlerError + Clone + Send + Sync + 'static) -> 
 
 fn dead_lettering(sqs: &Sqs, url: &str, handler: Handler) -> Tested {
     let bench = Bench::new().on(handler);
-    bench.with_consumer(|it| it.dead_letter_queue(url).sqs_client(sqs.client()))
+    bench.with_consumer(|it| it.queue(sqs.queue().dead_letter_queue(url)))
 }
 
 fn refusing(sqs: &Sqs) -> Tested {
@@ -377,8 +377,7 @@ async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_
         let sqs = Sqs::always(turn);
         let (bench, _) = crate::support::noting();
         let bench = bench.with_consumer(|it| {
-            let it = it.dead_letter_queue(&format!("{DLQ}.fifo"));
-            let it = it.sqs_client(sqs.client());
+            let it = it.queue(sqs.queue().dead_letter_queue(format!("{DLQ}.fifo")));
             set(it, after, Consumer::fifo)
         });
         let records = ["a1", "hopeless", "a2"].map(|id| grouped("a", id));

@@ -230,8 +230,7 @@ async fn a_batch_handler_does_not_wait_for_a_duplicate_behind_a_message_that_dif
 }
 
 fn with_dead_letters(consumer: Consumer, sqs: &Sqs) -> Consumer {
-    let consumer = consumer.dead_letter_queue(&format!("{DLQ}.fifo"));
-    consumer.sqs_client(sqs.client())
+    consumer.queue(sqs.queue().dead_letter_queue(format!("{DLQ}.fifo")))
 }
 
 /// A consumer that has processed the order `a` for a total of 1.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::process::passes;
-use crate::support::{DLQ, Order, SECOND, TestStore, assert_contains, orders};
+use crate::support::{DLQ, Order, SECOND, STANDARD, TestStore, assert_contains, orders};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, Sns};
 use sqs_once::consumer::{Runnable, Work};
 use sqs_once::extract::{Message, SnsMeta};
@@ -12,7 +12,7 @@ use sqs_once::key::{
     EventBridgeId, Ids, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace,
     S3EventId, SnsMessageId,
 };
-use sqs_once::policy::{Backoff, Cache, Margins, Mode, PayloadMismatch, UnknownOutcome};
+use sqs_once::policy::{Backoff, Cache, Margins, Mode, PayloadMismatch, Queue, UnknownOutcome};
 use sqs_once::telemetry::Telemetry;
 use sqs_once::{
     Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, MemoryStore, Writes,
@@ -178,12 +178,18 @@ async fn init_names_each_setting_of_a_consumer_that_the_code_sets_wrongly() {
             plain().margins(Margins::new().deadline(Duration::ZERO)),
         ),
         ("`cache` has no room", plain().cache(Cache::new(0))),
-        (no_url, plain().dead_letter_queue("orders-dlq")),
         (
-            "`dead_letter_queue` is the consumer's own queue",
-            plain().dead_letter_queue(DLQ).queue_url(DLQ),
+            no_url,
+            plain().queue(Queue::any().dead_letter_queue("orders-dlq")),
         ),
-        ("`queue_url` is \"orders\"", plain().queue_url("orders")),
+        (
+            "`dead_letter_queue` is the queue itself",
+            plain().queue(Queue::arn(format!("{STANDARD}-dlq")).dead_letter_queue(DLQ)),
+        ),
+        (
+            "the setting `queue` has the ARN \"orders\": expected an ARN such as arn:aws:sqs",
+            plain().queue(Queue::arn("orders")),
+        ),
     ] {
         assert_refused(consumer, says).await;
     }

@@ -252,9 +252,8 @@ async fn each_queue_of_a_function_has_its_own_objects() {
 async fn the_dead_letter_queue_gets_the_pointer() {
     let (s3, sqs) = (S3::default(), Sqs::default());
     s3.put("large-messages/canary-1", r#"{"id":"hopeless-1"}"#);
-    let consumer = noting(settings(&s3), &Notes::default())
-        .dead_letter_queue(DLQ)
-        .sqs_client(sqs.client());
+    let consumer =
+        noting(settings(&s3), &Notes::default()).queue(sqs.queue().dead_letter_queue(DLQ));
     let body = pointer(BUCKET, "canary-1");
     let answer = Bench::new(consumer)
         .run(Event::new([Record::text(&body)]))

@@ -115,7 +115,7 @@ async fn in_a_process_that_handles_batches() {
     let down = values().call(down).namespace("payments");
     let down = Consumer::new(down.depends_on("payments")).concurrency(1);
     let down = down.store(MemoryStore::new());
-    let down = down.sqs_client(Sqs::default().client());
+    let down = down.queue(Sqs::default().queue());
     let orders = (0..5).map(|number| order(&format!("down-{number}"), "pay"));
     handle(&down, orders.collect()).await;
     if std::env::var_os("ROUTED").is_none() {

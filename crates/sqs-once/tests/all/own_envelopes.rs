@@ -96,7 +96,7 @@ async fn a_dead_letter_keeps_its_envelope() {
     let refusing = messages().call(refusing).envelope(EventBridge);
     let bench = Bench::new()
         .on(refusing)
-        .with_consumer(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
+        .with_consumer(|it| it.queue(sqs.queue().dead_letter_queue(DLQ)));
     let whole = r#"{"id": "e-1", "detail": {"id": 1}}"#;
     assert_eq!(bench.run([body(whole)]).await, [""; 0]);
     let [sent] = sqs.asked("SendMessage").try_into().unwrap();

@@ -315,7 +315,7 @@ async fn an_open_breaker_returns_the_records_of_the_routes_that_depend_on_it_and
     let paying = paying.namespace("pay").depends_on("payments");
     let routes = charges_and_refunds(&done).route("pay", paying);
     let consumer = Consumer::new(routes).concurrency(1);
-    let bench = Bench::new(consumer.max_receive_count(5));
+    let bench = Bench::new(consumer).max_receive_count(5);
     let record = |at: usize| order(["pay", "charge"][at % 2], &format!("o-{at}"));
     let answer = bench.run(Event::new((0..40).map(record))).await;
     assert_eq!(answer.retried().len(), 20);

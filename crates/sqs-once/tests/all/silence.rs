@@ -55,7 +55,7 @@ async fn what_a_silent_store_fails_is_hidden_in_time() {
     bench.store.silent();
     let bench = bench
         .with(|it| it.backoff(backoff))
-        .with_consumer(|it| it.sqs_client(sqs.client()));
+        .with_consumer(|it| it.queue(sqs.queue()));
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
     assert_store_error(&bench);
     assert_eq!(sqs.asked("ChangeMessageVisibilityBatch").len(), 1);
@@ -164,7 +164,7 @@ fn late_terminal(sqs: &Sqs) -> Tested {
         Err::<(), HandlerError>("no such card".into()).terminal()
     };
     let bench = Bench::new().on(orders().call(handler));
-    bench.with_consumer(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()))
+    bench.with_consumer(|it| it.queue(sqs.queue().dead_letter_queue(DLQ)))
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +185,7 @@ fn outage(bench: &Bench, sqs: &Sqs) -> Consumer {
     let payments = Dependency::new("payments").failures(1);
     let handler = values().call(async |_: Value| Err::<(), _>("down").unavailable("payments"));
     let consumer = bench.consumer(handler.depends_on(payments));
-    consumer.sqs_client(sqs.client())
+    consumer.queue(sqs.queue())
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use crate::support::{
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
 use sqs_once::extract::FromRecord;
-use sqs_once::policy::{Backoff, Disposition};
+use sqs_once::policy::{Backoff, Disposition, Queue};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
@@ -249,7 +249,7 @@ async fn benches_side_by_side_share_store_and_time() {
 async fn dead_letters_and_pauses_stay_on_the_bench() {
     let (floor, ceiling) = (Duration::from_secs(5), Duration::from_secs(600));
     let handler = obedient().backoff(Backoff::exponential(floor, ceiling));
-    let bench = Bench::new(Consumer::new(handler).dead_letter_queue(DLQ));
+    let bench = Bench::new(Consumer::new(handler).queue(Queue::any().dead_letter_queue(DLQ)));
     let begun = bench.clock().now();
     let answer = bench.run(several(["hopeless", "bad"])).await;
     answer.assert_terminal("m-1").assert_retried(["m-2"]);

@@ -80,7 +80,7 @@ async fn a_conflict_writes_nothing_and_its_record_is_tried_again() {
 async fn a_terminal_conflict_goes_to_the_dead_letter_queue() {
     let sqs = Sqs::default();
     let (bench, _) = setup();
-    let bench = bench.with_consumer(|it| it.dead_letter_queue(DLQ).sqs_client(sqs.client()));
+    let bench = bench.with_consumer(|it| it.queue(sqs.queue().dead_letter_queue(DLQ)));
     bench.store.fail_condition(0, 1);
     assert_eq!(bench.run(["sold-out"]).await, [""; 0]);
     assert_eq!(bench.outcomes(), "terminal");

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Fixed, SECOND, Tested, grouped, noting, order, set, values, with};
+use crate::support::{DLQ, Fixed, SECOND, Tested, grouped, noting, order, values, with};
 use serde_json::{Value, json};
 use sqs_once::Handler;
-use sqs_once::policy::{Backoff, Mode};
+use sqs_once::policy::{Backoff, Mode, Queue};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use tokio::time::sleep;
@@ -22,7 +22,7 @@ fn client(sqs: &Sqs) -> Tested {
 
 fn client_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
     let tested = noting().0.with(settings);
-    tested.with_consumer(|it| it.sqs_client(sqs.client()))
+    tested.with_consumer(|it| it.queue(sqs.queue()))
 }
 
 fn backing_off(sqs: &Sqs) -> Tested {
@@ -94,17 +94,37 @@ async fn a_failed_record_stays_away_longer_with_every_delivery() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_queues_url_is_known_from_its_arn_and_can_be_set() {
-    let by_arn = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
-    let own = "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/orders";
-    for (setting, url) in [(None, by_arn), (Some(own), own)] {
-        let sqs = Sqs::default();
-        let bench = backing_off(&sqs);
-        let bench = bench.with_consumer(|it| set(it, setting, |it, url| it.queue_url(url)));
-        bench.run(failing(1)).await;
-        let requests = sqs.asked("ChangeMessageVisibilityBatch");
-        assert_eq!(requests.len(), 1);
-        assert_eq!(requests[0]["QueueUrl"], url);
+async fn the_queues_url_is_known_from_its_arn() {
+    let sqs = Sqs::default();
+    backing_off(&sqs).run(failing(1)).await;
+    let [request] = sqs
+        .asked("ChangeMessageVisibilityBatch")
+        .try_into()
+        .unwrap();
+    let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+    assert_eq!(request["QueueUrl"], url);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_by_its_arn_has_its_own_client_and_dead_letters_and_takes_the_rest_from_any() {
+    let arn = "arn:aws:sqs:eu-central-1:123456789012:own";
+    let url = format!("{DLQ}-of-own");
+    for (set, letters) in [(None, DLQ), (Some(&url), &*url)] {
+        let [any, own] = [Sqs::default(), Sqs::default()];
+        let queue = Queue::arn(arn).client(own.client());
+        let queue = set.into_iter().fold(queue, Queue::dead_letter_queue);
+        let bench = backing_off(&any)
+            .with_consumer(|it| it.queue(queue).queue(any.queue().dead_letter_queue(DLQ)));
+        let mut records = deliveries("bad:1:a hopeless bad-own:1:b hopeless-own");
+        for record in &mut records[2..] {
+            record["eventSourceARN"] = json!(arn);
+        }
+        assert_eq!(bench.run(records).await, ["m-0", "m-2"]);
+        for (sqs, hidden, letters) in [(&any, "a 5", DLQ), (&own, "b 5", letters)] {
+            assert_eq!(asked(sqs), hidden);
+            let [sent] = sqs.asked("SendMessage").try_into().unwrap();
+            assert_eq!(sent["QueueUrl"], letters);
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Bench, Line, Order, SECOND, Tested, order, orders, with};
 use serde_json::{Value, json};
-use sqs_once::Consumer;
 use sqs_once::time::Clock;
 use tokio::time::sleep;
 
@@ -13,16 +12,12 @@ use tokio::time::sleep;
 const ASKED: &str = "60000";
 
 /// Orders named `50` take fifty seconds.
-fn taking_its_time(settings: impl FnOnce(Consumer) -> Consumer) -> Tested {
+fn taking_its_time(sqs: &Sqs) -> Tested {
     let bench = Bench::with_timeout(90 * SECOND);
     let handler = orders().call(async |order: Order| {
         sleep(order.id.parse::<u32>().unwrap() * SECOND).await;
     });
-    bench.on(handler).with_consumer(settings)
-}
-
-fn with_timeout(timeout: Duration) -> Tested {
-    taking_its_time(|it| it.visibility_timeout(timeout))
+    bench.on(handler).with_consumer(|it| it.queue(sqs.queue()))
 }
 
 /// A record that SQS first delivered this long ago.
@@ -42,7 +37,7 @@ fn warnings(bench: &Bench) -> Vec<Line> {
 #[tokio::test(start_paused = true)]
 async fn a_batch_still_at_work_after_four_fifths_of_the_visibility_timeout_is_a_warning() {
     for (takes, warns) in [("47", false), ("49", true)] {
-        let bench = with_timeout(60 * SECOND);
+        let bench = taking_its_time(&Sqs::default());
         bench.run(["0", takes]).await;
         let warnings = warnings(&bench);
         assert_eq!(!warnings.is_empty(), warns, "{takes} s: {warnings:?}");
@@ -57,7 +52,7 @@ async fn a_batch_still_at_work_after_four_fifths_of_the_visibility_timeout_is_a_
 
 #[tokio::test(start_paused = true)]
 async fn the_warning_comes_while_the_batch_is_at_work() {
-    let bench = with_timeout(60 * SECOND);
+    let bench = taking_its_time(&Sqs::default());
     tokio::select! {
         _ = bench.run(["80"]) => panic!("it takes 80 s"),
         () = sleep(49 * SECOND) => {}
@@ -68,7 +63,7 @@ async fn the_warning_comes_while_the_batch_is_at_work() {
 #[tokio::test(start_paused = true)]
 async fn the_time_counts_from_a_messages_first_receipt_but_not_from_an_earlier_deliverys() {
     for (receive_count, warned) in [(1, Some("m-1")), (2, None)] {
-        let bench = with_timeout(60 * SECOND);
+        let bench = taking_its_time(&Sqs::default());
         let waited = |id, secs: u32| delivered(&bench, id, secs * SECOND, receive_count);
         bench.run([waited("0", 5), waited("10", 40)]).await;
         let warnings = warnings(&bench);
@@ -80,7 +75,7 @@ async fn the_time_counts_from_a_messages_first_receipt_but_not_from_an_earlier_d
 #[tokio::test(start_paused = true)]
 async fn a_receipt_before_the_longest_visibility_timeout_does_not_count() {
     for (hours, warns) in [(12, true), (13, false)] {
-        let bench = with_timeout(60 * SECOND);
+        let bench = taking_its_time(&Sqs::default());
         bench
             .run([delivered(&bench, "1", hours * 3600 * SECOND, 1)])
             .await;
@@ -89,16 +84,9 @@ async fn a_receipt_before_the_longest_visibility_timeout_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_visibility_timeout_without_an_end_is_never_near_it() {
-    let bench = with_timeout(Duration::MAX);
-    assert_eq!(bench.run(["80"]).await, [""; 0]);
-    assert!(warnings(&bench).is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_queue_is_asked_by_a_batch_that_takes_half_of_its_time_and_by_no_other() {
     let sqs = Sqs::default();
-    let bench = taking_its_time(|it| it.sqs_client(sqs.client()));
+    let bench = taking_its_time(&sqs);
     bench.run(["40"]).await;
     assert_eq!(sqs.requests().len(), 0);
 
@@ -115,18 +103,9 @@ async fn the_queue_is_asked_by_a_batch_that_takes_half_of_its_time_and_by_no_oth
 async fn a_queue_that_does_not_say_its_visibility_timeout_holds_nothing_up() {
     for turn in [Turn::Refuse("AccessDenied"), Turn::Hang] {
         let sqs = Sqs::always(turn);
-        let bench = taking_its_time(|it| it.sqs_client(sqs.client()));
+        let bench = taking_its_time(&sqs);
         assert_eq!(bench.run(["50"]).await, [""; 0]);
         assert_eq!(bench.elapsed(), 50 * SECOND);
         assert!(warnings(&bench).is_empty());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_the_consumer_sets_is_not_asked_for() {
-    let sqs = Sqs::default();
-    let bench = with_timeout(600 * SECOND).with_consumer(|it| it.sqs_client(sqs.client()));
-    bench.run(["80"]).await;
-    assert_eq!(sqs.requests().len(), 0);
-    assert!(warnings(&bench).is_empty());
 }

@@ -22,7 +22,7 @@ async fn strict(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, backoff = exponential("2s", "15m"), namespace = "test")]
 async fn away(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = order.order_id, store = MemoryStore::new(), dead_letter_queue, namespace = "test")]
+#[sqs_once::handler(key = order.order_id, store = MemoryStore::new(), queue, namespace = "test")]
 async fn stored(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = order.order_id, claim = first, namespace = "test")]

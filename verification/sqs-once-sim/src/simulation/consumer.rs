@@ -7,7 +7,7 @@ use sqs_once::consumer::{Defaults, Keyed, Named, OfEachMessage, OfMessages};
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::key::Ids;
 use sqs_once::policy::{
-    Backoff, Cache, Fifo, InProgress, Margins, PayloadMismatch, Requests, RouteBy,
+    Backoff, Cache, Fifo, InProgress, Margins, PayloadMismatch, Queue, Requests, RouteBy,
 };
 use sqs_once::testing::TestSettings;
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError};
@@ -207,10 +207,9 @@ fn of_process(environment: &Arc<Environment>, consumer: Consumer) -> Consumer {
     }
     if plan.has_sqs {
         let fifo = if plan.is_fifo { ".fifo" } else { "" };
-        consumer = consumer
-            .sqs_client(sqs::client(world, process))
-            .queue_url(&sqs::queue_url(&format!("orders{fifo}")))
-            .dead_letter_queue(&sqs::queue_url(&format!("dead-letters{fifo}")));
+        let dead_letters = sqs::queue_url(&format!("dead-letters{fifo}"));
+        let queue = Queue::any().client(sqs::client(world, process));
+        consumer = consumer.queue(queue.dead_letter_queue(dead_letters));
         if plan.goes_on {
             consumer = consumer.fifo(Fifo::new().pass_dead_letters());
         }

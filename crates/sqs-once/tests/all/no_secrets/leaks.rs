@@ -52,7 +52,7 @@ async fn leak(place: &str) {
         let payments = Dependency::new("payments").failures(1);
         let down = values().call(async |_: Value| Err::<(), _>("down").unavailable("payments"));
         let consumer = bench.consumer(down.depends_on(payments));
-        consumer.sqs_client(sqs.client())
+        consumer.queue(sqs.queue())
     };
     let mut record = order("a");
     let consumer = match place {

@@ -15,7 +15,7 @@ use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
 use sqs_once::idempotency::breaker;
 use sqs_once::large_messages::LargeMessages;
-use sqs_once::policy::{Dependency, Mode, RouteBy};
+use sqs_once::policy::{Dependency, Mode, Queue, RouteBy};
 use sqs_once::store::{Item, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
@@ -108,7 +108,7 @@ impl Service {
 
     /// A consumer whose handler has these settings.
     fn consumer_with(&self, settings: impl FnOnce(Handler) -> Handler) -> Consumer {
-        Consumer::new(settings(self.handler())).max_receive_count(5)
+        Consumer::new(settings(self.handler()))
     }
 
     fn handler(&self) -> Handler {
@@ -163,7 +163,7 @@ fn after_a_pause(bench: &Bench) {
 /// A service that is down, and a consumer with an open breaker that is ready for a probe.
 async fn before_the_probe(consumer: impl FnOnce(&Service) -> Consumer) -> (Service, Bench) {
     let service = Service::down();
-    let bench = Bench::new(consumer(&service));
+    let bench = Bench::new(consumer(&service)).max_receive_count(5);
     bench.run(event("a", 3, 1)).await;
     after_a_pause(&bench);
     service.calls();
@@ -173,7 +173,7 @@ async fn before_the_probe(consumer: impl FnOnce(&Service) -> Consumer) -> (Servi
 #[tokio::test(start_paused = true)]
 async fn after_three_failures_nothing_is_claimed_or_called() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer().concurrency(1));
+    let bench = Bench::new(service.consumer().concurrency(1)).max_receive_count(5);
     let answer = bench.run(event("a", 20, 1)).await;
     assert_eq!((service.calls(), answer.retried().len()), (3, 20));
     answer.assert_reason("a-0", "unavailable: payments: connection refused");
@@ -194,7 +194,7 @@ async fn after_three_failures_nothing_is_claimed_or_called() {
 #[tokio::test(start_paused = true)]
 async fn other_errors_do_not_open_the_breaker() {
     let service = Service::default();
-    let bench = Bench::new(service.consumer());
+    let bench = Bench::new(service.consumer()).max_receive_count(5);
     bench.run(event("bad", 100, 1)).await;
     bench.run(event("a", 1, 1)).await.assert_processed("a-0");
 }
@@ -204,7 +204,7 @@ async fn a_service_that_hangs_opens_the_breaker_and_its_records_outlast_the_outa
     let service = Service::default();
     service.set_stuck(true);
     let consumer = service.consumer_with(|it| it.attempt_timeout(SECOND));
-    let bench = Bench::new(consumer.concurrency(2));
+    let bench = Bench::new(consumer.concurrency(2)).max_receive_count(5);
     let answer = bench.run(event("a", 30, 1)).await;
     assert_eq!(service.calls(), 4);
     let waits = delays(&answer);
@@ -237,7 +237,7 @@ async fn a_cancellation_does_not_tell_which_of_two_dependencies_hangs() {
     let service = Service::default();
     service.set_stuck(true);
     let settings = |it: Handler| it.depends_on("stock").attempt_timeout(SECOND);
-    let bench = Bench::new(service.consumer_with(settings));
+    let bench = Bench::new(service.consumer_with(settings)).max_receive_count(5);
     bench.run(event("a", 30, 1)).await;
     assert_eq!(service.calls(), 30);
 }
@@ -245,7 +245,7 @@ async fn a_cancellation_does_not_tell_which_of_two_dependencies_hangs() {
 #[tokio::test(start_paused = true)]
 async fn a_success_starts_the_count_again() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer());
+    let bench = Bench::new(service.consumer()).max_receive_count(5);
     for round in 0..5 {
         service.set_down(true);
         bench.run(event(&format!("down-{round}"), 2, 1)).await;
@@ -345,7 +345,7 @@ async fn a_dependency_that_the_consumer_does_not_have_is_named_and_the_record_is
 #[tokio::test(start_paused = true)]
 async fn all_environments_share_the_breaker_and_one_of_them_sends_the_probe() {
     let service = Service::down();
-    let first = Bench::new(service.consumer());
+    let first = Bench::new(service.consumer()).max_receive_count(5);
     let others = [(); 8].map(|()| first.beside(service.consumer()));
     first.run(event("first", 3, 1)).await;
     assert_eq!(service.calls(), 3);
@@ -478,7 +478,12 @@ async fn a_failure_while_the_number_grows_opens_the_breaker_at_once() {
 #[tokio::test(start_paused = true)]
 async fn the_last_delivery_moves_the_message_marked_to_the_dead_letter_queue() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer().dead_letter_queue(DLQ));
+    let bench = Bench::new(
+        service
+            .consumer()
+            .queue(Queue::any().dead_letter_queue(DLQ)),
+    )
+    .max_receive_count(5);
     let answer = bench.run(event("a", 3, 5)).await;
     for at in 0..3 {
         let id = format!("a-{at}");
@@ -497,7 +502,12 @@ async fn the_last_delivery_moves_the_message_marked_to_the_dead_letter_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_message_is_back_before_it_expires_or_moves_to_the_dead_letter_queue() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer().dead_letter_queue(DLQ));
+    let bench = Bench::new(
+        service
+            .consumer()
+            .queue(Queue::any().dead_letter_queue(DLQ)),
+    )
+    .max_receive_count(5);
     let now = Clock::now(bench.clock()).as_millis();
     // SQS's default retention is four days.
     let sent = |hours_left: u64| {
@@ -519,7 +529,7 @@ async fn a_message_is_back_before_it_expires_or_moves_to_the_dead_letter_queue()
 #[tokio::test(start_paused = true)]
 async fn fifo_order_holds_while_the_breaker_is_open_and_after_it() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer());
+    let bench = Bench::new(service.consumer()).max_receive_count(5);
     let groups = |count| {
         let records = ["x-0", "y-0", "x-1", "y-1", "x-2"];
         Event::new(records.map(|id| named(id).fifo(&id[..1]).receive_count(count)))
@@ -539,7 +549,12 @@ async fn fifo_order_holds_while_the_breaker_is_open_and_after_it() {
 #[tokio::test(start_paused = true)]
 async fn a_copy_on_its_last_delivery_moves_to_the_dead_letter_queue_with_the_reason() {
     let service = Service::down();
-    let bench = Bench::new(service.consumer().dead_letter_queue(DLQ));
+    let bench = Bench::new(
+        service
+            .consumer()
+            .queue(Queue::any().dead_letter_queue(DLQ)),
+    )
+    .max_receive_count(5);
     let record = |id: &str, receive_count| {
         let record = Record::json(&json!({ "id": "one" })).message_id(id);
         record.receive_count(receive_count)
@@ -566,7 +581,7 @@ async fn a_batch_handlers_call_that_fails_as_a_whole_counts_once() {
         }
     });
     let handler = handler.depends_on("payments").attempt_timeout(SECOND);
-    let bench = Bench::new(Consumer::new(handler).max_receive_count(9));
+    let bench = Bench::new(handler).max_receive_count(9);
     for batch in ["a", "b", "c", "d"] {
         bench.run(event(batch, 5, 1)).await;
     }
@@ -590,8 +605,8 @@ async fn a_batch_handler_probes_with_one_record() {
             outcome
         }
     });
-    let consumer = Consumer::new(handler.depends_on("payments")).max_receive_count(5);
-    let bench = Bench::new(consumer);
+    let consumer = Consumer::new(handler.depends_on("payments"));
+    let bench = Bench::new(consumer).max_receive_count(5);
     bench.run(event("a", 5, 1)).await;
     assert_eq!(service.calls(), 5);
     bench.run(event("b", 5, 1)).await;
@@ -726,7 +741,7 @@ async fn a_store_that_does_not_answer_leaves_the_breaker_to_this_environment() {
 #[tokio::test(start_paused = true)]
 async fn an_opener_that_dies_leaves_a_breaker_whose_time_passes() {
     let service = Service::down();
-    let dead = Bench::new(service.consumer());
+    let dead = Bench::new(service.consumer()).max_receive_count(5);
     dead.run(event("a", 3, 1)).await;
     let bench = dead.beside(service.consumer());
     bench.init().await;
@@ -753,7 +768,7 @@ async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_
     // A new environment, and one that has handled messages.
     for is_warm in [false, true] {
         let service = Service::default();
-        let bench = Bench::new(service.consumer());
+        let bench = Bench::new(service.consumer()).max_receive_count(5);
         if is_warm {
             bench.init().await;
             bench.run(event("w", 5, 1)).await.assert_all_acknowledged();
@@ -779,7 +794,7 @@ async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_
 #[tokio::test(start_paused = true)]
 async fn a_breaker_that_an_operator_opens_during_the_ramp_is_noticed_after_a_pause() {
     let service = Service::down();
-    let first = Bench::new(service.consumer());
+    let first = Bench::new(service.consumer()).max_receive_count(5);
     first.run(event("a", 3, 1)).await;
     service.set_down(false);
     // The environment that probes, and one that finds the breaker closed.
@@ -833,7 +848,7 @@ async fn a_probe_that_can_not_close_the_breaker_closes_it_in_its_environment() {
 async fn a_healthy_dependency_costs_one_request_every_half_minute() {
     let service = Service::default();
     let without = Bench::new(noting().0.consumer.clone());
-    let with_it = Bench::new(service.consumer());
+    let with_it = Bench::new(service.consumer()).max_receive_count(5);
     for bench in [&without, &with_it] {
         bench.init().await;
         for half_minute in 0..3 {
@@ -865,10 +880,6 @@ async fn a_dependency_that_can_not_work_fails_at_the_start() {
         let handler = dependencies.into_iter().fold(handler, Handler::depends_on);
         assert_contains!(refusal(handler).await.to_string(), problem, "depends_on");
     }
-    let named = Service::default().handler().namespace("test");
-    let never = Consumer::new(named).max_receive_count(0);
-    let variable = "the setting `max_receive_count`";
-    assert_eq!(refusal(never).await.variable(), variable);
 }
 
 /// Why a consumer does not start.

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 const OTHER: &str = "arn:aws:sqs:eu-central-1:123456789012:refunds";
-/// The URL of one of the queues.
+/// The URL of the first queue.
 const OWN: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
 const HOUR: u64 = 3600;
 
@@ -38,7 +38,7 @@ fn outage_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
         async move { service.call().await.unavailable("payments") }
     });
     let tested = Bench::new().on(settings(handler.depends_on("payments")));
-    tested.with_consumer(|it| it.sqs_client(sqs.client()).dead_letter_queue(DLQ))
+    tested.with_consumer(|it| it.queue(sqs.queue().dead_letter_queue(DLQ)))
 }
 
 /// Delivers a message of this queue. Returns the delay that the consumer requests, if it requests one.
@@ -84,7 +84,7 @@ async fn a_queues_answer_decides_how_long_its_messages_stay_hidden() {
 #[tokio::test(start_paused = true)]
 async fn each_queue_of_a_function_has_its_own_retention_and_receive_count() {
     let sqs = Sqs::turns([queue(3, 96 * HOUR), Turn::Do, queue(20, HOUR)]);
-    let tested = outage(&sqs).with_consumer(|it| it.queue_url(OWN));
+    let tested = outage(&sqs);
     let first = delay(&tested, &sqs, STANDARD, 2).await.unwrap();
     assert!(first > 11 * HOUR, "{first}");
     // SQS would delete a message that stays hidden for longer.
@@ -144,58 +144,6 @@ async fn a_message_of_a_queue_with_unknown_settings_keeps_its_visibility_timeout
         }
         assert_eq!(sqs.asked("SendMessage").len(), 0);
     }
-}
-
-/// Delivers a message of this queue for the fifth time. Returns whether the consumer moves it to the dead-letter queue.
-async fn is_moved(tested: &Tested, sqs: &Sqs, arn: &str) -> bool {
-    let before = sqs.asked("SendMessage").len();
-    let received = json!({
-        "eventSourceARN": arn,
-        "attributes": { "ApproximateReceiveCount": "5" },
-    });
-    let is_returned = tested.run([with(order("1"), received)]).await == ["m-0"];
-    let is_moved = sqs.asked("SendMessage").len() > before;
-    assert_ne!(is_moved, is_returned);
-    is_moved
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_receive_count_that_the_consumer_sets_moves_only_messages_of_its_own_queue() {
-    // The consumer asks each queue once, before it may move a message.
-    let refused = || Turn::Refuse("AccessDenied");
-    let turns = [
-        vec![refused(), Turn::Do, refused()],
-        vec![refused(), refused()],
-    ];
-    for (queues, turns) in [[STANDARD, OTHER], [OTHER, STANDARD]]
-        .into_iter()
-        .zip(turns)
-    {
-        let sqs = Sqs::turns(turns);
-        let tested = outage(&sqs).with_consumer(|it| it.max_receive_count(5).queue_url(OWN));
-        for _ in 0..2 {
-            for arn in queues {
-                assert_eq!(is_moved(&tested, &sqs, arn).await, arn == STANDARD, "{arn}");
-            }
-        }
-        assert_eq!(delay(&tested, &sqs, STANDARD, 4).await, None);
-        assert_eq!(sqs.asked("GetQueueAttributes").len(), 2);
-
-        // Without the queue's URL, the setting may be about another queue.
-        let sqs = Sqs::turns([refused(), refused()]);
-        let tested = outage(&sqs).with_consumer(|it| it.max_receive_count(5));
-        for arn in queues {
-            assert!(!is_moved(&tested, &sqs, arn).await, "{arn}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_queues_answer_outweighs_the_receive_count_that_the_consumer_sets() {
-    let sqs = Sqs::turns([queue(20, 96 * HOUR)]);
-    let tested = outage(&sqs).with_consumer(|it| it.max_receive_count(5).queue_url(OWN));
-    assert!(!is_moved(&tested, &sqs, STANDARD).await);
-    assert!(delay(&tested, &sqs, STANDARD, 5).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]

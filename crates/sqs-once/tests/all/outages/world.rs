@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 use sqs_once::Consumer;
 use sqs_once::idempotency::breaker::item_id;
+use sqs_once::policy::Queue;
 use sqs_once::store::{Item, Status};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event};
@@ -112,7 +113,9 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn new(outage: &'a Outage, mutant: Mutant) -> Self {
         let service = Service::down();
-        let first = Bench::new(consumer(&service)).timeout(TIMEOUT);
+        let first = Bench::new(consumer(&service))
+            .timeout(TIMEOUT)
+            .max_receive_count(5);
         let began = first.clock().now();
         let messages = outage.messages.iter().enumerate();
         Self {
@@ -290,7 +293,9 @@ impl<'a> World<'a> {
 }
 
 fn consumer(service: &Service) -> Consumer {
-    service.consumer().dead_letter_queue(DLQ)
+    service
+        .consumer()
+        .queue(Queue::any().dead_letter_queue(DLQ))
 }
 
 /// Short and long outages, and messages before and after their end.

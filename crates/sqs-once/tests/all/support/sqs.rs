@@ -13,6 +13,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
+use sqs_once::policy::Queue;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -68,6 +69,11 @@ impl Sqs {
         let sqs = Self::default();
         sqs.turns.lock().unwrap().then = turn;
         sqs
+    }
+
+    /// Any queue, which this stand-in answers for.
+    pub(crate) fn queue(&self) -> Queue {
+        Queue::any().client(self.client())
     }
 
     pub(crate) fn client(&self) -> Client {
