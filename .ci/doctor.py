@@ -55,7 +55,7 @@ def doctor(*arguments):
 
 
 def findings(template):
-    return json.loads(doctor(template, "--json")[0])["findings"]
+    return json.loads(doctor(template, "--format", "json")[0])["findings"]
 
 
 def unpacked(archive):
@@ -112,7 +112,7 @@ def test_cfn_lint_misses_most_of_the_doctors_findings_and_accepts_the_templates_
 )
 def test_the_sarif_output_matches_the_schema(file, finds):
     schema = json.loads((npm(*SARIF_SCHEMA) / "package/lib/schemas/sarif-2.1.0-rtm.5.json").read_text())
-    log = json.loads(doctor(file, "--sarif")[0])
+    log = json.loads(doctor(file, "--format", "sarif")[0])
     jsonschema.validate(log, schema)
     assert bool(log["runs"][0]["results"]) == finds
 
@@ -122,7 +122,7 @@ def test_the_findings_in_public_templates_are_those_that_were_reviewed_by_hand()
     for folder in (*(npm(*pattern) for pattern in PATTERNS.items()), cfn_lint_source()):
         files = (it for it in folder.rglob("*") if it.suffix in (".yaml", ".yml", ".json") and "DeployAssert" not in it.name)
         for template in (it for it in files if "fixtures/templates" in str(it) or it.name.endswith(".template.json")):
-            said, error = doctor(template, "--json")
+            said, error = doctor(template, "--format", "json")
             # Some are deliberately broken.
             assert said or "not examined" in error, template
             examined += bool(said)

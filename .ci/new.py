@@ -20,8 +20,8 @@ FOLDER = OUT / "new"
 TEMPLATE = ROOT / "crates" / "cargo-sqs-once" / "template"
 # Each option of `cargo sqs-once new`, with its name in the template.
 QUEUES = {"standard": [], "fifo": ["--fifo"]}
-SOURCES = {"sqs": [], "sns": ["--sns"]}
-EFFECTS = {"elsewhere": [], "dynamodb": ["--transactional"], "postgres": ["--postgres"]}
+SOURCES = {"sqs": [], "sns": ["--source", "sns"]}
+EFFECTS = {"elsewhere": [], "dynamodb": ["--effect", "dynamodb"], "postgres": ["--effect", "postgres"]}
 VARIANTS = {f"new-{'-'.join(choices)}": choices for choices in itertools.product(QUEUES, SOURCES, EFFECTS)}
 # For each two choices of different options, one of these has both.
 BUILT = [
@@ -60,7 +60,7 @@ def generate(new, folder, iac):
     again.mkdir(parents=True)
     for name, (queue, source, effect) in VARIANTS.items():
         options = [*QUEUES[queue], *SOURCES[source], *EFFECTS[effect], "--iac", iac]
-        made = run([new, "new", name, *options, "--sqs-once", str(ROOT), "--json"], cwd=folder, stdout=subprocess.PIPE)
+        made = run([new, "new", name, *options, "--format", "json"], cwd=folder, stdout=subprocess.PIPE)
         variables = {"queue": queue, "source": source, "effect": effect, "iac": iac, "sqs_once": str(ROOT)}
         render = [f"--render-var={name}={value}" for name, value in variables.items()]
         lambda_new = ["cargo", "lambda", "new", name, "--template", str(TEMPLATE), "--no-interactive", *render]
@@ -135,7 +135,7 @@ def invoke(new, name, outcomes, deployment):
     """Invokes the real binary with the sample event twice, and checks the outcomes of its three records each time."""
     event = [str(FOLDER / name / "events" / "orders.json"), "--template", str(deployment)]
     for run_outcomes, reset in (outcomes[0], ["--reset"]), (outcomes[1], []):
-        invoked = run([new, "invoke", *event, *reset, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        invoked = run([new, "invoke", *event, *reset, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert json.loads(invoked.stdout) == {"batchItemFailures": []}, invoked.stdout
         records = json.loads(invoked.stderr.decode().splitlines()[-1])["records"]
         assert [record["outcome"] for record in records] == run_outcomes, records
@@ -254,7 +254,7 @@ def main():
         invoke(new, name, twice, FOLDER / name / "template.yaml")
     # The same function with the tables and queues of another deployment.
     (FOLDER / "other").mkdir()
-    run([new, "new", name, "--fifo", "--sns", "--transactional", "--iac", "terraform", "--json"], cwd=FOLDER / "other", stdout=subprocess.DEVNULL)
+    run([new, "new", name, "--fifo", "--source", "sns", "--effect", "dynamodb", "--iac", "terraform", "--format", "json"], cwd=FOLDER / "other", stdout=subprocess.DEVNULL)
     invoke(new, name, twice, FOLDER / "other" / name / "terraform")
     templates(new)
     manifest = FOLDER / "Cargo.toml"

@@ -15,7 +15,7 @@ from page import is_text, open_chip, see
 
 DOCS = ROOT / "docs"
 # Processes are killed while they hold keys. The short timeouts bring their messages back within seconds.
-COMMAND = r"""cargo sqs-once dev --send events/orders.json --duplicate 50% --kill 30% --batch-size 2 \
+COMMAND = r"""cargo sqs-once dev --send events/orders.json --fault duplicate=50% --fault kill=30% \
     --timeout 2s --visibility-timeout 3s --seed 1 --reset --until-empty"""
 # Without cargo's messages about the build.
 ENV = {"CARGO_TERM_QUIET": "true", "TERM": "xterm-256color"}
@@ -68,7 +68,7 @@ def screenshots(folder):
     with Payments() as payments, browser() as chromium:
         payments.answers = {REFUSED: [402], UNSERVED: [503]}
         env = {**ENV, "PAYMENTS_URL": payments.url}
-        command = [built("cargo-sqs-once"), "sqs-once", "dev", "--reset", "--send", sent, "--page-port", str(port)]
+        command = [built("cargo-sqs-once"), "sqs-once", "dev", "--reset", "--send", sent, "--port", str(port - 1)]
         with process(command, OUT / "pictures.log", env, cwd=ROOT) as child:
             wait_until("the page", lambda: listens(port), 120, alive=child)
             page = chromium.new_page(viewport={"width": 1280, "height": 840})

@@ -270,9 +270,9 @@ class Stack:
         self.requests = 0
         self.groups = collections.defaultdict(list)
 
-    def template(self, folder, source):
+    def template(self, folder):
         """Creates the project, and writes its changed template beside the function."""
-        options = ["--transactional", *(["--fifo"] if self.fifo else []), *(["--sqs-once", source] if source else [])]
+        options = ["--effect", "dynamodb", *(["--fifo"] if self.fifo else [])]
         project = "verify-fifo" if self.fifo else "verify-orders"
         run(["cargo", "sqs-once", "new", project, *options], folder)
         text = (folder / project / "template.yaml").read_text()
@@ -487,8 +487,8 @@ def report(args, facts, left):
 def steps(args, account, name, facts, folder):
     """Deploys, checks and measures. Leaves what it found in `facts`, also if it stops early."""
     standard, fifo = stacks = [Stack(account, f"{name}-standard", fifo=False), Stack(account, f"{name}-fifo", fifo=True)]
-    project = standard.template(folder, args.sqs_once)
-    fifo.template(folder, args.sqs_once)
+    project = standard.template(folder)
+    fifo.template(folder)
     build(args, folder, project)
     bucket = account.bucket(name)
     for stack in stacks:
@@ -532,7 +532,6 @@ def arguments():
     add("--messages", type=int, default=10_000, help=f"messages to the standard queue, at least {FEWEST} [10000]")
     add("--fifo-messages", type=int, default=500, help=f"messages to the FIFO queue, at least {FEWEST} [500]")
     add("--architecture", choices=sorted(GB_SECOND), default="arm64", help="the processor of the function [arm64]")
-    add("--sqs-once", metavar="SOURCE", help="the sqs-once to test, as of `cargo sqs-once new`: a folder, a URL, `released`")
     add("--bootstrap", type=Path, metavar="FILE", help="the executable of such a project, built already")
     add("--checkout", type=Path, metavar="FOLDER", help="a checkout of sqs-once, to run the conformance suite on a table")
     add("--cold-starts", type=int, default=5, metavar="TIMES", help="how often to start the function cold [5]")

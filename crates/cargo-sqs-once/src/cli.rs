@@ -8,8 +8,7 @@ use crate::key::KeyArgs;
 use crate::new::NewArgs;
 use crate::shell::{CompletionsArgs, ManArgs};
 use clap::builder::StyledStr;
-use clap::{Args, CommandFactory, Parser, Subcommand};
-use std::num::NonZeroU32;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,7 +57,7 @@ pub(crate) enum Command {
     Key(KeyArgs),
     Dlq(DlqArgs),
     Breaker(BreakerArgs),
-    DeleteExpired(DeleteExpiredArgs),
+    Postgres(PostgresArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -76,19 +75,33 @@ pub(crate) struct InvokeArgs {
     pub(crate) event: PathBuf,
 
     /// Send the event unchanged, to a function that another service invokes: SNS, EventBridge, S3, a schedule
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "format")]
     pub(crate) raw: bool,
 
     #[command(flatten)]
     pub(crate) function: FunctionArgs,
 
-    /// Write only the table to standard error, as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// The form of the table. With `json`, nothing else is written to standard error
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
 
     /// How long the function may take, such as 500ms or 2m [default: the template's, or 30s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Option<Duration>,
+}
+
+/// The form of a result.
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+impl Format {
+    pub(crate) fn is_json(self) -> bool {
+        self == Self::Json
+    }
 }
 
 /// The function that a command runs on this machine.
@@ -111,26 +124,67 @@ pub(crate) struct FunctionArgs {
     pub(crate) template: Option<PathBuf>,
 }
 
-/// Delete expired rows from the table of a PostgreSQL database
+/// Maintain the table of a PostgreSQL database
+#[derive(Args)]
+pub(crate) struct PostgresArgs {
+    #[command(subcommand)]
+    pub(crate) command: PostgresCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PostgresCommand {
+    DeleteExpired(DeleteExpiredArgs),
+}
+
+/// Delete expired rows
 ///
-/// Deletes the rows of `processed_events` that expired at least a day ago, in small batches that commit separately,
+/// Deletes the rows of `processed_events` that expired at least a day ago, in batches of 1000 that commit separately,
 /// until none is left. Keeps rows with a live lease and rows that another session is writing. It can be interrupted and
 /// run again at any time, while functions use the table.
 ///
-/// The role needs SELECT, UPDATE and DELETE on the table.
+/// The table is in the first schema of the connection's search_path that has it. The role needs SELECT, UPDATE and DELETE
+/// on it.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo sqs-once postgres delete-expired postgresql://USER@HOST/DATABASE
+  In the schema `orders`:
+    cargo sqs-once postgres delete-expired 'postgresql://USER@HOST/DATABASE?options=-csearch_path%3Dorders'")]
 pub(crate) struct DeleteExpiredArgs {
-    /// The database, such as postgresql://USER@HOST/DATABASE [default: SQS_ONCE_POSTGRES_URL, or else DATABASE_URL]
+    /// The database [default: SQS_ONCE_POSTGRES_URL, or else DATABASE_URL]
     ///
     /// Other users of this machine can read command-line arguments. Keep a password in the variable instead.
-    #[arg(long, value_name = "URL")]
+    #[arg(value_name = "URL")]
     pub(crate) database: Option<String>,
+}
 
-    /// The schema of the table [default: the first in the connection's search_path that has it]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) schema: Option<String>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
 
-    /// The number of rows to delete at once
-    #[arg(long, value_name = "ROWS", default_value = "1000")]
-    pub(crate) batch: NonZeroU32,
+    /// Adds the flags of a command and its subcommands. The same name in several commands is one flag.
+    fn add_flags(command: &clap::Command, flags: &mut BTreeSet<String>) {
+        for argument in command.get_arguments() {
+            let aliases = argument.get_all_aliases().unwrap_or_default();
+            flags.extend(
+                argument
+                    .get_long()
+                    .into_iter()
+                    .chain(aliases)
+                    .map(str::to_owned),
+            );
+        }
+        for subcommand in command.get_subcommands() {
+            add_flags(subcommand, flags);
+        }
+    }
+
+    #[test]
+    fn there_are_at_most_45_flags() {
+        let mut flags = BTreeSet::new();
+        add_flags(&command(OF_CARGO), &mut flags);
+        assert!(flags.contains("state"), "{flags:?}");
+        assert!(flags.len() <= 45, "{} flags: {flags:?}", flags.len());
+    }
 }

@@ -15,7 +15,7 @@ pub(crate) const NO_AWS: NotBuilt = NotBuilt {
 #[cfg(not(feature = "postgres"))]
 pub(crate) const NO_POSTGRES: NotBuilt = NotBuilt {
     what: "PostgreSQL",
-    help: "`cargo run -p cargo-sqs-once -- delete-expired` builds one that does, \
+    help: "`cargo run -p cargo-sqs-once -- postgres` builds one that does, \
            and so does `cargo install cargo-sqs-once`",
 };
 

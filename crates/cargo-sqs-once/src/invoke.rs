@@ -16,13 +16,13 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
         true => None,
         false => Some(Event::parse(&text, &subject.binary.name)?),
     };
-    let executable = subject.build(args.json)?;
+    let executable = subject.build(args.format.is_json())?;
 
     let dynamodb = subject.dynamodb(args.function.reset).await?;
     let sqs = LocalSqs::start(queues(&subject, event.as_ref())?).await;
     let sqs = sqs.context("the local queues can't listen on 127.0.0.1")?;
     let mut launch = subject.launch(executable, &dynamodb, &sqs);
-    if !args.json {
+    if !args.format.is_json() {
         launch = launch.on_line(print::log_line);
     }
     let function = launch.start().await?;
@@ -40,7 +40,7 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     };
     let answer = function.invoke(payload, timeout).await;
     let lines = function.stop().await;
-    if let (Err(InvokeError::Exited { last_lines, .. }), true) = (&answer, args.json) {
+    if let (Err(InvokeError::Exited { last_lines, .. }), true) = (&answer, args.format.is_json()) {
         last_lines.iter().for_each(|line| print::log_line(line));
     }
     let answer = answer?;
@@ -52,7 +52,7 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     let response = BatchResponse::parse(&answer, event.message_ids());
     if let Ok(response) = &response {
         let report = Report::new(event.message_ids(), lines, response);
-        match args.json {
+        match args.format.is_json() {
             true => print::json_table(&report, response),
             false => {
                 print::table(&report, response);

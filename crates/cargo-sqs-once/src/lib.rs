@@ -25,6 +25,8 @@ mod shell;
 mod workspace;
 
 use clap::FromArgMatches;
+#[cfg(feature = "postgres")]
+use cli::PostgresCommand;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
@@ -62,9 +64,13 @@ pub async fn run(binary: &'static str) -> ExitCode {
             #[cfg(feature = "aws")]
             Command::Breaker(arguments) => breaker::breaker(arguments).await?,
             #[cfg(not(feature = "postgres"))]
-            Command::DeleteExpired(_) => return Err(error::NO_POSTGRES.into()),
+            Command::Postgres(_) => return Err(error::NO_POSTGRES.into()),
             #[cfg(feature = "postgres")]
-            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await?,
+            Command::Postgres(arguments) => match arguments.command {
+                PostgresCommand::DeleteExpired(arguments) => {
+                    delete_expired::delete_expired(arguments).await?;
+                }
+            },
             Command::Completions(arguments) => shell::completions(arguments, binary)?,
             Command::Man(arguments) => shell::man(arguments, binary)?,
         }

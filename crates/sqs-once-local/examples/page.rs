@@ -114,7 +114,7 @@ impl Run {
             "answer" => self.answer(rest),
             "lose" => {
                 self.record(rest);
-                let reason = "answer lost by --drop-response".to_owned();
+                let reason = "answer lost by --fault drop-response".to_owned();
                 self.answered(Answer::Failed { reason });
                 self.returned.append(&mut self.batch);
                 Ok(())

@@ -7,7 +7,7 @@ use sqs_once::store::{StoreError, StoreErrorKind};
 use thiserror::Error as ThisError;
 
 /// The advice for missing credentials.
-const SIGN_IN: &str = "sign in, such as by `aws sso login`, or name a profile with --profile";
+const SIGN_IN: &str = "sign in, such as by `aws sso login`, or set AWS_PROFILE";
 
 /// An operation on a key or a dead-letter queue failed.
 #[derive(Debug, ThisError)]
@@ -37,7 +37,7 @@ pub enum Error {
         name: String,
     },
     /// No AWS region is configured.
-    #[error("no AWS region is known: give --region, set AWS_REGION, or put one into the profile")]
+    #[error("no AWS region is known: set AWS_REGION, or put one into the profile")]
     NoRegion,
     /// An SQS request failed.
     #[error("SQS did not carry out {action}: {advice}")]
@@ -94,19 +94,19 @@ impl Error {
             let Some(code) = error.code() else {
                 let advice = match without_credentials(&error) {
                     true => SIGN_IN,
-                    false => "check the network, --region and --profile",
+                    false => "check the network, AWS_REGION and AWS_PROFILE",
                 };
                 return Self::queue(action, advice, error);
             };
             let advice = match code {
                 "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" => {
-                    "check the queue's name, --region and --profile"
+                    "check the queue's name, AWS_REGION and AWS_PROFILE"
                 }
                 "AccessDenied" | "AccessDeniedException" | "KMS.AccessDeniedException" => {
                     "your credentials must permit it"
                 }
                 "ExpiredToken" | "ExpiredTokenException" | "InvalidClientTokenId" => {
-                    "sign in again, or name another profile with --profile"
+                    "sign in again, or set AWS_PROFILE to another profile"
                 }
                 "InvalidAction"
                 | "UnknownOperationException"
@@ -139,13 +139,12 @@ impl From<StoreError> for Error {
                  dynamodb:Query, with a sort key), and to change something dynamodb:UpdateItem"
             }
             StoreErrorKind::NoCredentials => SIGN_IN,
-            StoreErrorKind::TableNotFound => "check --table, --region and --profile",
+            StoreErrorKind::TableNotFound => "check --table, AWS_REGION and AWS_PROFILE",
             StoreErrorKind::KeySchema => {
-                "by default it has the partition key `id` of type S and no sort key: see --partition-key \
-                 and --sort-key"
+                "by default it has the partition key `id` of type S and no sort key: see --attribute"
             }
             StoreErrorKind::Throttled => "wait a moment, or raise the table's capacity",
-            StoreErrorKind::Unanswered => "check the network and --region",
+            StoreErrorKind::Unanswered => "check the network and AWS_REGION",
             _ => return Self::Store(error),
         };
         Self::Store(error.with_fix(fix))

@@ -44,7 +44,7 @@
 //! The function's role needs `USAGE` on the schema and `SELECT`, `INSERT` and `UPDATE` on the table, in addition to the
 //! privileges for its handlers.
 //!
-//! Expired rows stay until a scheduler deletes them: `cargo sqs-once delete-expired`, [`PostgresStore::delete_expired`]
+//! Expired rows stay until a scheduler deletes them: `cargo sqs-once postgres delete-expired`, [`PostgresStore::delete_expired`]
 //! in a function of your own, or [`DELETE_EXPIRED`] inside the database, for example:
 //!
 //! ```sql
@@ -85,7 +85,7 @@
 //! it:
 //!
 //! - in a layer, whose files are in `/opt`: `sslrootcert=/opt/global-bundle.pem`. The template of
-//!   `cargo sqs-once new --postgres` has such a layer.
+//!   `cargo sqs-once new --effect postgres` has such a layer.
 //! - next to `bootstrap` in the package, whose files are in `/var/task`: `sslrootcert=/var/task/global-bundle.pem`.
 //!   `cargo lambda deploy --include global-bundle.pem` adds the file.
 //!

@@ -5,6 +5,7 @@ mod run;
 #[cfg(feature = "aws")]
 mod shown;
 
+use crate::cli::Format;
 use crate::operate::{TableArgs, WriteArgs};
 use clap::{Args, Subcommand};
 #[cfg(feature = "aws")]
@@ -19,8 +20,8 @@ Examples:
     cargo sqs-once breaker open --table orders-idempotency payments --for 2h
     cargo sqs-once breaker close --table orders-idempotency payments
 
-Credentials are those that the AWS CLI finds: environment, profiles, SSO, roles. Another endpoint is set by
-AWS_ENDPOINT_URL_DYNAMODB.";
+Credentials, profile and region are those that the AWS CLI finds: AWS_PROFILE, AWS_REGION, SSO, roles. Another endpoint
+is set by AWS_ENDPOINT_URL_DYNAMODB.";
 
 /// Show, open or close the breakers of dependencies
 #[derive(Args)]
@@ -53,15 +54,15 @@ Examples:
 #[command(after_help = "\
 Examples:
   cargo sqs-once breaker show --table orders-idempotency
-  cargo sqs-once breaker show --table orders-idempotency --json payments | jq .state")]
+  cargo sqs-once breaker show --table orders-idempotency --format json payments | jq .state")]
 struct ShowArgs {
     /// The dependency
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// Write JSON: one line for every breaker
-    #[arg(long)]
-    json: bool,
+    /// The form of the result; `json` has a line for each breaker
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 
     #[command(flatten)]
     table: TableArgs,

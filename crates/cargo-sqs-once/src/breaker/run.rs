@@ -23,11 +23,11 @@ async fn show(args: &ShowArgs) -> Result<()> {
     let name = args.name.as_deref().map(BreakerName::new).transpose()?;
     let (keys, _) = keys(&args.table).await?;
     let Some(name) = name else {
-        return list(&keys, args.json).await;
+        return list(&keys, args.format.is_json()).await;
     };
     let items = keys.read(&[name.id()]).await?;
     let (item, now) = (items.first(), SystemClock.now());
-    match args.json {
+    match args.format.is_json() {
         true => print::json(&shown::document(&name, item, now)),
         false => print::result(shown::text(&name, item, now).trim_end()),
     }

@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod fault;
 mod outage;
 mod pace;
 mod plan;
@@ -17,8 +18,9 @@ use crate::error::INTERRUPTED;
 use crate::launch::{self, Subject};
 use crate::print::{self, Style};
 use crate::private;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use build::Builder;
+use fault::{Fault, Kind};
 use humantime::format_duration;
 use outage::Outages;
 use plan::Plan;
@@ -32,12 +34,19 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 pub(crate) async fn dev(args: DevArgs) -> Result<()> {
+    let is_remote = args.queue_url().is_some();
+    let settings = &args.settings;
+    let is_local = settings.fifo || settings.visibility_timeout.is_some() || !args.send.is_empty();
+    ensure!(
+        !(is_remote && is_local),
+        "--send, --fifo and --visibility-timeout are for a local queue, and --queue names another one"
+    );
     let subject = Subject::find(&args.function)?;
     let mut plan = Plan::new(
         subject.template.as_ref(),
         subject.function(),
         &subject.binary.name,
-        args.queue.as_deref(),
+        args.queue.as_deref().filter(|_| !is_remote),
         &args.settings,
     )?;
     plan.poller.until_empty = args.until_empty;
@@ -50,9 +59,9 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
     }
 
     let since = SystemTime::now();
-    let executable = subject.build(args.json)?;
+    let executable = subject.build(args.format.is_json())?;
     let dynamodb = subject.dynamodb(args.function.reset).await?;
-    let story = story(args.queue_url.as_deref(), &plan);
+    let story = story(args.queue_url(), &plan);
     let told = story.clone();
     let run = Run {
         show: Show::start(&args, plan.dead_letters.clone()),
@@ -121,24 +130,32 @@ impl Run {
         let faults = FaultControls::new(self.faults());
         let page = self.page(&sqs, &faults).await?;
         let launch = self.launch(executable.clone(), &sqs);
-        let builder = Builder::new(&self.subject, self.args.json, (executable, since));
+        let builder = Builder::new(
+            &self.subject,
+            self.args.format.is_json(),
+            (executable, since),
+        );
         let launch = builder.copied(launch)?;
         self.introduce(&sqs, &page, faults.get());
         for message in messages {
             let mut queues = sqs.queues();
             queues.send(&self.plan.queue, message, SystemTime::now())?;
         }
-        let played = &self.args.faults.outages;
+        let faulty = self.args.faults.faults.iter();
+        let played = faulty.filter_map(|fault| match fault {
+            Fault::Outage(outage) => Some(outage),
+            Fault::Share(..) => None,
+        });
         // Until the end of the run.
-        let _outages = Outages::begin(played, &self.dynamodb, &self.subject.table)?;
-        match self.args.queue_url.clone() {
+        let _outages = Outages::begin(played.collect(), &self.dynamodb, &self.subject.table)?;
+        match self.args.queue_url() {
             None => {
                 let source = LocalQueue::new(&sqs, &self.plan.queue);
                 self.drive(source, faults, builder, launch).await?;
             }
             #[cfg(feature = "aws")]
             Some(url) => {
-                let source = remote::RemoteQueue::connect(&url, self.observer()).await?;
+                let source = remote::RemoteQueue::connect(url, self.observer()).await?;
                 let launch = source.for_function(launch);
                 let arn = source.arn();
                 print::note(&format!(
@@ -148,13 +165,13 @@ impl Run {
             }
             #[cfg(not(feature = "aws"))]
             Some(_) => bail!(
-                "this build of cargo-sqs-once does not support AWS: build it with the feature `aws` for --queue-url"
+                "this build of cargo-sqs-once does not support AWS: build it with the feature `aws` to poll a real queue"
             ),
         }
         end(&mut self.show.end(), &self.plan, &self.args, &sqs)
     }
 
-    /// Starts the local queues. With `--queue-url`, they are not polled but the function can send to them.
+    /// Starts the local queues. With a real queue, they are not polled but the function can send to them.
     async fn queues(&self) -> Result<LocalSqs> {
         let mut queues = Queues::default();
         queues.observe(self.observer());
@@ -169,11 +186,12 @@ impl Run {
     /// Starts the web page. It changes nothing in a queue that is not local.
     async fn page(&self, sqs: &Arc<LocalSqs>, faults: &FaultControls) -> Result<Page> {
         let controls = PageControls {
-            sqs: self.args.queue_url.is_none().then(|| Arc::clone(sqs)),
+            sqs: self.args.queue_url().is_none().then(|| Arc::clone(sqs)),
             samples: Some(self.subject.workspace.root().join("events")),
             faults: Some(faults.clone()),
         };
-        let port = self.args.page_port.unwrap_or(0);
+        let port = self.args.port.unwrap_or(0);
+        let port = if port == 0 { 0 } else { port + 1 };
         Ok(Page::start(self.story.clone(), controls, port).await?)
     }
 
@@ -191,7 +209,7 @@ impl Run {
         let launch = self.subject.launch(executable, &self.dynamodb, sqs);
         // This program handles Ctrl-C and lets the function finish.
         let mut launch = launch.own_group();
-        if self.args.queue_url.is_some() {
+        if self.args.queue_url().is_some() {
             // A dead letter in a local queue would be lost after this run. An empty variable means no dead-letter
             // queue, so a message that can't succeed returns to its own queue.
             launch = launch.env("SQS_ONCE_DLQ_URL", "");
@@ -205,20 +223,22 @@ impl Run {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             u64::from(since.unwrap_or_default().subsec_nanos())
         };
-        Faults {
+        let mut faults = Faults {
             seed: given.seed.unwrap_or_else(by_time),
-            duplicate: given.duplicate.unwrap_or_default(),
-            kill: given.kill.unwrap_or_default(),
-            drop_response: given.drop_response.unwrap_or_default(),
-            slow: given.slow.unwrap_or_default(),
-            outlive: given.outlive.unwrap_or_default(),
+            ..Faults::default()
+        };
+        for fault in &given.faults {
+            if let Fault::Share(kind, share) = fault {
+                *kind.of(&mut faults) = *share;
+            }
         }
+        faults
     }
 
     /// Prints what runs and how to send messages to it.
     fn introduce(&self, sqs: &LocalSqs, page: &Page, faults: Faults) {
         let poller = &self.plan.poller;
-        let queue = self.args.queue_url.as_deref().unwrap_or(&self.plan.queue);
+        let queue = self.args.queue_url().unwrap_or(&self.plan.queue);
         print::note(&format!(
             "polling {queue}: batches of up to {}, window {}, up to {} environments, timeout {}",
             poller.batch_size,
@@ -229,7 +249,7 @@ impl Run {
         if let Some(dead_letters) = &self.plan.dead_letters {
             print::note(&format!("dead letters: {dead_letters}"));
         }
-        if self.args.queue_url.is_none() {
+        if self.args.queue_url().is_none() {
             for warning in &self.plan.warnings {
                 print::styled_note(Style::Bad, &format!("warning: {warning}"));
             }
@@ -244,16 +264,11 @@ impl Run {
             ));
         }
         print::note(&format!("page: {}", page.url()));
-        let shares = [
-            ("duplicate", faults.duplicate),
-            ("kill", faults.kill),
-            ("drop-response", faults.drop_response),
-            ("slow", faults.slow),
-            ("outlive", faults.outlive),
-        ];
+        let mut faults = faults;
+        let shares = Kind::ALL.map(|(name, kind)| (name, *kind.of(&mut faults)));
         let asked = shares.iter().filter(|(_, share)| !share.is_zero());
         let asked: Vec<_> = asked
-            .map(|(name, share)| format!("{name} {share}"))
+            .map(|(name, share)| format!("{name}={share}"))
             .collect();
         if !asked.is_empty() {
             let (asked, seed) = (asked.join(", "), faults.seed);
@@ -293,7 +308,7 @@ impl Run {
 fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<()> {
     print::note(&shown.summary());
     let queues = sqs.queues();
-    if args.queue_url.is_some() {
+    if args.queue_url().is_some() {
         for name in queues.names() {
             let count = queues.len(name)?;
             if count > 0 {

@@ -14,7 +14,7 @@ const OWNER: &str = "000000000000000000000000de000000";
 const KEPT: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 const LONGEST_NAME: usize = 50;
 
-/// An outage to play, such as `unavailable=payments:2m`.
+/// An outage to play, such as `payments:2m`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outage {
     dependency: String,
@@ -26,8 +26,7 @@ impl FromStr for Outage {
 
     fn from_str(text: &str) -> Result<Self, OutageError> {
         let parsed = text
-            .strip_prefix("unavailable=")
-            .and_then(|outage| outage.rsplit_once(':'))
+            .rsplit_once(':')
             .and_then(|(name, lasts)| Some((name, parse_duration(lasts).ok()?)));
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         match parsed {
@@ -49,7 +48,7 @@ pub(crate) struct OutageError(String);
 
 /// The breakers that are open. Dropping it closes those that no environment has claimed.
 pub(crate) struct Outages<'a> {
-    played: &'a [Outage],
+    played: Vec<&'a Outage>,
     dynamodb: &'a LocalDynamoDb,
     table: &'a TableDescription,
 }
@@ -57,13 +56,13 @@ pub(crate) struct Outages<'a> {
 impl<'a> Outages<'a> {
     /// Opens the breakers. Environments that start later read them.
     pub(crate) fn begin(
-        played: &'a [Outage],
+        played: Vec<&'a Outage>,
         dynamodb: &'a LocalDynamoDb,
         table: &'a TableDescription,
     ) -> Result<Self> {
         ensure!(
             played.is_empty() || table.sort_key.is_none(),
-            "--fault needs a table without a sort key, and {} has one",
+            "--fault unavailable needs a table without a sort key, and {} has one",
             table.name
         );
         let outages = Self {
@@ -71,7 +70,7 @@ impl<'a> Outages<'a> {
             dynamodb,
             table,
         };
-        for Outage { dependency, lasts } in played {
+        for Outage { dependency, lasts } in &outages.played {
             outages.write(dependency, "INPROGRESS", *lasts, KEPT)?;
             let lasts = format_duration(*lasts);
             print::note(&format!("fault: {dependency} is unavailable for {lasts}"));
@@ -110,7 +109,7 @@ impl<'a> Outages<'a> {
 
 impl Drop for Outages<'_> {
     fn drop(&mut self) {
-        for Outage { dependency, .. } in self.played {
+        for Outage { dependency, .. } in &self.played {
             // Without this, the outage ends when its time is over.
             let _ = self.end(dependency);
         }
@@ -127,13 +126,12 @@ mod tests {
             dependency: "payments".to_owned(),
             lasts: Duration::from_secs(120),
         };
-        assert_eq!("unavailable=payments:2m".parse(), Ok(outage));
+        assert_eq!("payments:2m".parse(), Ok(outage));
         for wrong in [
-            "payments:2m",
-            "unavailable=payments",
-            "unavailable=:2m",
-            "unavailable=payments:2",
-            "unavailable=a b:2m",
+            "payments",
+            ":2m",
+            "payments:2",
+            "a b:2m",
             "kill=payments:2m",
         ] {
             let error = wrong.parse::<Outage>().unwrap_err().to_string();

@@ -178,28 +178,11 @@ fn own_queue(binary: &str, fifo: bool, queues: &mut Vec<(String, QueueSettings)>
 fn given_to_queue(
     queue: &str,
     given: &Settings,
-    queues: &mut Vec<(String, QueueSettings)>,
+    queues: &mut [(String, QueueSettings)],
 ) -> Option<String> {
     let index = queues.iter().position(|(name, _)| name == queue)?;
-    let settings = &mut queues[index].1;
     if let Some(timeout) = given.visibility_timeout {
-        settings.visibility_timeout = timeout;
-    }
-    if let Some(times) = given.max_receive_count {
-        match &mut settings.redrive {
-            Some(redrive) => redrive.max_receive_count = times.get(),
-            None => {
-                let to = match queue.strip_suffix(".fifo") {
-                    Some(name) => format!("{name}-dlq.fifo"),
-                    None => format!("{queue}-dlq"),
-                };
-                settings.redrive = Some(Redrive {
-                    to: to.clone(),
-                    max_receive_count: times.get(),
-                });
-                queues.push((to, QueueSettings::default()));
-            }
-        }
+        queues[index].1.visibility_timeout = timeout;
     }
     let redrive = queues[index].1.redrive.as_ref()?;
     Some(redrive.to.clone())
@@ -215,16 +198,15 @@ fn poller(
         let number = u32::try_from(*value(mapping?).known()?).ok()?;
         NonZeroU32::new(number)
     };
-    let batch_size = given.batch_size.and_then(NonZeroU32::new);
-    let batch_size = batch_size.or(of_mapping(|mapping| &mapping.batch_size));
+    let batch_size = of_mapping(|mapping| &mapping.batch_size);
     let concurrency = of_mapping(|mapping| &mapping.maximum_concurrency);
     let window = mapping.and_then(|mapping| mapping.window.known().copied());
     let timeout = function.and_then(|function| function.timeout.known().copied());
     PollerSettings {
         batch_size: batch_size.unwrap_or(default.batch_size),
-        window: given.window.or(window).unwrap_or(Duration::ZERO),
+        window: window.unwrap_or(Duration::ZERO),
         concurrency: given
-            .concurrency
+            .environments
             .or(concurrency)
             .unwrap_or(default.concurrency),
         timeout: given.timeout.or(timeout).unwrap_or(DEFAULT_TIMEOUT),
@@ -295,22 +277,19 @@ Resources:
     #[test]
     fn the_arguments_have_the_last_word() {
         let given = Settings {
-            batch_size: Some(3),
-            window: Some(Duration::ZERO),
-            concurrency: NonZeroU32::new(1),
+            environments: NonZeroU32::new(1),
             timeout: Some(Duration::from_secs(2)),
             visibility_timeout: Some(Duration::from_secs(12)),
-            max_receive_count: NonZeroU32::new(2),
             fifo: false,
         };
         let plan = plan(TEMPLATE, None, &given).unwrap();
         let orders = settings(&plan, "Orders");
         assert_eq!(orders.visibility_timeout, Duration::from_secs(12));
-        assert_eq!(orders.redrive.as_ref().unwrap().max_receive_count, 2);
+        assert_eq!(orders.redrive.as_ref().unwrap().max_receive_count, 5);
         let poller = PollerSettings {
-            batch_size: NonZeroU32::new(3).unwrap(),
+            batch_size: NonZeroU32::new(25).unwrap(),
             concurrency: NonZeroU32::MIN,
-            window: Duration::ZERO,
+            window: Duration::from_secs(1),
             timeout: Duration::from_secs(2),
             ..PollerSettings::default()
         };

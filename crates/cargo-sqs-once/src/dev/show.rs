@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const TALLY: &str = "over 20 lines a second: a tally replaces them until it is slower; the page shows each message, \
-                     and --verbose keeps the lines";
+                     and a pipe, such as `| cat`, gets the lines";
 /// The most ids to name in a line.
 const IDS_IN_A_LINE: usize = 3;
 
@@ -33,9 +33,9 @@ enum Told {
 
 impl Show {
     pub(crate) fn start(args: &DevArgs, dead_letters: Option<String>) -> Self {
-        let json = args.json;
+        let json = args.format.is_json();
         // A file or another program gets every line.
-        let is_read_live = !json && !args.verbose && io::stdout().is_terminal();
+        let is_read_live = !json && io::stdout().is_terminal();
         let (sender, receiver) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let mut shown = Shown {

@@ -18,12 +18,12 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<(DeadLetters, SdkConfig)> 
             namespace: namespace.ok_or(sqs_once_operate::Error::NoNamespace)?,
         }),
     };
-    let config = config(&args.table).await?;
+    let config = config().await?;
     let keys = table(&args.table).map(|table| keys_in(&config, table, &args.table));
     let (keys, client) = (keys.transpose()?, Client::new(&config));
-    let queue = match &args.queue_url {
-        Some(url) => DeadLetters::new(client, url, keys),
-        None => DeadLetters::named(client, args.queue.as_deref().unwrap_or_default(), keys).await?,
+    let queue = match args.queue.contains("://") {
+        true => DeadLetters::new(client, &args.queue, keys),
+        false => DeadLetters::named(client, &args.queue, keys).await?,
     };
     Ok((queue.key_from(key_from), config))
 }

@@ -40,7 +40,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     };
     let each = |letter: &DeadLetter| {
         audit.borrow_mut().done(letter.id());
-        if args.change.write.json && printed.is_ok() {
+        if args.change.write.format.is_json() && printed.is_ok() {
             printed = print::json(&shown::document(letter));
         }
     };
@@ -49,7 +49,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     if let Err(error) = &ended {
         audit.borrow_mut().failed(error);
     }
-    if !args.change.write.json {
+    if !args.change.write.format.is_json() {
         let messages = print::counted(dropped as u64, "message", "messages");
         print::result(format!("dropped {messages}"))?;
     }

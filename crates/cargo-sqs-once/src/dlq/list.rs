@@ -31,7 +31,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<()> {
         ..connect::by_cause(&args.cause)
     };
     let (queue, _) = connect::queue(&args.queue).await?;
-    match args.messages || !args.cause.group.is_empty() {
+    match args.all || !args.cause.group.is_empty() {
         true => messages(&args, &queue, &selection, interrupt).await,
         false => groups(&args, &queue, &selection, interrupt).await,
     }
@@ -71,11 +71,11 @@ async fn groups(
     let now = SystemClock.now();
     let mut groups: Vec<_> = groups.iter().collect();
     groups.sort_by_key(|(_, members)| Reverse(members.count));
-    if !groups.is_empty() && !args.json {
+    if !groups.is_empty() && !args.format.is_json() {
         print::note(&shown::groups_heading());
     }
     for (group, members) in &groups {
-        let line = match args.json {
+        let line = match args.format.is_json() {
             true => print::json_line(&shown::group_document(group, members)),
             false => shown::group_line(group, members, now),
         };
@@ -84,7 +84,7 @@ async fn groups(
         }
     }
     note_rest(queue, &tally, listed).await?;
-    if !groups.is_empty() && !args.json {
+    if !groups.is_empty() && !args.format.is_json() {
         print::note("--group GROUP lists the messages of a group");
     }
     Ok(())
@@ -104,7 +104,7 @@ async fn messages(
         if listed == limit {
             return false;
         }
-        if listed == 0 && !args.json {
+        if listed == 0 && !args.format.is_json() {
             print::note(&shown::heading());
         }
         listed += 1;
@@ -112,7 +112,7 @@ async fn messages(
             moved = Some(letter.id().to_owned());
         }
         not_looked_up |= letter.standing == Standing::NotLookedUp;
-        printed = print::one_result(match args.json {
+        printed = print::one_result(match args.format.is_json() {
             true => print::json_line(&shown::document(letter)),
             false => shown::line(letter, now),
         });
@@ -125,7 +125,7 @@ async fn messages(
     }
     ensure!(!interrupt.is_here(), INTERRUPTED);
     note_rest(queue, &tally, listed).await?;
-    if args.json {
+    if args.format.is_json() {
         return Ok(());
     }
     if not_looked_up {
@@ -171,7 +171,7 @@ pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<()> {
         true => anyhow!("no such messages"),
         false => missing(&selection.ids),
     })?;
-    match args.json {
+    match args.format.is_json() {
         true => print::json(&shown::document(&letter)),
         false => print::result(shown::text(&letter, SystemClock.now()).trim_end()),
     }

@@ -11,6 +11,7 @@ mod redrive;
 #[cfg(feature = "aws")]
 mod shown;
 
+use crate::cli::Format;
 #[cfg(feature = "aws")]
 use crate::interrupt::Interrupt;
 use crate::operate::{ConsumerArgs, TableArgs, WriteArgs};
@@ -36,8 +37,8 @@ Examples:
   Out with those that are completed:
     cargo sqs-once dlq drop --queue orders-dlq --table orders-idempotency --state completed --save dropped.jsonl
 
-Looking at a message receives it, which its receive count shows. Credentials are those that the AWS CLI finds. Other
-endpoints are set by AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL_DYNAMODB.";
+Looking at a message receives it, which its receive count shows. Credentials, profile and region are those that the AWS CLI
+finds: AWS_PROFILE, AWS_REGION, SSO, roles. Other endpoints are set by AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL_DYNAMODB.";
 
 /// Show, redrive or drop the messages of a dead-letter queue
 #[derive(Args)]
@@ -58,18 +59,9 @@ enum DlqCommand {
 /// Selects the queue, and how to find its messages' keys.
 #[derive(Args)]
 struct QueueArgs {
-    /// The dead-letter queue, by its name
-    #[arg(
-        long,
-        value_name = "NAME",
-        required_unless_present = "queue_url",
-        conflicts_with = "queue_url"
-    )]
-    queue: Option<String>,
-
-    /// The dead-letter queue, by its URL
-    #[arg(long, value_name = "URL")]
-    queue_url: Option<String>,
+    /// The dead-letter queue, by its name or URL
+    #[arg(long, value_name = "QUEUE")]
+    queue: String,
 
     /// The place of the key: /order/id in the body, or attribute:NAME; for messages that do not contain their key's id. Give
     /// it once for each part of the key, in their order
@@ -141,7 +133,7 @@ enum StateArg {
 /// List the groups of messages with one reason, or the messages
 ///
 /// A group has the messages whose reasons differ only in numbers, ids and quoted text. Lists for each group its number of
-/// messages, when the first and the last were sent, and the id of one. With --messages or --group, lists the messages.
+/// messages, when the first and the last were sent, and the id of one. With --all or --group, lists the messages.
 ///
 /// Receives the messages for at most 15 minutes and releases all of them at the end. On a FIFO queue, shows at most the
 /// first ten messages of each message group: SQS returns no more until those are gone.
@@ -153,11 +145,11 @@ Examples:
   The messages of one group, with what the table knows of them:
     cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --group 5d41402a
   The ids of all messages whose effect is done:
-    cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --messages --state completed --json | jq .id")]
+    cargo sqs-once dlq list --queue orders-dlq --table orders-idempotency --all --state completed --format json | jq .id")]
 struct ListArgs {
     /// List the messages of all groups
     #[arg(long)]
-    messages: bool,
+    all: bool,
 
     #[command(flatten)]
     cause: CauseArgs,
@@ -170,9 +162,9 @@ struct ListArgs {
     #[arg(long, value_name = "MESSAGES")]
     limit: Option<NonZeroUsize>,
 
-    /// Write JSON lines
-    #[arg(long)]
-    json: bool,
+    /// The form of the result; `json` has a line for each row
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 
     #[command(flatten)]
     queue: QueueArgs,
@@ -195,9 +187,9 @@ struct ShowArgs {
     #[command(flatten)]
     cause: CauseArgs,
 
-    /// Write JSON
-    #[arg(long)]
-    json: bool,
+    /// The form of the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 
     #[command(flatten)]
     queue: QueueArgs,
@@ -209,7 +201,7 @@ struct ShowArgs {
 /// attributes that describe the failure are removed. Keeps the order of a FIFO queue. It can be interrupted at any time
 /// and run again: no message is lost, and the consumer recognises a message sent twice as a duplicate.
 ///
-/// With --all it asks first. With --json, the last line is the total.
+/// With --all it asks first. With --format json, the last line is the total.
 ///
 /// Messages whose effect is done stay, unless --even-completed is set. So do later messages of their FIFO group, and
 /// messages that fail again meanwhile and come back. Fails if messages had to stay.

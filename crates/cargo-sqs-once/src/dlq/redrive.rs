@@ -65,7 +65,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         let unknown = [Standing::UnknownKey, Standing::NotLookedUp];
         let is_unknown = unknown.contains(&letter.standing);
         unchecked += usize::from(is_unknown && fate == Fate::Redriven && !args.even_completed);
-        if args.change.write.json && printed.is_ok() {
+        if args.change.write.format.is_json() && printed.is_ok() {
             let (id, state) = (letter.id(), letter.standing.name());
             printed = print::json(&json!({"id": id, "state": state, "fate": name(fate)}));
         }
@@ -79,7 +79,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         audit.borrow_mut().failed(error);
     }
 
-    print::result(match args.change.write.json {
+    print::result(match args.change.write.format.is_json() {
         true => print::json_line(&json!({
             "to": to, "seen": tally.seen, "redriven": tally.redriven, "unchecked": unchecked,
             "completed": tally.refused, "behind": tally.behind, "came_back": tally.came_back,

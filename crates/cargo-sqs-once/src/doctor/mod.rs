@@ -4,7 +4,7 @@ mod report;
 
 use crate::print;
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use sqs_once_doctor::{Finding, RULES, Rule, Severity, Source, sarif};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ Examples:
     cargo sqs-once doctor plan.json
 
   For code scanning, without one rule:
-    cargo sqs-once doctor --sarif --allow dead-letter-alarm-missing > doctor.sarif")]
+    cargo sqs-once doctor --format sarif --allow dead-letter-alarm-missing > doctor.sarif")]
 pub(crate) struct DoctorArgs {
     /// The template, the plan, or the folder of a Terraform configuration [default: template.yaml, template.yml,
     /// template.json, the .tf files here or in terraform/, or the only stack in cdk.out or cdk/cdk.out]
@@ -45,13 +45,9 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     fix: bool,
 
-    /// Write JSON
-    #[arg(long, conflicts_with = "sarif")]
-    json: bool,
-
-    /// Write SARIF 2.1.0, which code scanning reads
-    #[arg(long)]
-    sarif: bool,
+    /// The form of the findings
+    #[arg(long, value_enum, default_value_t)]
+    format: FindingsFormat,
 
     /// Exit with 2 if a part of the template was not examined
     #[arg(long)]
@@ -60,6 +56,15 @@ pub(crate) struct DoctorArgs {
     /// Neither report nor fix findings of this rule; may be repeated
     #[arg(long, value_name = "RULE", value_parser = rule)]
     allow: Vec<&'static Rule>,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum FindingsFormat {
+    #[default]
+    Text,
+    Json,
+    /// SARIF 2.1.0, which code scanning reads
+    Sarif,
 }
 
 /// Finds a rule by name.
@@ -90,14 +95,13 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
         (Vec::new(), source.examine().with_context(unread)?)
     };
     let all = |findings: &[_]| findings.iter().map(report::json).collect::<Vec<_>>();
-    let json = match (arguments.sarif, arguments.json) {
-        (true, _) => Some(sarif(&findings)),
-        (_, true) => Some(json!({ "findings": all(&findings), "fixed": all(&fixed) })),
-        _ => None,
-    };
-    print::result(match json {
-        Some(json) => print::escaped(&format!("{json:#}")),
-        None => report::text(&fixed, &findings),
+    let escaped = |json| print::escaped(&format!("{json:#}"));
+    print::result(match arguments.format {
+        FindingsFormat::Text => report::text(&fixed, &findings),
+        FindingsFormat::Json => {
+            escaped(json!({ "findings": all(&findings), "fixed": all(&fixed) }))
+        }
+        FindingsFormat::Sarif => escaped(sarif(&findings)),
     })?;
     let is_note = |finding: &Finding| finding.rule.severity == Severity::Note;
     let is_unread = |finding: &Finding| finding.rule.is_unread_part();

@@ -5,6 +5,7 @@ mod run;
 #[cfg(feature = "aws")]
 mod shown;
 
+use crate::cli::Format;
 use crate::operate::{ConsumerArgs, TableArgs, WriteArgs};
 use clap::{Args, Subcommand, ValueEnum};
 #[cfg(feature = "aws")]
@@ -20,13 +21,13 @@ Examples:
   A key of two parts, the second of them an integer:
     cargo sqs-once key show --table orders-idempotency --namespace payments tenant-7 i:42
   Claims whose outcome is unknown, because the worker died:
-    cargo sqs-once key list --table orders-idempotency --status lapsed
+    cargo sqs-once key list --table orders-idempotency --state lapsed
   Let its next message run again, or take it for done:
     cargo sqs-once key forget --table orders-idempotency --namespace payments order-42
     cargo sqs-once key complete --table orders-idempotency --namespace payments order-42
 
-Credentials are those that the AWS CLI finds: environment, profiles, SSO, roles. Another endpoint is set by
-AWS_ENDPOINT_URL_DYNAMODB.";
+Credentials, profile and region are those that the AWS CLI finds: AWS_PROFILE, AWS_REGION, SSO, roles. Another endpoint
+is set by AWS_ENDPOINT_URL_DYNAMODB.";
 
 /// Show or correct what the DynamoDB table stores for a business key
 #[derive(Args)]
@@ -75,7 +76,7 @@ struct KeyNameArgs {
 #[command(after_help = "\
 Examples:
   cargo sqs-once key show --table orders-idempotency --namespace payments order-42
-  cargo sqs-once key show --table orders-idempotency --json 'payments#3f9ab1c20d45' | jq .state")]
+  cargo sqs-once key show --table orders-idempotency --format json 'payments#3f9ab1c20d45' | jq .state")]
 struct ShowArgs {
     #[command(flatten)]
     name: KeyNameArgs,
@@ -84,9 +85,9 @@ struct ShowArgs {
     #[arg(long)]
     data: bool,
 
-    /// Write JSON: one line for every item found
-    #[arg(long)]
-    json: bool,
+    /// The form of the result; `json` has a line for each item
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 
     #[command(flatten)]
     consumer: ConsumerArgs,
@@ -103,25 +104,21 @@ struct ShowArgs {
 #[command(after_help = "\
 Examples:
   Claims whose outcome is unknown, because the worker died or was cancelled:
-    cargo sqs-once key list --table orders-idempotency --status lapsed
+    cargo sqs-once key list --table orders-idempotency --state lapsed
   Everything of one consumer, as JSON lines:
-    cargo sqs-once key list --table orders-idempotency --namespace payments --limit 1000000 --json")]
+    cargo sqs-once key list --table orders-idempotency --namespace payments --limit 1000000 --format json")]
 struct ListArgs {
     /// Only keys in this state; may be given more than once
     #[arg(long, value_enum, value_name = "STATE")]
-    status: Vec<StateArg>,
-
-    /// Only keys whose last attempt is of unknown outcome: the same as `--status lapsed`
-    #[arg(long, conflicts_with = "status")]
-    unknown: bool,
+    state: Vec<StateArg>,
 
     /// The most keys to list
     #[arg(long, value_name = "KEYS", default_value = "100")]
     limit: NonZeroUsize,
 
-    /// Write JSON lines
-    #[arg(long)]
-    json: bool,
+    /// The form of the result; `json` has a line for each row
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 
     #[command(flatten)]
     consumer: ConsumerArgs,
@@ -175,15 +172,13 @@ struct ChangeArgs {
 #[command(after_help = "\
 Examples:
   cargo sqs-once key complete --table orders-idempotency --namespace payments order-42
-  cargo sqs-once key complete --retention 90d --table orders-idempotency --namespace payments order-42")]
+  cargo sqs-once key complete --for 90d --table orders-idempotency --namespace payments order-42
+  A key with a readable id that has yet to come:
+    cargo sqs-once key complete --table orders-idempotency 'payments#s:order-42'")]
 struct CompleteArgs {
     /// How long its messages are duplicates, such as 12h or 90d; never shortens an existing expiry
-    #[arg(long, value_name = "TIME", default_value = "28d", value_parser = humantime::parse_duration)]
-    retention: Duration,
-
-    /// The consumer has readable ids: create a missing key in that form
-    #[arg(long)]
-    readable_keys: bool,
+    #[arg(long = "for", value_name = "TIME", default_value = "28d", value_parser = humantime::parse_duration)]
+    duration: Duration,
 
     #[command(flatten)]
     change: ChangeArgs,

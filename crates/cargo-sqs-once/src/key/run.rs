@@ -15,6 +15,9 @@ use sqs_once_operate::{BreakerName, Change, KeyName, State};
 const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its record has \
                          expired and is gone";
 
+/// The length of a whole hash, in hexadecimal digits.
+const WHOLE_HASH: usize = 64;
+
 pub(crate) async fn key(args: KeyArgs) -> Result<()> {
     match args.command {
         KeyCommand::Show(args) => show(args).await,
@@ -41,7 +44,7 @@ async fn show(args: ShowArgs) -> Result<()> {
     let found = keys.find(&name, namespace.as_ref()).await?;
     ensure!(!found.is_empty(), NOT_FOUND);
     let now = SystemClock.now();
-    if args.json {
+    if args.format.is_json() {
         let mut documents = found
             .iter()
             .map(|item| shown::document(item, args.data, now));
@@ -54,22 +57,20 @@ async fn show(args: ShowArgs) -> Result<()> {
 async fn list(args: ListArgs) -> Result<()> {
     let now = SystemClock.now();
     let namespace = namespace(&args.consumer)?;
-    let unknown = args.unknown.then_some(State::Lapsed);
-    let states = args.status.iter().map(|state| state.state()).chain(unknown);
-    let states: Vec<State> = states.collect();
+    let states: Vec<State> = args.state.iter().map(|state| state.state()).collect();
     let listing = Listing {
         prefix: namespace.map_or_else(String::new, |name| format!("{}#", name.as_str())),
         status: common_status(&states),
     };
     let (keys, _) = keys(&args.table).await?;
     let list = List {
-        json: args.json,
+        json: args.format.is_json(),
         limit: args.limit.get(),
         heading: ["state", "lease", "expires", "key"],
         none: "no such keys",
     };
     let print = list.print(&keys, &listing, |item| {
-        is_wanted(item, &states, now).then(|| match args.json {
+        is_wanted(item, &states, now).then(|| match args.format.is_json() {
             true => json_line(item, now),
             false => line(item, now),
         })
@@ -141,7 +142,7 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
     let namespace = namespace(&args.consumer)?;
     let (keys, place) = keys(&args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?;
-    let (id, seen) = one(found, complete, &name, namespace)?;
+    let (id, seen) = one(found, complete.is_some(), &name, namespace)?;
     let now = SystemClock.now();
     match &seen {
         Some(item) => print::note(shown::text(item, false, now).trim_end()),
@@ -164,8 +165,8 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
             ("forget", question.to_owned())
         }
         Some(complete) => {
-            let retention = humantime::format_duration(complete.retention);
-            let question = format!("For {retention} its messages will have no effect.");
+            let duration = humantime::format_duration(complete.duration);
+            let question = format!("For {duration} its messages will have no effect.");
             ("complete", format!("Complete it? {question}"))
         }
     };
@@ -183,7 +184,7 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
     let write = |at| match complete {
         None => Change::Forget,
         Some(complete) => Change::Complete {
-            expiration: at + complete.retention,
+            expiration: at + complete.duration,
         },
     };
     let id = print::one_line(id.as_str());
@@ -200,7 +201,7 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
 /// Returns the id of the one matching key, and its item if it exists.
 fn one(
     mut found: Vec<Item>,
-    complete: Option<&CompleteArgs>,
+    is_completed: bool,
     name: &KeyName,
     namespace: Option<Namespace>,
 ) -> Result<(ItemId, Option<Item>)> {
@@ -210,18 +211,26 @@ fn one(
             others => Err(ambiguous(others + 1)),
         };
     }
-    let Some(complete) = complete else {
-        bail!(NOT_FOUND);
-    };
+    ensure!(is_completed, NOT_FOUND);
+    if let Some(id) = whole_id(name) {
+        return Ok((id, None));
+    }
     let keys = name.keys().map_err(sqs_once_operate::Error::from)?;
     match (keys.as_slice(), namespace) {
-        ([key], Some(namespace)) => {
-            let namespace = namespace.readable_keys(complete.readable_keys);
-            Ok((namespace.item_id(key), None))
-        }
+        ([key], Some(namespace)) => Ok((namespace.item_id(key), None)),
         ([], _) | (_, None) => bail!(NOT_FOUND),
         (several, _) => Err(ambiguous(several.len())),
     }
+}
+
+/// The id that the name is, unless it is only the start of one.
+fn whole_id(name: &KeyName) -> Option<ItemId> {
+    let KeyName::Id(id) = name else {
+        return None;
+    };
+    let (_, key) = id.split_once('#')?;
+    let is_whole = key.len() == WHOLE_HASH || key.contains(':');
+    is_whole.then(|| ItemId::from_stored(id.as_str()))
 }
 
 fn ambiguous(keys: usize) -> Error {

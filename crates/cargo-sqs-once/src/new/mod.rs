@@ -3,17 +3,18 @@
 mod project;
 mod template;
 
+use crate::cli::Format;
 use crate::print;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use template::Choices;
 
 const EXAMPLES: &str = "\
 Examples:
   cargo sqs-once new payments
-  cargo sqs-once new payments --fifo --transactional
-  cargo sqs-once new payments --sns --postgres
+  cargo sqs-once new payments --fifo --effect dynamodb
+  cargo sqs-once new payments --source sns --effect postgres
   cargo sqs-once new payments --iac terraform
 
 The same by cargo-lambda, in a checkout of sqs-once:
@@ -34,32 +35,41 @@ pub(crate) struct NewArgs {
     #[arg(long)]
     fifo: bool,
 
-    /// Put an SNS topic in front of the queue; the function unwraps its envelope
-    #[arg(long)]
-    sns: bool,
+    /// Where messages come from
+    #[arg(long, value_enum, default_value_t = Origin::Sqs)]
+    source: Origin,
 
-    /// Let the effect be DynamoDB writes, which commit together with the record of the message's key
-    #[arg(long, conflicts_with = "postgres")]
-    transactional: bool,
-
-    /// Let the effect be in PostgreSQL, in the transaction that records the message's key
-    #[arg(long)]
-    postgres: bool,
+    /// Where the effect of a message is
+    #[arg(long, value_enum, default_value_t = Effect::Elsewhere)]
+    effect: Effect,
 
     /// The tool that deploys the project
     #[arg(long, value_enum, default_value_t = Iac::Sam)]
     iac: Iac,
 
-    /// The sqs-once to depend on: a checkout's folder, a git URL, or `released`
-    ///
-    /// By default, the project depends on the checkout that this command was built from. Without a checkout, it depends
-    /// on the released version.
-    #[arg(long, value_name = "SOURCE")]
-    sqs_once: Option<PathBuf>,
+    /// The form of the list of created files
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
 
-    /// Write the list of created files to standard output as JSON
-    #[arg(long)]
-    json: bool,
+/// Where messages come from.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Origin {
+    /// Producers send to the queue
+    Sqs,
+    /// An SNS topic is in front of the queue; the function unwraps its envelope
+    Sns,
+}
+
+/// Where the effect of a message is.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Effect {
+    /// A call to a service
+    Elsewhere,
+    /// DynamoDB writes, which commit together with the record of the message's key
+    Dynamodb,
+    /// In PostgreSQL, in the transaction that records the message's key
+    Postgres,
 }
 
 /// The tools that can deploy a project.
@@ -73,16 +83,13 @@ enum Iac {
     Cdk,
 }
 
-impl Iac {
-    /// The value of the template's variable `iac`.
-    fn variable(self) -> &'static str {
-        match self {
-            Iac::Sam => "sam",
-            Iac::Terraform => "terraform",
-            Iac::Cdk => "cdk",
-        }
-    }
+/// The name of a choice, which the template uses as well.
+fn name(choice: impl clap::ValueEnum) -> String {
+    let value = choice.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
 
+impl Iac {
     /// The command that deploys the project.
     fn deploy(self) -> &'static str {
         match self {
@@ -110,19 +117,15 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
     let here = std::env::current_dir().context("the current folder can't be found")?;
     let choices = Choices {
         fifo: args.fifo,
-        sns: args.sns,
-        effect: match (args.transactional, args.postgres) {
-            (true, _) => "dynamodb",
-            (false, true) => "postgres",
-            (false, false) => "elsewhere",
-        },
-        iac: args.iac.variable(),
-        sqs_once: source(args.sqs_once.as_deref())?,
+        source: name(args.source),
+        effect: name(args.effect),
+        iac: name(args.iac),
+        sqs_once: checkout(),
     };
     let files = template::render(&args.name, &choices)?;
     project::write(&here, &args.name, &files)?;
     let paths: Vec<&str> = files.iter().map(|file| &*file.path).collect();
-    if args.json {
+    if args.format.is_json() {
         let folder = here.join(&args.name);
         let folder = folder.to_string_lossy();
         return print::json(
@@ -132,57 +135,39 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
     print::result(summary(&args, &paths, choices.sqs_once.as_deref()))
 }
 
-/// The checkout or git URL that the project depends on. `None` is the released version.
-fn source(given: Option<&Path>) -> Result<Option<String>> {
-    match given.map(|given| (given, given.to_str())) {
-        Some((_, Some("released"))) => Ok(None),
-        Some((_, Some(url))) if url.contains("://") => Ok(Some(url.to_owned())),
-        Some((folder, _)) => checkout(folder).map(Some),
-        None => {
-            let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-            let own = checkout(&own).ok();
-            // Cargo deletes its own checkouts, which `cargo install --git` makes.
-            Ok(own.filter(|own| !own.replace('\\', "/").contains("/git/checkouts/")))
-        }
-    }
-}
-
-/// The absolute path of the checkout, because the project is in another folder.
-fn checkout(folder: &Path) -> Result<String> {
-    let no_checkout = || {
-        let folder = print::one_line(&folder.display().to_string());
-        anyhow!("{folder} is not a checkout of sqs-once: it has no crates/sqs-once/Cargo.toml")
-    };
-    let folder = dunce::canonicalize(folder).map_err(|_| no_checkout())?;
-    if !folder.join("crates/sqs-once/Cargo.toml").is_file() {
-        return Err(no_checkout());
-    }
+/// The checkout that this command was built from. Without a checkout, the project depends on the released version.
+fn checkout() -> Option<String> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let own = dunce::canonicalize(own).ok()?;
+    let is_checkout = own.join("crates/sqs-once/Cargo.toml").is_file();
     // A path in a manifest must be UTF-8.
-    folder.to_str().map(str::to_owned).ok_or_else(no_checkout)
+    let own = own.to_str()?.to_owned();
+    // Cargo deletes its own checkouts, which `cargo install --git` makes.
+    let is_kept = !own.replace('\\', "/").contains("/git/checkouts/");
+    (is_checkout && is_kept).then_some(own)
 }
 
 /// Formats the created files and the next steps.
 fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
     let name = &args.name;
+    let is_postgres = args.effect == Effect::Postgres;
     let mut text = format!("created {name}:\n");
     for path in paths {
         text.push_str(&format!("  {path}\n"));
     }
-    if args.sqs_once.is_none()
-        && let Some(checkout) = source
-    {
+    if let Some(checkout) = source {
         let checkout = print::one_line(checkout);
         text.push_str(&format!(
             "\nIt depends on the checkout of sqs-once that this command was built from, {checkout}, so it builds on this\n\
-             machine only. For another source: --sqs-once FOLDER, --sqs-once https://…, --sqs-once released\n"
+             machine only. For another source, change `path` in its Cargo.toml to `version` or `git`.\n"
         ));
     }
     text.push_str(&format!("\nnext:\n  cd {name}\n"));
-    if args.postgres {
+    if is_postgres {
         text.push_str("  start PostgreSQL as README.md says, and then\n");
     }
     text.push_str("  cargo test\n");
-    if let Some(synthesise) = args.iac.synthesise().filter(|_| !args.postgres) {
+    if let Some(synthesise) = args.iac.synthesise().filter(|_| !is_postgres) {
         text.push_str(&format!("  {synthesise}\n"));
     }
     text.push_str("  cargo sqs-once invoke events/orders.json\n");

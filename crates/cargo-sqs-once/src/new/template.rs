@@ -13,11 +13,12 @@ const SETTINGS: &str = "CargoLambda.toml";
 /// The user's choices.
 pub(super) struct Choices {
     pub(super) fifo: bool,
-    pub(super) sns: bool,
+    /// Where messages come from: `sqs` or `sns`.
+    pub(super) source: String,
     /// Where a message takes effect: `elsewhere`, `dynamodb` or `postgres`.
-    pub(super) effect: &'static str,
+    pub(super) effect: String,
     /// The tool that deploys the project: `sam`, `terraform` or `cdk`.
-    pub(super) iac: &'static str,
+    pub(super) iac: String,
     /// The checkout or git URL to depend on.
     pub(super) sqs_once: Option<String>,
 }
@@ -92,7 +93,7 @@ fn variables(name: &str, choices: &Choices) -> Object {
     object!({
         "project_name": name,
         "queue": if choices.fifo { "fifo" } else { "standard" },
-        "source": if choices.sns { "sns" } else { "sqs" },
+        "source": choices.source,
         "effect": choices.effect,
         "iac": choices.iac,
         "sqs_once": choices.sqs_once.as_deref().map(in_quotes).unwrap_or_default(),
@@ -127,4 +128,41 @@ fn liquid(parser: &Parser, path: &str, text: &str, variables: &Object) -> Result
     let template = parser.parse(text);
     let rendered = template.and_then(|template| template.render(variables));
     rendered.with_context(|| format!("the template's file {path} can't be rendered"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_depends_on_a_release_a_repository_or_a_checkout() {
+        let folder = "/home/u/a \"quoted\" one";
+        let url = "https://git.example.com/sqs-once";
+        let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+        for (source, kind, expected) in [
+            (None, "version", version.to_owned()),
+            (Some(url), "git", url.to_owned()),
+            (Some(folder), "path", format!("{folder}/crates/PACKAGE")),
+        ] {
+            let choices = Choices {
+                fifo: false,
+                source: "sqs".to_owned(),
+                effect: "postgres".to_owned(),
+                iac: "sam".to_owned(),
+                sqs_once: source.map(str::to_owned),
+            };
+            let files = render("payments", &choices).unwrap();
+            let manifest = files.iter().find(|file| file.path == "Cargo.toml").unwrap();
+            let manifest: toml::Table = manifest.content.parse().unwrap();
+            for (table, package) in [
+                ("dependencies", "sqs-once"),
+                ("dependencies", "sqs-once-postgres"),
+                ("dev-dependencies", "sqs-once"),
+            ] {
+                let depended = &manifest[table][package][kind];
+                let expected = expected.replace("PACKAGE", package);
+                assert_eq!(depended.as_str(), Some(&*expected), "{table} {package}");
+            }
+        }
+    }
 }

@@ -1,59 +1,26 @@
-//! The arguments that select an AWS account and a table.
+//! The arguments that select a table and its keys.
 
+use crate::cli::Format;
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Selects the account. Credentials come from the same sources as for the AWS CLI.
-#[derive(Args)]
-#[command(next_help_heading = "AWS")]
-pub(crate) struct AccountArgs {
-    /// The profile in your AWS settings [default: AWS_PROFILE, or else `default`]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
-
-    /// The AWS region [default: AWS_REGION, or else the profile's]
-    #[arg(long, value_name = "REGION")]
-    pub(crate) region: Option<String>,
-}
-
-/// Selects the table, its layout and its account.
+/// Selects the table and its layout.
 #[derive(Args)]
 #[command(next_help_heading = "Table")]
 pub(crate) struct TableArgs {
-    /// The DynamoDB table [default: SQS_ONCE_TABLE]
+    /// The DynamoDB table, in the account of AWS_PROFILE and AWS_REGION [default: SQS_ONCE_TABLE]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
 
-    /// The table's partition key, if the consumer's `TableLayout` renames it
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub(crate) partition_key: Option<String>,
-
-    /// The table's sort key, if it has one; needs the partition value, too
-    #[arg(
-        long,
-        value_name = "NAME",
-        hide_short_help = true,
-        requires = "partition_value"
-    )]
-    pub(crate) sort_key: Option<String>,
-
-    /// The value of the partition key in a table with a sort key
-    #[arg(
-        long,
-        value_name = "TEXT",
-        hide_short_help = true,
-        requires = "sort_key"
-    )]
-    pub(crate) partition_value: Option<String>,
-
-    /// Another name of an attribute, such as owner=lock_owner; of status, in_progress_expiration, expiration,
-    /// validation, data, owner, fence
+    /// The name of an attribute in this table, such as owner=lock_owner, if the consumer's `TableLayout` renames it; of id
+    /// (the partition key), sort_key, status, in_progress_expiration, expiration, validation, data, owner, fence
     #[arg(long, value_name = "NAME=OTHER", hide_short_help = true, value_parser = attribute)]
     pub(crate) attribute: Vec<(&'static str, String)>,
 
-    #[command(flatten)]
-    pub(crate) account: AccountArgs,
+    /// The value of the partition key in a table with a sort key
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
+    pub(crate) partition_value: Option<String>,
 }
 
 /// Selects the consumer that has made the keys.
@@ -76,17 +43,19 @@ pub(crate) struct WriteArgs {
     #[arg(long, short)]
     pub(crate) yes: bool,
 
-    /// Write each change as a line of JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// The form of the result; `json` has a line for each change
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
 
     /// Append every change to this file before it is made, as a line of JSON: who, when, where and what
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 }
 
-/// The attributes that a table may rename.
-const ATTRIBUTES: [&str; 7] = [
+/// The attributes that a table may rename, and its sort key.
+const ATTRIBUTES: [&str; 9] = [
+    "id",
+    "sort_key",
     "status",
     "in_progress_expiration",
     "expiration",

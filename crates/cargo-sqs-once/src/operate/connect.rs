@@ -16,7 +16,7 @@ pub(crate) struct Place {
 /// Connects to the table's keys. Also returns which table that is.
 pub(crate) async fn keys(args: &TableArgs) -> Result<(Keys, Place)> {
     let table = table(args).context("which table? Give --table, or set SQS_ONCE_TABLE")?;
-    let config = config(args).await?;
+    let config = config().await?;
     Ok((
         keys_in(&config, table.clone(), args)?,
         Place { table, config },
@@ -24,9 +24,8 @@ pub(crate) async fn keys(args: &TableArgs) -> Result<(Keys, Place)> {
 }
 
 /// Loads the settings of the account.
-pub(crate) async fn config(args: &TableArgs) -> Result<SdkConfig, sqs_once_operate::Error> {
-    let account = &args.account;
-    sdk_config(account.profile.as_deref(), account.region.as_deref()).await
+pub(crate) async fn config() -> Result<SdkConfig, sqs_once_operate::Error> {
+    sdk_config(None, None).await
 }
 
 /// Connects to the keys of a table.
@@ -62,17 +61,13 @@ pub(crate) fn namespace(args: &ConsumerArgs) -> Result<Option<Namespace>> {
 
 fn layout(args: &TableArgs) -> TableLayout {
     let mut layout = TableLayout::default();
-    if let Some(name) = &args.partition_key {
-        layout = layout.partition_key(name);
-    }
-    if let Some(name) = &args.sort_key {
-        layout = layout.sort_key(name);
-    }
     if let Some(value) = &args.partition_value {
         layout = layout.partition_value(value);
     }
     for (attribute, name) in &args.attribute {
         layout = match *attribute {
+            "id" => layout.partition_key(name),
+            "sort_key" => layout.sort_key(name),
             "status" => layout.status(name),
             "in_progress_expiration" => layout.in_progress_expiration(name),
             "expiration" => layout.expiration(name),

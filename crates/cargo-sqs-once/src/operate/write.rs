@@ -155,7 +155,7 @@ impl ItemChange<'_> {
         let new = change(at).write(self.id, self.seen, owner, at);
         let new = new.context("the change writes nothing")?;
         let line = self.write(&new, at, &mut audit).await?;
-        print::result(match self.args.json {
+        print::result(match self.args.format.is_json() {
             true => line,
             false => done(&new),
         })

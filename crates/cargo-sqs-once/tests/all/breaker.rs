@@ -49,7 +49,7 @@ impl Table {
     }
 
     fn state(&self, name: &str) -> Value {
-        let mut shown = self.done(&["show", name, "--json"]).one();
+        let mut shown = self.done(&["show", name, "--format=json"]).one();
         assert_eq!(shown["name"], name);
         shown["state"].take()
     }
@@ -83,7 +83,7 @@ async fn all_breakers_of_a_table_are_listed_and_no_keys() {
     let mut other = key.clone();
     other["id"] = json!({"S": "payments#s:breaker#d"});
     let table = with([open("a"), unreadable, key, other]).await;
-    let run = table.done(&["show", "--json"]);
+    let run = table.done(&["show", "--format=json"]);
     let mut listed = run.json();
     listed.sort_by_key(|one| one["name"].to_string());
     let states: Vec<_> = listed.iter().map(|one| &one["state"]).collect();
@@ -168,7 +168,7 @@ async fn a_change_asks_and_names_its_place() {
 async fn each_change_is_logged() {
     let table = with([]).await;
     let log = Log::new();
-    let changed = ["payments", "--yes", "--json", "--log", log.name()];
+    let changed = ["payments", "--yes", "--format=json", "--log", log.name()];
     let told = table.done(&[&["open", "--for", "2h"], &changed[..]].concat());
     table.done(&[&["close"], &changed[..]].concat());
     let [opened, closed] = log.lines().try_into().unwrap();
@@ -192,7 +192,7 @@ async fn a_table_of_any_layout_has_breakers() {
         ..TableDescription::default()
     };
     dynamodb.create_table(&description).unwrap();
-    let layout = "--table shared --partition-key pk --sort-key sk --partition-value idempotency \
+    let layout = "--table shared --attribute id=pk --attribute sort_key=sk --partition-value idempotency \
                   --attribute owner=lock_owner";
     let layout: Vec<_> = layout.split_whitespace().collect();
     let run = |arguments: &[&str]| {
@@ -205,7 +205,7 @@ async fn a_table_of_any_layout_has_breakers() {
     let key = json!({"pk": {"S": "idempotency"}, "sk": {"S": "breaker#payments"}});
     let item = dynamodb.item("shared", key).unwrap().unwrap();
     assert!(item["lock_owner"]["S"].is_string());
-    let listed = run(&["show", "--json"]).one();
+    let listed = run(&["show", "--format=json"]).one();
     assert_eq!(listed["name"], "payments");
     assert_eq!(listed["state"], "open");
     run(&["close", "payments", "--yes"]);

@@ -44,7 +44,9 @@ impl Database {
 }
 
 fn delete_expired(arguments: &[&str]) -> Run {
-    Run::of(command(&[&["delete-expired"], arguments].concat()))
+    Run::of(command(
+        &[&["postgres", "delete-expired"], arguments].concat(),
+    ))
 }
 
 /// Checks that a run succeeded with this result alone.
@@ -67,11 +69,11 @@ async fn expired_rows_go_in_batches_until_none_is_left() {
     if is_missing() {
         return;
     }
-    let database = Database::with_rows(5).await;
-    let arguments = ["--database", &database.url, "--batch", "2"];
-    assert_deleted(&delete_expired(&arguments), "deleted 5 rows in 3 batches\n");
+    let database = Database::with_rows(1001).await;
+    let run = || delete_expired(&[&database.url]);
+    assert_deleted(&run(), "deleted 1001 rows in 2 batches\n");
     assert_eq!(database.rows().await, 1);
-    assert_deleted(&delete_expired(&arguments), "deleted 0 rows in 0 batches\n");
+    assert_deleted(&run(), "deleted 0 rows in 0 batches\n");
 }
 
 #[tokio::test]
@@ -81,7 +83,7 @@ async fn the_database_is_the_one_that_the_store_would_use() {
     }
     for variable in ["SQS_ONCE_POSTGRES_URL", "DATABASE_URL"] {
         let database = Database::with_rows(1).await;
-        let run = Run::of(command(&["delete-expired"]).env(variable, &database.url));
+        let run = Run::of(command(&["postgres", "delete-expired"]).env(variable, &database.url));
         assert_deleted(&run, "deleted 1 row in 1 batch\n");
     }
 }
@@ -94,7 +96,9 @@ async fn the_table_is_found_in_another_schema() {
     let database = Database::with_rows(3).await;
     let moved = "CREATE SCHEMA orders; ALTER TABLE processed_events SET SCHEMA orders";
     database.client.batch_execute(moved).await.unwrap();
-    let run = delete_expired(&["--database", &database.url, "--schema", "orders"]);
+    let and = if database.url.contains('?') { '&' } else { '?' };
+    let url = format!("{}{and}options=-csearch_path%3Dorders", database.url);
+    let run = delete_expired(&[&url]);
     assert_deleted(&run, "deleted 3 rows in 1 batch\n");
 }
 
@@ -104,7 +108,7 @@ async fn a_missing_table_is_an_error_that_names_the_fix() {
         return;
     }
     let database = Database::new().await;
-    let run = delete_expired(&["--database", &database.url]);
+    let run = delete_expired(&[&database.url]);
     assert_failed(&run, "schema/v1.sql");
 }
 
@@ -119,7 +123,7 @@ async fn a_role_that_may_not_delete_is_told_what_it_needs() {
     database.client.batch_execute(role).await.unwrap();
     let (_, address) = database.url.split_once('@').unwrap();
     let url = format!("postgresql://reader:secret@{address}");
-    let run = delete_expired(&["--database", &url]);
+    let run = delete_expired(&[&url]);
     assert_failed(&run, "SELECT, UPDATE and DELETE");
     assert_eq!(database.rows().await, 2);
 }
@@ -128,5 +132,5 @@ async fn a_role_that_may_not_delete_is_told_what_it_needs() {
 fn an_unusable_url_is_an_error_that_names_the_variable_and_hides_the_password() {
     assert_failed(&delete_expired(&[]), "SQS_ONCE_POSTGRES_URL is not set");
     let url = "postgresql://orders:secret@host:port/db";
-    assert_failed(&delete_expired(&["--database", url]), "connection string");
+    assert_failed(&delete_expired(&[url]), "connection string");
 }

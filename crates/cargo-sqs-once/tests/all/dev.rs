@@ -121,7 +121,7 @@ fn a_function_that_does_not_answer_properly_returns_its_batch() {
 fn json_is_everything_that_happens_and_nothing_else() {
     let project = Project::new();
     project.event(&[("m-1", "good")]);
-    let run = project.handle(&["--json"]);
+    let run = project.handle(&["--format=json"]);
     run.assert_done();
     let lines = run.json();
     assert!(lines.iter().all(|line| line["at"].is_u64()));
@@ -141,13 +141,15 @@ fn json_is_everything_that_happens_and_nothing_else() {
 fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
     let project = Project::new();
     project.event(&[("m-1", "good")]);
-    let run = project.handle(&["--duplicate", "100%", "--outlive", "--seed", "1"]);
+    let run = project.handle(&["--fault=duplicate=100%", "--fault=outlive=100%", "--seed=1"]);
     run.assert_done();
     run.assert_lines(&[("m-1", "processed", 1), ("m-1", "duplicate", 1)]);
-    run.says("faults: duplicate 100%, outlive 100%; --seed 1 repeats them");
+    run.says("faults: duplicate=100%, outlive=100%; --seed 1 repeats them");
     run.says("fault: delivered");
-    let run = project.handle(&["--kill", "20"]);
+    let run = project.handle(&["--fault", "kill=20"]);
     run.assert_refused_with("such as 20%");
+    let run = project.handle(&["--fault", "cut=20%"]);
+    run.assert_refused_with("such as kill=5%");
 }
 
 #[cfg(feature = "aws")]
@@ -219,7 +221,10 @@ fn ctrl_c_in_a_terminal_lets_the_invocation_in_flight_finish() {
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let wait = format!("wait for {}", door.local_addr().unwrap());
     project.event(&[("m-in-flight", &wait), ("m-left", "good")]);
-    let mut command = project.handling(&["--batch-size", "1", "--concurrency", "1"]);
+    let queue = "            Queue:";
+    let single = TEMPLATE.replace(queue, &format!("            BatchSize: 1\n{queue}"));
+    project.write("template.yaml", &single);
+    let mut command = project.handling(&["--environments", "1"]);
     command.process_group(0);
     let mut dev = Running::of(command);
     let (function, _) = door.accept().unwrap();
@@ -266,7 +271,7 @@ fn it_is_rebuilt_on_a_change_and_the_last_build_keeps_running_while_that_fails()
 #[test]
 fn it_ends_when_nobody_reads_on() {
     let project = Project::new();
-    let mut command = project.command("dev", &["--json"]);
+    let mut command = project.command("dev", &["--format=json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
@@ -279,7 +284,7 @@ fn it_ends_when_nobody_reads_on() {
 fn a_full_disk_is_an_error() {
     let project = Project::new();
     project.event(&[("m-1", "good")]);
-    for arguments in [&["--json"][..], &[]] {
+    for arguments in [&["--format=json"][..], &[]] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full");
         let mut command = project.handling(arguments);
         Run::of(command.stdout(full.unwrap())).assert_failed_with("No space left");
@@ -307,9 +312,14 @@ fn mistakes_are_found_before_anything_is_built() {
 fn a_port_that_is_taken_is_named() {
     let project = Project::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let run = Run::of(project.command("dev", &["--port", &port]));
-    run.assert_failed_with(&format!("127.0.0.1:{port}"));
+    let port = taken.local_addr().unwrap().port();
+    // The queues get the port, and the page the next one.
+    for before in [0, 1] {
+        let given = (port - before).to_string();
+        let run = Run::of(project.command("dev", &["--port", &given]));
+        run.assert_failed_with(&port.to_string());
+        run.says("127.0.0.1");
+    }
 }
 
 /// `dev` treats this local queue like any other SQS endpoint.
@@ -330,7 +340,7 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     }
     let sqs = runtime.block_on(LocalSqs::start(queues)).unwrap();
     let url = sqs.url(name);
-    let run = Run::of(project.command("dev", &["--queue-url", &url, "--until-empty"]));
+    let run = Run::of(project.command("dev", &["--queue", &url, "--until-empty"]));
     run.assert_done();
     run.assert_lines(&[("m-1", "processed", 1), ("m-2", "processed", 1)]);
     run.says("no other consumer gets them");
@@ -338,8 +348,8 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     run.says(r#"dead letters: Some("")"#);
     assert_eq!(sqs.queues().len(name).unwrap(), 0);
 
-    let run = Run::of(project.command("dev", &["--queue-url", &format!("{url}-gone")]));
+    let run = Run::of(project.command("dev", &["--queue", &format!("{url}-gone")]));
     run.assert_failed_with("SQS did not carry out sqs:GetQueueAttributes");
-    let run = Run::of(project.command("dev", &["--queue-url", &url, "--send", "x"]));
-    run.assert_refused_with("");
+    let run = Run::of(project.command("dev", &["--queue", &url, "--send", "x"]));
+    run.assert_failed_with("--send, --fifo and --visibility-timeout are for a local queue");
 }

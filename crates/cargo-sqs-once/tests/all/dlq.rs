@@ -126,7 +126,7 @@ fn texts(attributes: &[(&str, &str)]) -> serde_json::Map<String, Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
     let account = Account::new().await;
-    let run = account.done(&["list", "--messages"]);
+    let run = account.done(&["list", "--all"]);
     let state_of = |run: &Run, message: &str| {
         let mut lines = run.stdout.lines();
         let line = lines.find(|line| line.contains(message)).unwrap();
@@ -138,15 +138,15 @@ async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
     run.shows("the card was refused");
     account.assert_all_are_back();
 
-    let run = account.run(&["list", "--messages", "--key-from", "/order/id"]);
+    let run = account.run(&["list", "--all", "--key-from", "/order/id"]);
     assert_eq!(state_of(&run, "m-moved"), "completed");
     let line = account
-        .run(&["list", "--messages", "--json", "--state", "failed"])
+        .run(&["list", "--all", "--format=json", "--state", "failed"])
         .one();
     assert_eq!(line["id"], "m-failed");
     assert_eq!(line["state"], "failed");
     assert_eq!(line["key"], id("o-1"));
-    let run = account.run(&["list", "--messages", "--limit", "1"]);
+    let run = account.run(&["list", "--all", "--limit", "1"]);
     assert_eq!(run.stdout.lines().count(), 1);
     run.says("there are more");
     account.assert_all_are_back();
@@ -186,7 +186,7 @@ async fn a_message_that_sqs_moved_says_so_and_has_the_query_for_its_reason() {
     let shown = account.run(&["show", "m-often"]);
     shown.shows("reason        moved by SQS: received too often\n");
     shown.shows(query);
-    let line = account.run(&["list", "--json"]).one();
+    let line = account.run(&["list", "--format=json"]).one();
     assert_eq!(line["reason"], "moved by SQS: received too often");
     assert_eq!(line["group"], "moved-by-sqs");
     assert_eq!(line["example"], "m-often");
@@ -247,7 +247,7 @@ fn text(value: &Value) -> String {
 
 /// The name of the group with a message.
 fn group_with(account: &Account, message: &str) -> String {
-    text(&account.run(&["show", message, "--json"]).one()["group"])
+    text(&account.run(&["show", message, "--format=json"]).one()["group"])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -265,12 +265,12 @@ async fn dead_letters_are_listed_in_groups_of_one_cause() {
     run.shows("no-reason");
     run.says("--group GROUP lists the messages of a group");
 
-    let run = account.run(&["list", "--json"]);
+    let run = account.run(&["list", "--format=json"]);
     let groups = run.json();
     assert_eq!(groups[0]["group"], *outage);
     assert_eq!(groups[0]["count"], 2);
     assert!(groups[0]["first"].as_str() <= groups[0]["last"].as_str());
-    let run = account.run(&["list", "--group", &outage, "--json"]);
+    let run = account.run(&["list", "--group", &outage, "--format=json"]);
     assert_eq!(ids(&run), ["m-1", "m-3"]);
     assert!(run.json().iter().all(|one| one["group"] == *outage));
     let run = account.run(&["list", "--limit", "1"]);
@@ -368,7 +368,7 @@ async fn one_message_is_shown_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redrive_refuses_what_is_completed_unless_told() {
     let account = Account::new().await;
-    let all = ["redrive", "--all", "--yes", "--json"];
+    let all = ["redrive", "--all", "--yes", "--format=json"];
     let run = account.fails(
         &[&all[..], &["--key-from", "/order/id"]].concat(),
         "2 messages stay, because their effect is done",
@@ -436,7 +436,7 @@ async fn messages_are_listed_with_their_source_queue_and_selected_by_it() {
         (arn, &["m-refund"]),
         ("other", &[]),
     ] {
-        let list = ["list", "--messages", "--json", "--source-queue", queue];
+        let list = ["list", "--all", "--format=json", "--source-queue", queue];
         assert_eq!(ids(&account.run(&list)), expected, "{queue}");
     }
 }
@@ -461,7 +461,7 @@ async fn without_a_table_nobody_knows_what_is_completed() {
     without(&["redrive", "--all"])
         .assert_failed_with("without it, the command can't tell which messages are completed");
     without(&["list", "--state", "failed"]).assert_failed_with("--state needs the table");
-    let run = without(&["list", "--messages"]);
+    let run = without(&["list", "--all"]);
     run.assert_done();
     assert_eq!(run.stdout.matches("not-looked-up").count(), 2);
     assert_eq!(run.stdout.matches("unknown-key").count(), 1);
@@ -555,17 +555,17 @@ async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
     missing.assert_failed_with("m-   : not received from the queue");
     let refused = account.run(&["show", "m-odd", "--\u{9b}\u{202e}\u{1b}"]);
     refused.assert_refused_with("unexpected argument '--  '");
-    let json = account.run(&["show", "m-odd", "--json"]);
+    let json = account.run(&["show", "m-odd", "--format=json"]);
     assert_eq!(json.json()[0]["body"], odd, "JSON keeps what the text is");
     missing.assert_is_text();
     refused.assert_is_text();
     for arguments in [
         &["list"][..],
-        &["list", "--json"],
-        &["list", "--messages"],
-        &["list", "--messages", "--json"],
+        &["list", "--format=json"],
+        &["list", "--all"],
+        &["list", "--all", "--format=json"],
         &["show", "m-odd"],
-        &["show", "m-odd", "--json"],
+        &["show", "m-odd", "--format=json"],
         &["drop", "--all", "--yes"],
     ] {
         let run = account.done(arguments);

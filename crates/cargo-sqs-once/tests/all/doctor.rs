@@ -181,7 +181,7 @@ fn a_finding_in_the_output_of_cdk_names_the_construct_and_writes_no_fix() {
     assert!(!run.stdout.contains("--fix writes it"), "{}", run.stdout);
     assert_eq!(fs::read_to_string(&output).unwrap(), fixable);
 
-    let sarif = doctor(&folder, &["--sarif"]).stdout;
+    let sarif = doctor(&folder, &["--format=sarif"]).stdout;
     let sarif: Value = serde_json::from_str(&sarif).unwrap();
     let results = sarif["runs"][0]["results"].as_array().unwrap();
     let names = results
@@ -197,14 +197,14 @@ fn a_finding_in_the_output_of_cdk_names_the_construct_and_writes_no_fix() {
 #[test]
 fn programs_get_json_and_code_scanning_gets_sarif() {
     let folder = project(TEMPLATE);
-    let run = doctor(&folder, &["--json"]);
+    let run = doctor(&folder, &["--format=json"]);
     run.assert_failed_with("");
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(json["findings"][0]["rule"], "visibility-timeout-too-short");
     assert_eq!(json["findings"][0]["line"], 16);
     assert_eq!(json["fixed"], serde_json::json!([]));
 
-    let run = doctor(&folder, &["--sarif"]);
+    let run = doctor(&folder, &["--format=sarif"]);
     run.assert_failed_with("");
     let sarif: Value = serde_json::from_str(&run.stdout).unwrap();
     let result = &sarif["runs"][0]["results"][0];

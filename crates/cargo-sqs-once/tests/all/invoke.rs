@@ -70,7 +70,7 @@ m-1 to OrderPlaced  OrderPlaced  processed         1.2 ms
 poison                           terminal          1.2 ms  not an order
 ",
     );
-    let run = project.send(&records, &["--json"]);
+    let run = project.send(&records, &["--format=json"]);
     let table: Value = serde_json::from_str(&run.stderr).unwrap();
     assert_eq!(table["records"][0]["route"], "OrderPlaced");
 }
@@ -93,7 +93,7 @@ fn a_second_run_remembers_the_first_until_it_is_reset() {
     let project = Project::new();
     let event = event(&[("m-1", "good"), ("m-2", "good")]);
     let run = |arguments: &[&str]| {
-        let run = project.send(&event, &[&["--json"], arguments].concat());
+        let run = project.send(&event, &[&["--format=json"], arguments].concat());
         let table: Value = serde_json::from_str(&run.stderr).unwrap();
         let summary = &table["summary"];
         assert_eq!(summary["records"], 2, "{summary}");
@@ -107,7 +107,7 @@ fn a_second_run_remembers_the_first_until_it_is_reset() {
 #[test]
 fn json_is_the_table_and_nothing_else() {
     let project = Project::new();
-    let run = project.send(&event(&[("m-1", ""), ("poison", "")]), &["--json"]);
+    let run = project.send(&event(&[("m-1", ""), ("poison", "")]), &["--format=json"]);
     let response = r#"{"batchItemFailures":[{"itemIdentifier":"poison"}]}"#;
     assert_eq!(run.stdout, format!("{response}\n"));
     let table: Value = serde_json::from_str(&run.stderr).unwrap();
@@ -149,7 +149,7 @@ fn a_function_that_does_not_answer_properly_is_named_for_what_it_did() {
     let late = "error: the function timed out: no answer within 200ms\n  help: --timeout";
     let error = "error: the function answered with an error: NoTable: which table?";
     for (event, arguments, message) in [
-        ("crash", &["--json"][..], "out of cheese"),
+        ("crash", &["--format=json"][..], "out of cheese"),
         ("hang", &["--timeout", "200ms"], late),
         ("error", &[], error),
     ] {
@@ -289,7 +289,7 @@ fn of_several_functions_one_must_be_picked_or_named_by_the_template() {
 fn a_function_that_does_not_build_is_an_error_with_the_compilers_words() {
     let project = Project::new();
     project.write("src/main.rs", "fn main() { nonsense }");
-    for arguments in [&[][..], &["--json"]] {
+    for arguments in [&[][..], &["--format=json"]] {
         let run = project.send("{}", arguments);
         run.assert_failed_with("error: the function `payments` does not build");
         run.says("cannot find value `nonsense`");
@@ -324,7 +324,7 @@ fn tables_of_the_template_are_made_and_one_whose_keys_have_changed_needs_a_reset
 fn a_reader_that_goes_away_is_no_error() {
     let project = Project::new();
     project.event(&[("m-1", "good")]);
-    let mut command = project.command("invoke", &["event.json", "--json"]);
+    let mut command = project.command("invoke", &["event.json", "--format=json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());

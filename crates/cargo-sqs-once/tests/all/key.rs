@@ -67,7 +67,7 @@ async fn a_completed_key_shows_all_that_is_known_but_the_result() {
         .run(&["show", "--data", "order-42"])
         .shows("\"secret\"");
     // The start of an id, as log lines show it, needs no namespace.
-    let mut command = table.command(&["show", "--json", &order[..21]]);
+    let mut command = table.command(&["show", "--format=json", &order[..21]]);
     let shown = Run::of(command.env_remove("SQS_ONCE_NAMESPACE")).one();
     assert_eq!(shown["id"], order);
     assert_eq!(shown["state"], "completed");
@@ -93,10 +93,10 @@ async fn what_is_missing_is_named() {
         |variable: &str| Run::of(table.command(&["show", "order-42"]).env_remove(variable));
     without("SQS_ONCE_TABLE").assert_failed_with("Give --table, or set SQS_ONCE_TABLE");
     without("SQS_ONCE_NAMESPACE").assert_failed_with("give --namespace");
-    without("AWS_REGION").assert_failed_with("give --region");
+    without("AWS_REGION").assert_failed_with("set AWS_REGION");
     table.fails(
         &["show", "--table", "other", "order-42"],
-        "check --table, --region and --profile",
+        "check --table, AWS_REGION and AWS_PROFILE",
     );
     table.fails(
         &["show", "i:many"],
@@ -118,7 +118,7 @@ async fn keys_are_listed_by_state() {
     ])
     .await;
     let states = |arguments: &[&str]| {
-        let run = table.done(&[&["list", "--json"], arguments].concat());
+        let run = table.done(&[&["list", "--format=json"], arguments].concat());
         let lines = run.json();
         let states = lines.iter().map(|line| line["state"].as_str().unwrap());
         let mut states: Vec<_> = states.collect();
@@ -130,11 +130,10 @@ async fn keys_are_listed_by_state() {
         "completed expired in-progress lapsed released unknown unreadable"
     );
     assert_eq!(states(&["--namespace", "other"]), "in-progress");
-    assert_eq!(states(&["--status", "lapsed"]), "lapsed");
-    assert_eq!(states(&["--unknown"]), "lapsed");
-    assert_eq!(states(&["--status", "completed"]), "completed");
+    assert_eq!(states(&["--state", "lapsed"]), "lapsed");
+    assert_eq!(states(&["--state", "completed"]), "completed");
     assert_eq!(
-        states(&["--status", "expired", "--status", "released"]),
+        states(&["--state", "expired", "--state", "released"]),
         "expired released"
     );
     let run = table.run(&["list", "--limit", "2"]);
@@ -169,9 +168,9 @@ async fn nothing_that_a_table_holds_writes_to_the_terminal_but_text() {
     let table = with([hostile, found]).await;
     for arguments in [
         &["list"][..],
-        &["list", "--json"],
+        &["list", "--format=json"],
         &["show", "--data", name, "--namespace", "x"],
-        &["show", "--json", "--data", "payments#x:1"],
+        &["show", "--format=json", "--data", "payments#x:1"],
     ] {
         table.run(arguments).assert_is_text();
     }
@@ -215,7 +214,7 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
     let (table, order) = with_order().await;
     let file = Log::new();
     let log = file.name();
-    let run = table.done(&["forget", "--yes", "--json", "--log", log, "order-42"]);
+    let run = table.done(&["forget", "--yes", "--format=json", "--log", log, "order-42"]);
     let line = run.one();
     assert_eq!(line["action"], "forget");
     assert_eq!(line["id"], order);
@@ -228,7 +227,14 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
     assert_eq!(line["table"], "sqs-once");
     assert!(line["at"].is_string());
 
-    let run = table.done(&["complete", "--yes", "--json", "--log", log, "order-42"]);
+    let run = table.done(&[
+        "complete",
+        "--yes",
+        "--format=json",
+        "--log",
+        log,
+        "order-42",
+    ]);
     assert_eq!(file.lines(), [line, run.one()]);
 
     table.fails(
@@ -264,7 +270,7 @@ async fn a_breaker_is_not_a_key() {
     }
     assert_eq!(table.item(breaker)["owner"]["S"], OWNER);
     // A consumer may have this namespace.
-    let list = ["list", "--namespace", "breaker", "--json"];
+    let list = ["list", "--namespace", "breaker", "--format=json"];
     let listed = table.run(&list).one();
     assert_eq!(listed["id"], key);
     table.done(&["show", &key]);
@@ -325,15 +331,14 @@ async fn a_key_that_never_came_is_completed_under_one_name_only() {
     ] {
         table.fails(&[action, "--yes", key], message);
     }
-    table.done(&["complete", "--yes", "--retention", "90d", "s:42"]);
+    table.done(&["complete", "--yes", "--for", "90d", "s:42"]);
     let expires = &table.item(&id("42"))["expiration"]["N"];
     let expires: u64 = expires.as_str().unwrap().parse().unwrap();
     assert!((hour(89 * 24)..hour(91 * 24)).contains(&(expires * 1000)));
-    table.done(&["complete", "--yes", "--readable-keys", "order-42"]);
-    assert_eq!(
-        table.item("payments#s:order-42")["status"]["S"],
-        "COMPLETED"
-    );
+    for whole in [&*id("order-42"), "payments#s:order-42"] {
+        table.done(&["complete", "--yes", whole]);
+        assert_eq!(table.item(whole)["status"]["S"], "COMPLETED");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

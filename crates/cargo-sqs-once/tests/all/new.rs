@@ -62,10 +62,14 @@ fn read(project: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
 fn variants() -> Vec<(String, Vec<&'static str>)> {
     let mut variants = Vec::new();
     for queue in [None, Some("--fifo")] {
-        for source in [None, Some("--sns")] {
-            for effect in [None, Some("--transactional"), Some("--postgres")] {
+        for source in [None, Some("--source=sns")] {
+            for effect in [None, Some("--effect=dynamodb"), Some("--effect=postgres")] {
                 let options: Vec<_> = [queue, source, effect].into_iter().flatten().collect();
-                let name = format!("payments{}", options.concat().replace("--", "-"));
+                let choices = options
+                    .iter()
+                    .filter_map(|one| one.rsplit(['-', '=']).next());
+                let name = ["payments"].into_iter().chain(choices).collect::<Vec<_>>();
+                let name = name.join("-");
                 variants.push((name, options));
             }
         }
@@ -119,7 +123,7 @@ fn every_variant_is_a_whole_project() {
         assert_eq!(panic.as_str(), Some("unwind"));
 
         let has = |option| options.contains(&option);
-        let of_its_effect = match (has("--transactional"), has("--postgres")) {
+        let of_its_effect = match (has("--effect=dynamodb"), has("--effect=postgres")) {
             (true, _) => "src/tables.rs",
             (_, true) => "migrations/2_orders.sql",
             _ => "src/warehouse.rs",
@@ -135,7 +139,11 @@ fn every_variant_is_a_whole_project() {
         let group = &record["attributes"]["MessageGroupId"];
         assert_eq!(group.is_string(), has("--fifo"), "{name}");
         let body: Value = serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
-        assert_eq!(body.get("TopicArn").is_some(), has("--sns"), "{name}");
+        assert_eq!(
+            body.get("TopicArn").is_some(),
+            has("--source=sns"),
+            "{name}"
+        );
     }
 }
 
@@ -232,62 +240,29 @@ fn manifest(files: &BTreeMap<String, String>) -> toml::Table {
 
 /// Before the first release, a project on the released version could not build.
 #[test]
-fn a_project_depends_on_the_given_source_or_else_on_the_checkout_of_the_command() {
+fn a_project_depends_on_the_checkout_of_the_command() {
     let folder = Folder::new();
-    let checkout = folder.path().join("a \"quoted\" one");
-    fs::create_dir_all(checkout.join("crates/sqs-once")).unwrap();
-    fs::write(checkout.join("crates/sqs-once/Cargo.toml"), "").unwrap();
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let [own, checkout] = [own, checkout].map(|path| path.canonicalize().unwrap());
-    let path = |checkout: &Path| format!("{}/crates/PACKAGE", checkout.display());
-    let version = env!("CARGO_PKG_VERSION");
-    let (version, _) = version.rsplit_once('.').unwrap();
-    let url = "https://git.example.com/sqs-once";
-    for (project, source, kind, expected) in [
-        ("released", Some("released"), "version", version.to_owned()),
-        ("by-git", Some(url), "git", url.to_owned()),
-        ("given", Some("./a \"quoted\" one"), "path", path(&checkout)),
-        ("own", None, "path", path(&own)),
-    ] {
-        let source = source.map(|source| ["--sqs-once", source]);
-        let source = source.as_ref().map_or(&[][..], |source| source);
-        let files = folder.make(&[&[project, "--postgres"], source].concat());
-        let manifest = manifest(&files);
-        for package in ["sqs-once", "sqs-once-postgres"] {
-            let depended = &manifest["dependencies"][package][kind];
-            let expected = expected.replace("PACKAGE", package);
-            assert_eq!(depended.as_str(), Some(&*expected), "{package}");
-        }
-    }
-    let files = folder.make(&["tested", "--sqs-once", "./a \"quoted\" one"]);
-    let depended = &manifest(&files)["dev-dependencies"]["sqs-once"]["path"];
-    let expected = path(&checkout).replace("PACKAGE", "sqs-once");
-    assert_eq!(depended.as_str(), Some(&*expected));
+    let own = own.canonicalize().unwrap();
+    let manifest = manifest(&folder.make(&["payments"]));
+    let depended = manifest["dependencies"]["sqs-once"]["path"].as_str();
+    let expected = format!("{}/crates/sqs-once", own.display());
+    assert_eq!(depended, Some(&*expected));
     let run = folder.run(&["shipping"]);
     run.shows(&format!("built from, {}", own.display()));
-    run.shows("--sqs-once released");
-}
-
-#[test]
-fn a_folder_that_is_not_a_checkout_is_refused() {
-    let folder = Folder::new();
-    folder.fails(
-        &["payments", "--sqs-once", "elsewhere"],
-        "elsewhere is not a checkout of sqs-once",
-    );
-    assert!(folder.entries().is_empty());
+    run.shows("change `path` in its Cargo.toml");
 }
 
 #[test]
 fn the_migration_is_the_schema_of_the_store() {
-    let files = Folder::new().make(&["payments", "--postgres"]);
+    let files = Folder::new().make(&["payments", "--effect=postgres"]);
     let schema = include_str!("../../../sqs-once-postgres/schema/v1.sql");
     assert_eq!(files["migrations/1_processed_events.sql"], schema);
 }
 
 #[test]
 fn no_password_of_a_database_is_in_the_functions_environment() {
-    let files = Folder::new().make(&["payments", "--postgres"]);
+    let files = Folder::new().make(&["payments", "--effect=postgres"]);
     let template = &Yaml::load_from_str(&files["template.yaml"]).unwrap()[0];
     let at = |path: &str| {
         let mut names = path.split('.');
@@ -318,7 +293,7 @@ fn a_name_that_fits_nowhere_or_two_effects_are_wrong_usage() {
         folder.run(&[name]).assert_refused_with("expected");
     }
     folder
-        .run(&["payments", "--transactional", "--postgres"])
+        .run(&["payments", "--effect=dynamodb", "--effect=postgres"])
         .assert_refused_with("");
     assert!(folder.entries().is_empty());
     folder.make(&["order-payments-2"]);
@@ -390,7 +365,7 @@ fn it_says_what_it_made_and_what_to_do_next() {
     run.shows("  cargo lambda build --release --arm64 --output-format zip\n");
     run.shows("  terraform -chdir=terraform init && terraform -chdir=terraform apply");
 
-    let run = folder.run(&["shipping", "--fifo", "--json"]);
+    let run = folder.run(&["shipping", "--fifo", "--format=json"]);
     let [made] = run.json().try_into().unwrap();
     assert_eq!(made["name"], "shipping");
     let project = Path::new(made["folder"].as_str().unwrap());

@@ -68,8 +68,8 @@ fn bash_completes_both_binaries() {
             assert!(all.contains(&command), "{command} is not among {all:?}");
         }
         assert_eq!(completed("", &[name, "inv"]), ["invoke"]);
-        let options = completed("", &[name, "delete-expired", "--ba"]);
-        assert_eq!(options, ["--batch"]);
+        let options = completed("", &[name, "key", "list", "--st"]);
+        assert_eq!(options, ["--state"]);
     }
 }
 
@@ -79,7 +79,7 @@ fn bash_completes_the_subcommand_of_cargo() {
         (&["inv"][..], "invoke"),
         // The word under the cursor does not exist yet.
         (&["new"], "new"),
-        (&["new", "--po"], "--postgres"),
+        (&["new", "--eff"], "--effect"),
     ] {
         let words = [&["cargo", "sqs-once"], words].concat();
         assert_eq!(completed("", &words), [offered]);

@@ -134,14 +134,14 @@ impl<S: Source> Shared<S> {
         let (left, answer) = match answered {
             None => {
                 self.report_fault("its process was killed", message_ids);
-                let reason = "killed by --kill";
+                let reason = "killed by --fault kill";
                 environment.end(reason).await;
                 (None, failed(reason))
             }
             Some(Ok(_)) if self.faults.drops_response() => {
                 environment.wait_for_records(message_ids.clone()).await;
                 self.report_fault("its answer was lost", message_ids);
-                let answer = failed("answer lost by --drop-response");
+                let answer = failed("answer lost by --fault drop-response");
                 (Some(environment), answer)
             }
             Some(Ok(answer)) => {

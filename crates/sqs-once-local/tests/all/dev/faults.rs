@@ -53,8 +53,8 @@ async fn duplicates_keep_a_message_group_in_order() {
 async fn a_killed_process_returns_its_batch() {
     let plan = Plan::new().with(|plan| plan.faults.kill = Percent::ALL);
     let mut world = World::start(plan, &[body(json!("hang"), 9)]).await;
-    assert_eq!(world.until_ended().await, "killed by --kill");
-    assert_eq!(world.until_failed().await, "killed by --kill");
+    assert_eq!(world.until_ended().await, "killed by --fault kill");
+    assert_eq!(world.until_failed().await, "killed by --fault kill");
     world.stop().await;
     assert_eq!(world.faults(), [("its process was killed", vec!["m-1"])]);
     assert_eq!(world.left(), 1);
@@ -65,7 +65,7 @@ async fn a_lost_answer_returns_the_batch_that_was_processed() {
     let plan = Plan::new().with(|plan| plan.faults.drop_response = Percent::ALL);
     let mut world = World::start(plan, &[""]).await;
     let reason = world.until_failed().await;
-    assert_eq!(reason, "answer lost by --drop-response");
+    assert_eq!(reason, "answer lost by --fault drop-response");
     world.stop().await;
     assert!(world.all("record").count() > 0);
     assert_eq!(world.faults(), [("its answer was lost", vec!["m-1"])]);
