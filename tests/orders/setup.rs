@@ -73,6 +73,7 @@ async fn missing_or_malformed_configuration_refuses_to_start_and_names_the_varia
         ("SQS_ONCE_NAMESPACE", "a#b", "`#`"),
         ("SQS_ONCE_DLQ_URL", "orders-dlq", "URL"),
         ("SQS_ONCE_LARGE_MESSAGES", "a b", "expected"),
+        ("SQS_ONCE_REQUESTS", "several", "batched or single"),
         ("SQS_ONCE_DISABLED", "maybe", "true or false"),
         ("PAYMENTS_URL", "not a url", "https://"),
     ] {

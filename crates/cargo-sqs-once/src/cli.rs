@@ -151,7 +151,7 @@ Examples:
   In the schema `orders`:
     cargo sqs-once postgres delete-expired 'postgresql://USER@HOST/DATABASE?options=-csearch_path%3Dorders'")]
 pub(crate) struct DeleteExpiredArgs {
-    /// The database [default: SQS_ONCE_POSTGRES_URL, or else DATABASE_URL]
+    /// The database [default: DATABASE_URL]
     ///
     /// Other users of this machine can read command-line arguments. Keep a password in the variable instead.
     #[arg(value_name = "URL")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 const PREFIX: &str = "SQS_ONCE_";
 
 /// All variables, without their prefix.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 15] = [
     "ALSO_READ",
     "CONCURRENCY",
     "DEADLINE_MARGIN",
@@ -15,12 +15,10 @@ const NAMES: [&str; 17] = [
     "KEY_SECRET_ARN",
     "LARGE_MESSAGES",
     "LEASE_MARGIN",
-    "LOG_SAMPLE_RATE",
     "METRICS",
-    "METRICS_NAMESPACE",
     "NAMESPACE",
-    "POSTGRES_URL",
     "RECORD_LEVELS",
+    "REQUESTS",
     "RETENTION",
     "SERVICE",
     "TABLE",

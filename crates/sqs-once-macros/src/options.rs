@@ -34,14 +34,13 @@ const OF_HANDLER: [(&str, Option<&str>); 12] = [
 ];
 
 /// Methods of the consumer, each with its environment variable.
-const OF_CONSUMER: [(&str, Option<&str>); 9] = [
+const OF_CONSUMER: [(&str, Option<&str>); 8] = [
     ("cache", None),
     ("concurrency", Some("SQS_ONCE_CONCURRENCY")),
     ("fifo", None),
     ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES")),
     ("margins", None),
     ("queue", Some("SQS_ONCE_DLQ_URL")),
-    ("requests", None),
     ("store", Some("SQS_ONCE_TABLE")),
     ("telemetry", None),
 ];

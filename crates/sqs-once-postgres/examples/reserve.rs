@@ -1,7 +1,7 @@
 //! A function that reserves one piece for an order, in PostgreSQL, exactly once.
 //!
 //! It needs the table in `schema/v1.sql`, the tables `stock (sku text PRIMARY KEY, pieces bigint)` and
-//! `reservations (order_id text, sku text)`, and the variable `SQS_ONCE_POSTGRES_URL`.
+//! `reservations (order_id text, sku text)`, and the variable `DATABASE_URL`.
 
 use serde::Deserialize;
 use sqs_once::{Error, HandlerError};

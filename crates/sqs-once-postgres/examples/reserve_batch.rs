@@ -1,7 +1,7 @@
 //! The function of the example `reserve` for many orders at once: one transaction for the batch.
 //!
 //! It needs the table in `schema/v1.sql`, the tables `stock (sku text PRIMARY KEY, pieces bigint)` and
-//! `reservations (order_id text, sku text)`, and the variable `SQS_ONCE_POSTGRES_URL`.
+//! `reservations (order_id text, sku text)`, and the variable `DATABASE_URL`.
 
 use serde::Deserialize;
 use sqs_once::{Batch, BatchOutcome, Error, HandlerError};

@@ -5,15 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use sqs_once::__private::not_set;
 use thiserror::Error;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use crate::iam::Tokens;
 
-const URL: &str = "SQS_ONCE_POSTGRES_URL";
-const USUAL_URL: &str = "DATABASE_URL";
+const URL: &str = "DATABASE_URL";
 const ROOT_CERT: &str = "PGSSLROOTCERT";
 const CONCURRENCY: &str = "SQS_ONCE_CONCURRENCY";
 
@@ -76,13 +74,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn from_env(env: &Env<'_>) -> Result<Self, ConfigError> {
-        let (setting, url) = [URL, USUAL_URL]
-            .into_iter()
-            .find_map(|variable| Some((variable, env(variable)?)))
-            .ok_or_else(|| {
-                let problem = format!("{}, and neither is {USUAL_URL}", not_set(URL));
-                ConfigError::new(URL, problem, EXPECTED_URL)
-            })?;
+        let url = env(URL).ok_or_else(|| ConfigError::new(URL, "is not set", EXPECTED_URL))?;
         let connections = match env(CONCURRENCY) {
             None => DEFAULT_CONNECTIONS,
             Some(text) => text.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| {
@@ -91,7 +83,7 @@ impl Settings {
             })?,
         };
         let root_cert = env(ROOT_CERT).map(PathBuf::from);
-        let settings = Self::from_string(setting, url.trim(), root_cert, env)?;
+        let settings = Self::from_string(URL, url.trim(), root_cert, env)?;
         Ok(Self {
             connections,
             ..settings
@@ -232,21 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn the_own_variable_wins_over_the_usual_one() {
-        let settings = from([
-            ("SQS_ONCE_POSTGRES_URL", "postgresql://orders@own/db"),
-            ("DATABASE_URL", "postgresql://orders@usual/db"),
-        ])
-        .unwrap();
-        assert!(format!("{:?}", settings.config.get_hosts()).contains("own"));
-        let settings = from([("DATABASE_URL", "host=usual user=orders")]).unwrap();
-        assert!(format!("{:?}", settings.config.get_hosts()).contains("usual"));
-    }
-
-    #[test]
     fn what_is_missing_or_malformed_is_named_with_the_form_it_should_have() {
         let error = refused([]);
-        assert_eq!(error.setting(), "SQS_ONCE_POSTGRES_URL");
+        assert_eq!(error.setting(), "DATABASE_URL");
         assert!(error.to_string().contains("expected `postgresql://USER:"));
 
         for url in [

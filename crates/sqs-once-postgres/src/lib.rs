@@ -60,7 +60,7 @@
 //!
 //! | variable | default | meaning |
 //! |---|---|---|
-//! | `SQS_ONCE_POSTGRES_URL` | `DATABASE_URL` | the database: `postgresql://USER@HOST/DATABASE?auth=iam`, `postgresql://USER:PASSWORD@HOST/DATABASE`, or `key=value` pairs |
+//! | `DATABASE_URL` | required | the database: `postgresql://USER@HOST/DATABASE?auth=iam`, `postgresql://USER:PASSWORD@HOST/DATABASE`, or `key=value` pairs |
 //! | `PGSSLROOTCERT` | the system's | a PEM file with the certificates to trust; `sslrootcert` in the URL takes precedence |
 //! | `SQS_ONCE_CONCURRENCY` | `10` | the most connections. The consumer reads it too and runs at most as many handlers at once |
 //!

@@ -52,7 +52,7 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Uses the database in the environment variable `SQS_ONCE_POSTGRES_URL`, or else `DATABASE_URL`.
+    /// Uses the database in the environment variable `DATABASE_URL`.
     /// `SQS_ONCE_CONCURRENCY` sets the number of connections. A database on another machine requires TLS unless the
     /// connection string sets another `sslmode`; see the [crate's documentation](crate#tls).
     ///

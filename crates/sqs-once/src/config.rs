@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::env::{Env, first, read, warn_of_unknown};
+use crate::env::{Env, read, warn_of_unknown};
 use crate::error::ConfigError;
 use crate::key::Namespace;
 use crate::report::RecordLevels;
@@ -59,6 +59,7 @@ pub(crate) struct EnvSettings {
     pub(crate) disabled: bool,
     pub(crate) service: Option<String>,
     pub(crate) record_levels: RecordLevels,
+    pub(crate) has_single_requests: bool,
     pub(crate) sample_rate: Option<f64>,
     pub(crate) metrics: Option<Metrics>,
     pub(crate) metrics_namespace: Option<String>,
@@ -113,7 +114,15 @@ impl EnvSettings {
                 RecordLevels::parse,
             )?
             .unwrap_or_default(),
-            sample_rate: first(
+            has_single_requests: read(env, "SQS_ONCE_REQUESTS", "batched or single", |text| {
+                match text {
+                    "batched" => Some(false),
+                    "single" => Some(true),
+                    _ => None,
+                }
+            })?
+            .unwrap_or_default(),
+            sample_rate: read(
                 env,
                 SAMPLE_RATE,
                 "a share from 0 to 1, such as 0.01",
@@ -123,9 +132,9 @@ impl EnvSettings {
                 None if powertools_off => Some(Metrics::Off),
                 metrics => metrics,
             },
-            metrics_namespace: first(
+            metrics_namespace: read(
                 env,
-                ["SQS_ONCE_METRICS_NAMESPACE", "POWERTOOLS_METRICS_NAMESPACE"],
+                "POWERTOOLS_METRICS_NAMESPACE",
                 "1 to 255 letters, digits and `.-_/#: `, the first no colon",
                 |text| {
                     let is_allowed =

@@ -31,19 +31,6 @@ pub(crate) fn read<T>(
     }
 }
 
-pub(crate) fn first<T>(
-    env: &Env<'_>,
-    variables: [&'static str; 2],
-    expected: &'static str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, ConfigError> {
-    let [ours, other] = variables;
-    match read(env, ours, expected, &parse)? {
-        Some(value) => Ok(Some(value)),
-        None => read(env, other, expected, parse),
-    }
-}
-
 /// Returns the process's variables with the library's prefix and without a meaning.
 fn unknown() -> impl Iterator<Item = String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -64,7 +51,7 @@ pub(crate) fn warn_of_unknown() {
 }
 
 /// Returns the problem of a required variable that is not set, with the misspelling that is.
-pub fn not_set(variable: &str) -> String {
+pub(crate) fn not_set(variable: &str) -> String {
     match unknown().find(|unknown| nearest(unknown).as_deref() == Some(variable)) {
         Some(misspelt) => format!("is not set, but the unknown {misspelt} is"),
         None => "is not set".to_owned(),

@@ -153,7 +153,6 @@ mod variables;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::consumer::for_macros::{batch_handler, fingerprint, fingerprint_with, handler};
-    pub use crate::env::not_set;
 }
 
 pub use consumer::{BatchHandler, Consumer, Handler, Router, router};

@@ -1,6 +1,6 @@
 //! Policies: values that choose a consumer's behaviour.
 
-pub use crate::batch::{Fifo, InProgress, MissingKey, PayloadMismatch, Requests, UnknownOutcome};
+pub use crate::batch::{Fifo, InProgress, MissingKey, PayloadMismatch, UnknownOutcome};
 pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
 pub use crate::failed::Backoff;

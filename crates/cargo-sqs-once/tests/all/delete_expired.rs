@@ -81,11 +81,10 @@ async fn the_database_is_the_one_that_the_store_would_use() {
     if is_missing() {
         return;
     }
-    for variable in ["SQS_ONCE_POSTGRES_URL", "DATABASE_URL"] {
-        let database = Database::with_rows(1).await;
-        let run = Run::of(command(&["postgres", "delete-expired"]).env(variable, &database.url));
-        assert_deleted(&run, "deleted 1 row in 1 batch\n");
-    }
+    let database = Database::with_rows(1).await;
+    let mut command = command(&["postgres", "delete-expired"]);
+    let run = Run::of(command.env("DATABASE_URL", &database.url));
+    assert_deleted(&run, "deleted 1 row in 1 batch\n");
 }
 
 #[tokio::test]
@@ -130,7 +129,7 @@ async fn a_role_that_may_not_delete_is_told_what_it_needs() {
 
 #[test]
 fn an_unusable_url_is_an_error_that_names_the_variable_and_hides_the_password() {
-    assert_failed(&delete_expired(&[]), "SQS_ONCE_POSTGRES_URL is not set");
+    assert_failed(&delete_expired(&[]), "DATABASE_URL is not set");
     let url = "postgresql://orders:secret@host:port/db";
     assert_failed(&delete_expired(&[url]), "connection string");
 }

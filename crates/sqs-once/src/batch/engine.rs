@@ -113,16 +113,13 @@ pub enum InProgress {
     Wait(Duration),
 }
 
-/// Chooses how many keys a request to the store carries. The write units are the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Requests {
-    /// Up to 25, with up to 8 requests for claims and 8 for completions in flight (the default). A lone key does not wait for
-    /// others. The transactions of a batch handler that returns [`BatchWrites`](crate::BatchWrites) carry as many keys as fit.
-    #[default]
+/// How many keys a request to the store carries.
+#[derive(Clone, Copy)]
+pub(crate) enum Requests {
+    /// Up to 25, with up to 8 requests for claims and 8 for completions in flight. A lone key does not wait for others. The
+    /// transactions of a batch handler that returns [`BatchWrites`](crate::BatchWrites) carry as many keys as fit.
     Batched,
-    /// One, with up to 32 requests for claims and 32 for completions in flight. This needs more connections and far
-    /// more CPU. It helps only if the table answers requests with many keys very late.
+    /// One, with up to 32 requests for claims and 32 for completions in flight.
     Single,
 }
 
@@ -160,7 +157,6 @@ pub(crate) struct Engine {
     /// The backoff of records that no route takes.
     pub(crate) backoff: Option<Backoff>,
     pub(crate) breakers: Arc<Breakers>,
-    /// From the code or the environment.
     /// The hooks of records that no route takes.
     pub(crate) hooks: Hooks,
     pub(crate) record_levels: RecordLevels,

@@ -25,8 +25,9 @@ mod visibility_warning;
 pub(crate) mod watchdog;
 
 pub(crate) use answer::answer;
+pub(crate) use engine::Requests;
 pub(crate) use engine::{Engine, Route};
-pub use engine::{Fifo, InProgress, MissingKey, PayloadMismatch, Requests};
+pub use engine::{Fifo, InProgress, MissingKey, PayloadMismatch};
 pub(crate) use hooks::{Hook, Hooks, hook};
 pub use hooks::{InvalidRecord, RecordEnd};
 pub use unknown_outcome::{EarlierAttempt, Reconciled, UnknownOutcome};

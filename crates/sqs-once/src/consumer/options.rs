@@ -1,6 +1,6 @@
 //! The settings of a consumer.
 
-use crate::batch::{Fifo, Requests};
+use crate::batch::Fifo;
 #[cfg(feature = "sqs")]
 use crate::failed::Queue;
 use crate::idempotency::{StoreSettings, shared_settings};
@@ -41,12 +41,6 @@ impl Consumer {
     /// [`Fifo::new`].
     pub fn fifo(self, fifo: Fifo) -> Self {
         self.set(|settings| settings.fifo = fifo)
-    }
-
-    /// Sets how many keys a request to the store carries. Default: [`Requests::Batched`]. Each commit of a
-    /// handler of single records whose effect commits with its record is a separate request.
-    pub fn requests(self, requests: Requests) -> Self {
-        self.set(|settings| settings.requests = Some(requests))
     }
 }
 

@@ -23,7 +23,6 @@ pub(super) struct Settings {
     pub(super) store: StoreSettings,
     pub(super) concurrency: Option<usize>,
     pub(super) fifo: Fifo,
-    pub(super) requests: Option<Requests>,
     pub(super) failed: FailedSettings,
     pub(super) large_messages: LargeMessageSettings,
     pub(super) telemetry: Telemetry,
@@ -94,7 +93,6 @@ impl Settings {
             Some(_) => 1,
             None => concurrency.get(),
         };
-        let requests = self.requests.unwrap_or_default();
         Ok(Arc::new(Engine {
             meter: Meter::new(
                 self.telemetry.metrics.or(env.metrics),
@@ -106,7 +104,10 @@ impl Settings {
             router,
             concurrency,
             fifo: self.fifo,
-            requests,
+            requests: match env.has_single_requests {
+                true => Requests::Single,
+                false => Requests::Batched,
+            },
             failed,
             backoff,
             breakers: Breakers::new(&dependencies, most).into(),

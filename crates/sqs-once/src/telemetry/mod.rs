@@ -44,9 +44,8 @@ pub(crate) const CONSUMER: Option<&str> = match cfg!(feature = "opentelemetry") 
     false => None,
 };
 
-/// The variables that set the share of sampled invocations: ours, and the one that Powertools reads.
-pub(crate) const SAMPLE_RATE: [&str; 2] =
-    ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"];
+/// The variable that sets the share of sampled invocations, which Powertools reads as well.
+pub(crate) const SAMPLE_RATE: &str = "POWERTOOLS_LOGGER_SAMPLE_RATE";
 
 /// The most detailed level of crates that would log whole requests at a more detailed one: bodies, receipt handles,
 /// credentials, the keys of objects in S3, and the parameters of SQL statements.
@@ -94,7 +93,7 @@ where
 
 /// Used only if configured, because checking the spans around every event costs time.
 fn sampling() -> Option<Sampling> {
-    SAMPLE_RATE.into_iter().find_map(process_env)?;
+    process_env(SAMPLE_RATE)?;
     let usual = levels();
     let level = usual.default_level().unwrap_or(LevelFilter::OFF);
     let sampled = usual.clone().with_default(level.max(LevelFilter::DEBUG));

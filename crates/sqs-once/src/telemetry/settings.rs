@@ -46,7 +46,7 @@ impl Telemetry {
     /// with that feature); else nowhere if `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and
     /// nowhere elsewhere.
     ///
-    /// Their namespace in CloudWatch is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`.
+    /// Their namespace in CloudWatch is `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`.
     /// Their dimension is the [`service`](Self::service), and in a router the route too.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = Some(metrics);

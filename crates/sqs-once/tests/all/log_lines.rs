@@ -123,15 +123,14 @@ fn the_level_of_a_records_line_is_chosen_by_its_outcome_and_the_code_wins() {
 
 #[test]
 fn a_sampled_invocation_and_nothing_outside_of_it_says_everything_from_debug_on() {
-    for variable in ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"] {
-        let sampled = lines(&[(variable, "1")]);
-        assert_eq!(said(&sampled, "said in detail").len(), 3);
-        let mut outside = sampled
-            .iter()
-            .filter(|line| line["function_request_id"].is_null());
-        assert!(outside.all(|line| line["level"] != "DEBUG" && line["level"] != "TRACE"));
-        assert_eq!(said(&lines(&[(variable, "0")]), "said in detail").len(), 0);
-    }
+    let rate = |rate| lines(&[("POWERTOOLS_LOGGER_SAMPLE_RATE", rate)]);
+    let sampled = rate("1");
+    assert_eq!(said(&sampled, "said in detail").len(), 3);
+    let mut outside = sampled
+        .iter()
+        .filter(|line| line["function_request_id"].is_null());
+    assert!(outside.all(|line| line["level"] != "DEBUG" && line["level"] != "TRACE"));
+    assert_eq!(said(&rate("0"), "said in detail").len(), 0);
     assert_eq!(said(&lines(&[]), "said in detail").len(), 0);
 }
 
@@ -141,7 +140,7 @@ fn a_setting_that_cant_be_read_is_named() {
         ("SQS_ONCE_RECORD_LEVELS", "processed"),
         ("SQS_ONCE_RECORD_LEVELS", "done=info"),
         ("SQS_ONCE_RECORD_LEVELS", "processed=loud"),
-        ("SQS_ONCE_LOG_SAMPLE_RATE", "1.5"),
+        ("POWERTOOLS_LOGGER_SAMPLE_RATE", "1.5"),
         ("POWERTOOLS_LOGGER_SAMPLE_RATE", "often"),
     ] {
         let mut process = Process::start(module_path!(), RUN, &[(variable, value)]);

@@ -323,8 +323,6 @@ fn the_service_is_the_only_dimension() {
         assert_eq!(directive["Namespace"], "Shop");
         assert_eq!(document["service"], "checkout");
     }
-    let ours = documents(&[EMF, ("SQS_ONCE_METRICS_NAMESPACE", "Ours"), shop]);
-    assert_eq!(ours[0]["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Ours");
 }
 
 #[test]

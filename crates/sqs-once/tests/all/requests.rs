@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+use crate::support::process::{SINGLE, has};
 use crate::support::wire::Wire;
 use crate::support::{Bench, Notes, Order, Tested, dynamodb, handling, keys, noting};
-use sqs_once::policy::Requests;
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::time::{Instant, sleep};
 
@@ -65,8 +65,10 @@ async fn failures_are_released_together_with_the_completions() {
 
 #[tokio::test]
 async fn a_key_takes_two_requests_of_its_own_where_requests_are_single() {
+    if !has!(&[SINGLE]) {
+        return;
+    }
     let (bench, wire, _local) = counted().await;
-    let bench = bench.with_consumer(|it| it.requests(Requests::Single));
     assert_eq!(bench.run(numbers(0..40)).await, [""; 0]);
     assert_eq!(wire.seen().len(), 80);
     // A duplicate takes one request.
@@ -108,23 +110,25 @@ fn most(requests: &Begun, time: Duration) -> (usize, usize) {
 async fn batched_requests_are_full_and_few_and_single_ones_carry_one_key_and_are_bounded() {
     // Claims arrive faster than settlements finish, so only the limit on settlements delays them.
     let slow = 20 * ROUND_TRIP;
-    for (requests, expected) in [(Requests::Batched, (8, 25)), (Requests::Single, (32, 1))] {
-        let (claims, settlements) = (Begun::default(), Begun::default());
-        let (claiming, settling) = (claims.clone(), settlements.clone());
-        let bench = handling(async |_: Order| ());
-        bench.store.claims_take(move |claims| {
-            claiming.add((Instant::now(), claims.len()));
-            ROUND_TRIP
-        });
-        bench.store.settlements_take(move |settlements| {
-            settling.add((Instant::now(), settlements.len()));
-            slow
-        });
-        let bench = bench.with_consumer(|it| it.requests(requests).concurrency(400));
-        assert_eq!(bench.run(keys(400)).await, [""; 0]);
-        assert_eq!(most(&claims, ROUND_TRIP), expected);
-        assert_eq!(most(&settlements, slow), expected);
-    }
+    let expected = match has!(&[SINGLE]) {
+        true => (32, 1),
+        false => (8, 25),
+    };
+    let (claims, settlements) = (Begun::default(), Begun::default());
+    let (claiming, settling) = (claims.clone(), settlements.clone());
+    let bench = handling(async |_: Order| ());
+    bench.store.claims_take(move |claims| {
+        claiming.add((Instant::now(), claims.len()));
+        ROUND_TRIP
+    });
+    bench.store.settlements_take(move |settlements| {
+        settling.add((Instant::now(), settlements.len()));
+        slow
+    });
+    let bench = bench.with_consumer(|it| it.concurrency(400));
+    assert_eq!(bench.run(keys(400)).await, [""; 0]);
+    assert_eq!(most(&claims, ROUND_TRIP), expected);
+    assert_eq!(most(&settlements, slow), expected);
 }
 
 #[tokio::test(start_paused = true)]

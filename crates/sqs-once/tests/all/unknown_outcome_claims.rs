@@ -9,7 +9,7 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::hook::Reconciled;
 use sqs_once::key::Namespace;
-use sqs_once::policy::{Fifo, InProgress, Requests, UnknownOutcome};
+use sqs_once::policy::{Fifo, InProgress, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
@@ -18,6 +18,7 @@ use sqs_once::{BusinessKey, Consumer};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
+use crate::support::process::{SINGLE, has};
 use crate::support::{
     Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, order, several, values,
 };
@@ -191,6 +192,9 @@ async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn no_handler_starts_once_its_batch_returns() {
+    if !has!(&[SINGLE]) {
+        return;
+    }
     let key = BusinessKey::new("b").unwrap();
     let late = Namespace::new("test").unwrap().item_id(&key);
     let store = TestStore::default().claims_take(move |claims| {
@@ -207,7 +211,6 @@ async fn no_handler_starts_once_its_batch_returns() {
         .unknown_outcome(UnknownOutcome::dead_letter());
     let consumer = Consumer::new(handler)
         .store(store)
-        .requests(Requests::Single)
         .fifo(Fifo::new().return_batch());
     let records = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).fifo(id));
     let response = invoke(&consumer, &Event::new(records), Context::default()).await;

@@ -34,7 +34,7 @@ async fn misspelt(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, on_done = reply, namespace = "test")]
 async fn r#return(order: OrderPlaced) {}
 
-#[sqs_once::batch_handler(key = order.order_id, requests = single, namespace = "test")]
+#[sqs_once::batch_handler(key = order.order_id, concurrency = 4, namespace = "test")]
 async fn together(orders: sqs_once::Batch<OrderPlaced>) -> sqs_once::BatchOutcome {
     orders.all_succeeded()
 }

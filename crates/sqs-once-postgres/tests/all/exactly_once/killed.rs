@@ -47,7 +47,7 @@ impl Example {
         let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
         let function = Launch::new(profile.join("examples").join(name))
             .env("SQS_ONCE_NAMESPACE", "shop")
-            .env("SQS_ONCE_POSTGRES_URL", place.through(port));
+            .env("DATABASE_URL", place.through(port));
         let started = function.start().await;
         started.expect("cargo builds the example with the tests, unless it is told `--test`")
     }

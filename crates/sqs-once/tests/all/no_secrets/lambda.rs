@@ -68,7 +68,7 @@ async fn a_function_shows_no_part_of_an_event_in_its_log_or_its_answers() {
         .env("RUST_LOG", "trace")
         // Nothing reads stderr meanwhile.
         .env("RUST_BACKTRACE", "0")
-        .env("SQS_ONCE_LOG_SAMPLE_RATE", "1")
+        .env("POWERTOOLS_LOGGER_SAMPLE_RATE", "1")
         .env("SQS_ONCE_UNKNOWN", "canary")
         .stderr(Stdio::piped())
         .spawn()

@@ -152,7 +152,7 @@ fn every_line_of_the_log_is_reached_by_a_test_that_is_listed_here() {
         .args(REACHING)
         .env(watch::SITES, "1")
         // Sampled invocations have one more span.
-        .env("SQS_ONCE_LOG_SAMPLE_RATE", "1")
+        .env("POWERTOOLS_LOGGER_SAMPLE_RATE", "1")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -15,6 +15,9 @@ use crate::no_secrets::watch::{self, UNWATCHED};
 /// The variable that makes a process of this program set up logging.
 const LOGGING: &str = "TEST_LOGGING";
 
+/// The variable with which a request to the store carries one key.
+pub(crate) const SINGLE: (&str, &str) = ("SQS_ONCE_REQUESTS", "single");
+
 /// Starts this program again to run one test of the module in `module_path!()`.
 pub(crate) fn this_program(module: &str, test: &str) -> Command {
     // The harness's names of tests do not contain the program.
