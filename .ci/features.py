@@ -61,6 +61,21 @@ def test_without_sqs(env):
     subprocess.run(command, cwd=UNPACKED, env=env, check=True)
 
 
+def check_unstable_is_not_unified(env):
+    """A function with a store of PostgreSQL does not see what only the tools may use."""
+    package = UNPACKED / "stable"
+    shutil.rmtree(package, ignore_errors=True)
+    (package / "src").mkdir(parents=True)
+    (package / "src" / "lib.rs").write_text("pub use sqs_once::unstable;\npub use sqs_once_postgres::PostgresStore;\n")
+    own = '[dependencies]\nsqs-once = "*"\nsqs-once-postgres = "*"\n'
+    (package / "Cargo.toml").write_text(f'[package]\nname = "stable"\nedition = "2024"\n\n{own}')
+    command = ["cargo", "check", "--quiet", "--package=shared", "--package=stable"]
+    check = subprocess.run(command, cwd=UNPACKED, env=env, stderr=subprocess.PIPE, text=True)
+    unresolved = "unresolved import `sqs_once::unstable`"
+    assert check.returncode and unresolved in check.stderr and check.stderr.count("error[") == 1, check.stderr
+    shutil.rmtree(package)
+
+
 def check_without_dynamodb():
     """A function that keeps its keys in PostgreSQL does not compile the SDK of DynamoDB."""
     command = ["cargo", "tree", "--locked", "--package=sqs-once-postgres", "--edges=normal", "--prefix=none"]
@@ -90,6 +105,7 @@ def main():
     print(f"{checked} combinations")
     check_new_attribute(env)
     test_without_sqs(env)
+    check_unstable_is_not_unified(env)
 
 
 if __name__ == "__main__":

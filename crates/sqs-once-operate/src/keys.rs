@@ -1,8 +1,8 @@
 //! Keys in a table: finding, listing and changing them.
 
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::store::dynamodb::{Listed, Listing, Page};
 use sqs_once::store::{DynamoDbStore, Item, Settled, Store, StoreError};
+use sqs_once::unstable::{self, Listed, Listing, Page};
 
 use crate::name::ids;
 use crate::{Error, KeyName};
@@ -90,7 +90,7 @@ impl Keys {
         self.store.read(ids).await
     }
 
-    /// Visits the items of a listing until `each` returns `false`: see [`DynamoDbStore::page`].
+    /// Visits the items of a listing until `each` returns `false`: it scans the whole table (`dynamodb:Scan`), or queries the ids of a sort key (`dynamodb:Query`).
     ///
     /// # Errors
     /// [`Error::Store`] if the table does not answer, and the errors of `each`.
@@ -101,7 +101,9 @@ impl Keys {
     ) -> Result<(), E> {
         let mut from = None;
         loop {
-            let Page { items, next } = self.store.page(listing, from).await.map_err(Error::from)?;
+            let Page { items, next } = unstable::page(&self.store, listing, from)
+                .await
+                .map_err(Error::from)?;
             for item in items {
                 if !each(item)? {
                     return Ok(());
@@ -119,6 +121,6 @@ impl Keys {
     /// # Errors
     /// [`Error::Store`] if the table does not confirm or refuse the write.
     pub async fn replace(&self, seen: Option<&Item>, new: &Item) -> Result<Settled, Error> {
-        Ok(self.store.replace(seen, new).await?)
+        Ok(unstable::replace(&self.store, seen, new).await?)
     }
 }

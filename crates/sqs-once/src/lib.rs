@@ -80,6 +80,7 @@
 //!   crate only; the program chooses SDK and exporter.
 //! - `testing`: the test kit, for dev-dependencies.
 //! - `conformance`: the suite of tests that every store must pass. Enables `dynamodb`.
+//! - `unstable`: what the tools of this library need. Any release may change it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -125,7 +126,11 @@ mod guarded;
 pub mod guide;
 pub mod handler;
 pub mod hook;
-pub mod idempotency;
+#[cfg_attr(
+    not(feature = "unstable"),
+    allow(unreachable_pub, reason = "the tools reach it through `unstable`")
+)]
+mod idempotency;
 pub mod key;
 mod lambda;
 #[cfg(not(feature = "s3"))]
@@ -136,7 +141,11 @@ mod once;
 pub mod policy;
 #[cfg(feature = "sqs")]
 pub mod producer;
-pub mod random;
+#[cfg_attr(
+    not(feature = "testing"),
+    allow(unreachable_pub, reason = "tests reach it through `testing`")
+)]
+mod random;
 mod record;
 mod report;
 mod router;
@@ -147,6 +156,8 @@ pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
+#[cfg(feature = "unstable")]
+pub mod unstable;
 mod variables;
 
 /// What the output of the macros and the library's other crates call. Any release may change it.

@@ -10,7 +10,7 @@ pub trait Random: Send + Sync + 'static {
 
 /// The operating system's generator. Safe across process snapshots, because it has no state.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OsRandom;
+pub(crate) struct OsRandom;
 
 impl Random for OsRandom {
     /// # Panics

@@ -21,8 +21,6 @@ pub const HANDLER_MS: &str = "BENCH_HANDLER_MS";
 
 /// The variable that is `1` if a contender with a cache of completed keys uses it.
 pub const CACHED: &str = "BENCH_CACHED";
-/// The variable that is `1` if sqs-once sends one request per key.
-pub const SINGLE_REQUESTS: &str = "BENCH_SINGLE_REQUESTS";
 
 /// How long a completed order is remembered: 28 days.
 pub const RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);

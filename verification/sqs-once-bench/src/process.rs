@@ -91,7 +91,13 @@ impl Process {
             .env(contract::CONCURRENCY, concurrency)
             .env(contract::HANDLER_MS, shape.handler_ms.to_string())
             .env(contract::CACHED, flag(shape.cached))
-            .env(contract::SINGLE_REQUESTS, flag(contender.single_requests))
+            .env(
+                "SQS_ONCE_REQUESTS",
+                match contender.single_requests {
+                    true => "single",
+                    false => "batched",
+                },
+            )
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&stderr).with_context(failed)?);

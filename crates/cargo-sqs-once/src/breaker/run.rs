@@ -6,8 +6,8 @@ use crate::print;
 use anyhow::Result;
 use serde_json::json;
 use sqs_once::store::Item;
-use sqs_once::store::dynamodb::Listing;
 use sqs_once::time::{Clock, SystemClock};
+use sqs_once::unstable::Listing;
 use sqs_once_operate::{BreakerName, BreakerState, Change, Keys};
 use std::time::Duration;
 

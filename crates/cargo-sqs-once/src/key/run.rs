@@ -7,9 +7,9 @@ use crate::print::{self, one_line};
 use anyhow::{Error, Result, anyhow, bail, ensure};
 use serde_json::json;
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::store::dynamodb::{Listed, Listing};
 use sqs_once::store::{Item, Status};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::unstable::{Listed, Listing};
 use sqs_once_operate::{BreakerName, Change, KeyName, State};
 
 const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its record has \

@@ -7,9 +7,9 @@ use crate::private;
 use anyhow::{Context, Error, Result, anyhow};
 use serde_json::{Value, json};
 use sqs_once::key::ItemId;
-use sqs_once::random::{OsRandom, Random};
-use sqs_once::store::{Item, Owner, Settled};
+use sqs_once::store::{Item, Settled};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::unstable::new_owner;
 use sqs_once_operate::{Change, Keys, SdkConfig, account};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -151,7 +151,7 @@ impl ItemChange<'_> {
         confirm(&format!("{place}: {question}"), self.args.yes).await?;
         // The answer may have taken a while.
         let at = SystemClock.now();
-        let owner = Owner::from_bits(OsRandom.bits());
+        let owner = new_owner();
         let new = change(at).write(self.id, self.seen, owner, at);
         let new = new.context("the change writes nothing")?;
         let line = self.write(&new, at, &mut audit).await?;

@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::conformance;
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::random::{OsRandom, Random};
-use sqs_once::store::dynamodb::Listing;
 use sqs_once::store::{
     Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Settled, Settlement, Settling, Status,
     Store, TableLayout,
 };
 use sqs_once::time::Timestamp;
+use sqs_once::unstable::{self, Listing, new_owner};
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 use sqs_once_operate::{Change, Error, KeyName, Keys, NameError, State};
 
@@ -104,7 +103,7 @@ impl Table {
     }
 
     async fn change_of(&self, change: Change, id: &ItemId, seen: Option<&Item>) -> Settled {
-        let owner = Owner::from_bits(OsRandom.bits());
+        let owner = new_owner();
         let new = change.write(id, seen, owner, NOW).unwrap();
         self.keys.replace(seen, &new).await.unwrap()
     }
@@ -231,7 +230,9 @@ async fn a_listing_reaches_every_item_over_all_of_its_pages() {
             table.keys.walk(&listing, each).await.unwrap();
             count
         };
-        let first = table.store.page(&Listing::default(), None).await.unwrap();
+        let first = unstable::page(&table.store, &Listing::default(), None)
+            .await
+            .unwrap();
         assert!(first.next.is_some(), "one page of 2 MB");
         assert_eq!(count("", None).await, 9);
         assert_eq!(count("payments#", None).await, 8);
@@ -246,7 +247,9 @@ async fn what_others_keep_in_the_table_is_not_listed_and_what_cannot_be_read_is_
     table.put(json!({"id": {"S": "customer#7"}, "name": {"S": "Ada"}}));
     let status = json!({"S": "COMPLETED"});
     table.put(json!({"id": {"S": "payments#x"}, "status": status, "fence": {"S": "?"}}));
-    let page = table.store.page(&Listing::default(), None).await.unwrap();
+    let page = unstable::page(&table.store, &Listing::default(), None)
+        .await
+        .unwrap();
     let [(id, item)] = page.items.try_into().unwrap();
     assert_eq!(id.as_str(), "payments#x");
     assert!(item.is_err());

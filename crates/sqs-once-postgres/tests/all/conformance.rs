@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sqs_once::conformance::{self, Fixture, claim};
-use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::{Claimed, Fence, Owner, Settled, Settling, Store, StoreError};
 use sqs_once_postgres::deadpool_postgres::{Manager, Pool};
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
@@ -23,8 +22,7 @@ async fn the_store_keeps_every_promise() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_keeps_the_promises_in_random_histories() {
-    let seed = u64::try_from(OsRandom.bits() >> 96).unwrap();
-    conformance::histories(&Database::new().await, seed..seed + 40).await;
+    conformance::histories(&Database::new().await, conformance::seeds(40)).await;
 }
 
 #[tokio::test]

@@ -54,6 +54,7 @@ use tokio::time::Instant;
 
 use crate::idempotency::{Retries, on_refused};
 use crate::key::ItemId;
+use crate::random::{OsRandom, Random as _};
 use crate::store::{Claim, Claimed, Item, Store, StoreError};
 
 pub use attributes::{from_attributes, to_attributes};
@@ -111,6 +112,12 @@ pub async fn run<F: Fixture>(fixture: &F) {
     one_of_many_is_granted(fixture.store()).await;
     random::slices_hold(fixture).await;
     histories(fixture, SEEDS).await;
+}
+
+/// Returns seeds for [`histories`] that differ in every run. A failure prints its seed.
+pub fn seeds(count: u64) -> Range<u64> {
+    let first = u64::from(OsRandom.bits() as u32);
+    first..first + count
 }
 
 /// Runs a random history for each of these seeds.

@@ -44,6 +44,13 @@ impl Consumer {
     }
 }
 
+#[cfg(feature = "unstable")]
+impl Consumer {
+    pub(crate) fn with_single_requests(self) -> Self {
+        self.set(|settings| settings.requests = Some(crate::batch::Requests::Single))
+    }
+}
+
 /// Settings of the feature `sqs`.
 #[cfg(feature = "sqs")]
 impl Consumer {

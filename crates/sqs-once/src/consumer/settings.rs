@@ -23,6 +23,8 @@ pub(super) struct Settings {
     pub(super) store: StoreSettings,
     pub(super) concurrency: Option<usize>,
     pub(super) fifo: Fifo,
+    /// Of a simulation. A function has the one of its environment.
+    pub(super) requests: Option<Requests>,
     pub(super) failed: FailedSettings,
     pub(super) large_messages: LargeMessageSettings,
     pub(super) telemetry: Telemetry,
@@ -104,10 +106,10 @@ impl Settings {
             router,
             concurrency,
             fifo: self.fifo,
-            requests: match env.has_single_requests {
+            requests: self.requests.unwrap_or(match env.has_single_requests {
                 true => Requests::Single,
                 false => Requests::Batched,
-            },
+            }),
             failed,
             backoff,
             breakers: Breakers::new(&dependencies, most).into(),

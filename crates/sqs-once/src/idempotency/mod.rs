@@ -1,6 +1,4 @@
 //! The idempotency protocol: pure decisions, and the driver that executes them on a store.
-//!
-//! This module is unstable: it is public for the simulation and for tests of stores, and a minor release may change it.
 
 mod admit;
 mod also_read;
@@ -28,8 +26,7 @@ pub(crate) use deadline::{Deadline, Until, answer_until, answers_until};
 pub(crate) use driver::{Driver, Owners, first_of};
 pub(crate) use key_rules::{KeyRules, OnUnknown};
 pub(crate) use namesakes::{HandlerType, shared_name_error};
-#[doc(hidden)]
-pub use protocol::Effect;
+pub(crate) use protocol::Effect;
 pub(crate) use protocol::UNCOMPARED;
 pub use protocol::{
     Admission, Completion, Mode, Refusal, carried_over, ends_refused, on_claimed, on_committed,

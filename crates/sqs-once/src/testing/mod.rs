@@ -102,15 +102,15 @@ mod bench;
 mod clock;
 mod event;
 mod parts;
-mod running;
+#[cfg(feature = "unstable")]
+pub(crate) mod running;
 mod settings;
 mod store;
 
+pub use crate::random::Random;
 pub use answer::Answer;
 pub use bench::Bench;
 pub use clock::TestClock;
 pub use event::{Event, Record};
-#[doc(hidden)]
-pub use running::Running;
 pub use settings::TestSettings;
 pub use store::{Operation, TestStore};

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use sqs_once::idempotency::{
-    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
-    on_found_under_other_id, on_refused, takes_over,
-};
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
 };
 use sqs_once::time::Timestamp;
+use sqs_once::unstable::{
+    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
+    on_found_under_other_id, on_refused, takes_over,
+};
 
 const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 const ME: Owner = Owner::from_bits(1);

@@ -13,10 +13,10 @@ use lambda_runtime::Context;
 use serde_json::Value;
 use sqs_once::Consumer;
 use sqs_once::policy::Mode;
-use sqs_once::random::Random;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, NoCredentials, Other, TableNotFound, Throttled, Unanswered,
 };
+use sqs_once::testing::Random;
 use sqs_once::testing::TestSettings;
 use sqs_once_local::TableDescription;
 

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use sqs_once::policy::{Cache, Requests};
+use sqs_once::policy::Cache;
 use sqs_once::{Error, HandlerError, State};
 use sqs_once_bench::contract::{self, Order, Work};
 
@@ -19,9 +19,6 @@ async fn main() -> Result<(), Error> {
     let mut consumer = charge::consumer(Work::from_env());
     if is_set(contract::CACHED) {
         consumer = consumer.cache(Cache::new(1000));
-    }
-    if is_set(contract::SINGLE_REQUESTS) {
-        consumer = consumer.requests(Requests::Single);
     }
     sqs_once::run(consumer).await
 }

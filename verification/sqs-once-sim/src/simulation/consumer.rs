@@ -7,9 +7,10 @@ use sqs_once::consumer::{Defaults, Keyed, Named, OfEachMessage, OfMessages};
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::key::Ids;
 use sqs_once::policy::{
-    Backoff, Cache, Fifo, InProgress, Margins, PayloadMismatch, Queue, Requests, RouteBy,
+    Backoff, Cache, Fifo, InProgress, Margins, PayloadMismatch, Queue, RouteBy,
 };
 use sqs_once::testing::TestSettings;
+use sqs_once::unstable::with_single_requests;
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError};
 
 use super::decoder::SlowDecoder;
@@ -203,7 +204,7 @@ fn of_process(environment: &Arc<Environment>, consumer: Consumer) -> Consumer {
         consumer = consumer.cache(Cache::new(10));
     }
     if plan.singly {
-        consumer = consumer.requests(Requests::Single);
+        consumer = with_single_requests(consumer);
     }
     if plan.has_sqs {
         let fifo = if plan.is_fifo { ".fifo" } else { "" };

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use sqs_once::extract::{Attempt, Message};
 use sqs_once::handler::BatchRecord;
-use sqs_once::{Batch, HandlerError, Writes, testing};
+use sqs_once::{Batch, HandlerError, Writes, unstable};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -335,7 +335,7 @@ async fn block(
     carry_out: impl FnOnce() + Send + 'static,
 ) -> Result<Running, HandlerError> {
     let environment = Arc::clone(environment);
-    let guard = testing::Running::current().map(|current| current.enter());
+    let guard = unstable::Running::current().map(|current| current.enter());
     let (done, ended) = oneshot::channel();
     let Plan {
         survives, timeout, ..

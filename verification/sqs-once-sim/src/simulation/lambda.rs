@@ -12,7 +12,7 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Consumer;
-use sqs_once::testing::Running;
+use sqs_once::unstable::Running;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 

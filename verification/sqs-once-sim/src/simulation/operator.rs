@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sqs_once::random::Random;
 use sqs_once::store::{Item, Owner, Status};
+use sqs_once::testing::Random;
 use sqs_once::time::Timestamp;
 use sqs_once_operate::Change;
 use tokio::time::sleep;

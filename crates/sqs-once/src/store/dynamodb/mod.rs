@@ -11,7 +11,8 @@
 
 mod errors;
 mod layout;
-mod operate;
+#[cfg(feature = "unstable")]
+pub(crate) mod operate;
 mod packing;
 mod statements;
 mod table;
@@ -42,7 +43,6 @@ use table::Table;
 use table_client::{Retries, TableClient};
 
 pub use layout::{LayoutError, TableLayout};
-pub use operate::{Listed, Listing, Page, PageStart};
 pub use writes::{Conflict, WriteName, Writes, WritesError};
 
 const STATEMENTS: usize = 25;

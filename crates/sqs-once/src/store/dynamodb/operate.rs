@@ -36,117 +36,123 @@ pub struct Page {
 #[derive(Clone, Debug)]
 pub struct PageStart(Attributes);
 
-impl DynamoDbStore {
-    /// Reads one page of a listing. `from` is [`Page::next`] of the previous page.
-    ///
-    /// Listing scans the whole table (`dynamodb:Scan`). With a sort key, it queries the ids with this prefix
-    /// (`dynamodb:Query`). It costs a read unit for every 8 KB read, whatever it finds. It omits items without a
-    /// status, because this library did not write them. Writes of the last second may be missing.
-    ///
-    /// # Errors
-    /// [`StoreError`] if DynamoDB gives no answer. An item that is not readable has its own error in the page.
-    pub async fn page(
-        &self,
-        listing: &Listing,
-        from: Option<PageStart>,
-    ) -> Result<Page, StoreError> {
-        let table = &self.requests.table;
-        let mut names = HashMap::from([("#status".to_owned(), table.names.status.clone())]);
-        let mut values = Attributes::new();
-        let mut filter = "attribute_exists(#status)";
-        if let Some(status) = &listing.status {
-            filter = "#status = :status";
-            values.insert(":status".to_owned(), text(status_text(status)));
+/// Reads one page of a listing. `from` is [`Page::next`] of the previous page.
+///
+/// Listing scans the whole table (`dynamodb:Scan`). With a sort key, it queries the ids with this prefix
+/// (`dynamodb:Query`). It costs a read unit for every 8 KB read, whatever it finds. It omits items without a
+/// status, because this library did not write them. Writes of the last second may be missing.
+///
+/// # Errors
+/// [`StoreError`] if DynamoDB gives no answer. An item that is not readable has its own error in the page.
+pub async fn page(
+    store: &DynamoDbStore,
+    listing: &Listing,
+    from: Option<PageStart>,
+) -> Result<Page, StoreError> {
+    let table = &store.requests.table;
+    let mut names = HashMap::from([("#status".to_owned(), table.names.status.clone())]);
+    let mut values = Attributes::new();
+    let mut filter = "attribute_exists(#status)";
+    if let Some(status) = &listing.status {
+        filter = "#status = :status";
+        values.insert(":status".to_owned(), text(status_text(status)));
+    }
+    let mut prefix = "";
+    if !listing.prefix.is_empty() {
+        prefix = " AND begins_with(#id, :prefix)";
+        names.insert("#id".to_owned(), table.id_name().to_owned());
+        values.insert(":prefix".to_owned(), text(&listing.prefix));
+    }
+    let start = from.map(|PageStart(key)| key);
+    let client = &store.requests.client;
+    let (items, next) = match &table.key {
+        TableKey::Simple { .. } => {
+            let request = client
+                .scan()
+                .table_name(&table.name)
+                .filter_expression([filter, prefix].concat())
+                .set_expression_attribute_names(Some(names))
+                .set_expression_attribute_values((!values.is_empty()).then_some(values))
+                .set_exclusive_start_key(start);
+            let answer = request.send().await.map_err(errors::request)?;
+            (answer.items, answer.last_evaluated_key)
         }
-        let mut prefix = "";
-        if !listing.prefix.is_empty() {
-            prefix = " AND begins_with(#id, :prefix)";
-            names.insert("#id".to_owned(), table.id_name().to_owned());
-            values.insert(":prefix".to_owned(), text(&listing.prefix));
+        TableKey::Composite {
+            partition, value, ..
+        } => {
+            names.insert("#partition".to_owned(), partition.clone());
+            values.insert(":partition".to_owned(), text(value));
+            let request = client
+                .query()
+                .table_name(&table.name)
+                .key_condition_expression(["#partition = :partition", prefix].concat())
+                .filter_expression(filter)
+                .set_expression_attribute_names(Some(names))
+                .set_expression_attribute_values(Some(values))
+                .set_exclusive_start_key(start);
+            let answer = request.send().await.map_err(errors::request)?;
+            (answer.items, answer.last_evaluated_key)
         }
-        let start = from.map(|PageStart(key)| key);
-        let client = &self.requests.client;
-        let (items, next) = match &table.key {
-            TableKey::Simple { .. } => {
-                let request = client
-                    .scan()
-                    .table_name(&table.name)
-                    .filter_expression([filter, prefix].concat())
-                    .set_expression_attribute_names(Some(names))
-                    .set_expression_attribute_values((!values.is_empty()).then_some(values))
-                    .set_exclusive_start_key(start);
-                let answer = request.send().await.map_err(errors::request)?;
-                (answer.items, answer.last_evaluated_key)
-            }
-            TableKey::Composite {
-                partition, value, ..
-            } => {
-                names.insert("#partition".to_owned(), partition.clone());
-                values.insert(":partition".to_owned(), text(value));
-                let request = client
-                    .query()
-                    .table_name(&table.name)
-                    .key_condition_expression(["#partition = :partition", prefix].concat())
-                    .filter_expression(filter)
-                    .set_expression_attribute_names(Some(names))
-                    .set_expression_attribute_values(Some(values))
-                    .set_exclusive_start_key(start);
-                let answer = request.send().await.map_err(errors::request)?;
-                (answer.items, answer.last_evaluated_key)
-            }
-        };
-        let items = items.unwrap_or_default();
-        let items = items.iter().filter_map(|attributes| {
-            let id = table.stored_id(attributes)?;
-            Some((id, table.item(attributes)))
-        });
-        Ok(Page {
-            items: items.collect(),
-            next: next.filter(|key| !key.is_empty()).map(PageStart),
-        })
-    }
+    };
+    let items = items.unwrap_or_default();
+    let items = items.iter().filter_map(|attributes| {
+        let id = table.stored_id(attributes)?;
+        Some((id, table.item(attributes)))
+    });
+    Ok(Page {
+        items: items.collect(),
+        next: next.filter(|key| !key.is_empty()).map(PageStart),
+    })
+}
 
-    /// Replaces the item `seen` by `new`, or creates `new` if no item was seen. The write is refused if the item has
-    /// changed since. The write is one `UpdateItem`, and keeps the attributes of other programs.
-    ///
-    /// `new` needs an owner that no other write has. The owner identifies a write that was sent twice.
-    ///
-    /// # Errors
-    /// [`StoreError`] if DynamoDB does not confirm the write.
-    pub async fn replace(&self, seen: Option<&Item>, new: &Item) -> Result<Settled, StoreError> {
-        let answer = self.replace_once(seen, new).await;
-        let mut answers = discreet(vec![answer], || [new.id.as_str()].into_iter());
-        answers.remove(0)
-    }
+/// Replaces the item `seen` by `new`, or creates `new` if no item was seen. The write is refused if the item has
+/// changed since. The write is one `UpdateItem`, and keeps the attributes of other programs.
+///
+/// `new` needs an owner that no other write has. The owner identifies a write that was sent twice.
+///
+/// # Errors
+/// [`StoreError`] if DynamoDB does not confirm the write.
+pub async fn replace(
+    store: &DynamoDbStore,
+    seen: Option<&Item>,
+    new: &Item,
+) -> Result<Settled, StoreError> {
+    let answer = replace_once(store, seen, new).await;
+    let mut answers = discreet(vec![answer], || [new.id.as_str()].into_iter());
+    answers.remove(0)
+}
 
-    async fn replace_once(&self, seen: Option<&Item>, new: &Item) -> Result<Settled, StoreError> {
-        let table = &self.requests.table;
-        let write = Replacement::new(&table.names, table.id_name(), seen, new);
-        let request = self
-            .requests
-            .client
-            .update_item()
-            .table_name(&table.name)
-            .set_key(Some(table.key_of(&new.id)))
-            .update_expression(write.update())
-            .condition_expression(write.conditions.join(" AND "))
-            .set_expression_attribute_names(Some(write.names))
-            .set_expression_attribute_values(Some(write.values))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let Err(error) = request.send().await else {
-            return Ok(Settled::Written);
-        };
-        let found = match self.requests.refusing_item(error)? {
-            Some(item) => Some(item),
-            // DynamoDB may omit the item from the answer.
-            None => self.requests.read_one(&new.id).await?,
-        };
-        let is_ours = |item: &Item| item.owner.is_some() && item.owner == new.owner;
-        Ok(match found {
-            Some(item) if is_ours(&item) => Settled::Written,
-            found => Settled::Refused(found.map(Box::new)),
-        })
-    }
+async fn replace_once(
+    store: &DynamoDbStore,
+    seen: Option<&Item>,
+    new: &Item,
+) -> Result<Settled, StoreError> {
+    let table = &store.requests.table;
+    let write = Replacement::new(&table.names, table.id_name(), seen, new);
+    let request = store
+        .requests
+        .client
+        .update_item()
+        .table_name(&table.name)
+        .set_key(Some(table.key_of(&new.id)))
+        .update_expression(write.update())
+        .condition_expression(write.conditions.join(" AND "))
+        .set_expression_attribute_names(Some(write.names))
+        .set_expression_attribute_values(Some(write.values))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    let Err(error) = request.send().await else {
+        return Ok(Settled::Written);
+    };
+    let found = match store.requests.refusing_item(error)? {
+        Some(item) => Some(item),
+        // DynamoDB may omit the item from the answer.
+        None => store.requests.read_one(&new.id).await?,
+    };
+    let is_ours = |item: &Item| item.owner.is_some() && item.owner == new.owner;
+    Ok(match found {
+        Some(item) if is_ours(&item) => Settled::Written,
+        found => Settled::Refused(found.map(Box::new)),
+    })
 }
 
 const EXPIRATION: &str = "expiration";

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use sqs_once::consumer::Runnable;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
-use sqs_once::idempotency::breaker;
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::policy::{Dependency, Mode, Queue, RouteBy};
 use sqs_once::store::{Item, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
+use sqs_once::unstable::breaker;
 use sqs_once::{
     Batch, ConfigError, Consumer, Handler, HandlerError, MemoryStore, ResultExt, Router, Writes,
     router,

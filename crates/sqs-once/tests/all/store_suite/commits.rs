@@ -5,10 +5,10 @@ use aws_sdk_dynamodb::types::{
 };
 use serde_json::{Value, json};
 use sqs_once::conformance::Fixture;
-use sqs_once::idempotency::on_committed;
 use sqs_once::policy::Disposition;
 use sqs_once::store::StoreErrorKind::Unanswered;
 use sqs_once::store::{Committed, Conflict, Settlement, Store, StoreError, Writes};
+use sqs_once::unstable::on_committed;
 use sqs_once_local::{KeyAttribute, TableDescription};
 
 use crate::store_suite::commits_together::{Entry, entry};

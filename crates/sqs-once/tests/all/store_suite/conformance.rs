@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 use sqs_once::MemoryStore;
 use sqs_once::conformance::{self, Fixture, claim};
-use sqs_once::idempotency::{Admission, Refusal, on_claimed};
-use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::{Claim, Settled, StoreError, StoreErrorKind};
 use sqs_once::time::Timestamp;
+use sqs_once::unstable::{Admission, Refusal, on_claimed};
 
 use crate::store_suite::support::{InMemory, OnDynamoDb, completion, ids, new_claims, settlements};
 
@@ -27,8 +26,7 @@ async fn the_store_on_a_table_with_a_sort_key_and_other_names_keeps_every_promis
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_on_dynamodb_keeps_the_promises_in_random_histories() {
-    let seed = u64::try_from(OsRandom.bits() >> 96).unwrap();
-    conformance::histories(&OnDynamoDb::start().await, seed..seed + 10).await;
+    conformance::histories(&OnDynamoDb::start().await, conformance::seeds(10)).await;
 }
 
 /// The item with the ID of a claim, in DynamoDB's JSON.

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use sqs_once::conformance::{Fixture, claim};
-use sqs_once::idempotency::{Completion, on_completed};
 use sqs_once::store::{Claimed, Settled, Settling, Store, StoreErrorKind};
+use sqs_once::unstable::{Completion, on_completed};
 
 use crate::store_suite::support::{
     BATCH, Networked, READ, UPDATE, completion, ids, is_written, new_claims, recording,

@@ -24,8 +24,8 @@ use sqs_once::consumer::{Keyed, One, Runs, Together};
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::handler::{BatchHandlerFn, HandlerFn};
 use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
-use sqs_once::random::Random;
 use sqs_once::store::{Item, Owner, Status};
+use sqs_once::testing::Random;
 use sqs_once::testing::{self, Answer, Event, Record, TestClock, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{

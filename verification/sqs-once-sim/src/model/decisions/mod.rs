@@ -3,11 +3,11 @@
 mod items;
 mod other_id;
 
-use sqs_once::idempotency::{
-    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
-};
 use sqs_once::store::{self, Claimed, Fence, Recording, Settled, Settlement, Settling, Status};
 use sqs_once::time::Timestamp;
+use sqs_once::unstable::{
+    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
+};
 use sqs_once_operate::Change;
 
 use super::config::Config;

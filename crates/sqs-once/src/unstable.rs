@@ -1,0 +1,25 @@
+//! What the tools of this library need and no function does. Any release may change it, so a tool pins the version:
+//! `sqs-once = "=0.1.0"`.
+
+use crate::consumer::Consumer;
+use crate::random::{OsRandom, Random};
+use crate::store::Owner;
+
+pub use crate::idempotency::{
+    Admission, Completion, Refusal, breaker, carried_over, ends_refused, on_claimed, on_committed,
+    on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
+};
+#[cfg(feature = "dynamodb")]
+pub use crate::store::dynamodb::operate::{Listed, Listing, Page, PageStart, page, replace};
+#[cfg(feature = "testing")]
+pub use crate::testing::running::Running;
+
+/// Returns an owner that no other attempt has.
+pub fn new_owner() -> Owner {
+    Owner::from_bits(OsRandom.bits())
+}
+
+/// Returns the consumer with requests of one key to its store, as `SQS_ONCE_REQUESTS=single` sets it.
+pub fn with_single_requests(consumer: Consumer) -> Consumer {
+    consumer.with_single_requests()
+}
