@@ -7,7 +7,6 @@ use crate::doctor::DoctorArgs;
 use crate::key::KeyArgs;
 use crate::new::NewArgs;
 use crate::shell::{CompletionsArgs, ManArgs};
-use clap::builder::StyledStr;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,15 +34,9 @@ pub(crate) fn command(binary: &'static str) -> clap::Command {
 }
 
 fn without_cargo(mut command: clap::Command, binary: &'static str) -> clap::Command {
-    let renamed = |help: &StyledStr| {
-        let help = help.to_string().replace("cargo sqs-once", binary);
-        help.replace(OF_CARGO, binary)
-    };
-    if let Some(help) = command.get_after_help().map(renamed) {
-        command = command.after_help(help);
-    }
-    if let Some(help) = command.get_after_long_help().map(renamed) {
-        command = command.after_long_help(help);
+    if let Some(help) = command.get_after_help().map(ToString::to_string) {
+        let renamed = help.replace("cargo sqs-once", binary);
+        command = command.after_help(renamed.replace(OF_CARGO, binary));
     }
     command.mut_subcommands(|command| without_cargo(command, binary))
 }

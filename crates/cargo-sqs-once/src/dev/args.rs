@@ -117,8 +117,8 @@ pub(crate) struct FaultArgs {
     /// unavailable: a dependency and a time. Its breaker is open for that time from the start. The function holds its
     /// records back, and tries one when the time is over. Its handler is not called before, so it sees no error of the
     /// service. Messages return as late as after a real outage, and each return counts as a delivery.
-    #[arg(long = "fault", value_name = "KIND=SHARE")]
-    pub(crate) faults: Vec<Fault>,
+    #[arg(long = "fault", value_name = "KIND=SHARE", value_parser = Fault::parse)]
+    pub(super) faults: Vec<Fault>,
 
     /// The seed of all faults [default: a random one]
     #[arg(long, value_name = "NUMBER")]

@@ -1,73 +1,43 @@
 //! A fault to inject, such as `kill=5%`.
 
-use super::outage::{Outage, OutageError};
-use sqs_once_local::{Faults, Percent, PercentError};
-use std::str::FromStr;
+use super::outage::Outage;
+use sqs_once_local::{Faults, Percent};
+
+/// The kinds of faults that happen to a share of the messages or invocations.
+pub(super) const KINDS: [&str; 5] = ["duplicate", "kill", "drop-response", "slow", "outlive"];
 
 /// What `--fault` names.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Fault {
-    Share(Kind, Percent),
+#[derive(Debug, Clone)]
+pub(super) enum Fault {
+    Share(String, Percent),
     Outage(Outage),
 }
 
-/// A fault that happens to a share of the messages or invocations.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
-    Duplicate,
-    Kill,
-    DropResponse,
-    Slow,
-    Outlive,
-}
-
-impl Kind {
-    pub(crate) const ALL: [(&str, Self); 5] = [
-        ("duplicate", Self::Duplicate),
-        ("kill", Self::Kill),
-        ("drop-response", Self::DropResponse),
-        ("slow", Self::Slow),
-        ("outlive", Self::Outlive),
-    ];
-
-    /// The share of this kind.
-    pub(crate) fn of(self, faults: &mut Faults) -> &mut Percent {
-        match self {
-            Self::Duplicate => &mut faults.duplicate,
-            Self::Kill => &mut faults.kill,
-            Self::DropResponse => &mut faults.drop_response,
-            Self::Slow => &mut faults.slow,
-            Self::Outlive => &mut faults.outlive,
+impl Fault {
+    /// Parses a kind and its value.
+    pub(super) fn parse(text: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        match text.split_once('=') {
+            Some(("unavailable", outage)) => Ok(Self::Outage(outage.parse()?)),
+            Some((kind, share)) if KINDS.contains(&kind) => {
+                Ok(Self::Share(kind.to_owned(), share.parse()?))
+            }
+            _ => {
+                let kinds = KINDS.join(", ");
+                Err(format!("expected one of {kinds} with a share, such as kill=5%, or unavailable=payments:2m").into())
+            }
         }
     }
 }
 
-impl FromStr for Fault {
-    type Err = FaultError;
-
-    fn from_str(text: &str) -> Result<Self, FaultError> {
-        let (kind, value) = text.split_once('=').ok_or(FaultError::Kind)?;
-        if kind == "unavailable" {
-            return Ok(Self::Outage(value.parse()?));
-        }
-        let known = Kind::ALL.iter().find(|(name, _)| *name == kind);
-        let (_, kind) = known.ok_or(FaultError::Kind)?;
-        Ok(Self::Share(*kind, value.parse()?))
+/// The share of a kind.
+pub(super) fn share<'a>(faults: &'a mut Faults, kind: &str) -> &'a mut Percent {
+    match kind {
+        "duplicate" => &mut faults.duplicate,
+        "kill" => &mut faults.kill,
+        "drop-response" => &mut faults.drop_response,
+        "slow" => &mut faults.slow,
+        _ => &mut faults.outlive,
     }
-}
-
-/// The text is no fault.
-#[derive(Debug, PartialEq, thiserror::Error)]
-pub(crate) enum FaultError {
-    #[error(
-        "expected duplicate, kill, drop-response, slow or outlive with a share, such as kill=5%, or \
-         unavailable=payments:2m"
-    )]
-    Kind,
-    #[error(transparent)]
-    Share(#[from] PercentError),
-    #[error(transparent)]
-    Outage(#[from] OutageError),
 }
 
 #[cfg(test)]
@@ -75,31 +45,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_a_kind_and_a_share_or_an_outage() {
-        let mut faults = Faults::default();
-        for (name, kind) in Kind::ALL {
-            let fault: Fault = format!("{name}=20%").parse().unwrap();
-            let Fault::Share(found, share) = fault else {
-                panic!("{name} has no share");
-            };
-            assert_eq!(found, kind);
-            *kind.of(&mut faults) = share;
-            let wrong = format!("{name}=20").parse::<Fault>();
-            assert!(matches!(wrong, Err(FaultError::Share(_))), "{name}");
+    fn each_kind_has_its_own_share() {
+        for kind in KINDS {
+            let mut faults = Faults::default();
+            *share(&mut faults, kind) = Percent::ALL;
+            let shares = KINDS.map(|other| !share(&mut faults, other).is_zero());
+            assert_eq!(shares, KINDS.map(|other| other == kind), "{kind}");
+            let parsed = Fault::parse(&format!("{kind}=20%")).unwrap();
+            assert!(matches!(parsed, Fault::Share(found, _) if found == kind));
         }
-        let twenty = "20%".parse().unwrap();
-        let all = [
-            faults.duplicate,
-            faults.kill,
-            faults.drop_response,
-            faults.slow,
-            faults.outlive,
-        ];
-        assert_eq!(all, [twenty; 5]);
-        let outage = "unavailable=payments:2m".parse::<Fault>();
-        assert!(matches!(outage, Ok(Fault::Outage(_))));
-        for wrong in ["kill", "killed=5%", "=5%", ""] {
-            assert_eq!(wrong.parse::<Fault>(), Err(FaultError::Kind), "{wrong}");
+    }
+
+    #[test]
+    fn what_is_no_fault_is_refused() {
+        for wrong in ["kill", "killed=5%", "kill=5", "unavailable=payments", ""] {
+            Fault::parse(wrong).unwrap_err();
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::print::{self, Style};
 use crate::private;
 use anyhow::{Context, Result, bail, ensure};
 use build::Builder;
-use fault::{Fault, Kind};
+use fault::Fault;
 use humantime::format_duration;
 use outage::Outages;
 use plan::Plan;
@@ -229,14 +229,14 @@ impl Run {
         };
         for fault in &given.faults {
             if let Fault::Share(kind, share) = fault {
-                *kind.of(&mut faults) = *share;
+                *fault::share(&mut faults, kind) = *share;
             }
         }
         faults
     }
 
     /// Prints what runs and how to send messages to it.
-    fn introduce(&self, sqs: &LocalSqs, page: &Page, faults: Faults) {
+    fn introduce(&self, sqs: &LocalSqs, page: &Page, mut faults: Faults) {
         let poller = &self.plan.poller;
         let queue = self.args.queue_url().unwrap_or(&self.plan.queue);
         print::note(&format!(
@@ -264,11 +264,10 @@ impl Run {
             ));
         }
         print::note(&format!("page: {}", page.url()));
-        let mut faults = faults;
-        let shares = Kind::ALL.map(|(name, kind)| (name, *kind.of(&mut faults)));
+        let shares = fault::KINDS.map(|kind| (kind, *fault::share(&mut faults, kind)));
         let asked = shares.iter().filter(|(_, share)| !share.is_zero());
         let asked: Vec<_> = asked
-            .map(|(name, share)| format!("{name}={share}"))
+            .map(|(kind, share)| format!("{kind}={share}"))
             .collect();
         if !asked.is_empty() {
             let (asked, seed) = (asked.join(", "), faults.seed);

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 /// Exits with 1 if it finds an error or a warning. Notes do not count. With --strict, exits with 2 if it can't examine a
 /// part of the template.
 #[derive(Args)]
-#[command(after_long_help = "\
+#[command(after_help = "\
 Examples:
   Examine template.yaml of this folder:
     cargo sqs-once doctor

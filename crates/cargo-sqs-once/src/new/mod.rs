@@ -15,10 +15,7 @@ Examples:
   cargo sqs-once new payments
   cargo sqs-once new payments --fifo --effect dynamodb
   cargo sqs-once new payments --source sns --effect postgres
-  cargo sqs-once new payments --iac terraform
-
-The same by cargo-lambda, in a checkout of sqs-once:
-  cargo lambda new payments --template crates/cargo-sqs-once/template";
+  cargo sqs-once new payments --iac terraform";
 
 /// Create a project: a function with its tests, events and deployment
 ///

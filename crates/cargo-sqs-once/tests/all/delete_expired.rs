@@ -1,4 +1,4 @@
-//! Runs `cargo sqs-once delete-expired` as a user does, on a real database.
+//! Runs `cargo sqs-once postgres delete-expired` as a user does, on a real database.
 
 use crate::project::{Run, command};
 use postgres_for_tests::{Server, is_missing};
