@@ -144,6 +144,17 @@ fn both_binaries_are_one_program_and_their_help_has_their_own_names() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn sqs_once_alone_names_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("sqs-once");
+    fs::copy(BINARIES[1].0, &alone).unwrap();
+    let run = Run::of(Command::new(alone));
+    run.assert_failed_with("cargo-sqs-once, beside sqs-once, can't be run");
+    run.says("cargo install cargo-sqs-once");
+}
+
 #[test]
 fn the_help_of_every_command_with_examples_ends_with_them() {
     for command in ["new", "dev", "doctor", "key", "dlq", "completions", "man"] {
