@@ -39,9 +39,13 @@ fn companion(kind: &'static Kind, attribute: TokenStream, function: &ItemFn) -> 
     };
     let checks = checks(function, &signature, state.as_ref());
     let extractors = (&key, fingerprint.as_ref());
-    let has_state = state.is_some();
     let body = body(
-        function, &signature, &options, extractors, namespace, has_state,
+        function,
+        &signature,
+        &options,
+        extractors,
+        namespace,
+        state.as_ref(),
     );
     let companion = companion_type(kind, function, state.as_ref(), &body);
     quote!(#checks #companion)
@@ -200,7 +204,7 @@ fn body(
     options: &Options,
     (key, fingerprint): (&Key, Option<&Key>),
     namespace: &LitStr,
-    has_state: bool,
+    state: Option<&Type>,
 ) -> TokenStream {
     let name = &function.sig.ident;
     let payload = &signature.payload.ty;
@@ -225,16 +229,55 @@ fn body(
         false => quote!(handler),
         true => quote!(batch_handler),
     };
-    let state = match has_state {
-        false => quote!(()),
-        true => quote!(state),
+    let (state, state_type) = match state {
+        None => (quote!(()), quote!(())),
+        Some(state) => (quote!(state), state.to_token_stream()),
+    };
+    let (call, check) = match &options.mode {
+        None => (name.to_token_stream(), None),
+        Some(mode) => {
+            let call = quote_spanned!(mode.span()=> ::sqs_once::handler::#mode(#name));
+            (call, Some(mode_check(signature, mode, &state_type, name)))
+        }
     };
     // An error about the whole handler underlines the function's name.
     let inferred = Token![_](name.span());
     quote! {
         #(#key_types)*
         #fingerprint_fn
-        ::sqs_once::__private::#handler::<_, #inferred, _, _, _>(#keyed, #state, #namespace, #name) #(#settings)*
+        #check
+        ::sqs_once::__private::#handler::<_, #inferred, _, _, _>(#keyed, #state, #namespace, #call) #(#settings)*
+    }
+}
+
+/// An assertion that the handler's effect can have the mode, for `cargo check` too: the compiler calculates constants.
+fn mode_check(
+    signature: &Signature,
+    mode: &Ident,
+    state: &TokenStream,
+    name: &Ident,
+) -> TokenStream {
+    let payload = &signature.payload.ty;
+    let mode_of = match signature.kind.is_batch {
+        false => quote!(mode_of),
+        true => quote!(mode_of_batch),
+    };
+    let (can, problem) = match mode == "RecordAfter" {
+        true => (
+            quote!(can_record_after),
+            "`record_after` is not for this handler: its effect commits with the record of its key, so leave `mode` out",
+        ),
+        false => (
+            quote!(can_claim_first),
+            "`claim_first` is only for handlers that return `Writes`: the key of this one is claimed first already, so leave \
+             `mode` out",
+        ),
+    };
+    quote_spanned! {mode.span()=>
+        const _: () = ::core::assert!(
+            ::sqs_once::__private::#mode_of::<#state, _, _, #payload>(&#name).#can(),
+            #problem
+        );
     }
 }
 

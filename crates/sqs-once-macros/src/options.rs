@@ -1,9 +1,10 @@
 //! The attribute's options: `key = …, namespace = "…", …`.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
+use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Result, Token, Type};
 
 /// Each option with an example value for messages.
@@ -45,11 +46,10 @@ const OF_CONSUMER: [(&str, Option<&str>); 8] = [
     ("telemetry", None),
 ];
 
-/// The values of `mode` and their variants of `Mode`.
-const MODES: [(&str, &str); 3] = [
+/// The values of `mode` and their wrappers of a handler's function.
+const MODES: [(&str, &str); 2] = [
     ("claim_first", "ClaimFirst"),
     ("record_after", "RecordAfter"),
-    ("transactional", "Transactional"),
 ];
 
 const MAX_NAMESPACE_LEN: usize = 255;
@@ -65,6 +65,8 @@ pub(crate) struct Options {
     decode: Option<Expr>,
     pub(crate) fingerprint: Option<Expr>,
     pub(crate) namespace: Option<LitStr>,
+    /// The wrapper of the function, with the span of the option's value.
+    pub(crate) mode: Option<Ident>,
     pub(crate) state: Option<Type>,
     /// Calls of the consumer's methods for the other options.
     pub(crate) settings: Vec<TokenStream>,
@@ -114,11 +116,7 @@ impl Options {
                 self.settings.push(quote!(.#name(#envelope)));
             }
             "namespace" => self.namespace = Some(checked_namespace(&value(name, input)?)?),
-            "mode" => {
-                let mode = mode(&value(name, input)?)?;
-                let mode = quote!(::sqs_once::policy::Mode::#mode);
-                self.settings.push(quote!(.#name(#mode)));
-            }
+            "mode" => self.mode = Some(mode(&value(name, input)?)?),
             unknown => {
                 let problem = not_an_option(unknown, handler);
                 return Err(Error::new(name.span(), problem));
@@ -256,7 +254,7 @@ fn mode(value: &Expr) -> Result<Ident> {
     let chosen = MODES.iter().find(|(word, _)| *word == written);
     let words = MODES.map(|(word, _)| word);
     let problem = match (chosen, nearest(&written, words)) {
-        (Some((_, variant)), _) if !is_quoted => return Ok(Ident::new(variant, Span::call_site())),
+        (Some((_, variant)), _) if !is_quoted => return Ok(Ident::new(variant, value.span())),
         (Some(_), _) => format!("write `mode = {written}`, without quotes"),
         (None, Some(meant)) => format!("unknown mode: did you mean `{meant}`?"),
         (None, None) => format!("unknown mode: the modes are `{}`", words.join("`, `")),
@@ -334,7 +332,7 @@ mod tests {
         assert_eq!(names(&OF_CONSUMER), setters(&of_consumer));
         let mut of_handler = setters(&["consumer/handler_options.rs"]);
         // Set by options.
-        for other in ["envelope", "mode", "namespace"] {
+        for other in ["envelope", "namespace"] {
             assert!(of_handler.remove(other), "{other}");
         }
         assert_eq!(names(&OF_HANDLER), of_handler);

@@ -163,7 +163,9 @@ mod variables;
 /// What the output of the macros and the library's other crates call. Any release may change it.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::consumer::for_macros::{batch_handler, fingerprint, fingerprint_with, handler};
+    pub use crate::consumer::for_macros::{
+        batch_handler, fingerprint, fingerprint_with, handler, mode_of, mode_of_batch,
+    };
 }
 
 pub use consumer::{BatchHandler, Consumer, Handler, Router, router};

@@ -6,5 +6,5 @@ pub use crate::error::Disposition;
 pub use crate::failed::Backoff;
 #[cfg(feature = "sqs")]
 pub use crate::failed::Queue;
-pub use crate::idempotency::{Cache, Margins, Mode};
+pub use crate::idempotency::{Cache, Margins};
 pub use crate::router::{RouteBy, Unrouted};

@@ -9,8 +9,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
+use sqs_once::handler::RecordAfter;
 use sqs_once::key::MessageAttribute;
-use sqs_once::policy::{Cache, MissingKey, Mode};
+use sqs_once::policy::{Cache, MissingKey};
 use sqs_once::{Consumer, DynamoDbStore, Handler, HandlerError};
 use tower_service::Service;
 
@@ -52,7 +53,7 @@ async fn count() -> Result<Vec<Consumption>> {
     let done = async |_: Order| Ok::<(), HandlerError>(());
     let plain = consumer(keyed().call(done));
     let cached = consumer(keyed().call(done)).cache(Cache::new(RECORDS));
-    let after = consumer(keyed().call(done).mode(Mode::RecordAfter));
+    let after = consumer(keyed().call(RecordAfter(done)));
     let failing = async |_: Order| Err::<(), _>(HandlerError::from("not yet"));
     let failing = consumer(keyed().call(failing));
     let keyless = Handler::json::<Order>().key(MessageAttribute::new("none"));

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use sqs_once::policy::Mode;
 
 /// How effects are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,14 +20,6 @@ pub enum Way {
 }
 
 impl Way {
-    pub(crate) fn mode(self) -> Mode {
-        match self {
-            Self::ClaimFirst | Self::ClaimedWrites => Mode::ClaimFirst,
-            Self::RecordAfter => Mode::RecordAfter,
-            Self::Writes | Self::Transaction => Mode::Transactional,
-        }
-    }
-
     /// Whether the effect commits together with its record.
     pub(crate) fn is_atomic(self) -> bool {
         matches!(self, Self::Writes | Self::ClaimedWrites | Self::Transaction)

@@ -366,7 +366,7 @@ impl Batch<'_> {
         // A layer may have ended the record without the handler's writes.
         let writes = done
             .writes
-            .or_else(|| Writes::nothing().filter(|_| idempotency.effect.writes));
+            .or_else(|| Writes::nothing().filter(|_| idempotency.mode.is_of_writes()));
         let work = match (&self.together, transaction) {
             (Some(together), None) if together.begins_once => CommitsWith::TransactionOfBatch,
             (_, transaction) => CommitsWith::new(writes, transaction),

@@ -159,15 +159,11 @@ impl ClaimRequests<'_, '_> {
 impl Requests for ClaimRequests<'_, '_> {
     type Entry = Candidate;
     type Answer = (Candidate, Decision);
-    type Needs = (Mode, bool, bool);
+    type Needs = (Mode, bool);
 
     fn needs(&self, candidate: &Candidate) -> Self::Needs {
         let rules = self.0.rules_of(candidate);
-        (
-            rules.mode,
-            rules.opens_transactions(),
-            candidate.other_id.is_some(),
-        )
+        (rules.mode, candidate.other_id.is_some())
     }
 
     fn full(&self, candidate: &Candidate) -> usize {

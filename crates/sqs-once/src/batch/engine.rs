@@ -97,7 +97,7 @@ impl Fifo {
 
 /// Chooses what happens to a record whose key another worker has claimed.
 ///
-/// In [`Mode::Transactional`](crate::policy::Mode::Transactional) a record returns to the queue at once if its key was claimed
+/// For a handler that takes a transaction, a record returns to the queue at once if its key was claimed
 /// without a transaction. A transaction waits for an earlier one on its key until the deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

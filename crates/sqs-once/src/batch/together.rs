@@ -109,7 +109,7 @@ impl Together {
             code,
             claims_until: now + left / 2,
             begins_once: idempotency.opens_transactions(),
-            commits_in_order: is_fifo && idempotency.effect.writes,
+            commits_in_order: is_fifo && idempotency.mode.is_of_writes(),
             state: Mutex::new(State {
                 undecided: (0..records).collect(),
                 unkeyed: (0..records).filter(|_| is_fifo).collect(),

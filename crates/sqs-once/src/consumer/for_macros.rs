@@ -1,6 +1,7 @@
 //! The functions that macro output calls, as `sqs_once::__private`. Any release may change them.
 
 use crate::handler::{BatchHandlerFn, HandlerFn};
+use crate::idempotency::Mode;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 
 use super::handler::{BatchHandler, Handler, Keyed};
@@ -53,6 +54,16 @@ where
     K: KeyExtractor<T>,
 {
     declared(keyed.state(state).call_batch(function), namespace)
+}
+
+/// Returns the mode that a handler has by its type.
+pub const fn mode_of<S, H: HandlerFn<T, S, X>, X, T>(_: &H) -> Mode {
+    H::MODE
+}
+
+/// Returns the mode that a batch handler has by its type.
+pub const fn mode_of_batch<S, H: BatchHandlerFn<T, S, X>, X, T>(_: &H) -> Mode {
+    H::MODE
 }
 
 /// Sets the namespace of the attribute.

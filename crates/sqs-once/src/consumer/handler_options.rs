@@ -10,7 +10,6 @@ use crate::breaker::Dependency;
 #[cfg(feature = "sqs")]
 use crate::failed::Backoff;
 use crate::handler::{Done, HandlerError, Next, RecordParts};
-use crate::idempotency::Mode;
 use crate::key::{Ids, OwnIds};
 use crate::record::Envelope;
 
@@ -82,12 +81,6 @@ impl<Kind> Handler<Kind> {
 
 /// Settings of handlers, and of all handlers of a router.
 impl<Kind: OfMessages> Handler<Kind> {
-    /// Sets when the effect is recorded. Default: [`Mode::ClaimFirst`], and [`Mode::Transactional`] for handlers
-    /// that return [`Writes`](crate::Writes) or take a transaction.
-    pub fn mode(self, mode: Mode) -> Self {
-        self.set(|settings| settings.keys.mode = Some(mode))
-    }
-
     /// Sets what the services between producer and queue wrap around the payload: [`Sns`](crate::body::Sns),
     /// [`EventBridge`](crate::body::EventBridge), [`S3`](crate::body::S3), a tuple of these, outermost first,
     /// [`Auto`](crate::body::Auto), or an [`Envelope`] of your own. Default: none, the body is the payload.
@@ -253,7 +246,7 @@ impl<Kind> Handler<Kind> {
     /// handler, so that later deliveries are duplicates. If it drops the running handler, the record's claim lapses, because the
     /// effect may be in flight, and a success fails the record. Its time counts as the handler's time, and it is cancelled at
     /// the deadline. A duplicate calls no layer, unless the handler runs without a claim: with
-    /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter), and with [`Writes`](crate::Writes) in their default mode.
+    /// [`RecordAfter`](crate::handler::RecordAfter), and with [`Writes`](crate::Writes) in their default mode.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }

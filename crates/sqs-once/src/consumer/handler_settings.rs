@@ -9,7 +9,7 @@ use crate::config::EnvSettings;
 use crate::error::ConfigError;
 use crate::failed::Backoff;
 use crate::handler::{ErasedHandler, Layers, WithEnvelope};
-use crate::idempotency::{Effect, KeySettings, StoreSettings};
+use crate::idempotency::{KeySettings, StoreSettings};
 use crate::record::{Envelope, Needed};
 
 /// The settings of the code; `None` leaves a setting to the environment and the defaults.
@@ -73,16 +73,16 @@ impl HandlerSettings {
     ) -> Result<Route, ConfigError> {
         Needed::check_all(&handler.needs, self.envelope.as_deref())?;
         check_replaced(self.replaced)?;
-        let effect = handler.effect;
+        let mode = handler.mode;
         let missing_key = self.missing_key.unwrap_or_default();
-        if effect != Effect::APART && missing_key == MissingKey::ProcessUnprotected {
+        if mode.commits_effects() && missing_key == MissingKey::ProcessUnprotected {
             return Err(ConfigError::new(
                 "the setting `missing_key`",
                 "is `ProcessUnprotected`, but the handler's effect commits with the record of its key",
                 "`Terminal` or `Retry`",
             ));
         }
-        let mut idempotency = self.keys.resolve(shared, env, effect).await?;
+        let mut idempotency = self.keys.resolve(shared, env, mode).await?;
         let unknown_outcome = self.unknown_outcome.clone().unwrap_or_default();
         if !unknown_outcome.is_repeat()
             && (!idempotency.claims_before() || idempotency.commits_effects())

@@ -296,7 +296,7 @@ impl BatchOutcome {
 ///
 /// The same write units as one transaction for each record, and far fewer requests. A cancelled transaction costs the
 /// units of all its records once more. If many deliveries are duplicates, set
-/// [`Mode::ClaimFirst`](crate::policy::Mode::ClaimFirst): duplicates then end before the call.
+/// [`ClaimFirst`](crate::handler::ClaimFirst): duplicates then end before the call.
 ///
 /// Unreported records fail, as in a [`BatchOutcome`].
 #[cfg(feature = "dynamodb")]

@@ -1,11 +1,11 @@
 //! The batch handler: an async function that receives all records at once, its extractors, and its return types.
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::idempotency::Effect;
+use crate::idempotency::Mode;
 
 #[cfg(feature = "dynamodb")]
 use super::batch::BatchWrites;
@@ -54,9 +54,15 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
     note = "`#[sqs_once::batch_handler]` on the function tells what is wrong"
 )]
 pub trait BatchHandlerFn<T, S, X>: Clone + Send + Sync + 'static {
-    /// How the handler's effects commit. Default: separately from the records of their keys.
+    /// When the handler's effects are recorded. Default: after them, and their keys are claimed first.
     #[doc(hidden)]
-    const EFFECT: Effect = Effect::APART;
+    const MODE: Mode = Mode::ClaimFirst;
+
+    /// The function's name, for messages.
+    #[doc(hidden)]
+    fn name() -> &'static str {
+        type_name::<Self>()
+    }
 
     /// Handles the batch.
     fn call(
@@ -76,10 +82,10 @@ macro_rules! batch_handlers {
             S: Send + Sync + 'static,
             $($extractor: FromBatch<S> + Send + 'static,)*
         {
-            const EFFECT: Effect = Effect {
-                writes: <Fut::Output as IntoBatchOutcome>::WRITES,
-                transaction: false $(|| $extractor::TRANSACTION)*,
-            };
+            const MODE: Mode = Mode::of(
+                <Fut::Output as IntoBatchOutcome>::WRITES,
+                false $(|| $extractor::TRANSACTION)*,
+            );
 
             #[allow(non_snake_case, unused_variables, reason = "the macro names each variable after its type")]
             fn call(

@@ -203,7 +203,7 @@ impl Attempt {
     /// Powertools for AWS Lambda has attempted the key, fencing tokens grow as far as the workers' clocks agree.
     ///
     /// Two concurrent attempts may have the same fencing token if the key is not claimed before the handler: in
-    /// [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) or for [`Writes`](crate::Writes). `Writes` need no
+    /// [`RecordAfter`](crate::handler::RecordAfter) or for [`Writes`](crate::Writes). `Writes` need no
     /// token, because the record of the key refuses writes of a worker that was presumed dead.
     pub fn fence(&self) -> Fence {
         self.fence

@@ -7,12 +7,15 @@ pub(crate) mod decode;
 pub(crate) mod error;
 pub(crate) mod extract;
 mod layer;
+mod modes;
 pub(crate) mod outcome;
 mod prepare;
 mod prepared;
 mod reader;
 
-use crate::idempotency::Effect;
+use std::any::type_name;
+
+use crate::idempotency::Mode;
 use crate::record::Needed;
 
 pub use batch::BatchRecord;
@@ -26,6 +29,7 @@ pub(crate) use extract::{
 };
 pub use layer::Next;
 pub(crate) use layer::{Call, Layers};
+pub use modes::{ClaimFirst, RecordAfter};
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
     BatchCall, Bind, ErasedHandler, FetchBody, Payload, PrepareResult, WithEnvelope, Work, erase,
@@ -137,9 +141,15 @@ pub(crate) use reader::Reader;
     note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait HandlerFn<T, S, X>: Clone + Send + Sync + 'static {
-    /// How the handler's effect commits. Default: separately from the record of its key.
+    /// When the handler's effect is recorded. Default: after it, and its key is claimed first.
     #[doc(hidden)]
-    const EFFECT: Effect = Effect::APART;
+    const MODE: Mode = Mode::ClaimFirst;
+
+    /// The function's name, for messages.
+    #[doc(hidden)]
+    fn name() -> &'static str {
+        type_name::<Self>()
+    }
 
     /// The metadata without which it fails for every message.
     #[doc(hidden)]
@@ -165,10 +175,10 @@ macro_rules! handlers {
             S: Send + Sync + 'static,
             $($extractor: FromRecord<S> + Send + 'static,)*
         {
-            const EFFECT: Effect = Effect {
-                writes: <Fut::Output as IntoOutcome>::WRITES,
-                transaction: false $(|| $extractor::TRANSACTION)*,
-            };
+            const MODE: Mode = Mode::of(
+                <Fut::Output as IntoOutcome>::WRITES,
+                false $(|| $extractor::TRANSACTION)*,
+            );
 
             fn needs() -> Vec<Needed> {
                 let needs: &[Option<Needed>] = &[$($extractor::NEEDS),*];

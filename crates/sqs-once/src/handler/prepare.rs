@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::ConfigError;
 use crate::guarded::Guarded;
-use crate::idempotency::{Effect, HandlerType};
+use crate::idempotency::{HandlerType, Mode};
 use crate::key::KeyExtractor;
 use crate::record::{BodyMemory, Correlate, Envelope, Message, Needed};
 
@@ -40,7 +40,7 @@ type Prepare = dyn Fn(&Arc<Message>, bool) -> Preparing<Work> + Send + Sync;
 /// A handler with its payload and state types erased.
 pub(crate) struct ErasedHandler {
     pub(crate) handler_type: HandlerType,
-    pub(crate) effect: Effect,
+    pub(crate) mode: Mode,
     /// The metadata without which every record would fail.
     pub(crate) needs: Vec<Needed>,
     /// Whether a preparation may have to wait.
@@ -68,8 +68,8 @@ where
         let (reader, state) = (Arc::clone(&reader), Arc::clone(&state));
         let handler = Arc::clone(&handler);
         Ok(ErasedHandler {
-            handler_type: HandlerType::of::<H>(),
-            effect: H::EFFECT,
+            handler_type: HandlerType::named::<H>(H::name()),
+            mode: H::MODE,
             needs: [reader.key.needs(), H::needs()].concat(),
             waits: reader.waits(),
             prepare: Box::new(move |message, with_fingerprint| {
@@ -100,8 +100,8 @@ where
         let (reader, state) = (Arc::clone(&reader), Arc::clone(&state));
         let handler = Arc::clone(&handler);
         Ok(ErasedHandler {
-            handler_type: HandlerType::of::<H>(),
-            effect: H::EFFECT,
+            handler_type: HandlerType::named::<H>(H::name()),
+            mode: H::MODE,
             needs: reader.key.needs(),
             waits: reader.waits(),
             prepare: Box::new(move |message, with_fingerprint| {

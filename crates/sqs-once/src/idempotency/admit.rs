@@ -85,11 +85,11 @@ impl KeyRules {
     fn admit_unasked(&self, claim: &Claim, sent_at: Timestamp) -> Option<Admission> {
         match (self.known(claim, sent_at), self.mode) {
             (Some(item), _) => Some(on_claimed(claim, &Claimed::Refused(item))),
-            (None, Mode::Transactional) => Some(Admission::Run {
+            (None, Mode::Writes | Mode::Transaction) => Some(Admission::Run {
                 fence: Fence::first(claim.now),
                 first_attempt: Some(claim.now),
             }),
-            (None, Mode::ClaimFirst | Mode::RecordAfter) => None,
+            (None, _) => None,
         }
     }
 

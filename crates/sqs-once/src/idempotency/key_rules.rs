@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 use super::cache::CompletedKeys;
 use super::renewal::LAST_RENEWED;
 use super::settle::{CommitsWith, Ending, PendingSettlement};
-use super::{Driver, Effect, Mode};
+use super::{Driver, Mode};
 
 /// The settings of one route, or of one kind of work.
 pub(crate) struct KeyRules {
@@ -21,7 +21,6 @@ pub(crate) struct KeyRules {
     pub(crate) also_read: Option<KeyCodec>,
     pub(crate) retention: Duration,
     pub(crate) mode: Mode,
-    pub(crate) effect: Effect,
     pub(crate) completed: Option<Arc<CompletedKeys>>,
     pub(crate) on_unknown: OnUnknown,
 }
@@ -78,7 +77,7 @@ impl KeyRules {
 
     /// Returns whether a key is claimed before its handler runs, in a request of its own. A transaction contains its claim.
     pub(crate) fn claims_before(&self) -> bool {
-        self.mode == Mode::ClaimFirst
+        self.mode.claims_before()
     }
 
     /// Returns whether attempts of unknown outcome count, but no attempt that never started. Then a key is claimed only when its
@@ -89,12 +88,12 @@ impl KeyRules {
 
     /// Returns whether effects commit together with their record.
     pub(crate) fn commits_effects(&self) -> bool {
-        self.effect != Effect::APART
+        self.mode.commits_effects()
     }
 
     /// Returns whether claims are written in a transaction that they open.
     pub(crate) fn opens_transactions(&self) -> bool {
-        self.effect.transaction
+        self.mode == Mode::Transaction
     }
 
     /// Returns the settlement that records a claim's effect, alone or together with the work.

@@ -8,6 +8,7 @@ mod connect;
 mod deadline;
 mod driver;
 mod key_rules;
+mod mode;
 mod namesakes;
 mod protocol;
 mod renewal;
@@ -25,11 +26,11 @@ pub(crate) use deadline::time_left;
 pub(crate) use deadline::{Deadline, Until, answer_until, answers_until};
 pub(crate) use driver::{Driver, Owners, first_of};
 pub(crate) use key_rules::{KeyRules, OnUnknown};
+pub(crate) use mode::Mode;
 pub(crate) use namesakes::{HandlerType, shared_name_error};
-pub(crate) use protocol::Effect;
 pub(crate) use protocol::UNCOMPARED;
 pub use protocol::{
-    Admission, Completion, Mode, Refusal, carried_over, ends_refused, on_claimed, on_committed,
+    Admission, Completion, Refusal, carried_over, ends_refused, on_claimed, on_committed,
     on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
 pub(crate) use retry::Retries;

@@ -19,10 +19,12 @@ pub(crate) struct HandlerType {
 
 impl HandlerType {
     pub(crate) fn of<H: 'static>() -> Self {
-        Self {
-            id: TypeId::of::<H>(),
-            name: type_name::<H>(),
-        }
+        Self::named::<H>(type_name::<H>())
+    }
+
+    pub(crate) fn named<H: 'static>(name: &'static str) -> Self {
+        let id = TypeId::of::<H>();
+        Self { id, name }
     }
 }
 

@@ -8,56 +8,6 @@ use crate::store::{
 };
 use crate::time::Timestamp;
 
-/// Chooses when a record's effect is recorded, which decides what the library promises.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// Claim the key, run the handler, record completion (the default).
-    ///
-    /// At least once, deduplicated: two live workers never run the same key at once. The effect repeats only if the
-    /// attempt dies between the effect and its record: the process is killed, the handler is cancelled or fails after
-    /// the effect, or the completion gets no answer. Pass the [`IdempotencyToken`](crate::IdempotencyToken) on to close
-    /// that window.
-    ///
-    /// For a handler that returns [`Writes`](crate::Writes) it is effectively once, as in
-    /// [`Transactional`](Mode::Transactional): completion and writes commit together. The claim costs one more write
-    /// and ensures that the handler runs for one delivery at a time.
-    #[default]
-    ClaimFirst,
-    /// Look the key up, run the handler, record completion: no claim.
-    ///
-    /// At least once, deduplicated only against recorded completions: two concurrent deliveries may both run. Use it
-    /// for handlers that are idempotent by themselves and should never wait for a lease. It costs one write per record
-    /// instead of two.
-    RecordAfter,
-    /// Run the handler, and commit its effect together with the record of its key. This is the default for handlers
-    /// that return [`Writes`](crate::Writes) or take a transaction of their store. No other handler can use it.
-    ///
-    /// Effectively once: the effect and its record either both commit or both don't, no matter when a process dies.
-    ///
-    /// Concurrent deliveries to a handler that takes a transaction wait for each other, because the transaction claims the
-    /// key. Concurrent deliveries to a handler that returns `Writes` may both run, but only one commits. If both must not
-    /// run, [`ClaimFirst`](Mode::ClaimFirst) claims the key first.
-    Transactional,
-}
-
-/// How a handler's effect commits, according to its signature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// The handler returns writes that the store commits with the record of its key.
-    pub writes: bool,
-    /// The handler works in a transaction that also contains the record of its key.
-    pub transaction: bool,
-}
-
-impl Effect {
-    /// The effect happens first, and the record of its key is written afterwards.
-    pub const APART: Self = Self {
-        writes: false,
-        transaction: false,
-    };
-}
-
 /// Whether a record's handler may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -150,7 +100,7 @@ pub fn on_refused(claim: &Claim, item: &Item) -> Option<Claim> {
     })
 }
 
-/// Decides on a lookup in [`Mode::RecordAfter`].
+/// Decides on a lookup without a claim.
 pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
     match found {
         Some(item) if item.status == Status::Completed && !claim.finds_free(item) => {

@@ -20,7 +20,7 @@ use crate::time::{Clock, SystemClock};
 
 use super::cache::CompletedKeys;
 use super::deadline::Margins;
-use super::{Cache, Driver, Effect, KeyRules, Mode, OnUnknown};
+use super::{Cache, Driver, KeyRules, Mode, OnUnknown};
 
 const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 
@@ -34,7 +34,6 @@ pub(crate) struct KeySettings {
     /// `Some(None)` if the code turned the second lookup off.
     pub(crate) also_read: Option<Option<KeyCodec>>,
     pub(crate) retention: Option<Duration>,
-    pub(crate) mode: Option<Mode>,
 }
 
 /// Where claims are kept, and for how long. `None` leaves a setting to the environment and the defaults.
@@ -55,7 +54,7 @@ impl StoreSettings {
         self.random = Some(Arc::clone(&driver.random));
     }
 
-    async fn resolve(&self, env: &EnvSettings, effect: Effect) -> Result<Driver, ConfigError> {
+    async fn resolve(&self, env: &EnvSettings, mode: Mode) -> Result<Driver, ConfigError> {
         let store = match &self.store {
             _ if env.disabled => {
                 warn!(
@@ -64,7 +63,7 @@ impl StoreSettings {
                 Arc::new(OffStore)
             }
             Some(store) => Arc::clone(store),
-            None if effect.transaction => {
+            None if mode == Mode::Transaction => {
                 return Err(ConfigError::new(
                     "the setting `store`",
                     "is not set, but a transaction needs one",
@@ -73,7 +72,7 @@ impl StoreSettings {
             }
             None => default_store().await?,
         };
-        check(&*store, effect)?;
+        check(&*store, mode)?;
         self.check()?;
         Ok(Driver {
             store,
@@ -123,7 +122,6 @@ impl KeySettings {
         Self {
             ids: ids.or_else(|| defaults.ids.clone()),
             retention: self.retention.or(defaults.retention),
-            mode: self.mode.or(defaults.mode),
             ..self.clone()
         }
     }
@@ -132,20 +130,19 @@ impl KeySettings {
         &self,
         shared: &StoreSettings,
         env: &EnvSettings,
-        effect: Effect,
+        mode: Mode,
     ) -> Result<KeyRules, ConfigError> {
-        let mode = self.mode_for(effect)?;
-        if env.disabled && effect != Effect::APART {
+        if env.disabled && mode.commits_effects() {
             return Err(ConfigError::new(
                 "SQS_ONCE_DISABLED",
                 "is set, but the effect commits through the store",
                 "false for handlers and work that return `Writes` or take a transaction",
             ));
         }
-        let driver = shared.resolve(env, effect).await?;
+        let driver = shared.resolve(env, mode).await?;
         let namespace = self.resolve_namespace(env)?;
         self.check()?;
-        let (namespace, codec, also_read) = self.keys(env, namespace, effect).await?;
+        let (namespace, codec, also_read) = self.keys(env, namespace, mode).await?;
         let cache = shared.cache.filter(|_| !env.disabled);
         Ok(KeyRules {
             driver,
@@ -157,7 +154,6 @@ impl KeySettings {
                 .or(env.retention)
                 .unwrap_or(DEFAULT_RETENTION),
             mode,
-            effect,
             completed: cache.map(|cache| Arc::new(CompletedKeys::new(cache))),
             on_unknown: OnUnknown::default(),
         })
@@ -180,13 +176,13 @@ impl KeySettings {
         })
     }
 
-    /// Resolves the settings for another effect. The result shares store, secret and cache with `other`.
+    /// Resolves the settings for another mode. The result shares store, secret and cache with `other`.
     pub(crate) async fn resolve_beside(
         &self,
         other: &KeyRules,
         shared: &StoreSettings,
         env: &EnvSettings,
-        effect: Effect,
+        mode: Mode,
     ) -> Result<KeyRules, ConfigError> {
         let fetched = other.namespace.secret().cloned().map(IdForm::Secret);
         let keys = Self {
@@ -198,7 +194,7 @@ impl KeySettings {
             ..shared.clone()
         };
         let completed = other.completed.clone();
-        let rules = keys.resolve(&shared, env, effect).await?;
+        let rules = keys.resolve(&shared, env, mode).await?;
         Ok(KeyRules { completed, ..rules })
     }
 
@@ -224,7 +220,7 @@ impl KeySettings {
         &self,
         env: &EnvSettings,
         namespace: Namespace,
-        effect: Effect,
+        mode: Mode,
     ) -> Result<(Namespace, KeyCodec, Option<KeyCodec>), ConfigError> {
         let namespace = namespace.readable_keys(matches!(self.ids, Some(IdForm::Readable)));
         let without = namespace.clone();
@@ -257,7 +253,7 @@ impl KeySettings {
                 Some(without.key_secret(other).into())
             }
             (None, None) if secret.is_none() => None,
-            (None, None) if effect != Effect::APART => {
+            (None, None) if mode.commits_effects() => {
                 return Err(ConfigError::new(
                     ALSO_READ,
                     "is not set, but a secret hashes the keys, and an effect that commits with the record of its key \
@@ -268,34 +264,8 @@ impl KeySettings {
             }
             (None, None) => Some(without.into()),
         };
-        check_also_read(also_read.as_ref(), &codec, effect)?;
+        check_also_read(also_read.as_ref(), &codec, mode)?;
         Ok((namespace, codec, also_read))
-    }
-
-    fn mode_for(&self, effect: Effect) -> Result<Mode, ConfigError> {
-        let problem = match (effect, self.mode) {
-            (effect, _) if effect.writes && effect.transaction => {
-                "can be none for a handler that returns `Writes` and takes a transaction: they don't commit together"
-            }
-            (Effect::APART, Some(Mode::Transactional)) => {
-                "is `Transactional`, but the handler's effect can't commit with anything"
-            }
-            (Effect::APART, mode) => return Ok(mode.unwrap_or_default()),
-            (_, None | Some(Mode::Transactional)) => return Ok(Mode::Transactional),
-            (effect, Some(Mode::ClaimFirst)) if effect.writes => return Ok(Mode::ClaimFirst),
-            (_, Some(Mode::ClaimFirst)) => {
-                "is `ClaimFirst`, but the handler takes a transaction, in which its key is claimed"
-            }
-            (_, Some(Mode::RecordAfter)) => {
-                "is `RecordAfter`, but the handler's effect commits with its record"
-            }
-        };
-        Err(ConfigError::new(
-            "the setting `mode`",
-            problem,
-            "`Transactional` for handlers that return `Writes`, or `ClaimFirst`; `Transactional` for those that take \
-             a transaction; any other for the rest",
-        ))
     }
 }
 
@@ -334,12 +304,12 @@ fn no_secret(why: &str) -> ConfigError {
 fn check_also_read(
     also_read: Option<&KeyCodec>,
     codec: &KeyCodec,
-    effect: Effect,
+    mode: Mode,
 ) -> Result<(), ConfigError> {
     let problem = match also_read {
         Some(also_read) if also_read == codec => "is where its keys are already",
         // Another version could commit between the lookup and the commit.
-        Some(_) if effect != Effect::APART => {
+        Some(_) if mode.commits_effects() => {
             "is set, but the effect commits with the record of its key, which can't look at two ids at once"
         }
         _ => return Ok(()),
@@ -351,15 +321,15 @@ fn check_also_read(
     ))
 }
 
-fn check(store: &dyn Store, effect: Effect) -> Result<(), ConfigError> {
-    if effect.writes && store.atomic_writes().is_none() {
+fn check(store: &dyn Store, mode: Mode) -> Result<(), ConfigError> {
+    if mode.is_of_writes() && store.atomic_writes().is_none() {
         return Err(ConfigError::new(
             "the setting `store`",
             "can't commit `Writes`",
             "`DynamoDbStore`",
         ));
     }
-    if effect.transaction && store.transactions().is_none() {
+    if mode == Mode::Transaction && store.transactions().is_none() {
         return Err(ConfigError::new(
             "the setting `store`",
             "has no transactions",

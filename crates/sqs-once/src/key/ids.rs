@@ -107,7 +107,7 @@ impl OwnIds {
     ///
     /// No other handler may use or read these ids: each would acknowledge the other's messages. Two handlers of one process
     /// refuse to start with it. So does a handler that returns [`Writes`](crate::Writes) or takes a transaction, and an
-    /// [`Idempotency`](crate::Idempotency) refuses such work. In [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) two
+    /// [`Idempotency`](crate::Idempotency) refuses such work. With [`RecordAfter`](crate::handler::RecordAfter) two
     /// concurrent versions may both run a key, as concurrent deliveries always may in that mode.
     ///
     /// ```

@@ -10,7 +10,7 @@ use crate::consumer::Work;
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::idempotency::{
-    Effect, HandlerType, KeyRules, KeySettings, StoreSettings, shared_settings,
+    HandlerType, KeyRules, KeySettings, Mode, StoreSettings, shared_settings,
 };
 use crate::time::Timestamp;
 
@@ -118,7 +118,10 @@ impl Idempotency {
     /// # Errors
     /// [`ConfigError`] if a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.rules(Effect::APART).await?.connect(Vec::new()).await;
+        self.rules(Mode::ClaimFirst)
+            .await?
+            .connect(Vec::new())
+            .await;
         Ok(())
     }
 
@@ -138,13 +141,13 @@ impl Idempotency {
         ready(Err(RunError::NoDeadline))
     }
 
-    pub(super) async fn rules(&self, effect: Effect) -> Result<&KeyRules, ConfigError> {
+    pub(super) async fn rules(&self, mode: Mode) -> Result<&KeyRules, ConfigError> {
         let (keys, shared, rules) = (&self.keys, &self.shared, &*self.rules);
         let read = || EnvSettings::read(&process_env);
         // Boxed, because every call's future would have their sizes.
         let apart = || {
             Box::pin(async {
-                let rules = keys.resolve(shared, &read()?, Effect::APART).await?;
+                let rules = keys.resolve(shared, &read()?, Mode::ClaimFirst).await?;
                 // A namespace in the code may be that of a consumer on purpose.
                 let may_share = keys.namespace.is_some();
                 rules.check_namesakes(HandlerType::of::<Self>(), may_share)?;
@@ -152,19 +155,19 @@ impl Idempotency {
             })
         };
         let apart = rules.apart.get_or_try_init(apart);
-        let cell = match effect {
-            Effect::APART => return apart.await,
-            Effect { writes: true, .. } => &rules.writes,
-            _ => &rules.transaction,
+        let cell = match mode {
+            Mode::Writes => &rules.writes,
+            Mode::Transaction => &rules.transaction,
+            _ => return apart.await,
         };
         let beside = || {
             Box::pin(async {
                 // No default store has transactions, so its error would mislead.
-                if effect.transaction && shared.store.is_none() {
-                    return keys.resolve(shared, &read()?, effect).await;
+                if mode == Mode::Transaction && shared.store.is_none() {
+                    return keys.resolve(shared, &read()?, mode).await;
                 }
                 let apart = apart.await?;
-                keys.resolve_beside(apart, shared, &read()?, effect).await
+                keys.resolve_beside(apart, shared, &read()?, mode).await
             })
         };
         cell.get_or_try_init(beside).await

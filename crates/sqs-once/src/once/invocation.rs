@@ -13,7 +13,7 @@ use tracing::{Instrument, error_span, info, warn};
 
 use crate::error::{ConfigError, chain};
 use crate::handler::{Done, HandlerError, IdempotencyToken, Running};
-use crate::idempotency::{Admission, CommitsWith, Effect, Refusal, UNCOMPARED, Until};
+use crate::idempotency::{Admission, CommitsWith, Mode, Refusal, UNCOMPARED, Until};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
 use crate::report::{Outcome, shortened};
 use crate::store::FromTransaction;
@@ -187,12 +187,9 @@ impl<'a> Invocation<'a> {
         V: WorkOutcome<T>,
         E: Into<HandlerError>,
     {
-        let effect = Effect {
-            writes: V::WRITES,
-            ..Effect::APART
-        };
         let work = |token, _| Ok(async move { work(token).await.map_err(Into::into)?.into_done() });
-        self.once(key, effect, V::recorded, work).await
+        self.once(key, Mode::of(V::WRITES, false), V::recorded, work)
+            .await
     }
 
     /// Does the work in a transaction of the store, such as the `Transaction` of the crate `sqs-once-postgres`.
@@ -244,10 +241,6 @@ impl<'a> Invocation<'a> {
         T: WorkOutcome<T>,
         E: Into<HandlerError>,
     {
-        let effect = Effect {
-            transaction: true,
-            ..Effect::APART
-        };
         let work = |token, handle: Option<Handle>| {
             let transaction = handle.and_then(X::from_transaction).ok_or_else(|| {
                 ConfigError::new(
@@ -261,14 +254,14 @@ impl<'a> Invocation<'a> {
                 value.into_done()
             })
         };
-        self.once(key, effect, T::recorded, work).await
+        self.once(key, Mode::Transaction, T::recorded, work).await
     }
 
     /// Does work whose effect commits in this way. `recorded` reads the value of a duplicate.
     async fn once<K, W, F, T>(
         &self,
         key: &K,
-        effect: Effect,
+        mode: Mode,
         recorded: impl Fn(&str) -> serde_json::Result<T>,
         work: W,
     ) -> Result<Once<T>, RunError>
@@ -281,7 +274,7 @@ impl<'a> Invocation<'a> {
             return Err(RunError::NoDeadline);
         }
         let key = BusinessKey::new(key)?;
-        let rules = self.idempotency.rules(effect).await?;
+        let rules = self.idempotency.rules(mode).await?;
         let deadline = rules.driver.deadline(self.ends_at);
         let fingerprint = self.fingerprint.clone();
         let mut attempt = KeyedWork::new(rules, deadline, &key, fingerprint)?;

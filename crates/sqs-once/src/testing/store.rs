@@ -27,7 +27,7 @@ pub enum Operation {
     Release,
     /// Makes the lease of a claim longer, because its code still runs.
     Renew,
-    /// Looks a key up, in the mode [`RecordAfter`](crate::policy::Mode::RecordAfter).
+    /// Looks a key up, for a handler that is [`RecordAfter`](crate::handler::RecordAfter).
     Read,
 }
 

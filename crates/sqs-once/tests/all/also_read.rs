@@ -7,7 +7,7 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::consumer::Work;
 use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, Namespace, OwnIds};
-use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
+use sqs_once::policy::{InProgress, PayloadMismatch};
 use sqs_once::store::{Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
@@ -15,7 +15,7 @@ use sqs_once::{BusinessKey, Consumer, Handler, Idempotency, Once, Recorded, RunE
 use tokio::time::sleep;
 
 use crate::also_read_attempts::failing;
-use crate::support::{SECOND, Seen, TestStore, failures, invoke, one, several, values};
+use crate::support::{Mode, SECOND, Seen, TestStore, failures, invoke, one, several, values};
 
 pub(crate) fn namespace(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
@@ -23,14 +23,17 @@ pub(crate) fn namespace(name: &str) -> Namespace {
 
 /// A version of the handler with its own namespace.
 pub(crate) fn version(own: &str, runs: &Seen) -> Handler {
+    version_in(Mode::ClaimFirst, own, runs)
+}
+
+fn version_in(mode: Mode, own: &str, runs: &Seen) -> Handler {
     let (name, runs) = (own.to_owned(), runs.clone());
-    values()
-        .call(move |order: Value| {
-            let run = format!("{} by {name}", order["id"].as_str().unwrap());
-            runs.add(run);
-            async { Recorded(json!({ "receipt": 7 })) }
-        })
-        .namespace(own)
+    let handler = mode.call(values(), move |order: Value| {
+        let run = format!("{} by {name}", order["id"].as_str().unwrap());
+        runs.add(run);
+        async { Recorded(json!({ "receipt": 7 })) }
+    });
+    handler.namespace(own)
 }
 
 /// Two versions with these settings, each of which also reads the other's namespace.
@@ -369,7 +372,8 @@ async fn codecs_that_agree_on_a_key_do_not_take_its_own_claim_for_anothers() {
 
 #[tokio::test(start_paused = true)]
 async fn record_after_looks_under_both_ids_claims_nothing_and_runs_beside_a_claim() {
-    let (old, new, _) = both_with(|it| it.mode(Mode::RecordAfter));
+    let runs = Seen::default();
+    let (old, new) = pair(|own| version_in(Mode::RecordAfter, own, &runs));
     old.run(one("k")).await.assert_processed("m-1");
     new.run(one("k")).await.assert_duplicate("m-1");
     assert_eq!(new.item("k").await, None);

@@ -5,12 +5,13 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::support::{
-    AtOnce, Bench, Counted, Notes, Order, SECOND, Seen, assert_contains, body, ends, handling,
-    held, json_body, keys, noting, one, order, orders, set, several, told, values, with,
+    AtOnce, Bench, Counted, Mode, Notes, Order, SECOND, Seen, assert_contains, body, ends,
+    handling, held, json_body, keys, noting, noting_in, one, order, orders, set, several, told,
+    values, with,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
+use sqs_once::policy::{InProgress, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Operation, TestSettings};
 use sqs_once::{Consumer, Handler, testing};
@@ -184,8 +185,7 @@ async fn a_handler_that_changes_its_payload_does_not_change_the_key() {
 
 #[tokio::test(start_paused = true)]
 async fn record_after_skips_what_is_recorded_and_writes_once() {
-    let (bench, seen) = noting();
-    let bench = bench.with(|it| it.mode(Mode::RecordAfter));
+    let (bench, seen) = noting_in(Mode::RecordAfter);
     assert_eq!(bench.run(["a", "bad-1"]).await, ["m-1"]);
     assert_eq!(bench.store.take_calls(), [("read", 2), ("settle", 1)]);
     assert_eq!(bench.run(["a", "bad-1"]).await, ["m-1"]);

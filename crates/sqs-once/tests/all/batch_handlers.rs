@@ -1,5 +1,6 @@
 //! Batch handlers: one call for all records, one outcome for each.
 
+use std::future::ready;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use serde_json::json;
 use sqs_once::body::Opened;
 use sqs_once::consumer::Together;
 use sqs_once::extract::MessageMeta;
-use sqs_once::handler::IntoOutcome;
+use sqs_once::handler::{IntoOutcome, RecordAfter};
 use sqs_once::hook::RecordEnd;
 use sqs_once::key::MessageAttribute;
-use sqs_once::policy::{InProgress, MissingKey, Mode};
+use sqs_once::policy::{InProgress, MissingKey};
 use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome;
 use sqs_once::{
@@ -246,12 +247,16 @@ async fn what_a_slow_store_could_not_claim_in_half_of_the_time_goes_back_and_the
 
 #[tokio::test(start_paused = true)]
 async fn record_after_recognises_what_was_recorded() {
-    let (bench, calls) = noting();
-    let bench = bench.with(|it| it.mode(Mode::RecordAfter));
+    let (calls, notes) = Notes::pair();
+    let bench = handling_batches(RecordAfter(move |orders: Batch<Order>| {
+        notes.add(orders.payloads().map(|order| order.id.clone()).collect());
+        ready(outcome(&orders))
+    }));
     for _ in 0..2 {
         assert_eq!(bench.run(["a", "bad-1", "b"]).await, ["m-1"]);
     }
-    assert_eq!(calls.ids(), [vec!["a", "bad-1", "b"], vec!["bad-1"]]);
+    let called: Vec<Vec<String>> = calls.take();
+    assert_eq!(called, [vec!["a", "bad-1", "b"], vec!["bad-1"]]);
 }
 
 #[tokio::test(start_paused = true)]

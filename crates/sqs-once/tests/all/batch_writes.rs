@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqs_once::consumer::Together;
-use sqs_once::policy::{Cache, Disposition, Mode, PayloadMismatch};
+use sqs_once::handler::{BatchHandlerFn, ClaimFirst};
+use sqs_once::policy::{Cache, Disposition, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::testing::{self, Operation};
@@ -45,12 +46,21 @@ fn writes(orders: &Batch<Order>) -> BatchWrites {
 
 fn setup() -> (Tested<Together>, Calls) {
     let (calls, notes) = Notes::pair();
-    let bench = handling_batches(move |orders: Batch<Order>| {
+    (handling_batches(writing(notes)), calls)
+}
+
+fn claiming() -> (Tested<Together>, Calls) {
+    let (calls, notes) = Notes::pair();
+    (handling_batches(ClaimFirst(writing(notes))), calls)
+}
+
+/// A function that notes its calls, and returns their writes.
+fn writing(notes: Calls) -> impl BatchHandlerFn<Order, (), ()> {
+    move |orders: Batch<Order>| {
         let ids = orders.payloads().map(|order| order.id.clone());
         notes.add((Duration::ZERO, ids.collect()));
         async move { Ok::<_, HandlerError>(writes(&orders)) }
-    });
-    (bench, calls)
+    }
 }
 
 fn setup_with(settings: impl FnOnce(BatchHandler) -> BatchHandler) -> (Tested<Together>, Calls) {
@@ -111,8 +121,8 @@ async fn an_error_or_a_panic_of_the_call_writes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_is_not_met_isolates_its_record_and_the_others_commit() {
-    for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        let (bench, _) = setup_with(|it| it.mode(mode));
+    for setup in [setup, claiming] {
+        let (bench, _) = setup();
         bench.store.fail_condition(0, 2);
         let failed = bench.run(["a", "sold-out", "b", "c"]).await;
         assert_eq!(failed, ["m-0", "m-1"]);
@@ -162,7 +172,6 @@ async fn duplicates_in_the_batch_and_of_earlier_batches_have_one_effect() {
     // Without a claim, the handler receives the earlier duplicate.
     assert_eq!(calls.ids(), [vec!["a", "b"], vec!["c", "a", "d", "e"]]);
 
-    let claiming = || setup_with(|it| it.mode(Mode::ClaimFirst));
     let caching = || {
         let (bench, calls) = setup();
         (bench.with_consumer(|it| it.cache(Cache::new(10))), calls)
@@ -215,8 +224,8 @@ async fn the_writes_of_a_fifo_group_commit_in_order_and_those_of_other_groups_be
 #[tokio::test(start_paused = true)]
 async fn nothing_commits_behind_a_failed_record_of_its_fifo_group() {
     let after_failed = "an earlier record of its message group failed";
-    for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        let (bench, _) = setup_with(|it| it.mode(mode));
+    for setup in [setup, claiming] {
+        let (bench, _) = setup();
         let failed = bench.run(in_groups("g/a g/bad-1 g/b h/c")).await;
         assert_eq!(failed, ["m-1", "m-2"]);
         assert_eq!(bench.store.written(), ["a", "c"]);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
-use sqs_once::policy::{Disposition, Mode};
+use sqs_once::handler::ClaimFirst;
+use sqs_once::policy::Disposition;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, Writes};
@@ -67,11 +68,11 @@ async fn sell(orders: Batch<Order>) -> Result<BatchWrites, HandlerError> {
 
 struct Shop {
     dynamodb: LocalDynamoDb,
-    mode: Mode,
+    claims_first: bool,
 }
 
 impl Shop {
-    async fn new(mode: Mode) -> Self {
+    async fn new(claims_first: bool) -> Self {
         let dynamodb = dynamodb::local(&TableDescription::default()).await;
         for name in ["orders", "stock"] {
             let table = TableDescription {
@@ -85,12 +86,18 @@ impl Shop {
         let sold_out =
             json!({ "id": { "S": article("sold-out") }, "is_sold_out": { "BOOL": true } });
         dynamodb.put_item("stock", sold_out).unwrap();
-        Self { dynamodb, mode }
+        Self {
+            dynamodb,
+            claims_first,
+        }
     }
 
     fn consumer(&self, endpoint: &str, now: u64) -> Consumer {
-        let handler = orders().call_batch(sell).namespace("shop").mode(self.mode);
-        let consumer = Consumer::new(handler).store(dynamodb::store(endpoint));
+        let handler = match self.claims_first {
+            true => orders().call_batch(ClaimFirst(sell)),
+            false => orders().call_batch(sell),
+        };
+        let consumer = Consumer::new(handler.namespace("shop")).store(dynamodb::store(endpoint));
         consumer.clock(At(now))
     }
 
@@ -133,8 +140,8 @@ impl Shop {
     }
 
     /// The number of requests of an undisturbed delivery.
-    async fn requests(mode: Mode) -> usize {
-        let shop = Self::new(mode).await;
+    async fn requests(claims_first: bool) -> usize {
+        let shop = Self::new(claims_first).await;
         let wire = Wire::to(&shop.dynamodb.endpoint()).await;
         assert_eq!(shop.deliver(&wire.endpoint(), NOW).await, ["m-2"]);
         let seen = wire.seen();
@@ -146,14 +153,15 @@ impl Shop {
     }
 }
 
-const MODES: [Mode; 2] = [Mode::Transactional, Mode::ClaimFirst];
+/// Whether the keys are claimed first.
+const MODES: [bool; 2] = [false, true];
 
 #[tokio::test]
 async fn each_order_is_sold_once_though_the_process_dies_at_any_request() {
     for mode in MODES {
         for at in 0..Shop::requests(mode).await {
             for death in [Death::Before, Death::After] {
-                let what = format!("{mode:?}: {death:?} request {at}");
+                let what = format!("claims first {mode}: {death:?} request {at}");
                 let shop = Shop::new(mode).await;
                 let wire = Wire::to(&shop.dynamodb.endpoint()).await;
                 let dies = Arc::new(Notify::new());

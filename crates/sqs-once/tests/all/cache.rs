@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::support::process::has;
 use crate::support::{
-    Bench, Notes, Order, SECOND, Seen, TestStore, Tested, body, in_group, json_body, noting, order,
-    orders, with,
+    Bench, Mode, Notes, Order, SECOND, Seen, TestStore, Tested, body, in_group, json_body, noting,
+    noting_in, order, orders, with,
 };
 use serde_json::{Value, json};
 use sqs_once::key::Fingerprint;
-use sqs_once::policy::{Cache, Mode, PayloadMismatch};
+use sqs_once::policy::{Cache, PayloadMismatch};
 use sqs_once::store::{Owner, Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
@@ -20,11 +20,11 @@ use tokio::time::sleep;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn cached() -> (Tested, Seen) {
-    cached_with(|it| it)
+    cached_with(Mode::ClaimFirst, |it| it)
 }
 
-fn cached_with(settings: impl FnOnce(Handler) -> Handler) -> (Tested, Seen) {
-    let (bench, seen) = noting();
+fn cached_with(mode: Mode, settings: impl FnOnce(Handler) -> Handler) -> (Tested, Seen) {
+    let (bench, seen) = noting_in(mode);
     let cache = Cache::new(100).expiring_after(MINUTE);
     let bench = bench
         .with(|it| settings(it.retention(60 * MINUTE)))
@@ -55,7 +55,9 @@ fn forget(bench: &Tested, id: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_or_a_mismatch_that_the_store_told_of_is_told_from_then_on() {
-    let (bench, seen) = cached_with(|it| it.payload_mismatch(PayloadMismatch::Reject));
+    let (bench, seen) = cached_with(Mode::ClaimFirst, |it| {
+        it.payload_mismatch(PayloadMismatch::Reject)
+    });
     let (other, _) = bench.noting();
     let b = |total| body(&format!(r#"{{"id": "b", "total": {total}}}"#));
     bench.deliver(&other, [order("a"), b(1)]).await;
@@ -151,7 +153,7 @@ async fn a_key_runs_again_after_its_own_expiry_whatever_the_cache_says() {
     let claiming = vec![("claim", 1), ("claim", 1), ("settle", 1)];
     let recording = vec![("read", 1), ("settle", 1)];
     for (mode, requests) in [(Mode::ClaimFirst, claiming), (Mode::RecordAfter, recording)] {
-        let (bench, seen) = cached_with(|it| it.retention(5 * SECOND).mode(mode));
+        let (bench, seen) = cached_with(mode, |it| it.retention(5 * SECOND));
         handle(&bench, ["a"]).await;
         sleep(5 * SECOND).await;
         handle(&bench, ["a"]).await;
@@ -183,7 +185,7 @@ async fn a_clock_that_was_set_back_prolongs_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn where_no_claim_is_made_a_known_key_is_not_even_read() {
-    let (bench, _) = cached_with(|it| it.mode(Mode::RecordAfter));
+    let (bench, _) = cached_with(Mode::RecordAfter, |it| it);
     let requests = [("read", 1), ("settle", 1)];
     assert_eq!(handle(&bench, ["a"]).await, requests);
     assert_eq!(handle(&bench, ["a", "b"]).await, requests);
@@ -247,8 +249,8 @@ async fn clones_share_what_is_known_and_consumers_of_one_cache_setting_do_not() 
 
 #[tokio::test(start_paused = true)]
 async fn a_redriven_message_runs_after_its_key_was_forgotten_whatever_the_cache_says() {
-    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
-        let (bench, seen) = cached_with(|it| it.mode(mode));
+    for mode in Mode::BOTH {
+        let (bench, seen) = cached_with(mode, |it| it);
         handle(&bench, ["a"]).await;
         // A redelivery is as old as the first delivery, however short its processing was.
         assert_eq!(handle(&bench, ["a"]).await, []);
@@ -271,7 +273,7 @@ async fn a_message_redriven_while_an_earlier_invocation_waits_for_the_store_runs
         (Mode::RecordAfter, "read", 1),
         (Mode::RecordAfter, "settle", 2),
     ] {
-        let (bench, seen) = cached_with(|it| it.mode(mode));
+        let (bench, seen) = cached_with(mode, |it| it);
         if late != "settle" {
             bench.foreign("a", Status::Completed, MINUTE);
         }

@@ -2,12 +2,12 @@
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Order, Tested, assert_contains, body, grouped, in_group, json_body, orders,
+    Bench, DLQ, Mode, Order, Tested, assert_contains, body, grouped, in_group, json_body, orders,
 };
 use serde_json::{Value, json};
 use sqs_once::consumer::Runs;
 use sqs_once::key::{Fingerprint, Ids, KeyError, KeyPart, KeySecret};
-use sqs_once::policy::{Fifo, Mode, PayloadMismatch};
+use sqs_once::policy::{Fifo, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::time::Timestamp;
 use sqs_once::{Batch, BatchHandler, BusinessKey, Consumer, Handler};
@@ -174,9 +174,10 @@ async fn a_fingerprint_that_fails_or_panics_makes_its_record_terminal() {
 
 #[tokio::test(start_paused = true)]
 async fn ignoring_payloads_computes_and_stores_no_fingerprint() {
-    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
-        let bench = comparing(|_| -> u8 { panic!("it was computed") });
-        let bench = bench.with(|it| it.payload_mismatch(PayloadMismatch::Ignore).mode(mode));
+    for mode in Mode::BOTH {
+        let keyed = orders().fingerprint(|_| -> u8 { panic!("it was computed") });
+        let handler = mode.call(keyed, async |_: Order| {});
+        let bench = Bench::new().on(handler.payload_mismatch(PayloadMismatch::Ignore));
         assert_eq!(bench.run([1, 2].map(order)).await, [""; 0]);
         assert_eq!(bench.run([order(3)]).await, [""; 0]);
         assert_eq!(bench.store.item("a").unwrap().fingerprint, None);
@@ -250,9 +251,10 @@ fn reasons(sqs: &Sqs) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is_forgotten() {
-    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
+    for mode in Mode::BOTH {
         let sqs = Sqs::default();
-        let bench = charged(whole().mode(mode), |it| with_dead_letters(it, &sqs)).await;
+        let whole = mode.call(orders(), async |_: Order| {});
+        let bench = charged(whole, |it| with_dead_letters(it, &sqs)).await;
         for redriven in 1..=2 {
             assert_eq!(bench.run([order(999)]).await, [""; 0]);
             let line = bench.line();

@@ -7,12 +7,12 @@ use crate::support::{DLQ, Order, SECOND, STANDARD, TestStore, assert_contains, o
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, Sns};
 use sqs_once::consumer::{Runnable, Work};
 use sqs_once::extract::{Message, SnsMeta};
-use sqs_once::handler::HandlerFn;
+use sqs_once::handler::{ClaimFirst, HandlerFn};
 use sqs_once::key::{
     EventBridgeId, Ids, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace,
     S3EventId, SnsMessageId,
 };
-use sqs_once::policy::{Backoff, Cache, Margins, Mode, PayloadMismatch, Queue, UnknownOutcome};
+use sqs_once::policy::{Backoff, Cache, Margins, PayloadMismatch, Queue, UnknownOutcome};
 use sqs_once::telemetry::Telemetry;
 use sqs_once::{
     Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, MemoryStore, Writes,
@@ -39,8 +39,12 @@ fn plain() -> Handler {
 }
 
 /// A handler whose effect commits with the record of its key.
-fn writing(mode: Mode) -> Handler {
-    handling(async |_: Order| Ok::<_, HandlerError>(Writes::new())).mode(mode)
+fn writing() -> Handler {
+    handling(write)
+}
+
+async fn write(_: Order) -> Result<Writes, HandlerError> {
+    Ok(Writes::new())
 }
 
 /// A handler with the keys of Powertools for Java.
@@ -119,18 +123,12 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
             "`also_read` is where its keys are already",
             plain().ids(Ids::hashed().also_read(own)),
         ),
+        (commits, writing().ids(Ids::hashed().also_read(other()))),
         (
             commits,
-            writing(Mode::Transactional).ids(Ids::hashed().also_read(other())),
+            handling(ClaimFirst(write)).ids(Ids::hashed().also_read(other())),
         ),
-        (
-            commits,
-            writing(Mode::ClaimFirst).ids(Ids::hashed().also_read(other())),
-        ),
-        (
-            unread,
-            writing(Mode::Transactional).ids(Ids::secret(secret())),
-        ),
+        (unread, writing().ids(Ids::secret(secret()))),
         ("`backoff` grows from 0ns to 1s", plain().backoff(rising)),
         ("`backoff` grows from 2s to 1s", plain().backoff(falling)),
         (slash, with_key(JsonPointer::new("id"))),
@@ -281,6 +279,6 @@ async fn the_last_value_of_a_setting_counts() {
     let named = consumer(plain().namespace("#").namespace("payments"));
     let named = named.concurrency(0).concurrency(1);
     named.init().await.unwrap();
-    let fresh = writing(Mode::Transactional).ids(Ids::secret(secret()).read_alone());
+    let fresh = writing().ids(Ids::secret(secret()).read_alone());
     consumer(fresh).init().await.unwrap();
 }

@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use sqs_once::consumer::Defaults;
 use sqs_once::extract::RecordParts;
-use sqs_once::handler::{Done, Next};
-use sqs_once::policy::{Backoff, MissingKey, Mode, RouteBy};
+use sqs_once::handler::{ClaimFirst, Done, Next};
+use sqs_once::policy::{Backoff, MissingKey, RouteBy};
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::time::Clock;
@@ -260,10 +260,10 @@ async fn what_a_handler_records_or_writes_passes_through_its_layers() {
     Bench::new(receipts).run(event(&["o-1"])).await;
     assert_eq!(recorded.take(), [Some("o-1".to_owned())]);
 
-    let writing = || orders().call(async |order: Order| Writes::new().recording(&order.id));
-    for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        for handler in [writing().layer(passing), writing().layer(skipped)] {
-            let bench = Bench::new(handler.mode(mode));
+    let write = async |order: Order| Writes::new().recording(&order.id);
+    for writing in [orders().call(write), orders().call(ClaimFirst(write))] {
+        for handler in [writing.clone().layer(passing), writing.layer(skipped)] {
+            let bench = Bench::new(handler);
             bench.run(event(&["o-1"])).await.assert_processed("o-1");
             bench.run(event(&["o-1"])).await.assert_duplicate("o-1");
         }
@@ -276,9 +276,9 @@ async fn a_record_whose_writes_a_layer_drops_fails() {
         let _ = next.run().await?;
         Ok(Done::default())
     };
-    for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        let writing = orders().call(async |_: Order| Writes::new());
-        let handler = writing.mode(mode).layer(around("outer", &Notes::default()));
+    let write = async |_: Order| Writes::new();
+    for writing in [orders().call(write), orders().call(ClaimFirst(write))] {
+        let handler = writing.layer(around("outer", &Notes::default()));
         let bench = Bench::new(handler.layer(dropping));
         let answer = bench.run(event(&["o-1"])).await;
         answer.assert_failed("o-1");
@@ -290,13 +290,10 @@ async fn a_record_whose_writes_a_layer_drops_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_success_completes_no_other_message() {
-    let writing = || {
-        let put = async |order: Order| Writes::new().put("effects", &json!({ "id": order.id }));
-        orders().call(put)
-    };
-    let transactional = writing().mode(Mode::Transactional);
+    let put = async |order: Order| Writes::new().put("effects", &json!({ "id": order.id }));
     let plain = orders().call(async |_: Order| {});
-    for handler in [transactional, writing().mode(Mode::ClaimFirst), plain] {
+    let claimed = orders().call(ClaimFirst(put));
+    for handler in [orders().call(put), claimed, plain] {
         for carry in [Carry::Success, Carry::SuccessOverOwn, Carry::Next] {
             let bench = Bench::new(handler.clone().layer(carrying(carry)));
             bench.run(event(&["o-1"])).await;

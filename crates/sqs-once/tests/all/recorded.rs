@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::support::{Order, handling, json_body};
+use crate::support::{Bench, Mode, Order, handling, json_body, orders};
 use serde_json::json;
-use sqs_once::policy::Mode;
 use sqs_once::{HandlerError, Recorded};
 
 #[tokio::test(start_paused = true)]
 async fn a_result_is_kept_as_json_with_the_completion_also_where_nothing_was_claimed_before() {
-    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
-        let bench = handling(async |order: Order| -> Result<_, HandlerError> {
+    for mode in Mode::BOTH {
+        let handler = mode.call(orders(), async |order: Order| -> Result<_, HandlerError> {
             Ok(Recorded(json!({ "number": format!("r-{}", order.id) })))
         });
-        let bench = bench.with(|it| it.mode(mode));
+        let bench = Bench::new().on(handler);
         assert_eq!(bench.run(["o-1"]).await, [""; 0]);
         let data = bench.store.item("o-1").unwrap().data.unwrap();
         assert_eq!(*data, *json!({ "number": "r-o-1" }).to_string());

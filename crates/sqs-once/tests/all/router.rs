@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
 use sqs_once::consumer::Defaults;
 use sqs_once::extract::EventBridgeMeta;
-use sqs_once::policy::{Dependency, Mode, RouteBy, Unrouted};
+use sqs_once::policy::{Dependency, RouteBy, Unrouted};
 use sqs_once::testing::{Bench, Event, Record, TestSettings};
 use sqs_once::{Consumer, Handler, IdempotencyToken, Recorded, ResultExt, Router, State, router};
 use tokio::time::sleep;
 
 use crate::support::database::{Database, Ledger};
-use crate::support::{AtOnce, Log, Notes, Order, SECOND, TestStore, invoke, json_body, orders};
+use crate::support::{
+    AtOnce, Log, Mode, Notes, Order, SECOND, TestStore, invoke, json_body, orders,
+};
 
 #[derive(Deserialize)]
 struct Refund {
@@ -26,8 +28,12 @@ pub(crate) type Done = Notes<String>;
 
 /// Notes `what` and the order's id. Orders end as their ids ask for.
 pub(crate) fn noting(what: &'static str, done: &Done) -> Handler {
+    noting_in(Mode::ClaimFirst, what, done)
+}
+
+pub(crate) fn noting_in(mode: Mode, what: &'static str, done: &Done) -> Handler {
     let done = done.clone();
-    let handler = orders().call(move |order: Order| {
+    let handler = mode.call(orders(), move |order: Order| {
         done.add(format!("{what} {}", order.id));
         async move { order.obey().await }
     });
@@ -293,7 +299,7 @@ async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
     let done = Done::default();
     let routes = router(RouteBy::field("/type"))
         .route("charge", noting("charge", &done))
-        .route("after", noting("after", &done).mode(Mode::RecordAfter));
+        .route("after", noting_in(Mode::RecordAfter, "after", &done));
     let silent = TestStore::default().reads_take(|_| Duration::MAX);
     let bench = crate::support::Bench::new();
     let consumer = Consumer::new(routes).store(silent);

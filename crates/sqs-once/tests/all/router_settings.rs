@@ -6,10 +6,10 @@ use sqs_once::consumer::Defaults;
 use sqs_once::hook::RecordEnd;
 use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::{
-    self, Backoff, Dependency, MissingKey, Mode, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
+    self, Backoff, Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
 };
 use sqs_once::store::Status;
-use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, InProgress, Processed, Terminal};
+use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{
     BusinessKey, Consumer, Handler, HandlerError, MemoryStore, ResultExt, Router, Writes, router,
@@ -17,10 +17,10 @@ use sqs_once::{
 use tokio::time::Instant;
 
 use crate::router::{
-    Done, by_type, charges_and_refunds, noting, of_type, order, refund, refunding,
+    Done, by_type, charges_and_refunds, noting, noting_in, of_type, order, refund, refunding,
 };
 use crate::support::database::Ledger;
-use crate::support::{Notes, Order, SECOND, assert_contains, orders, values};
+use crate::support::{Mode, Notes, Order, SECOND, assert_contains, orders, values};
 
 /// Benches of two routers with one route: it takes this setting of its router's defaults, or has its own.
 macro_rules! taken_and_own {
@@ -60,14 +60,6 @@ async fn a_policy_of_the_defaults_counts_unless_the_route_sets_it() {
     let total = |total| of_type("charge", &json!({ "id": "o-1", "total": total }));
     assert_eq!(ends(&benches, total(1)).await, [Processed; 2]);
     assert_eq!(ends(&benches, total(2)).await, [Duplicate, Terminal]);
-
-    let (after, first) = (Mode::RecordAfter, Mode::ClaimFirst);
-    let benches = taken_and_own!(charging(), mode(after, first));
-    for bench in &benches {
-        bench.another_worker_claims("o-1").await;
-    }
-    let outcomes = ends(&benches, order("charge", "o-1")).await;
-    assert_eq!(outcomes, [Processed, InProgress]);
 
     let dead_letter = UnknownOutcome::dead_letter;
     let repeat = UnknownOutcome::repeat();
@@ -177,7 +169,7 @@ async fn routes_with_each_mode_work_in_one_batch() {
     });
     let routes = charges_and_refunds(&done)
         .route("writes", writing.namespace("writes"))
-        .route("after", noting("after", &done).mode(Mode::RecordAfter));
+        .route("after", noting_in(Mode::RecordAfter, "after", &done));
     let bench = Bench::new(Consumer::new(routes).concurrency(3));
     let kinds = ["charge", "writes", "after"];
     let event = || Event::new((0..60).map(|at| order(kinds[at % 3], &format!("o-{at}"))));

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::support::database::{Database, Ledger, Turn as Commits};
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Order, SECOND, Tested, assert_contains, ends, grouped, noting, noting_batches,
-    orders, told, values,
+    Bench, DLQ, Mode, Order, SECOND, Tested, assert_contains, ends, grouped, noting,
+    noting_batches, noting_in, orders, told, values,
 };
 use serde_json::Value;
-use sqs_once::policy::{Backoff, Dependency, Mode};
+use sqs_once::policy::{Backoff, Dependency};
 use sqs_once::{Consumer, HandlerError, ResultExt};
 use tokio::time::sleep;
 
@@ -36,10 +36,9 @@ fn assert_ended(bench: &Bench) {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_an_answer_fails_its_record_with_an_error_of_the_store() {
-    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
-        let (bench, seen) = noting();
+    for mode in Mode::BOTH {
+        let (bench, seen) = noting_in(mode);
         bench.store.silent();
-        let bench = bench.with(|it| it.mode(mode));
         assert_eq!(bench.run(["a", "b"]).await, ["m-0", "m-1"]);
         assert_store_error(&bench);
         assert_eq!(told(&ends(bench.lines())), [("failed", UNCLAIMED); 2]);
@@ -103,10 +102,9 @@ async fn a_claim_of_a_batch_handler_without_an_answer_fails_its_record_and_the_r
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_without_an_answer_is_told_apart_from_a_failed_handler() {
-    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
-        let (bench, seen) = noting();
+    for mode in Mode::BOTH {
+        let (bench, seen) = noting_in(mode);
         bench.store.settlements_take(|_| Duration::MAX);
-        let bench = bench.with(|it| it.mode(mode));
         // The release of a failed record's key is not answered either.
         assert_eq!(bench.run(["a", "bad"]).await, ["m-0", "m-1"]);
         assert_store_error(&bench);

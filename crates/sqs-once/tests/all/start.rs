@@ -8,11 +8,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::support::wire::Wire;
-use crate::support::{SECOND, Tested, dynamodb, invoke, noting, one, values};
+use crate::support::{Mode, SECOND, Tested, dynamodb, invoke, noting, noting_in, one, values};
 use lambda_runtime::Context;
 use serde_json::Value;
 use sqs_once::Consumer;
-use sqs_once::policy::Mode;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, NoCredentials, Other, TableNotFound, Throttled, Unanswered,
 };
@@ -28,8 +27,8 @@ async fn assert_works(bench: &Tested) {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_is_one_read_that_finds_nothing() {
-    for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
-        let bench = noting().0.with(|it| it.mode(mode));
+    for mode in Mode::BOTH {
+        let (bench, _) = noting_in(mode);
         bench.consumer.init().await.unwrap();
         assert_eq!(bench.store.take_calls(), [("read", 1)]);
         assert!(bench.log.take("sqs_once::store").is_empty());

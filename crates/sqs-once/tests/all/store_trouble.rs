@@ -4,10 +4,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Fixed, Order, SECOND, TestStore, Tested, assert_contains, item_id, noting, orders,
+    Bench, Fixed, Mode, Order, SECOND, TestStore, Tested, assert_contains, item_id, noting,
+    noting_in, orders,
 };
+use sqs_once::handler::RecordAfter;
 use sqs_once::key::ItemId;
-use sqs_once::policy::Mode;
 use sqs_once::store::StoreErrorKind::{AccessDenied, KeySchema, Other, TableNotFound, Throttled};
 use sqs_once::store::{
     Claim, Claimed, Item, Owner, Seen, Settled, Settlement, Status, Store, StoreError, StoreFuture,
@@ -24,8 +25,7 @@ async fn a_store_that_refuses_claims_fails_every_record_with_one_line_that_names
             (TableNotFound, "SQS_ONCE_TABLE", "the table does not exist"),
             (KeySchema, "partition key `id`", "another key schema"),
         ] {
-            let (bench, seen) = noting();
-            let bench = bench.with(|it| it.mode(mode));
+            let (bench, seen) = noting_in(mode);
             bench.store.always_fails(call, kind);
             let ids = (0..60).map(|at| at.to_string());
             assert_eq!(bench.run(ids).await.len(), 60);
@@ -155,7 +155,7 @@ async fn attempts_that_claim_nothing_have_not_overtaken_one_another() {
     let bench = Bench::new();
     let store = bench.store.clone();
     let later = bench.deadline() + 30 * SECOND;
-    let both_run = orders().call(move |order: Order| {
+    let both_run = RecordAfter(move |order: Order| {
         let id = item_id(&BusinessKey::new(&order.id).unwrap());
         let mut item = Item::new(id, Status::Completed);
         item.expiration = Some(later);
@@ -163,7 +163,7 @@ async fn attempts_that_claim_nothing_have_not_overtaken_one_another() {
         store.inner.put(item);
         async {}
     });
-    let bench = bench.on(both_run.mode(Mode::RecordAfter));
+    let bench = bench.on(orders().call(both_run));
     assert_eq!(bench.run(["a"]).await, [""; 0]);
     let line = bench.line();
     assert_eq!((&*line["level"], &*line["outcome"]), ("INFO", "processed"));

@@ -4,7 +4,8 @@ use crate::support::sqs::Sqs;
 use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, assert_contains, grouped, handling};
 use crate::transactional_effects::{Committing, ENTRIES, Way};
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
-use sqs_once::policy::{Disposition, Mode};
+use sqs_once::handler::{ClaimFirst, HandlerFn};
+use sqs_once::policy::Disposition;
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::Throttled;
 use sqs_once::{HandlerError, Writes};
@@ -24,7 +25,12 @@ pub(crate) fn update(id: &str) -> Update {
 /// `sold-out…`, and the others end as they request.
 pub(crate) fn setup() -> (Tested, Seen) {
     let (seen, notes) = Seen::pair();
-    let bench = handling(move |order: Order| {
+    (handling(writing(notes)), seen)
+}
+
+/// A function that notes its orders, and returns their writes.
+fn writing(notes: Seen) -> impl HandlerFn<Order, (), ()> {
+    move |order: Order| {
         notes.add(order.id.clone());
         async move {
             order.obey().await?;
@@ -35,8 +41,7 @@ pub(crate) fn setup() -> (Tested, Seen) {
             };
             Ok::<_, HandlerError>(writes.recording(&format!("receipt of {}", order.id)))
         }
-    });
-    (bench, seen)
+    }
 }
 
 impl Tested {
@@ -185,8 +190,8 @@ async fn with_claim_first_a_key_is_claimed_before_and_committed_over_its_own_cla
 }
 
 fn claiming_first() -> (Tested, Seen) {
-    let (bench, seen) = setup();
-    (bench.with(|it| it.mode(Mode::ClaimFirst)), seen)
+    let (seen, notes) = Seen::pair();
+    (handling(ClaimFirst(writing(notes))), seen)
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,9 +2,9 @@
 
 use crate::support::database::{Database, Ledger};
 use crate::support::process::has;
-use crate::support::{Bench, Order, assert_contains, orders};
+use crate::support::{Bench, Order, orders};
 use sqs_once::consumer::{Runnable, Runs};
-use sqs_once::policy::{MissingKey, Mode};
+use sqs_once::policy::MissingKey;
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, MemoryStore, Writes};
 
 fn writing() -> Handler {
@@ -17,10 +17,6 @@ fn writing_together() -> BatchHandler {
 
 fn booking() -> Handler {
     orders().call(async |_: Order, _: Ledger| {})
-}
-
-fn both() -> Handler {
-    orders().call(async |_: Order, _: Ledger| Ok::<_, HandlerError>(Writes::new()))
 }
 
 fn plain() -> Handler {
@@ -37,42 +33,6 @@ fn on_all<Kind: Runs>(handler: Handler<Kind>) -> Consumer {
 async fn refusal(runs: impl Runnable) -> String {
     let error = Consumer::new(runs).init().await.unwrap_err();
     error.to_string()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
-    const AFTER: &str = "is `RecordAfter`, but";
-    const FIRST: &str = "in which its key is claimed";
-    const APART: &str = "they don't commit together";
-    let transactional = plain().mode(Mode::Transactional);
-    for (consumer, says) in [
-        (on_all(transactional), "can't commit with"),
-        (on_all(writing().mode(Mode::RecordAfter)), AFTER),
-        (on_all(writing_together().mode(Mode::RecordAfter)), AFTER),
-        (on_all(booking().mode(Mode::RecordAfter)), AFTER),
-        (on_all(booking().mode(Mode::ClaimFirst)), FIRST),
-        (on_all(both()), APART),
-        (on_all(both().mode(Mode::ClaimFirst)), APART),
-    ] {
-        let refusal = refusal(consumer).await;
-        assert!(refusal.starts_with("the setting `mode` "), "{refusal}");
-        assert_contains!(refusal, says, "expected `Transactional`");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
-    for consumer in [
-        on_all(plain().mode(Mode::ClaimFirst)),
-        on_all(plain().mode(Mode::RecordAfter)),
-        on_all(writing().mode(Mode::ClaimFirst)),
-        on_all(writing().mode(Mode::Transactional)),
-        on_all(writing_together().mode(Mode::ClaimFirst)),
-        on_all(writing_together().mode(Mode::Transactional)),
-        on_all(booking().mode(Mode::Transactional)),
-    ] {
-        consumer.init().await.unwrap();
-    }
 }
 
 #[tokio::test(start_paused = true)]

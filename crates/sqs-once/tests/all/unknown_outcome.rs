@@ -9,10 +9,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use sqs_once::handler::Next;
+use sqs_once::handler::{Next, RecordAfter};
 use sqs_once::hook::{EarlierAttempt, Reconciled};
 use sqs_once::key::{Ids, KeyCodec, Namespace};
-use sqs_once::policy::{Mode, UnknownOutcome};
+use sqs_once::policy::UnknownOutcome;
 use sqs_once::store::{Item, Settled, Settlement, Settling, Status, Store};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::Bench;
@@ -214,7 +214,7 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
 
 #[tokio::test]
 async fn a_handler_that_can_not_be_kept_from_it_fails_at_the_start() {
-    let after = values().call(async |_: Value| {}).mode(Mode::RecordAfter);
+    let after = values().call(RecordAfter(async |_: Value| {}));
     let after = after
         .namespace("test")
         .unknown_outcome(UnknownOutcome::dead_letter());

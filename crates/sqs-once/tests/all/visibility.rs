@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{DLQ, Fixed, SECOND, Tested, grouped, noting, order, values, with};
+use crate::support::{
+    DLQ, Fixed, Mode, SECOND, Tested, grouped, noting, noting_in, order, values, with,
+};
 use serde_json::{Value, json};
 use sqs_once::Handler;
-use sqs_once::policy::{Backoff, Mode, Queue};
+use sqs_once::policy::{Backoff, Queue};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
 use tokio::time::sleep;
@@ -188,7 +190,11 @@ async fn a_record_whose_handler_was_cancelled_stays_away_until_its_own_lease_has
     // The lease ends 3 s after the deadline, 30 s after the start. A record without a claim has no lease.
     for (mode, wait) in [(Mode::ClaimFirst, "slow 32"), (Mode::RecordAfter, "slow 5")] {
         let sqs = Sqs::default();
-        let bench = backing_off_with(&sqs, |it| it.mode(mode).attempt_timeout(SECOND));
+        let (bench, _) = noting_in(mode);
+        let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
+        let bench = bench
+            .with(|it| it.backoff(backoff).attempt_timeout(SECOND))
+            .with_consumer(|it| it.queue(sqs.queue()).random(Fixed(0)));
         assert_eq!(bench.run(deliveries("slow")).await, ["m-0"]);
         assert_eq!(asked(&sqs), wait);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqs_once::consumer::{Defaults, Keyed, Named, OfEachMessage, OfMessages};
 use sqs_once::extract::{Attempt, MessageMeta};
+use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
 use sqs_once::policy::{
     Backoff, Cache, Fifo, InProgress, Margins, PayloadMismatch, Queue, RouteBy,
@@ -69,8 +70,7 @@ fn with_keys<Kind: Named + OfMessages>(
     handler: Handler<Kind>,
 ) -> Handler<Kind> {
     let process = &environment.process;
-    let way = environment.world.plan.ways[nth];
-    let handler = handler.mode(way.mode()).namespace(process.ids().name(nth));
+    let handler = handler.namespace(process.ids().name(nth));
     let ids = process.ids().secret().map_or_else(Ids::hashed, Ids::secret);
     match process.also_reads() {
         Some(other) => handler.ids(ids.also_read(other.namespace(nth))),
@@ -89,15 +89,25 @@ fn of_records(environment: &Arc<Environment>, route: Option<usize>) -> Handler {
             ended.map(|()| what.0)
         }
     };
-    let handler = match environment.world.plan.ways[nth] {
-        Way::ClaimFirst | Way::RecordAfter => keyed.call(move |order, meta, attempt| {
+    let apart = {
+        let handle = handle.clone();
+        move |order, meta, attempt| {
             let handled = handle(order, meta, attempt, Effect::Apart);
             async { handled.await.map(drop) }
-        }),
-        Way::Writes | Way::ClaimedWrites => keyed.call(move |order, meta, attempt| {
+        }
+    };
+    let together = {
+        let handle = handle.clone();
+        move |order, meta, attempt| {
             let handled = handle(order, meta, attempt, Effect::Together);
             async { handled.await.and_then(writes) }
-        }),
+        }
+    };
+    let handler = match environment.world.plan.ways[nth] {
+        Way::ClaimFirst => keyed.call(apart),
+        Way::RecordAfter => keyed.call(RecordAfter(apart)),
+        Way::Writes => keyed.call(together),
+        Way::ClaimedWrites => keyed.call(ClaimFirst(together)),
         Way::Transaction => keyed.call(move |order, meta, attempt, transaction| {
             let handled = handle(order, meta, attempt, Effect::Inside(transaction));
             async { handled.await.map(drop) }
@@ -120,21 +130,24 @@ fn of_batches(environment: &Arc<Environment>) -> BatchHandler {
         }
     };
     let shared = Arc::clone(environment);
-    let handler = match environment.world.plan.ways[0] {
-        Way::ClaimFirst | Way::RecordAfter => {
-            keyed.call_batch(move |orders| apart(orders, Effect::Apart))
-        }
-        Way::Writes | Way::ClaimedWrites => keyed.call_batch(move |orders: Batch<Order>| {
-            let shared = Arc::clone(&shared);
-            async move {
-                let mut all_writes = orders.writes();
-                for (record, result) in all(shared, &orders, || Effect::Together).await? {
-                    let (key, _) = record.payload().what(None);
-                    all_writes.ended(record, result.and_then(|()| writes(key)));
-                }
-                Ok::<_, HandlerError>(all_writes)
+    let together = move |orders: Batch<Order>| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let mut all_writes = orders.writes();
+            for (record, result) in all(shared, &orders, || Effect::Together).await? {
+                let (key, _) = record.payload().what(None);
+                all_writes.ended(record, result.and_then(|()| writes(key)));
             }
-        }),
+            Ok::<_, HandlerError>(all_writes)
+        }
+    };
+    let handler = match environment.world.plan.ways[0] {
+        Way::ClaimFirst => keyed.call_batch(move |orders| apart(orders, Effect::Apart)),
+        Way::RecordAfter => {
+            keyed.call_batch(RecordAfter(move |orders| apart(orders, Effect::Apart)))
+        }
+        Way::Writes => keyed.call_batch(together),
+        Way::ClaimedWrites => keyed.call_batch(ClaimFirst(together)),
         Way::Transaction => {
             keyed.call_batch(move |orders, transaction| apart(orders, Effect::Inside(transaction)))
         }

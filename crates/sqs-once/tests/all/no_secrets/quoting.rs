@@ -12,8 +12,9 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
 use sqs_once::consumer::Work;
+use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
-use sqs_once::policy::{Disposition, Mode};
+use sqs_once::policy::Disposition;
 use sqs_once::testing::TestSettings;
 use sqs_once::{DynamoDbStore, HandlerError, Idempotency, Recorded, Writes};
 
@@ -163,14 +164,14 @@ fn writes() -> Writes {
 
 /// Every use of the store, with readable keys. Returns the reasons.
 async fn all_uses(quoting: &Quoting) -> String {
-    let recording = || orders().call(async |_: Order| Recorded("canary-data"));
-    let writing = || orders().call(async |_: Order| writes());
+    let record = async |_: Order| Recorded("canary-data");
+    let write = async |_: Order| writes();
     let mut reasons = String::new();
     for handler in [
-        recording(),
-        recording().mode(Mode::RecordAfter),
-        writing(),
-        writing().mode(Mode::ClaimFirst),
+        orders().call(record),
+        orders().call(RecordAfter(record)),
+        orders().call(write),
+        orders().call(ClaimFirst(write)),
     ] {
         // Enough time for the retries.
         let bench = Bench::with_timeout(2 * SECOND);

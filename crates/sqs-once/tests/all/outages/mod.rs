@@ -14,7 +14,7 @@ use sqs_once::consumer::Runnable;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
 use sqs_once::large_messages::LargeMessages;
-use sqs_once::policy::{Dependency, Mode, Queue, RouteBy};
+use sqs_once::policy::{Dependency, Queue, RouteBy};
 use sqs_once::store::{Item, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
@@ -673,7 +673,7 @@ async fn records_that_wait_for_their_dependency_hold_up_no_other_route() {
     };
     let writing = values().call(writing);
     let payments = Dependency::new("payments").max_in_flight(1);
-    let writing = writing.mode(Mode::Transactional).depends_on(payments);
+    let writing = writing.depends_on(payments);
     for (handler, has_bodies) in [(slow(), false), (slow(), true), (writing, false)] {
         let ran = Notes::default();
         let began = Instant::now();

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqs_once::consumer::{Keyed, One, Runs, Together};
 use sqs_once::extract::{FromRecord, RecordParts};
-use sqs_once::handler::{BatchHandlerFn, HandlerFn};
+use sqs_once::handler::{BatchHandlerFn, HandlerFn, RecordAfter};
 use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
 use sqs_once::store::{Item, Owner, Status};
 use sqs_once::testing::Random;
@@ -281,8 +281,42 @@ pub(crate) fn handling_batches<X: 'static>(
 
 /// A consumer that notes its orders, and ends as they request.
 pub(crate) fn noting() -> (Tested, Seen) {
+    noting_in(Mode::ClaimFirst)
+}
+
+/// A consumer of this mode that notes its orders, and ends as they request.
+pub(crate) fn noting_in(mode: Mode) -> (Tested, Seen) {
     let (seen, notes) = Seen::pair();
-    (handling(obeying(notes)), seen)
+    let handler = mode.call(orders(), obeying(notes));
+    (Bench::new().on(handler), seen)
+}
+
+/// The modes of a handler whose effect does not commit with the record of its key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    ClaimFirst,
+    RecordAfter,
+}
+
+impl Mode {
+    pub(crate) const BOTH: [Self; 2] = [Self::ClaimFirst, Self::RecordAfter];
+
+    /// A handler of this mode.
+    pub(crate) fn call<T, K, X>(
+        self,
+        keyed: Keyed<T, K>,
+        function: impl HandlerFn<T, (), X>,
+    ) -> Handler
+    where
+        T: Send + 'static,
+        K: KeyExtractor<T>,
+        X: 'static,
+    {
+        match self {
+            Self::ClaimFirst => keyed.call(function),
+            Self::RecordAfter => keyed.call(RecordAfter(function)),
+        }
+    }
 }
 
 /// A function that notes its orders, and ends as they request.

@@ -64,8 +64,8 @@ async fn state_by_its_path(order: OrderPlaced, app: sqs_once::State<Arc<App>>) {
 #[sqs_once::handler(key = order.order_id, state = App, namespace = "test")]
 async fn state_of_an_option(order: OrderPlaced, name: Name) {}
 
-#[sqs_once::handler(key = order.order_id, mode = transactional, namespace = "test")]
-async fn transactional(order: OrderPlaced) -> Writes {
+#[sqs_once::handler(key = order.order_id, mode = claim_first, namespace = "test")]
+async fn claimed(order: OrderPlaced) -> Writes {
     drop(order);
     Writes::new()
 }

@@ -80,7 +80,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// The writes happen exactly once for a key while its record is kept, no matter when a process dies. The key's record
 /// refuses a duplicate's transaction. If a request is sent again after a lost answer, DynamoDB recognises it for ten
 /// minutes (`ClientRequestToken`). After that, the owner in the record identifies it. The handler's computation may run
-/// for each delivery, unless the consumer's mode is [`ClaimFirst`](crate::policy::Mode::ClaimFirst). The handler should
+/// for each delivery, unless it is [`ClaimFirst`](crate::handler::ClaimFirst). The handler should
 /// therefore have no other effects. Return them as writes, for example as a message in an outbox table.
 ///
 /// A [`HandlerFn`](crate::handler::HandlerFn) returns them, and work for [`Invocation::run`](crate::Invocation::run). A
