@@ -93,7 +93,9 @@ def build_unpacked(packages, version):
     env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     subprocess.run(["cargo", "check", "--workspace", "--all-features"], cwd=UNPACKED, env=env, check=True)
     # The same command as docs.rs. The guides are pages of the documentation.
-    pages = ["cargo", "doc", "--no-deps", "--package=sqs-once", "--package=shared", "--all-features"]
+    library = next(package for package in packages if package["name"] == "sqs-once")
+    stable = ",".join(f"sqs-once/{feature}" for feature in library["metadata"]["docs"]["rs"]["features"])
+    pages = ["cargo", "doc", "--no-deps", "--package=sqs-once", "--package=shared", f"--features={stable}"]
     subprocess.run(pages, cwd=UNPACKED, env={**env, "RUSTDOCFLAGS": "-D warnings"}, check=True)
 
 

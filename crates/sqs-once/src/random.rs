@@ -2,7 +2,7 @@
 
 /// A source of random bits, for owners and the jitter of retries.
 ///
-/// Tests and simulators use a seeded source; everything else uses [`OsRandom`].
+/// Tests and simulators use a seeded source; everything else uses the operating system's generator.
 pub trait Random: Send + Sync + 'static {
     /// Returns 128 bits that no other call, in this process or any other, is likely to return.
     fn bits(&self) -> u128;

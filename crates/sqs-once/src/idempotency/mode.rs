@@ -46,7 +46,7 @@ impl Mode {
         Self::ClaimedWrites
     }
 
-    /// Returns whether the effect stands apart. Code of the macros calls it.
+    /// Returns whether the effect does not commit with the record of its key. Code of the macros calls it.
     pub const fn can_record_after(self) -> bool {
         matches!(self, Self::ClaimFirst)
     }
