@@ -16,7 +16,7 @@ from page import is_text, open_chip, see
 DOCS = ROOT / "docs"
 # Processes are killed while they hold keys. The short timeouts bring their messages back within seconds.
 COMMAND = r"""cargo sqs-once dev --send events/orders.json --fault duplicate=50% --fault kill=30% \
-    --timeout 2s --visibility-timeout 3s --seed 1 --reset --until-empty"""
+    --timeout 2s --visibility-timeout 3s --seed 8 --reset --until-empty"""
 # Without cargo's messages about the build.
 ENV = {"CARGO_TERM_QUIET": "true", "TERM": "xterm-256color"}
 # A reason starts in the last column, so the terminal wraps a long line before its reason.
