@@ -75,7 +75,6 @@
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
 //! - `powertools`: computes the ids of Powertools for AWS Lambda, to share its table.
-//! - `serde_dynamo`: turns serializable values into items, in [`Writes::put`]. Enables `dynamodb`.
 //! - `opentelemetry`: spans and metrics that follow OpenTelemetry's conventions ([traces](guide::traces)). Adds the API
 //!   crate only; the program chooses SDK and exporter.
 //! - `testing`: the test kit, for dev-dependencies.

@@ -59,7 +59,6 @@ pub enum WritesError {
         count: usize,
     },
     /// A value can't be written as an item, for example because it has no fields.
-    #[cfg(feature = "serde_dynamo")]
     #[error("{write}: the value is not an item")]
     NotAnItem {
         /// The write.

@@ -71,7 +71,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// # }
 /// ```
 ///
-/// With the feature `serde_dynamo`, [`put`](Self::put) takes a value that implements `Serialize`:
+/// [`put`](Self::put) takes a value that implements `Serialize`:
 /// `.put("reservations", &reservation)?`. Use the SDK's types from
 /// [`sqs_once::aws_sdk_dynamodb`](crate::aws_sdk_dynamodb), so that the versions match.
 ///
@@ -115,15 +115,6 @@ pub struct Writes {
     result: Option<Result<Arc<str>, String>>,
 }
 
-/// No type implements it.
-#[cfg(not(feature = "serde_dynamo"))]
-#[diagnostic::on_unimplemented(
-    message = "`Writes::put` needs the feature `serde_dynamo` of `sqs-once`",
-    label = "is not converted to an item without that feature",
-    note = "write `sqs-once = {{ version = \"…\", features = [\"serde_dynamo\"] }}`, or call `put_item`"
-)]
-pub trait OfSerdeDynamo {}
-
 impl Writes {
     /// Creates a list without writes. If the handler returns it empty, the commit records only the key.
     pub fn new() -> Self {
@@ -140,7 +131,6 @@ impl Writes {
     ///
     /// # Errors
     /// [`WritesError::NotAnItem`] if `item` can't be written as an item.
-    #[cfg(feature = "serde_dynamo")]
     pub fn put<T: Serialize>(
         self,
         table: impl Into<String>,
@@ -157,17 +147,6 @@ impl Writes {
                 source: Box::new(error),
             }),
         }
-    }
-
-    /// Does not compile: the compiler's error names the feature.
-    #[cfg(not(feature = "serde_dynamo"))]
-    #[doc(hidden)]
-    pub fn put<T: OfSerdeDynamo>(
-        self,
-        _table: impl Into<String>,
-        _item: &T,
-    ) -> Result<Self, WritesError> {
-        Ok(self)
     }
 
     /// Puts an item.

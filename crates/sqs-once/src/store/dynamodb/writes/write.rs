@@ -17,7 +17,6 @@ pub struct WriteName {
 }
 
 impl WriteName {
-    #[cfg(feature = "serde_dynamo")]
     pub(super) fn put(index: usize, table: String) -> Self {
         Self {
             index,
