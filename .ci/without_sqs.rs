@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{Consumer, Handler, HandlerError, MemoryStore, ResultExt};
+use sqs_once::store::MemoryStore;
+use sqs_once::{Consumer, Handler, HandlerError, ResultExt};
 
 const FEATURE: &str = "sqs-once was built without its feature `sqs`";
 

@@ -1,7 +1,8 @@
 //! Keys in a table: finding, listing and changing them.
 
+use sqs_once::DynamoDbStore;
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::store::{DynamoDbStore, Item, Settled, Store, StoreError};
+use sqs_once::store::{Item, Settled, Store, StoreError};
 use sqs_once::unstable::{self, Listed, Listing, Page};
 
 use crate::name::ids;

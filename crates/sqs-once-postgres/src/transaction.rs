@@ -15,7 +15,7 @@ use crate::session::Session;
 /// [`PostgresStore`](crate::PostgresStore).
 ///
 /// Without SQS, it is an argument of the work that
-/// [`Invocation::run_in_transaction`](sqs_once::Invocation::run_in_transaction) does. The same then applies to the work.
+/// [`Invocation::run_in_transaction`](sqs_once::once::Invocation::run_in_transaction) does. The same then applies to the work.
 ///
 /// The handler's changes in this transaction commit together with the record of its business key, or do not commit at
 /// all. They do not commit if the handler fails, panics or is cancelled. If the process dies or the answer to the

@@ -6,7 +6,7 @@
 
 use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
 use serde::{Deserialize, Serialize};
-use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
+use sqs_once::sdk::dynamodb::types::{AttributeValue, Update};
 use sqs_once::{HandlerError, Idempotency, Writes};
 
 /// The part of EventBridge's event that matters here.

@@ -85,21 +85,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-/// DynamoDB's SDK, in the version whose types [`Writes`] and [`DynamoDbStore`] take.
-#[cfg(feature = "dynamodb")]
-#[doc(no_inline)]
-pub use aws_sdk_dynamodb;
-
-/// S3's SDK, in the version whose client [`LargeMessages`](large_messages::LargeMessages) takes.
-#[cfg(feature = "s3")]
-#[doc(no_inline)]
-pub use aws_sdk_s3;
-
-/// SQS's SDK, in the version whose client [`Consumer`] takes.
-#[cfg(feature = "sqs")]
-#[doc(no_inline)]
-pub use aws_sdk_sqs;
-
 #[cfg(any(
     feature = "dynamodb",
     feature = "s3",
@@ -131,12 +116,12 @@ pub mod hook;
 )]
 mod idempotency;
 pub mod key;
-mod lambda;
+pub mod lambda;
 #[cfg(not(feature = "s3"))]
 mod large_messages;
 #[cfg(feature = "s3")]
 pub mod large_messages;
-mod once;
+pub mod once;
 pub mod policy;
 #[cfg(feature = "sqs")]
 pub mod producer;
@@ -148,6 +133,8 @@ mod random;
 mod record;
 mod report;
 mod router;
+#[cfg(any(feature = "dynamodb", feature = "s3", feature = "sqs"))]
+pub mod sdk;
 #[cfg(feature = "secrets")]
 mod secrets;
 pub mod store;
@@ -167,7 +154,9 @@ pub mod __private {
     };
 }
 
-pub use consumer::{BatchHandler, Consumer, Handler, Router, router};
+pub use consumer::builder::Consumer;
+pub use consumer::handler::{BatchHandler, Handler};
+pub use consumer::routes::{Router, router};
 pub use error::{ConfigError, Error};
 #[cfg(feature = "dynamodb")]
 pub use handler::batch::BatchWrites;
@@ -176,10 +165,9 @@ pub use handler::blocking::spawn_blocking;
 pub use handler::error::{HandlerError, ResultExt};
 pub use handler::extract::{IdempotencyToken, Remaining, State};
 pub use handler::outcome::Recorded;
-pub use key::BusinessKey;
-pub use lambda::{EventError, run};
-pub use once::{Idempotency, Invocation, Once, RunError, WorkOutcome};
+pub use key::business_key::BusinessKey;
+pub use lambda::run::run;
+pub use once::builder::Idempotency;
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
-pub use store::MemoryStore;
 #[cfg(feature = "dynamodb")]
-pub use store::{DynamoDbStore, Writes};
+pub use store::dynamodb::{DynamoDbStore, Writes};

@@ -8,8 +8,8 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Deserialize;
-use sqs_once::aws_sdk_sqs::Client;
-use sqs_once::aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use sqs_once::sdk::sqs::Client;
+use sqs_once::sdk::sqs::types::SendMessageBatchRequestEntry;
 
 #[derive(Deserialize)]
 struct OutboxMessage {

@@ -1,8 +1,8 @@
 use std::time::SystemTime;
 
 use aws_lambda_events::dynamodb::Event;
-use sqs_once::aws_sdk_sqs::Client;
-use sqs_once::aws_sdk_sqs::config::{BehaviorVersion, Config, Credentials, Region};
+use sqs_once::sdk::sqs::Client;
+use sqs_once::sdk::sqs::config::{BehaviorVersion, Config, Credentials, Region};
 use sqs_once_local::{LocalSqs, QueueSettings, Queues};
 
 use super::relay;

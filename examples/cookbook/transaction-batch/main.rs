@@ -1,7 +1,7 @@
 //! Keeps the entries of a ledger, each exactly once: the entries of a batch commit together, each with its key.
 
 use serde::Deserialize;
-use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put};
+use sqs_once::sdk::dynamodb::types::{AttributeValue, Put};
 use sqs_once::{Batch, BatchWrites, Error, HandlerError, ResultExt, State, Writes};
 
 #[derive(Deserialize)]

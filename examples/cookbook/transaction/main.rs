@@ -1,8 +1,8 @@
 //! Adds the points of each order to its customer, exactly once: the write and the key commit in one DynamoDB transaction.
 
 use serde::Deserialize;
-use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::policy::Disposition;
+use sqs_once::sdk::dynamodb::types::{AttributeValue, Update};
 use sqs_once::{Error, HandlerError, State, Writes};
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! The tables and the conditional writes.
 
 use sqs_once::HandlerError;
-use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
+use sqs_once::sdk::dynamodb::types::{AttributeValue, Put, Update};
 use thiserror::Error;
 
 use crate::order::OrderPlaced;

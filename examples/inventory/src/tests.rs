@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sqs_once::aws_sdk_dynamodb::types::AttributeValue;
+use sqs_once::sdk::dynamodb::types::AttributeValue;
 use sqs_once::testing::{Bench, Event, Record};
 
 use crate::order::OrderPlaced;

@@ -7,9 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use sqs_once::extract::MessageMeta;
+use sqs_once::lambda::EventError;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::testing::{Answer, Bench, Event};
-use sqs_once::{EventError, Handler, HandlerError};
+use sqs_once::{Handler, HandlerError};
 
 use crate::{log, runtime};
 use reference::{Fate, Reading, Record};

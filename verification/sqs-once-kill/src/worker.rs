@@ -10,11 +10,11 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
-use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::consumer::Defaults;
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::key::Ids;
 use sqs_once::policy::RouteBy;
+use sqs_once::sdk::dynamodb::types::{AttributeValue, Update};
 use sqs_once::{Error, Handler, HandlerError, IdempotencyToken, Router, State, Writes, router};
 use tokio::runtime::Handle;
 

@@ -2,9 +2,10 @@
 
 use super::{ConsumerArgs, TableArgs};
 use anyhow::{Context, Result};
-use sqs_once::aws_sdk_dynamodb::Client;
+use sqs_once::DynamoDbStore;
 use sqs_once::key::{KeySecret, Namespace};
-use sqs_once::store::{DynamoDbStore, TableLayout};
+use sqs_once::sdk::dynamodb::Client;
+use sqs_once::store::TableLayout;
 use sqs_once_operate::{Keys, SdkConfig, sdk_config};
 
 /// The selected table and its AWS settings.

@@ -1,7 +1,7 @@
 //! The tables of orders and stock.
 
 use sqs_once::HandlerError;
-use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
+use sqs_once::sdk::dynamodb::types::{AttributeValue, Update};
 use thiserror::Error;
 
 use crate::order::OrderPlaced;

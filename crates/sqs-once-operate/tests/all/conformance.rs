@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
+use sqs_once::DynamoDbStore;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
-use sqs_once::store::{DynamoDbStore, Item, Store};
+use sqs_once::store::{Item, Store};
 
 /// A table with the default layout.
 struct Table {

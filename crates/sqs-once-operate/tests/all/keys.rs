@@ -5,11 +5,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
+use sqs_once::DynamoDbStore;
 use sqs_once::conformance;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::{
-    Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Settled, Settlement, Settling, Status,
-    Store, TableLayout,
+    Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Status, Store, TableLayout,
 };
 use sqs_once::time::Timestamp;
 use sqs_once::unstable::{self, Listing, new_owner};

@@ -9,8 +9,8 @@ mod keys;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use serde_json::Value;
+use sqs_once::DynamoDbStore;
 use sqs_once::key::Namespace;
-use sqs_once::store::DynamoDbStore;
 use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
 
 /// An embedded DynamoDB with an empty table.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use sqs_once::once::{Invocation, Once, RunError};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once::{HandlerError, Idempotency, Invocation, Once, RunError, Writes};
+use sqs_once::{HandlerError, Idempotency, Writes};
 use sqs_once_postgres::Transaction;
 use tokio::sync::Notify;
 

@@ -48,7 +48,7 @@ impl Handles {
 /// An SQS consumer: gives every record a business key, claims it, runs the handler, records
 /// completion, and answers Lambda with exactly the records to retry.
 ///
-/// It runs a [`Handler`](super::Handler), a [`BatchHandler`](super::BatchHandler) or a [`router`](crate::router), and has the settings of the
+/// It runs a [`Handler`](super::Handler), a [`BatchHandler`](crate::BatchHandler) or a [`router`](crate::router), and has the settings of the
 /// batch. [`run`](crate::run) drives it. So does `lambda_runtime::run_concurrent`, because a consumer is a
 /// `tower::Service` for Lambda's SQS events, and `Clone`.
 ///
@@ -60,7 +60,8 @@ impl Handles {
 ///
 /// ```
 /// use serde::Deserialize;
-/// use sqs_once::{Consumer, HandlerError, MemoryStore};
+/// use sqs_once::store::MemoryStore;
+/// use sqs_once::{Consumer, HandlerError};
 ///
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String }
@@ -82,7 +83,7 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Creates a consumer that runs a [`Handler`](super::Handler), a [`BatchHandler`](super::BatchHandler) or a
+    /// Creates a consumer that runs a [`Handler`](super::Handler), a [`BatchHandler`](crate::BatchHandler) or a
     /// [`router`](crate::router).
     pub fn new(runs: impl Runnable) -> Self {
         runs.into_consumer()

@@ -28,7 +28,8 @@ use super::handler_settings::HandlerSettings;
 /// use std::time::Duration;
 ///
 /// use serde::Deserialize;
-/// use sqs_once::{Consumer, Handler, HandlerError, MemoryStore};
+/// use sqs_once::store::MemoryStore;
+/// use sqs_once::{Consumer, Handler, HandlerError};
 ///
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String }

@@ -106,7 +106,7 @@ impl<Kind: OfMessages> Handler<Kind> {
         self.set(|settings| settings.envelope = Some(Arc::new(envelope)))
     }
 
-    /// Sets how long one handler, or the single call of a [`BatchHandler`](super::BatchHandler), may run.
+    /// Sets how long one handler, or the single call of a [`BatchHandler`](crate::BatchHandler), may run.
     /// Default: until the invocation's deadline is near. Zero fails at [`init`](crate::Consumer::init).
     ///
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim lapses instead of

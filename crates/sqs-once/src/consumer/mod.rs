@@ -1,21 +1,22 @@
 //! The consumer and what it runs: a handler, a batch handler, or a router.
 
-mod builder;
+pub(crate) mod builder;
 pub(crate) mod for_macros;
-mod handler;
+pub(crate) mod handler;
 mod handler_options;
 mod handler_settings;
 mod options;
-mod routes;
+pub(crate) mod routes;
 mod runnable;
 mod settings;
 #[cfg(feature = "testing")]
 mod testing;
 
-pub use builder::Consumer;
+pub(crate) use builder::Consumer;
+pub(crate) use handler::Handler;
 pub use handler::{
-    BatchHandler, Defaults, Handler, Keyed, Keyless, Named, OfEachMessage, OfMessages, One, Own,
-    Runs, Shared, Together, Work,
+    Defaults, Keyed, Keyless, Named, OfEachMessage, OfMessages, One, Own, Runs, Shared, Together,
+    Work,
 };
-pub use routes::{Router, router};
+pub(crate) use routes::Router;
 pub use runnable::Runnable;

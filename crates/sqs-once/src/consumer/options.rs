@@ -29,7 +29,7 @@ impl Consumer {
     /// 200 records, or this number if it is larger. It releases claims whose handlers have not started before the
     /// deadline. For a handler that takes a transaction, the consumer claims nothing ahead. Up to this number of
     /// transactions are open at once, each on its own connection, including transactions that wait for another one. A
-    /// [`BatchHandler`](super::BatchHandler) is called once, regardless of this setting.
+    /// [`BatchHandler`](crate::BatchHandler) is called once, regardless of this setting.
     ///
     /// A handler that is cancelled while its [`spawn_blocking`](crate::spawn_blocking) code runs counts until the code has
     /// ended. While such code holds every place, further records return to the queue untried.

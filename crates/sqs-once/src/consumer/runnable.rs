@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::builder::Handles;
 use super::{Consumer, Handler, Router, Runs};
 
-/// What a Lambda function can run: a [`Consumer`], a [`Handler`], a [`BatchHandler`](super::BatchHandler) or a [`Router`].
+/// What a Lambda function can run: a [`Consumer`], a [`Handler`], a [`BatchHandler`](crate::BatchHandler) or a [`Router`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't run",
     label = "neither a consumer nor a handler",

@@ -254,7 +254,7 @@ impl BatchOutcome {
 ///
 /// ```
 /// use serde::Deserialize;
-/// use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put};
+/// use sqs_once::sdk::dynamodb::types::{AttributeValue, Put};
 /// use sqs_once::{Batch, BatchWrites, HandlerError, Writes};
 ///
 /// #[derive(Deserialize)]

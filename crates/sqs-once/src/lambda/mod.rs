@@ -1,16 +1,15 @@
-//! Converts Lambda's events to batches, and reports to batch responses.
+//! Lambda's events and batch responses: [`run`](crate::run) starts a function.
 
 #[cfg(feature = "opentelemetry")]
 mod after_answer;
 mod event;
 mod next_event;
-mod run;
+pub(crate) mod run;
 mod service;
 mod shutdown;
 
 pub use event::EventError;
 #[cfg(feature = "testing")]
 pub(crate) use event::LenientEvent;
-pub use run::run;
 #[cfg(feature = "testing")]
 pub(crate) use service::Reports;

@@ -40,7 +40,8 @@ use super::{Invocation, Once, RunError};
 /// ```no_run
 /// use lambda_runtime::{Error, LambdaEvent, service_fn};
 /// use serde::{Deserialize, Serialize};
-/// use sqs_once::{HandlerError, Idempotency, Once};
+/// use sqs_once::once::Once;
+/// use sqs_once::{HandlerError, Idempotency};
 ///
 /// /// An event of EventBridge.
 /// #[derive(Deserialize)]
@@ -75,7 +76,7 @@ use super::{Invocation, Once, RunError};
 /// # When an attempt dies
 ///
 /// Its claim holds until its deadline plus the lease margin. An invocation before that is refused
-/// ([`RunError::InProgress`](crate::RunError::InProgress)). `Writes` need no claim, and the claim of a transaction ends with
+/// ([`RunError::InProgress`](crate::once::RunError::InProgress)). `Writes` need no claim, and the claim of a transaction ends with
 /// it. Lambda retries a failed asynchronous invocation twice,
 /// after one and after two minutes. If the function's timeout is longer than that, configure a destination for failures
 /// or a shorter timeout.

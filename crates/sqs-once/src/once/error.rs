@@ -10,7 +10,7 @@ use crate::key::KeyError;
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
-/// The error of [`Invocation::run`](crate::Invocation::run) and its variants. Let the invocation fail with it, so that
+/// The error of [`Invocation::run`](crate::once::Invocation::run) and its variants. Let the invocation fail with it, so that
 /// the caller invokes the function again.
 ///
 /// Work that returns [`Writes`](crate::Writes) runs before its key is known to be free. Errors about the key then mean
@@ -38,7 +38,7 @@ pub enum RunError {
         /// The end of the other worker's lease, if the item has one.
         lease_until: Option<Timestamp>,
     },
-    /// The key is completed with another [fingerprint](crate::Invocation::fingerprint): two different
+    /// The key is completed with another [fingerprint](crate::once::Invocation::fingerprint): two different
     /// events share it. The effect did not happen here.
     #[error("the key was processed for another payload: two different events share it")]
     PayloadMismatch,

@@ -105,10 +105,12 @@ impl<'a> Invocation<'a> {
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
-    /// use sqs_once::{HandlerError, Idempotency, MemoryStore, Once};
+    /// use sqs_once::store::MemoryStore;
+    /// use sqs_once::once::Once;
+    /// use sqs_once::{HandlerError, Idempotency};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), sqs_once::RunError> {
+    /// # async fn main() -> Result<(), sqs_once::once::RunError> {
     /// let idempotency = Idempotency::new("receipts").store(MemoryStore::new());
     /// let invocation = idempotency.until(SystemTime::now() + Duration::from_secs(30));
     ///
@@ -128,9 +130,10 @@ impl<'a> Invocation<'a> {
     /// ```
     /// # #[cfg(feature = "dynamodb")] {
     /// use std::time::{Duration, SystemTime};
-    /// use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
+    /// use sqs_once::sdk::dynamodb::types::{AttributeValue, Update};
     /// use sqs_once::testing::TestStore;
-    /// use sqs_once::{HandlerError, Idempotency, Once, Writes};
+    /// use sqs_once::once::Once;
+    /// use sqs_once::{HandlerError, Idempotency, Writes};
     ///
     /// /// Books a payment. The balance changes when the writes commit.
     /// async fn book(payment: &str, cents: u64) -> Result<(Writes, String), HandlerError> {
@@ -144,7 +147,7 @@ impl<'a> Invocation<'a> {
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), sqs_once::RunError> {
+    /// # async fn main() -> Result<(), sqs_once::once::RunError> {
     /// let store = TestStore::default(); // `DynamoDbStore` in production, the default
     /// let idempotency = Idempotency::new("payments").store(store.clone());
     /// let invocation = idempotency.until(SystemTime::now() + Duration::from_secs(30));
@@ -215,7 +218,8 @@ impl<'a> Invocation<'a> {
     /// #         fn from_transaction(_: std::sync::Arc<dyn std::any::Any + Send + Sync>) -> Option<Self> { None }
     /// #     }
     /// # }
-    /// use sqs_once::{HandlerError, Invocation, Once, RunError};
+    /// use sqs_once::once::{Invocation, Once, RunError};
+    /// use sqs_once::HandlerError;
     /// use sqs_once_postgres::Transaction;
     ///
     /// /// The invocation is of an `Idempotency` with a `PostgresStore`.

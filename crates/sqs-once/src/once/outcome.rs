@@ -12,7 +12,7 @@ use crate::store::Writes;
 /// The success of work: a value, [`Writes`](crate::Writes) that commit with the record of the key, or both as
 /// `(Writes, value)`.
 ///
-/// `T` is the value that [`Invocation::run`](crate::Invocation::run) returns, and records for duplicates. It is `()` for
+/// `T` is the value that [`Invocation::run`](crate::once::Invocation::run) returns, and records for duplicates. It is `()` for
 /// `Writes` alone.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something that work can return",

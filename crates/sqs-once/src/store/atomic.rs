@@ -10,7 +10,7 @@ use super::{Claim, Claimed, Conflict, Item, Settlement, StoreError, StoreFuture,
 
 /// Commits the [`Writes`] that handlers return.
 ///
-/// A store that wraps [`DynamoDbStore`](super::DynamoDbStore) forwards both calls to it.
+/// A store that wraps [`DynamoDbStore`](crate::DynamoDbStore) forwards both calls to it.
 pub trait AtomicWrites: Send + Sync {
     /// Commits `writes` and the settlement (a [`Settling::Commit`](super::Settling::Commit)) in one transaction: all of
     /// them or none. A repeated commit changes nothing, as with [`Store::settle`](super::Store::settle).
@@ -50,7 +50,7 @@ pub enum Committed {
 /// Opens transactions in which handlers do their work.
 ///
 /// If the handler takes a transaction as an argument, [`Consumer`](crate::Consumer) begins one for each record, or one for
-/// all records of a batch handler. [`Invocation::run_in_transaction`](crate::Invocation::run_in_transaction) begins one
+/// all records of a batch handler. [`Invocation::run_in_transaction`](crate::once::Invocation::run_in_transaction) begins one
 /// for its work.
 pub trait Transactions: Send + Sync {
     /// Begins a transaction and writes the claims in it. Waits for other transactions on the same keys, for about
@@ -109,7 +109,7 @@ pub trait OpenTransaction: Send + Sync {
 }
 
 /// The transaction that work takes as an argument in
-/// [`Invocation::run_in_transaction`](crate::Invocation::run_in_transaction).
+/// [`Invocation::run_in_transaction`](crate::once::Invocation::run_in_transaction).
 ///
 /// A store that implements [`Transactions`] implements it, and
 /// [`FromRecord`](crate::extract::FromRecord), for its own type.

@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tracing::warn;
+
+use crate::env::process_env;
 use crate::key::ItemId;
 
 use super::{Claim, Claimed, Fence, Item, Settled, Settlement, Store, StoreFuture};
@@ -10,7 +13,7 @@ use super::{Claim, Claimed, Fence, Item, Settled, Settlement, Store, StoreFuture
 /// A store in memory, for tests. Its items are lost when the process ends. Clones share their items.
 ///
 /// ```
-/// use sqs_once::MemoryStore;
+/// use sqs_once::store::MemoryStore;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
 /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
@@ -23,8 +26,13 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Creates an empty store.
+    /// Creates an empty store. On Lambda, it logs a warning: every environment would have keys of its own.
     pub fn new() -> Self {
+        if process_env("AWS_LAMBDA_FUNCTION_NAME").is_some() {
+            warn!(
+                "a MemoryStore is for tests: each environment of this function has its own, and forgets its keys when it ends"
+            );
+        }
         Self::default()
     }
 

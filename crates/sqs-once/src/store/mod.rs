@@ -1,7 +1,7 @@
 //! Stores for claims and completions.
 //!
 //! [`Store`] takes slices, so that a batch of records costs a few requests instead of two for each record.
-//! [`DynamoDbStore`] is for production and [`MemoryStore`] for tests. To test your own store, run the suite that both
+//! [`DynamoDbStore`](crate::DynamoDbStore) is for production and [`MemoryStore`] for tests. To test your own store, run the suite that both
 //! pass (feature `conformance`).
 //!
 //! [`Claim`], [`Settlement`], [`Recording`] and [`Item`] may gain fields: create them with `new` and then assign
@@ -10,7 +10,7 @@
 mod atomic;
 mod data;
 #[cfg(feature = "dynamodb")]
-pub mod dynamodb;
+pub(crate) mod dynamodb;
 mod error;
 mod item;
 mod memory;
@@ -29,9 +29,9 @@ pub use atomic::{AtomicWrites, Begun, Committed, FromTransaction, OpenTransactio
 pub(crate) use aws_sdk_dynamodb::types::TransactWriteItem;
 pub(crate) use data::recordable;
 #[cfg(feature = "dynamodb")]
-pub use dynamodb::{
-    Conflict, DynamoDbStore, LayoutError, TableLayout, WriteName, Writes, WritesError,
-};
+pub(crate) use dynamodb::Writes;
+#[cfg(feature = "dynamodb")]
+pub use dynamodb::{Conflict, LayoutError, TableLayout, WriteName, WritesError};
 #[cfg(feature = "dynamodb")]
 use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};

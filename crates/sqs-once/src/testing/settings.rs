@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::consumer::Consumer;
-use crate::once::Idempotency;
+use crate::once::builder::Idempotency;
 use crate::random::Random;
 use crate::time::Clock;
 
@@ -12,7 +12,8 @@ use crate::time::Clock;
 ///
 /// ```
 /// use sqs_once::testing::{TestClock, TestSettings};
-/// use sqs_once::{Idempotency, MemoryStore};
+/// use sqs_once::store::MemoryStore;
+/// use sqs_once::Idempotency;
 ///
 /// let clock = TestClock::new();
 /// let idempotency = Idempotency::new("receipts")

@@ -7,11 +7,12 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::consumer::Work;
 use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, Namespace, OwnIds};
+use sqs_once::once::{Once, RunError};
 use sqs_once::policy::{InProgress, PayloadMismatch};
 use sqs_once::store::{Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{BusinessKey, Consumer, Handler, Idempotency, Once, Recorded, RunError};
+use sqs_once::{BusinessKey, Consumer, Handler, Idempotency, Recorded};
 use tokio::time::sleep;
 
 use crate::also_read_attempts::failing;

@@ -9,13 +9,12 @@ use crate::support::database::{Database, Ledger};
 use crate::support::{AtOnce, Notes, Order, invoke, one, orders, several, values};
 use serde_json::{Value, json};
 use sqs_once::hook::RecordEnd;
+use sqs_once::once::RunError;
 use sqs_once::policy::{Dependency, RouteBy};
-use sqs_once::store::Status;
+use sqs_once::store::{MemoryStore, Status};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once::{
-    Consumer, Handler, HandlerError, Idempotency, MemoryStore, RunError, router, spawn_blocking,
-};
+use sqs_once::{Consumer, Handler, HandlerError, Idempotency, router, spawn_blocking};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::timeout;

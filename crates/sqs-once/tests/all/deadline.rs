@@ -9,11 +9,12 @@ use crate::support::{
 };
 
 use serde_json::json;
+use sqs_once::lambda::EventError;
 use sqs_once::policy::Margins;
 use sqs_once::store::Status;
 use sqs_once::testing::{Event, Record, TestClock};
 use sqs_once::time::Clock;
-use sqs_once::{Consumer, EventError, Remaining, testing};
+use sqs_once::{Consumer, Remaining, testing};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 

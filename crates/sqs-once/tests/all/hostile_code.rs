@@ -13,8 +13,9 @@ use crate::support::{
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
+use sqs_once::once::{Once, RunError};
 use sqs_once::testing;
-use sqs_once::{Batch, Handler, HandlerError, Once, Recorded, RunError, State};
+use sqs_once::{Batch, Handler, HandlerError, Recorded, State};
 use tokio::time::{advance, sleep};
 
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use crate::transactional_effects::{BOTH, Committing, Ran, Way};
 use sqs_once::consumer::Work;
 use sqs_once::hook::RecordEnd;
 use sqs_once::key::{Ids, KeySecret, Namespace};
+use sqs_once::once::{Once, RunError};
 use sqs_once::policy::Disposition;
 use sqs_once::store::StoreErrorKind::{self, AccessDenied};
-use sqs_once::store::{FromTransaction, WritesError};
-use sqs_once::{HandlerError, Idempotency, MemoryStore, Once, RunError, Writes};
+use sqs_once::store::{FromTransaction, MemoryStore, WritesError};
+use sqs_once::{HandlerError, Idempotency, Writes};
 use tokio::sync::{Barrier, Notify};
 use tokio::time::{sleep, timeout};
 

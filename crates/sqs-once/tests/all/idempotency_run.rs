@@ -7,14 +7,13 @@ use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
 use serde::{Deserialize, Serialize};
 use sqs_once::consumer::Work;
 use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, KeySecret};
+use sqs_once::once::{Once, RunError};
 use sqs_once::policy::{Cache, Margins};
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
-use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
+use sqs_once::store::{Item, MemoryStore, Owner, Status, StoreErrorKind};
 use sqs_once::testing::{TestClock, TestSettings};
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{
-    Handler, HandlerError, Idempotency, IdempotencyToken, MemoryStore, Once, Recorded, RunError,
-};
+use sqs_once::{Handler, HandlerError, Idempotency, IdempotencyToken, Recorded};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 

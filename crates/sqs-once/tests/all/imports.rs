@@ -38,7 +38,7 @@ const ORDER: [&str; 27] = [
 ];
 
 /// The modules that only re-export.
-const EXPORTS: [&str; 5] = ["body", "extract", "hook", "policy", "unstable"];
+const EXPORTS: [&str; 6] = ["body", "extract", "hook", "policy", "sdk", "unstable"];
 
 /// A file's code without its comments.
 fn code(path: &Path) -> String {

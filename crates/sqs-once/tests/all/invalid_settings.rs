@@ -13,10 +13,9 @@ use sqs_once::key::{
     S3EventId, SnsMessageId,
 };
 use sqs_once::policy::{Backoff, Cache, Margins, PayloadMismatch, Queue, UnknownOutcome};
+use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::Telemetry;
-use sqs_once::{
-    Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, MemoryStore, Writes,
-};
+use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, Writes};
 
 fn with_key(key: impl KeyExtractor<Order>) -> Handler {
     let handler = Handler::json::<Order>().key(key).call(async |_: Order| {});

@@ -4,8 +4,9 @@ use futures_util::FutureExt;
 use serde_json::json;
 use sqs_once::consumer::Runnable;
 use sqs_once::large_messages::LargeMessages;
+use sqs_once::store::MemoryStore;
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{Batch, Consumer, MemoryStore};
+use sqs_once::{Batch, Consumer};
 use tokio::time::sleep;
 
 use crate::large_messages::{BUCKET, QUEUE, REFUNDS, noting, pointer, settings, with_order};

@@ -9,9 +9,10 @@ use crate::support::{assert_contains, invoke, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::policy::RouteBy;
+use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::{Outcome, Telemetry};
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, HandlerError, MemoryStore, router};
+use sqs_once::{Consumer, HandlerError, router};
 
 const RUN: &str = "in_a_process_that_handles_two_batches";
 

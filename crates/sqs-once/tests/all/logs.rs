@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sqs_once::key::Ids;
-use sqs_once::store::{StoreError, StoreErrorKind};
+use sqs_once::store::{MemoryStore, StoreError, StoreErrorKind};
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, HandlerError, MemoryStore};
+use sqs_once::{Consumer, HandlerError};
 use tracing::field::Empty;
 use tracing::{debug, debug_span, error_span, info, info_span, warn};
 

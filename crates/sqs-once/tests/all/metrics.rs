@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use sqs_once::extract::Key;
 use sqs_once::key::Namespace;
 use sqs_once::policy::{RouteBy, UnknownOutcome};
-use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
+use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::testing::{Event, Record};
 use sqs_once::time::Timestamp;
-use sqs_once::{BusinessKey, Consumer, MemoryStore, ResultExt, Writes, router, spawn_blocking};
+use sqs_once::{BusinessKey, Consumer, ResultExt, Writes, router, spawn_blocking};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");

@@ -6,9 +6,9 @@ use sqs_once::consumer::{Runnable, Work};
 use sqs_once::extract::Key;
 use sqs_once::key::{Ids, Namespace};
 use sqs_once::policy::RouteBy;
-use sqs_once::store::Store;
+use sqs_once::store::{MemoryStore, Store};
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{ConfigError, Consumer, Handler, Idempotency, MemoryStore, router};
+use sqs_once::{ConfigError, Consumer, Handler, Idempotency, router};
 
 /// A table with this name.
 fn table(name: &'static str) -> impl Store {

@@ -7,9 +7,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
-use sqs_once::store::StoreErrorKind;
+use sqs_once::store::{MemoryStore, StoreErrorKind};
 use sqs_once::testing::{Operation, TestStore};
-use sqs_once::{Consumer, HandlerError, MemoryStore, spawn_blocking};
+use sqs_once::{Consumer, HandlerError, spawn_blocking};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::once::RunError;
 use sqs_once::policy::Margins;
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record, TestClock, TestSettings, TestStore};
 use sqs_once::time::Clock;
-use sqs_once::{
-    Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, RunError, spawn_blocking,
-};
+use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, spawn_blocking};
 use tokio::task::yield_now;
 use tokio::time::advance;
 

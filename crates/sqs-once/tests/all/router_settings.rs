@@ -8,12 +8,10 @@ use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::{
     self, Backoff, Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
 };
-use sqs_once::store::Status;
+use sqs_once::store::{MemoryStore, Status};
 use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{
-    BusinessKey, Consumer, Handler, HandlerError, MemoryStore, ResultExt, Router, Writes, router,
-};
+use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, ResultExt, Router, Writes, router};
 use tokio::time::Instant;
 
 use crate::router::{

@@ -10,8 +10,9 @@ use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData
 use serde_json::{Value, json};
 use sqs_once::handler::HandlerFn;
 use sqs_once::policy::RouteBy;
+use sqs_once::store::MemoryStore;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, MemoryStore, router};
+use sqs_once::{Consumer, router};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Layer;

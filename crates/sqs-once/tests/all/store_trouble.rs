@@ -7,14 +7,15 @@ use crate::support::{
     Bench, Fixed, Mode, Order, SECOND, TestStore, Tested, assert_contains, item_id, noting,
     noting_in, orders,
 };
+use sqs_once::BusinessKey;
 use sqs_once::handler::RecordAfter;
 use sqs_once::key::ItemId;
 use sqs_once::store::StoreErrorKind::{AccessDenied, KeySchema, Other, TableNotFound, Throttled};
 use sqs_once::store::{
-    Claim, Claimed, Item, Owner, Seen, Settled, Settlement, Status, Store, StoreError, StoreFuture,
+    Claim, Claimed, Item, MemoryStore, Owner, Seen, Settled, Settlement, Status, Store, StoreError,
+    StoreFuture,
 };
 use sqs_once::testing::TestSettings;
-use sqs_once::{BusinessKey, MemoryStore};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]

@@ -8,13 +8,14 @@ use crate::support::{
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
 use sqs_once::extract::FromRecord;
+use sqs_once::lambda::EventError;
 use sqs_once::policy::{Backoff, Disposition, Queue};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
-    Batch, Consumer, EventError, Handler, HandlerError, IdempotencyToken, Remaining, State, Writes,
+    Batch, Consumer, Handler, HandlerError, IdempotencyToken, Remaining, State, Writes,
 };
 use tokio::time::sleep;
 

@@ -13,11 +13,12 @@ use futures_util::FutureExt;
 use sqs_once::consumer::Work;
 use sqs_once::hook::RecordEnd;
 use sqs_once::key::Fingerprint;
+use sqs_once::once::{Once, RunError};
 use sqs_once::policy::{Cache, PayloadMismatch};
 use sqs_once::store::StoreErrorKind::{self, AccessDenied, Other};
 use sqs_once::store::{Owner, Status};
 use sqs_once::testing::TestSettings;
-use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Once, RunError, Writes};
+use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Writes};
 use tokio::time::sleep;
 
 /// Who runs the handler or work.

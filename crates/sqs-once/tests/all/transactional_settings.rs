@@ -5,7 +5,8 @@ use crate::support::process::has;
 use crate::support::{Bench, Order, orders};
 use sqs_once::consumer::{Runnable, Runs};
 use sqs_once::policy::MissingKey;
-use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, MemoryStore, Writes};
+use sqs_once::store::MemoryStore;
+use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Writes};
 
 fn writing() -> Handler {
     orders().call(async |_: Order| Writes::new())

@@ -13,11 +13,11 @@ use sqs_once::handler::{Next, RecordAfter};
 use sqs_once::hook::{EarlierAttempt, Reconciled};
 use sqs_once::key::{Ids, KeyCodec, Namespace};
 use sqs_once::policy::UnknownOutcome;
-use sqs_once::store::{Item, Settled, Settlement, Settling, Status, Store};
+use sqs_once::store::{Item, MemoryStore, Settled, Settlement, Settling, Status, Store};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::Bench;
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, MemoryStore, ResultExt};
+use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, ResultExt};
 
 use crate::also_read::forget;
 use crate::support::{self, Notes, SECOND, assert_contains, one, values};

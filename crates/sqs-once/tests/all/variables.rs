@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::support::process::has;
 use crate::support::{Log, Order, assert_contains, orders};
-use sqs_once::{ConfigError, Consumer, DynamoDbStore, Handler, MemoryStore};
+use sqs_once::store::MemoryStore;
+use sqs_once::{ConfigError, Consumer, DynamoDbStore, Handler};
 
 fn charging() -> Handler {
     orders().call(async |_: Order| {})
@@ -46,6 +47,16 @@ async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_sta
         ("SQS_ONCE_RETENTON", Some("SQS_ONCE_RETENTION")),
     ];
     assert_eq!(shown.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_store_in_memory_on_lambda_is_a_warning() {
+    let is_on_lambda = has!(&[("AWS_LAMBDA_FUNCTION_NAME", "orders")]);
+    let log = Log::capture();
+    MemoryStore::new();
+    let lines = log.take("sqs_once::store::memory");
+    let levels: Vec<_> = lines.iter().map(|line| &*line["level"]).collect();
+    assert_eq!(levels, ["WARN"][..usize::from(is_on_lambda)]);
 }
 
 #[tokio::test]

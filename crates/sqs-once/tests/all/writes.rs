@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use crate::support::{Bomb, Order, Tested, assert_contains, handling};
 use serde::Serialize;
-use sqs_once::aws_sdk_dynamodb::primitives::Blob;
-use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, Update};
 use sqs_once::handler::IntoOutcome;
 use sqs_once::policy::Disposition;
+use sqs_once::sdk::dynamodb::primitives::Blob;
+use sqs_once::sdk::dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, Update};
 use sqs_once::store::WritesError;
 use sqs_once::{HandlerError, Writes};
 

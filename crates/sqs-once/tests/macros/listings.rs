@@ -14,8 +14,9 @@ const MACROS: &str = include_str!("../../../sqs-once-macros/src/lib.rs");
 const PRELUDE: &str = "
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::policy::Disposition;
-use sqs_once::{DynamoDbStore, MemoryStore, State, Writes};
-use sqs_once::aws_sdk_dynamodb::types::Update;
+use sqs_once::store::MemoryStore;
+use sqs_once::{DynamoDbStore, State, Writes};
+use sqs_once::sdk::dynamodb::types::Update;
 
 struct Card;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use sqs_once::store::FromTransaction;
-use sqs_once::{HandlerError, Idempotency, IdempotencyToken, Invocation, Writes};
+use sqs_once::once::Invocation;
+use sqs_once::{HandlerError, Idempotency, IdempotencyToken, Writes};
 
 #[derive(Deserialize)]
 struct OrderPlaced {

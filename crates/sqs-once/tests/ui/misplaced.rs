@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use sqs_once::consumer::{Defaults, Work};
 use sqs_once::policy::{RouteBy, UnknownOutcome};
-use sqs_once::{Batch, BatchOutcome, MemoryStore};
+use sqs_once::store::MemoryStore;
+use sqs_once::{Batch, BatchOutcome};
 
 #[derive(Deserialize)]
 struct OrderPlaced {

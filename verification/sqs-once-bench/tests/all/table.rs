@@ -7,11 +7,10 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, BatchStatementRequest, ReturnValuesOnConditionCheckFailure,
 };
+use sqs_once::DynamoDbStore;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
-use sqs_once::store::{
-    Claim, Claimed, DynamoDbStore, Item, Settled, Settlement, Store, StoreFuture,
-};
+use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
 use sqs_once_bench::table::{Latency, Table, Units};
 use sqs_once_bench::units::client;
 

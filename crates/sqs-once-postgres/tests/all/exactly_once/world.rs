@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use postgres_for_tests::Server;
+use sqs_once::once::Invocation;
 use sqs_once::policy::Margins;
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{Batch, BatchOutcome, Consumer, Handler, HandlerError, Idempotency, Invocation};
+use sqs_once::{Batch, BatchOutcome, Consumer, Handler, HandlerError, Idempotency};
 use sqs_once_postgres::{BatchTransaction, PostgresStore, Transaction};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

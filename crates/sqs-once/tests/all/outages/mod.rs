@@ -15,13 +15,12 @@ use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::policy::{Dependency, Queue, RouteBy};
-use sqs_once::store::{Item, Owner, Seen, Status, StoreErrorKind};
+use sqs_once::store::{Item, MemoryStore, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::time::Clock;
 use sqs_once::unstable::breaker;
 use sqs_once::{
-    Batch, ConfigError, Consumer, Handler, HandlerError, MemoryStore, ResultExt, Router, Writes,
-    router,
+    Batch, ConfigError, Consumer, Handler, HandlerError, ResultExt, Router, Writes, router,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};

@@ -4,10 +4,11 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, Update,
 };
 use serde_json::{Value, json};
+use sqs_once::Writes;
 use sqs_once::conformance::Fixture;
 use sqs_once::policy::Disposition;
 use sqs_once::store::StoreErrorKind::Unanswered;
-use sqs_once::store::{Committed, Conflict, Settlement, Store, StoreError, Writes};
+use sqs_once::store::{Committed, Conflict, Settlement, Store, StoreError};
 use sqs_once::unstable::on_committed;
 use sqs_once_local::{KeyAttribute, TableDescription};
 

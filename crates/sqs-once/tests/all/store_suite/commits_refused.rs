@@ -2,9 +2,10 @@
 
 use aws_sdk_dynamodb::types::{Put, Update};
 use serde_json::json;
+use sqs_once::Writes;
 use sqs_once::conformance::Fixture;
 use sqs_once::store::StoreErrorKind::{AccessDenied, KeySchema, Other, Throttled};
-use sqs_once::store::{Committed, Item, Settlement, StoreErrorKind, Writes};
+use sqs_once::store::{Committed, Item, Settlement, StoreErrorKind};
 
 use crate::store_suite::commits::{number, order, shop, taken, text};
 use crate::store_suite::commits_together::because;

@@ -2,9 +2,10 @@
 
 use aws_sdk_dynamodb::types::{Put, Update};
 use serde_json::json;
+use sqs_once::Writes;
 use sqs_once::conformance::Fixture;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
-use sqs_once::store::{Committed, Settlement, Store, StoreError, Writes};
+use sqs_once::store::{Committed, Settlement, Store, StoreError};
 
 use crate::store_suite::commits::{number, order, shop, shops, taken, text};
 use crate::store_suite::support::{

@@ -1,8 +1,8 @@
 //! The public conformance suite on both stores, and a property that it cannot observe: the attributes' format.
 
 use serde_json::{Value, json};
-use sqs_once::MemoryStore;
 use sqs_once::conformance::{self, Fixture, claim};
+use sqs_once::store::MemoryStore;
 use sqs_once::store::{Claim, Settled, StoreError, StoreErrorKind};
 use sqs_once::time::Timestamp;
 use sqs_once::unstable::{Admission, Refusal, on_claimed};

@@ -7,9 +7,8 @@ use serde_json::json;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, Other, TableNotFound, Throttled, Unanswered,
 };
-use sqs_once::store::{
-    DynamoDbStore, Settled, Store, StoreError, StoreErrorKind, TableLayout, Writes,
-};
+use sqs_once::store::{Settled, Store, StoreError, StoreErrorKind, TableLayout};
+use sqs_once::{DynamoDbStore, Writes};
 use sqs_once_local::{KeyAttribute, KeyType, TableDescription};
 
 use crate::store_suite::support::{

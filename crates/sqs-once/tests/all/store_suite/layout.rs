@@ -1,10 +1,10 @@
 //! Tables with other keys and names: rejected layouts, and a layout for the table in the environment.
 
 use serde_json::json;
+use sqs_once::DynamoDbStore;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::ItemId;
-use sqs_once::store::{LayoutError, Store, TableLayout};
-use sqs_once::{DynamoDbStore, MemoryStore};
+use sqs_once::store::{LayoutError, MemoryStore, Store, TableLayout};
 use sqs_once_local::{KeyAttribute, TableDescription};
 use std::time::Duration;
 

@@ -5,9 +5,9 @@ mod list;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use sqs_once::MemoryStore;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
+use sqs_once::store::MemoryStore;
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, Settling, Status, Store, StoreFuture,
 };

@@ -8,10 +8,11 @@ use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition};
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
+use sqs_once::DynamoDbStore;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, DynamoDbStore, Item, MemoryStore, Recording, Settlement, Settling, Store, TableLayout,
+    Claim, Item, MemoryStore, Recording, Settlement, Settling, Store, TableLayout,
 };
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 

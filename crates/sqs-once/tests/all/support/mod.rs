@@ -24,13 +24,13 @@ use sqs_once::consumer::{Keyed, One, Runs, Together};
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::handler::{BatchHandlerFn, HandlerFn, RecordAfter};
 use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
+use sqs_once::lambda::EventError;
 use sqs_once::store::{Item, Owner, Status};
 use sqs_once::testing::Random;
 use sqs_once::testing::{self, Answer, Event, Record, TestClock, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{
-    Batch, BatchOutcome, BusinessKey, Consumer, EventError, Handler, HandlerError, Idempotency,
-    ResultExt,
+    Batch, BatchOutcome, BusinessKey, Consumer, Handler, HandlerError, Idempotency, ResultExt,
 };
 use tokio::sync::Notify;
 use tokio::time::sleep;

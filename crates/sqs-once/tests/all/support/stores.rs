@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Status, Store, StoreError,
-    StoreErrorKind, StoreFuture,
+    AtomicWrites, Claim, Claimed, Committed, Item, MemoryStore, Settled, Settlement, Status, Store,
+    StoreError, StoreErrorKind, StoreFuture,
 };
 use sqs_once::testing::{self, Operation};
 use sqs_once::time::Timestamp;
-use sqs_once::{BusinessKey, MemoryStore, Writes};
+use sqs_once::{BusinessKey, Writes};
 use tokio::time::sleep;
 
 use super::{Notes, SECOND, item_id};

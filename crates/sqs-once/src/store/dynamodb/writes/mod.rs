@@ -29,7 +29,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// use std::collections::HashMap;
 ///
 /// use serde::Deserialize;
-/// use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
+/// use sqs_once::sdk::dynamodb::types::{AttributeValue, Put, Update};
 /// use sqs_once::policy::Disposition;
 /// use sqs_once::{HandlerError, Writes};
 ///
@@ -73,7 +73,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 ///
 /// [`put`](Self::put) takes a value that implements `Serialize`:
 /// `.put("reservations", &reservation)?`. Use the SDK's types from
-/// [`sqs_once::aws_sdk_dynamodb`](crate::aws_sdk_dynamodb), so that the versions match.
+/// [`sqs_once::sdk::dynamodb`](crate::sdk::dynamodb), so that the versions match.
 ///
 /// # Promise
 ///
@@ -83,7 +83,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// for each delivery, unless it is [`ClaimFirst`](crate::handler::ClaimFirst). The handler should
 /// therefore have no other effects. Return them as writes, for example as a message in an outbox table.
 ///
-/// A [`HandlerFn`](crate::handler::HandlerFn) returns them, and work for [`Invocation::run`](crate::Invocation::run). A
+/// A [`HandlerFn`](crate::handler::HandlerFn) returns them, and work for [`Invocation::run`](crate::once::Invocation::run). A
 /// [`BatchHandlerFn`](crate::handler::BatchHandlerFn) returns those of each record as [`BatchWrites`](crate::BatchWrites).
 ///
 /// # When a condition is not met
