@@ -271,7 +271,9 @@ impl KeySettings {
 
 #[cfg(feature = "dynamodb")]
 async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
-    Ok(Arc::new(crate::store::dynamodb::DynamoDbStore::from_env().await?))
+    Ok(Arc::new(
+        crate::store::dynamodb::DynamoDbStore::from_env().await?,
+    ))
 }
 
 #[cfg(not(feature = "dynamodb"))]
