@@ -2,8 +2,10 @@
 
 rustdoc's JSON is not stable, so the check runs only with the compiler in listings/RUSTC."""
 
+import collections
 import difflib
 import os
+import re
 import subprocess
 import sys
 
@@ -36,6 +38,14 @@ def listing(library):
     return "".join(line for line in listed.splitlines(keepends=True) if "sqs_once::unstable" not in line)
 
 
+def paths(listed):
+    """The paths of a library's modules, and of the types, traits, macros and functions in them, without the guide."""
+    modules = set(re.findall(r"^pub mod ([\w:]+)$", listed, re.M))
+    items = re.findall(r"^pub (?:(?:unsafe|async|const) )*(?:struct|enum|union|trait|type|fn|macro|use) ([\w:]+)", listed, re.M)
+    found = modules | {item for item in items if item.rpartition("::")[0] in modules}
+    return {path for path in found if "::guide" not in path}
+
+
 def main():
     writes = sys.argv[1:] == ["--write"]
     recorded = LISTINGS / "RUSTC"
@@ -54,7 +64,11 @@ def main():
         names = f"{file.relative_to(ROOT)}", "the code"
         difference = list(difflib.unified_diff(before.splitlines(), now.splitlines(), *names, n=0, lineterm=""))
         print(*difference, sep="\n", end="\n" if difference else "")
-        print(f"{library}: {len(now.splitlines())} public items")
+        found = paths(now)
+        print(f"{library}: {len(now.splitlines())} public items at {len(found)} paths")
+        counts = collections.Counter(path.rpartition("::")[2] for path in found if path.rpartition("::")[2][0].isupper())
+        twice = [name for name, count in counts.items() if count > 1]
+        assert not twice, f"{library} has names at two paths: {twice}"
         changed |= bool(difference)
     if changed:
         raise SystemExit("the public API has changed: python3 .ci/public_api.py --write, and say so in CHANGELOG.md")

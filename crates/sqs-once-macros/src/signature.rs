@@ -193,7 +193,7 @@ fn is_extractor(ty: &Type) -> bool {
         Type::Path(path) => {
             let last = path.path.segments.last();
             let is_named = |name: &str| last.is_some_and(|last| last.ident == name);
-            is_named("IdempotencyToken") || is_named("MessageMeta") || inside("State", ty).is_some()
+            is_named("IdempotencyToken") || is_named("BusinessKey") || inside("State", ty).is_some()
         }
         Type::Group(group) => is_extractor(&group.elem),
         _ => false,

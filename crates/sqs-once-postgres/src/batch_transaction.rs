@@ -98,9 +98,7 @@ impl BatchTransaction {
         work: impl AsyncFnOnce(Transaction) -> Result<R, E>,
     ) -> Result<R, HandlerError> {
         let records = records.into_iter();
-        let keys: Vec<_> = records
-            .map(|record| record.key().item_id().clone())
-            .collect();
+        let keys: Vec<_> = records.map(|record| record.item_id().clone()).collect();
         self.run(keys, work).await
     }
 

@@ -1,9 +1,10 @@
 //! Handles orders of several tenants. Two tenants may use the same order id.
 
 use serde::Deserialize;
-use sqs_once::extract::MessageMeta;
+use sqs_once::extract::Message;
 use sqs_once::key::MessageAttribute;
 use sqs_once::{Error, HandlerError, ResultExt};
+use std::sync::Arc;
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -14,7 +15,7 @@ struct OrderPlaced {
 /// The tenant is a message attribute. Only a sender that you trust may write to the queue, because a sender chooses its
 /// attributes. A message without the attribute is terminal.
 #[sqs_once::handler(key = (MessageAttribute::new("tenant"), order.order_id), namespace = "shipments")]
-async fn ship(order: OrderPlaced, message: MessageMeta) -> Result<(), HandlerError> {
+async fn ship(order: OrderPlaced, message: Arc<Message>) -> Result<(), HandlerError> {
     if order.pieces == 0 {
         return Err("the order is for no pieces").terminal();
     }

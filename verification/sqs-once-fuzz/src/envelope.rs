@@ -3,10 +3,11 @@
 mod reference;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use sqs_once::Handler;
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, S3, Sns, Text};
-use sqs_once::extract::{EventBridgeMeta, Message, MessageMeta, S3Object, SnsMeta};
+use sqs_once::extract::{EventBridgeMeta, Message, S3Object, SnsMeta};
 use sqs_once::key::MessageId;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Record};
@@ -42,7 +43,7 @@ fn handler(envelope: impl Envelope) -> Handler {
         .key(MessageId)
         .call(
             async |payload: String,
-                   message: MessageMeta,
+                   message: Arc<Message>,
                    sns: Option<SnsMeta>,
                    event: Option<EventBridgeMeta>,
                    object: Option<S3Object>| {

@@ -4,9 +4,10 @@ mod reference;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::Value;
-use sqs_once::extract::MessageMeta;
+use sqs_once::extract::Message;
 use sqs_once::lambda::EventError;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::testing::{Answer, Bench, Event};
@@ -32,7 +33,7 @@ thread_local! {
 fn handler() -> Handler {
     Handler::json::<Value>()
         .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
-        .call(async |order: Value, message: MessageMeta| {
+        .call(async |order: Value, message: Arc<Message>| {
             let then = order["then"].as_str();
             RUNS.with_borrow_mut(|runs| {
                 runs.push(Run {

@@ -1,6 +1,7 @@
 //! The function: a process that the run starts and kills.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -11,7 +12,7 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 use sqs_once::consumer::Defaults;
-use sqs_once::extract::{Attempt, MessageMeta};
+use sqs_once::extract::{Attempt, Message};
 use sqs_once::key::Ids;
 use sqs_once::policy::RouteBy;
 use sqs_once::sdk::dynamodb::types::{AttributeValue, Update};
@@ -129,7 +130,7 @@ async fn enter(
     order: Order,
     attempt: Attempt,
     token: IdempotencyToken,
-    meta: MessageMeta,
+    meta: Arc<Message>,
     State(ledger): State<Ledger>,
 ) -> Result<(), HandlerError> {
     if order.is_spoilt {

@@ -122,7 +122,7 @@ async fn a_record_that_fails_although_its_statements_were_kept_commits_nothing()
             let placed = tx.savepoint([record], async |tx| insert(order, &tx).await);
             outcome.ended(record, placed.await);
         }
-        outcome.failed(&orders[1], "too late");
+        outcome.failed(&orders.records()[1], "too late");
         outcome
     });
     assert_eq!(invoke(&consumer, &["o-1", "o-2"]).await, ["o-1", "o-2"]);
@@ -178,7 +178,7 @@ async fn what_leaves_its_savepoint_commits_nothing() {
     let keeps = orders.batch_handler(move |orders: Batch<Order>, mut tx: BatchTransaction| {
         let kept = Arc::clone(&keeper);
         async move {
-            let keep = tx.savepoint([&orders[0]], async |tx| {
+            let keep = tx.savepoint([&orders.records()[0]], async |tx| {
                 kept.lock().await.push(tx);
                 Ok::<_, HandlerError>(())
             });
@@ -186,7 +186,7 @@ async fn what_leaves_its_savepoint_commits_nothing() {
             assert!(error.contains("still holds the transaction"), "{error}");
             // The statement runs outside of any savepoint, and then the task lets go.
             let tx = kept.lock().await.pop().unwrap();
-            insert(orders[0].payload(), &tx).await.unwrap();
+            insert(orders.records()[0].payload(), &tx).await.unwrap();
             drop(tx);
             orders.all_succeeded()
         }
@@ -218,8 +218,8 @@ async fn a_task_that_outlives_its_savepoint_commits_nothing_in_the_next_one() {
         let handler = move |orders: Batch<Order>, mut tx: BatchTransaction| async move {
             let mut outcome = orders.outcome();
             let (goes_on, mut left) = (Arc::new(Notify::new()), None);
-            let first = tx.savepoint([&orders[0]], async |tx| {
-                let (order, signal) = (orders[0].payload().clone(), Arc::clone(&goes_on));
+            let first = tx.savepoint([&orders.records()[0]], async |tx| {
+                let (order, signal) = (orders.records()[0].payload().clone(), Arc::clone(&goes_on));
                 left = Some(tokio::spawn(async move {
                     signal.notified().await;
                     insert(&order, &tx).await
@@ -230,13 +230,16 @@ async fn a_task_that_outlives_its_savepoint_commits_nothing_in_the_next_one() {
                 Err::<(), _>(HandlerError::retry("not this time"))
             });
             let first = timeout(Duration::from_millis(100), first).await;
-            outcome.ended(&orders[0], first.unwrap_or_else(|_| Err("too slow".into())));
-            let second = tx.savepoint([&orders[1]], async |tx| {
+            outcome.ended(
+                &orders.records()[0],
+                first.unwrap_or_else(|_| Err("too slow".into())),
+            );
+            let second = tx.savepoint([&orders.records()[1]], async |tx| {
                 goes_on.notify_one();
                 left.expect("the first savepoint began").await??;
-                insert(orders[1].payload(), &tx).await
+                insert(orders.records()[1].payload(), &tx).await
             });
-            outcome.ended(&orders[1], second.await);
+            outcome.ended(&orders.records()[1], second.await);
             outcome
         };
         let consumer = orders.batch_handler(handler);

@@ -257,7 +257,10 @@ async fn a_record_of_a_batch_handler_says_that_it_has_no_transaction() {
     let handler = move |orders: Batch<Order>| {
         let say = say.clone();
         async move {
-            let refused = orders[0].extract::<Transaction>().await.unwrap_err();
+            let refused = orders.records()[0]
+                .extract::<Transaction>()
+                .await
+                .unwrap_err();
             say.send(refused.to_string()).unwrap();
             orders.outcome()
         }

@@ -1,21 +1,18 @@
 //! The records of a batch handler's call, and the outcome that it returns.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::guarded::Guarded;
+use crate::key::{BusinessKey, ItemId};
 use crate::record::Message;
 #[cfg(feature = "dynamodb")]
 use crate::store::Writes;
 
-use super::{
-    Attempt, Done, FromRecord, HandlerError, IdempotencyToken, IntoOutcome, Key, RecordParts,
-};
+use super::{Attempt, Done, FromRecord, HandlerError, IdempotencyToken, IntoOutcome, RecordParts};
 
 /// The records that a [`BatchHandlerFn`](crate::handler::BatchHandlerFn) receives in one call: the claimed records of the
-/// Lambda batch, in the batch's order. Never empty. Dereferences to a slice of [`BatchRecord`]s, so `len`, `iter` and
-/// `chunks` work.
+/// Lambda batch, in the batch's order. Never empty.
 ///
 /// ```
 /// use sqs_once::{Batch, BatchOutcome, HandlerError};
@@ -30,7 +27,7 @@ use super::{
 ///     let rows = orders.payloads().map(|order| order.order_id.as_str());
 ///     let inserted = db::insert(rows).await?;          // `?` means: retry all of them
 ///     let mut outcome = orders.outcome();
-///     for (record, row) in orders.iter().zip(inserted) {
+///     for (record, row) in orders.records().iter().zip(inserted) {
 ///         outcome.ended(record, row);
 ///     }
 ///     Ok(outcome)
@@ -68,6 +65,11 @@ impl<T> Batch<T> {
         Arc::clone(&self.identity)
     }
 
+    /// Returns the records, in the batch's order.
+    pub fn records(&self) -> &[BatchRecord<T>] {
+        &self.records
+    }
+
     /// Returns the payloads, in the batch's order.
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = &T> {
         self.records.iter().map(BatchRecord::payload)
@@ -94,14 +96,6 @@ impl<T> Batch<T> {
             identity: self.identity(),
             results: self.records.iter().map(|_| result()).collect(),
         }
-    }
-}
-
-impl<T> Deref for Batch<T> {
-    type Target = [BatchRecord<T>];
-
-    fn deref(&self) -> &[BatchRecord<T>] {
-        &self.records
     }
 }
 
@@ -161,8 +155,13 @@ impl<T> BatchRecord<T> {
     }
 
     /// The business key.
-    pub fn key(&self) -> Key {
-        Key::of(&self.parts)
+    pub fn key(&self) -> &BusinessKey {
+        self.parts.key()
+    }
+
+    /// The id of the key's item in the table.
+    pub fn item_id(&self) -> &ItemId {
+        self.parts.item_id()
     }
 
     /// The token that is the same for every attempt at this record's event.

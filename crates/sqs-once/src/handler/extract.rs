@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,8 +40,13 @@ impl<S> RecordParts<S> {
     }
 
     /// The record's business key.
-    pub fn key(&self) -> Key {
-        Key::of(self)
+    pub fn key(&self) -> &BusinessKey {
+        &self.key
+    }
+
+    /// The id of the key's item in the table.
+    pub fn item_id(&self) -> &ItemId {
+        &self.item
     }
 
     /// The token that is the same for every attempt at this record's event.
@@ -100,7 +104,7 @@ impl<S> RecordParts<S> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an extractor for a consumer with the state `{S}`",
     label = "not an extractor",
-    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, `CorrelationId`, what an envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or `State<T>`",
+    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `CorrelationId`, what an envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or `State<T>`",
     note = "`State<T>` needs a consumer with exactly that state: `.state(value)`",
     note = "for a type of your own, implement `sqs_once::extract::FromRecord`"
 )]
@@ -216,21 +220,10 @@ impl<S: Sync> FromRecord<S> for Attempt {
     }
 }
 
-/// The message's metadata.
-#[derive(Clone, Debug)]
-pub struct MessageMeta(Arc<Message>);
-
-impl Deref for MessageMeta {
-    type Target = Message;
-
-    fn deref(&self) -> &Message {
-        &self.0
-    }
-}
-
-impl<S: Sync> FromRecord<S> for MessageMeta {
+/// The message, with its body and its metadata.
+impl<S: Sync> FromRecord<S> for Arc<Message> {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self(Arc::clone(&parts.message)))
+        Ok(Self::clone(&parts.message))
     }
 }
 
@@ -252,37 +245,16 @@ impl<S: Sync> FromRecord<S> for Remaining {
 }
 
 /// The record's business key.
-#[derive(Clone, Debug)]
-pub struct Key {
-    key: Arc<BusinessKey>,
-    item: ItemId,
-}
-
-impl Key {
-    pub(super) fn of<S>(parts: &RecordParts<S>) -> Self {
-        Self {
-            key: Arc::clone(&parts.key),
-            item: parts.item.clone(),
-        }
-    }
-
-    /// Returns the id of the key's item in the table.
-    pub fn item_id(&self) -> &ItemId {
-        &self.item
-    }
-}
-
-impl Deref for Key {
-    type Target = BusinessKey;
-
-    fn deref(&self) -> &BusinessKey {
-        &self.key
-    }
-}
-
-impl<S: Sync> FromRecord<S> for Key {
+impl<S: Sync> FromRecord<S> for BusinessKey {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self::of(parts))
+        Ok(parts.key().clone())
+    }
+}
+
+/// The id of the key's item in the table.
+impl<S: Sync> FromRecord<S> for ItemId {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(parts.item_id().clone())
     }
 }
 

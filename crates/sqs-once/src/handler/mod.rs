@@ -24,9 +24,7 @@ pub(crate) use batch_handler::BatchParts;
 pub use batch_handler::{BatchHandlerFn, IntoBatchOutcome};
 pub(crate) use blocking::Running;
 pub(crate) use error::HandlerError;
-pub(crate) use extract::{
-    Attempt, FromRecord, IdempotencyToken, Key, RecordParts, Remaining, State,
-};
+pub(crate) use extract::{Attempt, FromRecord, IdempotencyToken, RecordParts, Remaining, State};
 pub use layer::Next;
 pub(crate) use layer::{Call, Layers};
 pub use modes::{ClaimFirst, RecordAfter};

@@ -11,7 +11,7 @@ use crate::support::{
 use serde_json::json;
 use sqs_once::body::Opened;
 use sqs_once::consumer::Together;
-use sqs_once::extract::MessageMeta;
+use sqs_once::extract::Message;
 use sqs_once::handler::{IntoOutcome, RecordAfter};
 use sqs_once::hook::RecordEnd;
 use sqs_once::key::MessageAttribute;
@@ -63,19 +63,19 @@ async fn each_record_ends_as_the_handler_says_and_one_it_does_not_mention_has_fa
 #[tokio::test(start_paused = true)]
 async fn a_record_tells_all_that_extractors_tell() {
     async fn handler(orders: Batch<Order>) -> Result<BatchOutcome, HandlerError> {
-        let record = &orders[1];
+        let record = &orders.records()[1];
         assert_eq!(record.payload().id, "b");
         assert_eq!(record.message().id(), "m-1");
         assert_eq!(record.attempt().number(), 3);
         assert_eq!(record.token(), record.extract::<IdempotencyToken>().await?);
-        assert_ne!(record.token(), orders[0].token());
-        let message = record.extract::<MessageMeta>().await?;
+        assert_ne!(record.token(), orders.records()[0].token());
+        let message = record.extract::<Arc<Message>>().await?;
         assert_eq!(message.receive_count(), Some(3));
         let remaining = record.extract::<Remaining>().await?;
         assert_eq!(remaining.duration(), 2 * SECOND);
         let mut outcome = orders.outcome();
         for record in orders {
-            let key = record.key().item_id().as_str().to_owned();
+            let key = record.item_id().as_str().to_owned();
             outcome.ended(&record, Recorded(key));
             drop(record.into_payload());
         }
@@ -118,7 +118,7 @@ async fn the_batchs_own_extractors_are_the_state_and_the_time_that_is_left() {
     ) -> Result<BatchOutcome, HandlerError> {
         assert_eq!(remaining.duration(), 29 * SECOND);
         let mut outcome = orders.outcome();
-        for record in orders.iter().take(limit) {
+        for record in orders.records().iter().take(limit) {
             outcome.succeeded(record);
         }
         Ok(outcome)
@@ -130,7 +130,7 @@ async fn the_batchs_own_extractors_are_the_state_and_the_time_that_is_left() {
 #[tokio::test(start_paused = true)]
 async fn an_error_or_a_panic_ends_every_record_and_frees_their_keys() {
     let bench = handling_batches(async |orders: Batch<Order>| {
-        let error = match orders[0].payload().id.as_str() {
+        let error = match orders.records()[0].payload().id.as_str() {
             "never" => HandlerError::terminal("no hope"),
             "panic" => panic!("no luck"),
             _ => HandlerError::retry("the database is down"),
@@ -309,13 +309,13 @@ async fn a_record_of_another_batch_is_no_record_of_this_one() {
 async fn of_a_record_that_is_said_twice_the_first_failure_stands() {
     let bench = handling_batches(async |orders: Batch<Order>| {
         let mut outcome = orders.outcome();
-        outcome.failed(&orders[0], "first");
-        outcome.succeeded(&orders[0]);
-        outcome.succeeded(&orders[1]);
-        outcome.failed(&orders[1], "first");
-        outcome.failed(&orders[1], HandlerError::terminal("second"));
-        outcome.succeeded(&orders[2]);
-        outcome.ended(&orders[2], Recorded("last"));
+        outcome.failed(&orders.records()[0], "first");
+        outcome.succeeded(&orders.records()[0]);
+        outcome.succeeded(&orders.records()[1]);
+        outcome.failed(&orders.records()[1], "first");
+        outcome.failed(&orders.records()[1], HandlerError::terminal("second"));
+        outcome.succeeded(&orders.records()[2]);
+        outcome.ended(&orders.records()[2], Recorded("last"));
         outcome
     });
     assert_eq!(bench.run(["a", "b", "c"]).await, ["m-0", "m-1"]);

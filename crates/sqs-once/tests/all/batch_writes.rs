@@ -109,7 +109,7 @@ async fn each_record_ends_as_the_handler_says_and_only_successes_are_written() {
 #[tokio::test(start_paused = true)]
 async fn an_error_or_a_panic_of_the_call_writes_nothing() {
     let bench = handling_batches(async |orders: Batch<Order>| {
-        assert_ne!(orders[0].payload().id, "panic");
+        assert_ne!(orders.records()[0].payload().id, "panic");
         Err::<BatchWrites, _>(HandlerError::retry("the database is down"))
     });
     for first in ["a", "panic"] {

@@ -12,7 +12,7 @@ use crate::support::{
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
-use sqs_once::extract::{CorrelationId, Message, MessageMeta};
+use sqs_once::extract::{CorrelationId, Message};
 use sqs_once::telemetry::Telemetry;
 use sqs_once::{Handler, HandlerError};
 use tracing::level_filters::LevelFilter;
@@ -165,7 +165,7 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_ask_for_it() {
     let bench = Bench::new();
-    let asking = async |_: IgnoredAny, id: CorrelationId, message: MessageMeta| {
+    let asking = async |_: IgnoredAny, id: CorrelationId, message: Arc<Message>| {
         assert_eq!((id.as_str(), Some(&id)), ("c-1", message.correlation_id()));
         assert_eq!(id.to_string(), "c-1");
     };

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
 use sqs_once::Handler;
-use sqs_once::extract::MessageMeta;
+use sqs_once::extract::Message;
 use sqs_once::testing::{Answer, Bench, Event};
+use std::sync::Arc;
 
 const FIFO: &str = r#""eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo""#;
 
@@ -115,7 +116,7 @@ fn a_broken_record_stops_its_own_group_and_no_other() {
 #[tokio::test]
 async fn a_message_says_what_its_record_says() {
     let (seen, notes) = Notes::pair();
-    let handler = values().call(move |_: Value, meta: MessageMeta| {
+    let handler = values().call(move |_: Value, meta: Arc<Message>| {
         notes.add(meta);
         async {}
     });

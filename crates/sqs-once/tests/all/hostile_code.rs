@@ -204,12 +204,12 @@ async fn records_whose_turn_a_blocking_handler_used_up_are_given_back_untouched(
 async fn in_a_batch_handler_an_error_that_cannot_be_shown_fails_its_record_and_a_panic_whose_value_panics_all()
  {
     let bench = handling_batches(async |orders: Batch<Order>| {
-        if orders.len() == 2 {
+        if orders.records().len() == 2 {
             std::panic::panic_any(Bomb);
         }
         let mut outcome = orders.all_succeeded();
-        outcome.failed(&orders[1], Unspeakable);
-        outcome.failed(&orders[2], Unspeakable);
+        outcome.failed(&orders.records()[1], Unspeakable);
+        outcome.failed(&orders.records()[2], Unspeakable);
         outcome
     });
     assert_eq!(bench.run(keys(4)).await, ["m-1", "m-2"]);

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use sqs_once::body::Sns;
-use sqs_once::extract::MessageMeta;
+use sqs_once::extract::Message;
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::testing::{Answer, Bench, Event, Record};
 use sqs_once::{Consumer, Handler, HandlerError};
+use std::sync::Arc;
 
 use crate::support::envelope_bench::publication;
 use crate::support::s3::{S3, Turn};
@@ -267,7 +268,7 @@ async fn the_dead_letter_queue_gets_the_pointer() {
 async fn the_body_behind_an_envelope_is_fetched_and_is_what_the_handler_sees_of_the_message() {
     let s3 = with_order("canary-1");
     let (contents, notes) = Notes::pair();
-    let handler = orders().call(move |order: Order, meta: MessageMeta| {
+    let handler = orders().call(move |order: Order, meta: Arc<Message>| {
         notes.add((order.id, meta.content().unwrap_or_default().to_owned()));
         async {}
     });

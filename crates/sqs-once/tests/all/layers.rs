@@ -147,7 +147,7 @@ async fn a_layer_sees_message_key_attempt_token_and_route() {
     let (seen, notes) = Notes::pair();
     let layer = move |record: RecordParts, next: Next| {
         let _ = record.token();
-        let id = record.key().item_id().to_string();
+        let id = record.item_id().to_string();
         let route = record.route().map(str::to_owned);
         let message = record.message().id().to_owned();
         notes.add((message, id, record.attempt().number(), route));

@@ -9,7 +9,7 @@ use crate::support::sqs::Sqs;
 use crate::support::{TestStore, invoke, pay, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::extract::Key;
+use sqs_once::key::ItemId;
 use sqs_once::key::Namespace;
 use sqs_once::policy::{RouteBy, UnknownOutcome};
 use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind};
@@ -102,9 +102,9 @@ async fn in_a_process_that_handles_batches() {
     }
     let store = MemoryStore::new();
     let items = store.clone();
-    let overtaken = values().call(move |_: Value, key: Key| {
+    let overtaken = values().call(move |_: Value, item: ItemId| {
         // Another worker completes the key meanwhile.
-        items.put(Item::new(key.item_id().clone(), Status::Completed));
+        items.put(Item::new(item.clone(), Status::Completed));
         async {}
     });
     let overtaken = Consumer::new(overtaken.namespace("payments")).store(store);

@@ -3,8 +3,9 @@
 use crate::support::{Bench, Notes, Tested, body, in_group, json_body, set, with};
 use serde::Deserialize;
 use serde_json::json;
-use sqs_once::extract::{Attempt, Key};
+use sqs_once::extract::Attempt;
 use sqs_once::handler::{Done, IntoOutcome};
+use sqs_once::key::ItemId;
 use sqs_once::key::{
     JsonPointer, KeyExtractor, MessageAttribute, MessageGroup, MessageId, ProducerKey,
     SystemAttribute,
@@ -27,11 +28,11 @@ type Seen = Notes<(Option<String>, String)>;
 async fn note(
     order: Order,
     token: IdempotencyToken,
-    key: Key,
+    item: ItemId,
     attempt: Attempt,
     State(seen): State<Seen>,
 ) -> Result<(), HandlerError> {
-    assert!(attempt.fence().get() > 0 && key.item_id().as_str().starts_with("test#"));
+    assert!(attempt.fence().get() > 0 && item.as_str().starts_with("test#"));
     seen.add((order.id, token.to_string()));
     match order.ends.as_str() {
         "badly" => Err("no luck")?,

@@ -3,7 +3,7 @@
 use crate::support::process::has;
 use crate::support::{Order, TestStore, assert_contains, orders};
 use sqs_once::consumer::{Runnable, Work};
-use sqs_once::extract::Key;
+use sqs_once::key::ItemId;
 use sqs_once::key::{Ids, Namespace};
 use sqs_once::policy::RouteBy;
 use sqs_once::store::{MemoryStore, Store};
@@ -120,8 +120,8 @@ async fn elsewhere_a_process_may_have_as_many_handlers_for_a_namespace_as_it_lik
 const VARIABLE: [(&str, &str); 2] = [LAMBDA, ("SQS_ONCE_NAMESPACE", "of-the-variable")];
 
 #[sqs_once::handler(key = order.id, namespace = "of-the-attribute")]
-async fn named(order: Order, key: Key) {
-    let (namespace, _) = key.item_id().as_str().split_once('#').unwrap();
+async fn named(order: Order, item: ItemId) {
+    let (namespace, _) = item.as_str().split_once('#').unwrap();
     assert_eq!(namespace, order.id);
 }
 

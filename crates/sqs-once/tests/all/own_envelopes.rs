@@ -5,8 +5,9 @@ use crate::support::{Bench, DLQ, Notes, Tested, assert_contains, body, in_group,
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::body::{Envelope, EnvelopeError, EventBridge, Opened, Sns, Text};
-use sqs_once::extract::{FromRecord, Message, MessageMeta, RecordParts, SnsMeta};
+use sqs_once::extract::{FromRecord, Message, RecordParts, SnsMeta};
 use sqs_once::{Batch, Handler, HandlerError};
+use std::sync::Arc;
 
 /// The format `tenant|payload`. Counts how often it is opened.
 #[derive(Clone, Default)]
@@ -54,7 +55,7 @@ async fn without_an_envelope_the_body_is_the_payload() {
         r#"{"Type":"Notification","TopicArn":"arn:aws:sns:x:1:y","Message":"inside"}"#;
     let reading = Handler::decode(Text)
         .key(|payload: &String| payload.clone())
-        .call(async |text: String, message: MessageMeta| {
+        .call(async |text: String, message: Arc<Message>| {
             assert_eq!((&*text, message.content()), (WRAPPED, message.body()));
         });
     assert_eq!(Bench::new().on(reading).run([body(WRAPPED)]).await, [""; 0]);

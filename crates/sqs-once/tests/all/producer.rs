@@ -1,5 +1,6 @@
 //! A producer's attributes, through a queue to the consumer.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::no_secrets::watch;
@@ -16,7 +17,7 @@ use opentelemetry::trace::{TraceContextExt, TracerProvider};
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use proptest::prelude::*;
 use serde_json::Value;
-use sqs_once::extract::{CorrelationId, Key, MessageMeta};
+use sqs_once::extract::{CorrelationId, Message};
 use sqs_once::key::{KeyError, Namespace, ProducerKey};
 use sqs_once::producer::{Outgoing, OutgoingError};
 use sqs_once::testing::{Answer, Bench, Event, Record};
@@ -31,14 +32,14 @@ type Seen = Notes<(BusinessKey, Option<String>, Option<String>)>;
 #[sqs_once::handler(key = ProducerKey, namespace = "test")]
 async fn note(
     _order: Value,
-    key: Key,
+    key: BusinessKey,
     correlation: Option<CorrelationId>,
-    meta: MessageMeta,
+    meta: Arc<Message>,
     State(seen): State<Seen>,
 ) {
     let trace = meta.system_attribute("AWSTraceHeader").map(str::to_owned);
     let correlation = correlation.map(|id| id.as_str().to_owned());
-    seen.add(((*key).clone(), correlation, trace));
+    seen.add((key, correlation, trace));
 }
 
 fn consumer(seen: &Seen) -> Handler {

@@ -1,7 +1,6 @@
 //! Keys that the table stores in plain text.
 
 use crate::support::{Bench, Notes, Order, handling, noting, orders};
-use sqs_once::extract::Key;
 use sqs_once::key::{Ids, ItemId, KeyCodec, KeyPart, Namespace};
 use sqs_once::{BusinessKey, IdempotencyToken};
 
@@ -73,8 +72,8 @@ async fn keys_are_readable_by_request_only_and_recognised_as_ever() {
 #[tokio::test(start_paused = true)]
 async fn no_log_line_and_no_debug_form_shows_a_readable_key() {
     let (shown, notes) = Notes::pair();
-    let bench = handling(move |_: Order, key: Key| {
-        notes.add(format!("{key:?}"));
+    let bench = handling(move |_: Order, key: BusinessKey, item: ItemId| {
+        notes.add(format!("{key:?} {item:?}"));
         std::future::ready(Err::<(), _>("no luck"))
     });
     let bench = bench.with(|it| it.ids(Ids::readable()));

@@ -320,7 +320,7 @@ async fn a_condition_of_a_write_that_is_none_waits_for_one() {
 async fn writes_of_a_batch_handler_that_were_denied_did_not_commit_and_the_other_records_go_on() {
     let reserve_all = async |orders: Batch<Order>| {
         let mut outcome = orders.outcome();
-        for record in orders.iter() {
+        for record in &orders {
             let id = || AttributeValue::S(record.payload().id.clone());
             let put = Put::builder().table_name("orders").item("id", id());
             outcome.ended(record, Writes::new().put_item(put.build()?));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::consumer::Runnable;
-use sqs_once::extract::Key;
+use sqs_once::key::ItemId;
 use sqs_once::key::MessageAttribute;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Status;
@@ -62,9 +62,9 @@ async fn a_record_without_its_key_fails_alone_and_is_not_handled() {
 }
 
 #[handler(key = order.id, namespace = "payments")]
-async fn named(order: OrderPlaced, key: Key, State(notes): State<Notes>) {
+async fn named(order: OrderPlaced, item: ItemId, State(notes): State<Notes>) {
     drop(order);
-    notes.add(key.item_id().to_string());
+    notes.add(item.to_string());
 }
 
 #[tokio::test(start_paused = true)]

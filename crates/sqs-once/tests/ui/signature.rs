@@ -46,6 +46,6 @@ async fn charge(State(app): State<String>, order: OrderPlaced) {}
 async fn ship(token: IdempotencyToken, order: OrderPlaced) {}
 
 #[sqs_once::handler(key = meta.id, namespace = "test")]
-async fn notify(meta: sqs_once::extract::MessageMeta) {}
+async fn notify(key: sqs_once::BusinessKey) {}
 
 fn main() {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqs_once::consumer::{Defaults, Keyed, Named, OfEachMessage, OfMessages};
-use sqs_once::extract::{Attempt, MessageMeta};
+use sqs_once::extract::{Attempt, Message};
 use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
 use sqs_once::policy::{
@@ -82,7 +82,7 @@ fn with_keys<Kind: Named + OfMessages>(
 fn of_records(environment: &Arc<Environment>, route: Option<usize>) -> Handler {
     let (keyed, nth) = (keyed(environment), route.unwrap_or_default());
     let shared = Arc::clone(environment);
-    let handle = move |order: Order, meta: MessageMeta, attempt: Attempt, effect: Effect| {
+    let handle = move |order: Order, meta: Arc<Message>, attempt: Attempt, effect: Effect| {
         let (shared, what) = (Arc::clone(&shared), order.what(route));
         async move {
             let ended = one(shared, what, &meta, attempt, effect).await;

@@ -134,7 +134,7 @@ pub(crate) async fn all(
 ) -> Result<Vec<(&BatchRecord<Order>, Result<(), HandlerError>)>, HandlerError> {
     let Environment { world, process, .. } = &*environment;
     let mut lanes: BTreeMap<usize, Vec<_>> = BTreeMap::new();
-    for (at, record) in orders.iter().enumerate() {
+    for (at, record) in orders.records().iter().enumerate() {
         let what @ (key, _) = record.payload().what(None);
         // The call has it, even if its turn never comes.
         world.witness().uses(process, key, record.attempt().fence());

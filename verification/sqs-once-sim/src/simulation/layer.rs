@@ -30,7 +30,7 @@ pub(crate) async fn layer(
 ) -> Result<Done, HandlerError> {
     const WHY: &str = "the simulation's layer wants it";
     let Environment { world, process, .. } = &*environment;
-    let (key, fence) = (key_of(record.key().item_id()), record.attempt().fence());
+    let (key, fence) = (key_of(record.item_id()), record.attempt().fence());
     world.witness().uses(process, key, fence);
     pause(&environment).await;
     let ends = world.is_troubled() && world.chance.once_in(8);

@@ -1,9 +1,10 @@
 //! Every form a key can have.
 
 use serde::Deserialize;
-use sqs_once::extract::MessageMeta;
+use sqs_once::extract::Message;
 use sqs_once::key::{JsonPointer, KeyError, KeyPart, KeyWriter, MessageAttribute, MessageGroup};
 use sqs_once::{BusinessKey, HandlerError};
+use std::sync::Arc;
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -82,7 +83,7 @@ async fn fallible_function(order: OrderPlaced) -> Result<(), HandlerError> {
 async fn closure(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = MessageGroup, namespace = "test")]
-async fn group(_: OrderPlaced, _meta: MessageMeta) {}
+async fn group(_: OrderPlaced, _meta: Arc<Message>) {}
 
 #[sqs_once::handler(key = (MessageGroup, JsonPointer::new("/order_id"), OrderPlaced::business_key), namespace = "test")]
 async fn several_extractors(order: OrderPlaced) {}
