@@ -213,6 +213,7 @@ fn body(
     let start = options.start(payload);
     let keyed = quote!(#start.key(#key));
     let (fingerprint_fn, keyed) = match fingerprint {
+        None if options.compares_nothing => (None, quote!(#keyed.without_fingerprint())),
         None => (None, keyed),
         Some(Key::OfPayload(pattern, part)) => {
             let with = quote!(::sqs_once::__private::fingerprint_with);

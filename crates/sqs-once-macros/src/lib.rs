@@ -56,7 +56,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// | `decode = Text` | decodes the body into the payload: `Json`, `Text`, `Bytes`, or a `Decode` of your own | `Json` |
 /// | `envelope = (Sns, EventBridge)` | the envelopes around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
 /// | `namespace = "payments"` | separates this consumer's keys from others in the table; 1 to 255 bytes, no `#`. `SQS_ONCE_NAMESPACE` overrides it | required |
-/// | `fingerprint = order.amount_cents` | detects different messages with one key: an expression over the payload, like the key, or a function of it | the whole body |
+/// | `fingerprint = order.amount_cents` | detects different messages with one key: an expression over the payload, like the key, or a function of it. `none` compares nothing | the whole body |
 /// | `mode = record_after` | `record_after`: the key is not claimed ([`RecordAfter`]). `claim_first`: the key of a handler that returns `Writes` is claimed before it runs ([`ClaimFirst`]) | the key is claimed first; an effect that commits with the record of its key needs no claim |
 /// | `state = App` | the type of the handler's state, if no argument is a `State<App>` | the type in `State<…>`, else none |
 ///

@@ -64,6 +64,8 @@ pub(crate) struct Options {
     pub(crate) key: Option<Expr>,
     decode: Option<Expr>,
     pub(crate) fingerprint: Option<Expr>,
+    /// `fingerprint = none`.
+    pub(crate) compares_nothing: bool,
     pub(crate) namespace: Option<LitStr>,
     /// The wrapper of the function, with the span of the option's value.
     pub(crate) mode: Option<Ident>,
@@ -108,7 +110,10 @@ impl Options {
     fn read_one(&mut self, handler: &Ident, name: &Ident, input: ParseStream<'_>) -> Result<()> {
         match &*name.to_string() {
             "key" => self.key = Some(value(name, input)?),
-            "fingerprint" => self.fingerprint = Some(value(name, input)?),
+            "fingerprint" => match value(name, input)? {
+                Expr::Path(path) if path.path.is_ident("none") => self.compares_nothing = true,
+                part => self.fingerprint = Some(part),
+            },
             "decode" => self.decode = Some(code(name, input)?),
             "state" => self.state = Some(value(name, input)?),
             "envelope" => {

@@ -238,14 +238,14 @@ impl<'a> Batch<'a> {
     async fn mismatched(&self, record: &mut Record) -> Report {
         self.count(record, |tally| tally.payload_mismatches += 1);
         record.is_mismatched = true;
-        let mismatch = self.route(record).map(|route| route.mismatch);
+        let mismatch = self.route(record).and_then(|route| route.mismatch);
         match mismatch.unwrap_or_default() {
             PayloadMismatch::Terminal => {
                 let cause = Cause::from(format!("{MISMATCHED}; {WAY_OUT}"));
                 self.terminal(record, cause).await
             }
-            PayloadMismatch::Reject => Report::failed(MISMATCHED),
-            PayloadMismatch::Warn | PayloadMismatch::Ignore => Report::Duplicate {
+            PayloadMismatch::Retry => Report::failed(MISMATCHED),
+            PayloadMismatch::Acknowledge => Report::Duplicate {
                 warning: Some(MISMATCHED.to_owned()),
             },
         }

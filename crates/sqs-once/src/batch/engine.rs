@@ -24,11 +24,9 @@ pub enum PayloadMismatch {
     #[default]
     Terminal,
     /// Fails it. It is retried until the queue's redrive policy moves it. In a FIFO queue its message group waits for that.
-    Reject,
+    Retry,
     /// Acknowledges it as a duplicate, with a warning in the log. Its own effect never happens.
-    Warn,
-    /// Ignores the difference: no fingerprint is computed or stored, and the key alone decides.
-    Ignore,
+    Acknowledge,
 }
 
 /// Chooses what happens to a record without a business key, whose extractor returns
@@ -172,7 +170,8 @@ pub(crate) struct Route {
     pub(crate) idempotency: KeyRules,
     pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) backoff: Option<Backoff>,
-    pub(crate) mismatch: PayloadMismatch,
+    /// `None` if no payloads are compared.
+    pub(crate) mismatch: Option<PayloadMismatch>,
     pub(crate) in_progress: InProgress,
     pub(crate) missing_key: MissingKey,
     /// These classify the handler's errors.

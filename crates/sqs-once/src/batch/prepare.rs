@@ -16,7 +16,6 @@ use crate::record::{BodyMemory, HeldMemory, Message, Reserved};
 use crate::report::{Report, Untried};
 
 use super::claims::Candidate;
-use super::engine::PayloadMismatch;
 use super::handling::{Failure, Handling};
 use super::record::{Counted, Record};
 use super::run::Batch;
@@ -37,7 +36,7 @@ impl Batch<'_> {
     ) -> Result<Prepared<Work>, Unready> {
         let settings = &self.engine.routes[route];
         let message = &self.ledger.messages[record.at];
-        let with_fingerprint = settings.mismatch != PayloadMismatch::Ignore;
+        let with_fingerprint = settings.mismatch.is_some();
         let prepare = || settings.handler.prepare(message, with_fingerprint);
         let span = self.span(record);
         let preparing = span

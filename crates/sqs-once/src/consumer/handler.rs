@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::handler::decode::{Decoder, IntoDecoder};
-use crate::handler::{BatchHandlerFn, Bind, HandlerFn, Reader, erase, erase_batch};
+use crate::handler::{BatchHandlerFn, Bind, Compared, HandlerFn, Reader, erase, erase_batch};
 use crate::idempotency::KeySettings;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 use crate::record::Json;
@@ -201,7 +201,7 @@ impl<T> Keyless<T> {
         let reader = Reader {
             decoder: self.0,
             key,
-            fingerprint: None,
+            compared: Compared::Body,
         };
         Keyed { reader, state: () }
     }
@@ -222,7 +222,7 @@ where
     /// warning, because their payloads can't be compared.
     ///
     /// A closure that takes another part than before makes these copies payload mismatches, because the library can't
-    /// detect its change. Drain the queue first, or set [`PayloadMismatch::Warn`](crate::policy::PayloadMismatch::Warn)
+    /// detect its change. Drain the queue first, or set [`PayloadMismatch::Acknowledge`](crate::policy::PayloadMismatch::Acknowledge)
     /// until no old copies can arrive. The library does detect another expression in the attribute's `fingerprint = …`.
     ///
     /// ```
@@ -246,7 +246,14 @@ where
     where
         F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
     {
-        self.reader.fingerprint = Some(Arc::new(take));
+        self.reader.compared = Compared::Part(Arc::new(take));
+        self
+    }
+
+    /// Compares no payloads, and stores no fingerprint: the key alone decides what is a duplicate. `fingerprint = none` in
+    /// the attribute.
+    pub fn without_fingerprint(mut self) -> Self {
+        self.reader.compared = Compared::Nothing;
         self
     }
 

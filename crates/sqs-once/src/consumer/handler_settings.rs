@@ -110,17 +110,17 @@ impl HandlerSettings {
         }
         idempotency.check_namesakes(handler.handler_type, false)?;
         let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
-            (true, mismatch) => mismatch.unwrap_or_default(),
-            (false, Some(refused @ (PayloadMismatch::Terminal | PayloadMismatch::Reject))) => {
+            (true, mismatch) => handler.compares.then(|| mismatch.unwrap_or_default()),
+            (false, Some(refused @ (PayloadMismatch::Terminal | PayloadMismatch::Retry))) => {
                 return Err(ConfigError::new(
                     "the setting `payload_mismatch`",
                     format!(
                         "is `{refused:?}`, but what stands under its key codec has no fingerprint of this library's"
                     ),
-                    "no such setting, `Warn` or `Ignore`, which compare nothing there",
+                    "no such setting: nothing is compared there",
                 ));
             }
-            (false, _) => PayloadMismatch::Ignore,
+            (false, _) => None,
         };
         checked(&self.dependencies)?;
         // Without the client of SQS, an outage would bury messages all the same.

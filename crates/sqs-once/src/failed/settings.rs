@@ -22,7 +22,7 @@ use super::{dead_letters::DeadLetterQueue, queue::Queue, sqs, visibility::Source
 /// The settings of the code.
 #[derive(Clone, Default)]
 pub(crate) struct FailedSettings {
-    /// By ARN, and those of any other queue.
+    /// By ARN. `None` describes any other queue.
     #[cfg(feature = "sqs")]
     queues: BTreeMap<Option<String>, Queue>,
     /// The queues of a test bench, for queues without a client from the code.
@@ -30,14 +30,14 @@ pub(crate) struct FailedSettings {
     pub(crate) bench: Option<Queues>,
 }
 
-/// How the messages of each queue leave it that did not succeed.
+/// Where the messages of each queue go that did not succeed.
 #[derive(Default)]
 pub(crate) struct FailedRecords {
     by_arn: BTreeMap<String, Ways>,
     others: Ways,
 }
 
-/// How a queue's messages leave it that did not succeed.
+/// Where a queue's messages go that did not succeed: to its dead-letter queue, or back after a while.
 #[derive(Clone, Default)]
 pub(crate) struct Ways {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
@@ -45,7 +45,7 @@ pub(crate) struct Ways {
 }
 
 impl FailedRecords {
-    /// Returns the ways of a message's queue.
+    /// Returns where a message of its queue goes.
     pub(crate) fn of(&self, message: &Message) -> &Ways {
         let arn = message.queue_arn();
         arn.and_then(|arn| self.by_arn.get(arn))

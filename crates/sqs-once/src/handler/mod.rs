@@ -34,7 +34,7 @@ pub(crate) use prepare::{
     erase_batch,
 };
 pub(crate) use prepared::{CallFuture, PrepareError, Prepared, Preparing, Waits};
-pub(crate) use reader::Reader;
+pub(crate) use reader::{Compared, Reader};
 
 /// An async function that handles one record.
 ///

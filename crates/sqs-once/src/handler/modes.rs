@@ -1,4 +1,4 @@
-//! Handlers whose effect is recorded in another way than their type says.
+//! The wrappers of a handler that choose when its effect is recorded.
 
 use std::any::type_name;
 

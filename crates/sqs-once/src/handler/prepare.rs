@@ -43,6 +43,8 @@ pub(crate) struct ErasedHandler {
     pub(crate) mode: Mode,
     /// The metadata without which every record would fail.
     pub(crate) needs: Vec<Needed>,
+    /// Whether messages have a fingerprint.
+    pub(crate) compares: bool,
     /// Whether a preparation may have to wait.
     waits: bool,
     /// Decodes a record and extracts its key and, on request, its fingerprint.
@@ -71,6 +73,7 @@ where
             handler_type: HandlerType::named::<H>(H::name()),
             mode: H::MODE,
             needs: [reader.key.needs(), H::needs()].concat(),
+            compares: reader.compares(),
             waits: reader.waits(),
             prepare: Box::new(move |message, with_fingerprint| {
                 let (handler, state) = (H::clone(&handler), S::clone(&state));
@@ -103,6 +106,7 @@ where
             handler_type: HandlerType::named::<H>(H::name()),
             mode: H::MODE,
             needs: reader.key.needs(),
+            compares: reader.compares(),
             waits: reader.waits(),
             prepare: Box::new(move |message, with_fingerprint| {
                 let read = reader.read(message, with_fingerprint);

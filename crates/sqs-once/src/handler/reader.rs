@@ -9,17 +9,31 @@ use crate::record::Message;
 use super::decode::{Decoder, Kind};
 use super::prepared::{PrepareError, Prepared, Preparing, Waits};
 
-/// Returns the part of a payload that its fingerprint covers.
+/// Returns the fingerprint of a part of a payload.
 pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
+
+/// What the fingerprint of a message covers.
+pub(crate) enum Compared<T> {
+    /// The whole body.
+    Body,
+    /// A part of the payload.
+    Part(TakeFingerprint<T>),
+    /// Nothing: messages have no fingerprint.
+    Nothing,
+}
 
 pub(crate) struct Reader<T, K> {
     pub(crate) decoder: Decoder<T>,
     pub(crate) key: K,
-    /// `None` if the fingerprint covers the whole body.
-    pub(crate) fingerprint: Option<TakeFingerprint<T>>,
+    pub(crate) compared: Compared<T>,
 }
 
 impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
+    /// Returns whether messages have a fingerprint.
+    pub(super) fn compares(&self) -> bool {
+        !matches!(self.compared, Compared::Nothing)
+    }
+
     pub(super) fn waits(&self) -> bool {
         matches!(self.decoder.0, Kind::Waiting(_))
     }
@@ -81,9 +95,9 @@ impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
     }
 
     fn fingerprint(&self, payload: &T, message: &Message) -> Result<Fingerprint, KeyError> {
-        match &self.fingerprint {
-            Some(take) => taken(|| take(payload)),
-            None => Ok(Fingerprint::from_body(
+        match &self.compared {
+            Compared::Part(take) => taken(|| take(payload)),
+            Compared::Body | Compared::Nothing => Ok(Fingerprint::from_body(
                 message.content().unwrap_or_default(),
             )),
         }

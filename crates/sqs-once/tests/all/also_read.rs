@@ -172,7 +172,7 @@ async fn a_copied_completion_does_not_name_the_payload_of_the_duplicate() {
         let runs = Seen::default();
         let old = Bench::new(version("new", &runs).ids(python.clone()));
         let new = version("new", &runs).ids(Ids::hashed().also_read(python.clone()));
-        let new = old.beside(new.payload_mismatch(PayloadMismatch::Reject));
+        let new = old.beside(new.payload_mismatch(PayloadMismatch::Retry));
         old.run(&order(1)).await.assert_processed("m-1");
         let mut item = old.store().memory().get(&id).unwrap();
         item.fingerprint = validation;
@@ -203,7 +203,7 @@ async fn a_worker_of_the_old_version_cannot_complete_what_the_new_version_has_ta
 
 #[tokio::test(start_paused = true)]
 async fn another_payload_under_the_other_id_is_a_mismatch_and_completes_nothing() {
-    let (old, new, _) = both_with(|it| it.payload_mismatch(PayloadMismatch::Reject));
+    let (old, new, _) = both_with(|it| it.payload_mismatch(PayloadMismatch::Retry));
     let order = |total| Event::new([&json!({ "id": "k", "total": total })]);
     old.run(&order(1)).await.assert_processed("m-1");
     new.run(&order(2)).await.assert_failed("m-1");

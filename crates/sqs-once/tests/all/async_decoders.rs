@@ -272,7 +272,7 @@ async fn a_decoder_that_reports_a_dependency_opens_its_breaker() {
 async fn a_decoder_that_waits_is_opened_first_and_compared_by_its_body() {
     let (slow, done): (Slow, Notes<String>) = Default::default();
     let handler = handler(&slow, &done).envelope(EventBridge);
-    let bench = Bench::new(handler.payload_mismatch(PayloadMismatch::Reject));
+    let bench = Bench::new(handler.payload_mismatch(PayloadMismatch::Retry));
     let event = |id| Event::new([Record::text(event_bridge(id, "\"o-1\""))]);
     bench.run(event("e-1")).await.assert_processed("m-1");
     bench.run(event("e-2")).await.assert_duplicate("m-1");

@@ -130,7 +130,7 @@ async fn a_duplicate_in_a_batch_ends_as_the_record_it_repeats_did_however_far_be
 #[tokio::test(start_paused = true)]
 async fn another_payload_under_a_completed_key_is_a_warning_or_a_failure_by_policy() {
     let (bench, seen) = noting();
-    let bench = bench.with(|it| it.payload_mismatch(PayloadMismatch::Warn));
+    let bench = bench.with(|it| it.payload_mismatch(PayloadMismatch::Acknowledge));
     let paid =
         |cents: u64| json_body(&json!({ "id": "a", "card": { "limit": { "cents": cents } } }));
     bench.run([paid(1), paid(2)]).await;
@@ -145,7 +145,7 @@ async fn another_payload_under_a_completed_key_is_a_warning_or_a_failure_by_poli
         assert!(line["reason"].contains("two different messages share it"));
     }
 
-    let strict = bench.with(|it| it.payload_mismatch(PayloadMismatch::Reject));
+    let strict = bench.with(|it| it.payload_mismatch(PayloadMismatch::Retry));
     assert_eq!(strict.run([paid(1), paid(3)]).await, ["m-1"]);
     let reason = &strict.lines()[1]["reason"];
     assert_contains!(reason, "two different messages share it");

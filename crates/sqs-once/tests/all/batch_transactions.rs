@@ -332,7 +332,7 @@ async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_de
 #[tokio::test(start_paused = true)]
 async fn a_record_that_must_be_claimed_after_the_transaction_has_begun_waits_for_its_next_delivery()
 {
-    let booking = Booking::with(|it| it.payload_mismatch(PayloadMismatch::Reject));
+    let booking = Booking::with(|it| it.payload_mismatch(PayloadMismatch::Retry));
     let a = |total| json_body(&json!({ "id": "a", "total": total }));
     booking.run([a(1)]).await;
     booking.lines();

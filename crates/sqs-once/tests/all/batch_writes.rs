@@ -270,7 +270,7 @@ async fn what_stands_behind_a_copy_in_another_group_waits_for_its_next_delivery(
 
 #[tokio::test(start_paused = true)]
 async fn a_group_stops_at_another_payload_of_a_key_that_the_batch_claims() {
-    let (bench, _) = setup_with(|it| it.payload_mismatch(PayloadMismatch::Reject));
+    let (bench, _) = setup_with(|it| it.payload_mismatch(PayloadMismatch::Retry));
     let batch = [order("a", 1), order("a", 2), order("b", 0)].map(|it| in_group("g", it));
     assert_eq!(bench.run(batch).await, ["m-1", "m-2"]);
     assert_eq!(bench.store.written(), ["a"]);

@@ -56,7 +56,7 @@ fn forget(bench: &Tested, id: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_or_a_mismatch_that_the_store_told_of_is_told_from_then_on() {
     let (bench, seen) = cached_with(Mode::ClaimFirst, |it| {
-        it.payload_mismatch(PayloadMismatch::Reject)
+        it.payload_mismatch(PayloadMismatch::Retry)
     });
     let (other, _) = bench.noting();
     let b = |total| body(&format!(r#"{{"id": "b", "total": {total}}}"#));
@@ -122,7 +122,7 @@ async fn a_key_that_another_worker_completed_meanwhile_is_remembered_as_that_wor
         async {}
     });
     let bench = bench
-        .on(overtaken.payload_mismatch(PayloadMismatch::Reject))
+        .on(overtaken.payload_mismatch(PayloadMismatch::Retry))
         .with_consumer(|it| it.cache(Cache::new(100)));
     bench.run([body(&ours)]).await;
     bench.store.take_calls();

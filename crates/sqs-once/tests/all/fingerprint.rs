@@ -29,7 +29,7 @@ fn comparing<P: KeyPart>(part: impl Fn(&Order) -> P + Send + Sync + 'static) -> 
 
 /// A consumer that returns messages with another payload.
 fn rejecting<Kind: Runs>(handler: Handler<Kind>) -> Tested<Kind> {
-    Bench::new().on(handler.payload_mismatch(PayloadMismatch::Reject))
+    Bench::new().on(handler.payload_mismatch(PayloadMismatch::Retry))
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +60,7 @@ fn a_fingerprint_shows_its_digits() {
 
 /// Whether a message with this payload is a duplicate, after `before` was processed by another version.
 async fn compared(versions: [Handler; 2], before: Value, after: Value) -> String {
-    let [old, new] = versions.map(|version| version.payload_mismatch(PayloadMismatch::Reject));
+    let [old, new] = versions.map(|version| version.payload_mismatch(PayloadMismatch::Retry));
     let bench = Bench::new();
     let [old, new] = [old, new].map(|version| bench.consumer(version));
     bench.deliver(&old, [before]).await;
@@ -74,6 +74,11 @@ async fn compared(versions: [Handler; 2], before: Value, after: Value) -> String
 
 fn whole() -> Handler {
     orders().call(async |_: Order| {})
+}
+
+#[sqs_once::handler(key = order.id, fingerprint = none, namespace = "test")]
+async fn uncompared(order: Order) {
+    let _ = order;
 }
 
 #[sqs_once::handler(key = order.id, fingerprint = order.total, namespace = "declared")]
@@ -176,8 +181,8 @@ async fn a_fingerprint_that_fails_or_panics_makes_its_record_terminal() {
 async fn ignoring_payloads_computes_and_stores_no_fingerprint() {
     for mode in Mode::BOTH {
         let keyed = orders().fingerprint(|_| -> u8 { panic!("it was computed") });
-        let handler = mode.call(keyed, async |_: Order| {});
-        let bench = Bench::new().on(handler.payload_mismatch(PayloadMismatch::Ignore));
+        let handler = mode.call(keyed.without_fingerprint(), async |_: Order| {});
+        let bench = Bench::new().on(handler);
         assert_eq!(bench.run([1, 2].map(order)).await, [""; 0]);
         assert_eq!(bench.run([order(3)]).await, [""; 0]);
         assert_eq!(bench.store.item("a").unwrap().fingerprint, None);
@@ -193,7 +198,7 @@ async fn ignoring_payloads_computes_and_stores_no_fingerprint() {
 #[tokio::test(start_paused = true)]
 async fn a_completion_without_a_fingerprint_is_a_plain_duplicate_for_a_consumer_that_compares() {
     let bench = comparing(|order| order.total);
-    let ignoring = bench.consumer(whole().payload_mismatch(PayloadMismatch::Ignore));
+    let ignoring = bench.consumer(uncompared::handler());
     bench.deliver(&ignoring, [order(1)]).await;
     bench.run([order(2)]).await;
     assert_eq!(bench.outcomes(), "duplicate processed");
@@ -202,8 +207,8 @@ async fn a_completion_without_a_fingerprint_is_a_plain_duplicate_for_a_consumer_
 #[tokio::test(start_paused = true)]
 async fn a_good_duplicate_behind_a_message_that_differs_is_a_duplicate() {
     for (policy, returned) in [
-        (PayloadMismatch::Reject, &["m-0", "m-2"][..]),
-        (PayloadMismatch::Warn, &[]),
+        (PayloadMismatch::Retry, &["m-0", "m-2"][..]),
+        (PayloadMismatch::Acknowledge, &[]),
     ] {
         let bench = Bench::new().on(whole().payload_mismatch(policy));
         bench.run([order(1)]).await;

@@ -76,7 +76,7 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
     let falling = Backoff::exponential(2 * SECOND, SECOND);
     let function = JmesPath::new("powertools_json(body).id");
     let own = Namespace::new("test").unwrap();
-    let strict = reading("fn").payload_mismatch(PayloadMismatch::Reject);
+    let strict = reading("fn").payload_mismatch(PayloadMismatch::Retry);
     let terminal = reading("fn").payload_mismatch(PayloadMismatch::Terminal);
     let commits = "`also_read` is set, but the effect commits with the record";
     let slash = "the JSON pointer is \"id\": expected a `/` at its beginning";

@@ -28,7 +28,7 @@ fn noting(tokens: &Seen) -> Handler {
             async {}
         })
         .namespace("payments")
-        .payload_mismatch(PayloadMismatch::Reject)
+        .payload_mismatch(PayloadMismatch::Retry)
 }
 
 fn order(id: &str, cents: u64) -> Event {

@@ -53,8 +53,8 @@ async fn a_policy_of_the_defaults_counts_unless_the_route_sets_it() {
     let brief = order("charge", "brief-1");
     assert_eq!(ends(&benches, brief).await, [Failed, Processed]);
 
-    let (ignore, terminal) = (PayloadMismatch::Ignore, PayloadMismatch::Terminal);
-    let benches = taken_and_own!(charging(), payload_mismatch(ignore, terminal));
+    let (acknowledge, terminal) = (PayloadMismatch::Acknowledge, PayloadMismatch::Terminal);
+    let benches = taken_and_own!(charging(), payload_mismatch(acknowledge, terminal));
     let total = |total| of_type("charge", &json!({ "id": "o-1", "total": total }));
     assert_eq!(ends(&benches, total(1)).await, [Processed; 2]);
     assert_eq!(ends(&benches, total(2)).await, [Duplicate, Terminal]);

@@ -306,9 +306,8 @@ async fn another_payload_under_the_same_key_has_no_effect_whatever_the_policy() 
     for way in BOTH {
         for (policy, expected) in [
             (PayloadMismatch::Terminal, "terminal"),
-            (PayloadMismatch::Warn, "duplicate"),
-            (PayloadMismatch::Reject, "failed"),
-            (PayloadMismatch::Ignore, "duplicate"),
+            (PayloadMismatch::Acknowledge, "duplicate"),
+            (PayloadMismatch::Retry, "failed"),
         ] {
             let comparing = |it: Handler| it.payload_mismatch(policy);
             let it = Committing::handling(Entry::Consumer, way, comparing);

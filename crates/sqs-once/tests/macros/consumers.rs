@@ -108,7 +108,7 @@ async fn a_fingerprint_over_the_payload_decides_which_messages_differ() {
         json!({ "tenant": "a", "id": "1", "sent_at": 2 }),
         json!({ "tenant": "a", "id": "2", "sent_at": 1 }),
     ];
-    let strict = |notes| compared::handler(notes).payload_mismatch(PayloadMismatch::Reject);
+    let strict = |notes| compared::handler(notes).payload_mismatch(PayloadMismatch::Retry);
     let (notes, failed) = run(strict, bodies).await;
     assert_eq!(failed, ["m-3"]);
     assert_eq!(notes, ["1"]);

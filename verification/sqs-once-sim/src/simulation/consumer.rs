@@ -187,7 +187,7 @@ fn with_settings<Kind: OfMessages>(
     match environment.world.mutant() {
         // Another payload under a known key would be a dead letter.
         Some(Mutant::FirstRouteTakesAll | Mutant::RoutesShareNamespace) => {
-            handler.payload_mismatch(PayloadMismatch::Warn)
+            handler.payload_mismatch(PayloadMismatch::Acknowledge)
         }
         _ => handler,
     }

@@ -55,6 +55,11 @@ fn text(order: &OrderPlaced) -> String {
 #[sqs_once::handler(key = order.order_id, fingerprint = text, namespace = "test")]
 async fn fingerprint_by_function(order: OrderPlaced) {}
 
+#[sqs_once::batch_handler(key = order.order_id, fingerprint = none, namespace = "test")]
+async fn without_fingerprint(orders: sqs_once::Batch<OrderPlaced>) -> sqs_once::BatchOutcome {
+    orders.all_succeeded()
+}
+
 #[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn state_of_an_argument(order: OrderPlaced, State(app): State<App>, _: Name) {}
 
