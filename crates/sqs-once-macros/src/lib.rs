@@ -143,7 +143,7 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// async fn insert(orders: Batch<OrderPlaced>, State(db): State<Db>) -> Result<BatchOutcome, HandlerError> {
 ///     let rows = db.insert(orders.payloads()).await?;      // `?` fails all records, which are retried
 ///     let mut outcome = orders.outcome();                  // unreported records fail
-///     for (record, row) in orders.iter().zip(rows) {
+///     for (record, row) in orders.records().iter().zip(rows) {
 ///         outcome.ended(record, row);                      // or `succeeded(record)`, `failed(record, error)`
 ///     }
 ///     Ok(outcome)
