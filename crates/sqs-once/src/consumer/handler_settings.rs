@@ -117,7 +117,7 @@ impl HandlerSettings {
                     format!(
                         "is `{refused:?}`, but what stands under its key codec has no fingerprint of this library's"
                     ),
-                    "no such setting: nothing is compared there",
+                    "no such setting, because nothing is compared there",
                 ));
             }
             (false, _) => None,

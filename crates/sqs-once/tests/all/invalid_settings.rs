@@ -111,7 +111,7 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
             "`attempt_timeout` is 0, so that every handler",
             plain().attempt_timeout(zero),
         ),
-        ("`payload_mismatch` is `Reject`, but", strict),
+        ("`payload_mismatch` is `Retry`, but", strict),
         ("`payload_mismatch` is `Terminal`, but", terminal),
         ("the key codec has a prefix of 1 bytes", reading(" ")),
         (
