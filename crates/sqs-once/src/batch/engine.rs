@@ -41,7 +41,7 @@ pub enum MissingKey {
     /// The record runs without a claim or a record of its completion, on every delivery of the message. Its log line is a
     /// warning.
     ///
-    /// The extractors [`IdempotencyToken`](crate::IdempotencyToken) and [`BusinessKey`](crate::BusinessKey) use the message id
+    /// The extractors [`IdempotencyToken`](crate::IdempotencyToken) and [`BusinessKey`](struct@crate::BusinessKey) use the message id
     /// instead of the key. A message that is sent again or redriven has a new id. The fence is the same as for a first
     /// claim.
     ///
