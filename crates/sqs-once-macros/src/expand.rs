@@ -243,11 +243,22 @@ fn body(
     };
     // An error about the whole handler underlines the function's name.
     let inferred = Token![_](name.span());
+    let handler = quote! {
+        ::sqs_once::__private::#handler::<_, #inferred, _, _, _>(#keyed, #state, #namespace, #call) #(#settings)*
+    };
+    let handler = match &signature.output {
+        // `impl …` can only be named in the function's own signature.
+        Some(output) if !matches!(output, Type::ImplTrait(_)) => quote! {{
+            use ::sqs_once::__private::{DeclaresError as _, DeclaresNothing as _, Returned};
+            (&Returned::<#output>::new()).declare(#handler)
+        }},
+        _ => handler,
+    };
     quote! {
         #(#key_types)*
         #fingerprint_fn
         #check
-        ::sqs_once::__private::#handler::<_, #inferred, _, _, _>(#keyed, #state, #namespace, #call) #(#settings)*
+        #handler
     }
 }
 

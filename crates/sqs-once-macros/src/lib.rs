@@ -1,10 +1,10 @@
-//! The procedural macros `sqs_once::handler`, `sqs_once::batch_handler` and `sqs_once::BusinessKey`. Depend on
-//! `sqs-once`, which re-exports them.
+//! The procedural macros of `sqs-once`. Depend on `sqs-once`, which re-exports them.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod derive;
+mod business_key;
+mod disposition;
 mod expand;
 mod key;
 mod options;
@@ -213,5 +213,13 @@ pub fn batch_handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// The compiler reports a struct without a `#[key]` field, an enum or a union, and a field whose type cannot be a key.
 #[proc_macro_derive(BusinessKey, attributes(key))]
 pub fn business_key(input: TokenStream) -> TokenStream {
-    derive::business_key(input.into()).into()
+    business_key::derive(input.into()).into()
+}
+
+/// Lets an error type choose what happens to the message: `#[disposition(terminal)]` on a variant. The trait
+/// `sqs_once::handler::ErrorDisposition` documents the attribute, with an example, and the declaration that a handler needs:
+/// `.errors::<PayError>()`.
+#[proc_macro_derive(ErrorDisposition, attributes(disposition))]
+pub fn error_disposition(input: TokenStream) -> TokenStream {
+    disposition::derive(input.into()).into()
 }

@@ -19,10 +19,11 @@ const OPTIONS: [(&str, &str); 7] = [
 ];
 
 /// Methods of the handler that are not options, each with its environment variable.
-const OF_HANDLER: [(&str, Option<&str>); 12] = [
+const OF_HANDLER: [(&str, Option<&str>); 13] = [
     ("attempt_timeout", None),
     ("backoff", None),
     ("depends_on", None),
+    ("errors", None),
     ("ids", Some("SQS_ONCE_KEY_SECRET_ARN")),
     ("in_progress", None),
     ("layer", None),

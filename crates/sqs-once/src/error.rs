@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The reason why a function can't start or continue. `?` converts any error to it.
@@ -77,7 +78,7 @@ impl ConfigError {
 }
 
 /// Chooses what happens to a message whose handler failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disposition {
     /// The message returns to the queue (the default). SQS delivers it again when its visibility timeout ends, which
@@ -87,8 +88,11 @@ pub enum Disposition {
     /// The message returns to the queue, and SQS delivers it again after this time: see
     /// [`HandlerError::into_retry_after`](crate::HandlerError::into_retry_after).
     RetryAfter(Duration),
-    /// No retry can help: the record is terminal.
+    /// No retry can help: the message is terminal.
     Terminal,
+    /// The dependency with this name is unavailable: see
+    /// [`HandlerError::into_unavailable`](crate::HandlerError::into_unavailable).
+    Unavailable(Arc<str>),
 }
 
 /// The limit on the number of causes, because an error may return itself as its cause.

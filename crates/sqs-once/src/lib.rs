@@ -150,7 +150,8 @@ mod variables;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::consumer::for_macros::{
-        batch_handler, fingerprint, fingerprint_with, handler, mode_of, mode_of_batch,
+        DeclaresError, DeclaresNothing, Returned, batch_handler, fingerprint, fingerprint_with,
+        handler, mode_of, mode_of_batch,
     };
 }
 

@@ -127,12 +127,18 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use sqs_once::policy::Disposition;
+
     use super::*;
 
     fn answered(status: u16, retry_after: Option<&str>) -> Result<(), HandlerError> {
         let mut headers = HeaderMap::new();
         headers.extend(retry_after.map(|text| (RETRY_AFTER, text.parse().unwrap())));
         outcome(StatusCode::from_u16(status).unwrap(), &headers)
+    }
+
+    fn disposition(status: u16, retry_after: Option<&str>) -> Disposition {
+        answered(status, retry_after).unwrap_err().disposition()
     }
 
     #[test]
@@ -151,15 +157,15 @@ mod tests {
     #[test]
     fn overload_and_server_errors_are_retried_when_the_service_says() {
         for status in [302, 408, 425, 429, 500, 502, 503, 504] {
-            let error = answered(status, None).unwrap_err();
-            assert!(!error.is_terminal(), "{status}");
-            assert_eq!(error.retry_delay(), None);
+            assert_eq!(disposition(status, None), Disposition::Retry, "{status}");
         }
-        let error = answered(429, Some("7")).unwrap_err();
-        assert_eq!(error.retry_delay(), Some(Duration::from_secs(7)));
+        let seven = Disposition::RetryAfter(Duration::from_secs(7));
+        assert_eq!(disposition(429, Some("7")), seven);
         let next_hour = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3600));
-        let delay = answered(503, Some(&next_hour)).unwrap_err().retry_delay();
-        assert!(delay.is_some_and(|delay| delay > Duration::from_secs(3000)));
-        assert_eq!(answered(503, Some("soon")).unwrap_err().retry_delay(), None);
+        match disposition(503, Some(&next_hour)) {
+            Disposition::RetryAfter(delay) => assert!(delay > Duration::from_secs(3000)),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(disposition(503, Some("soon")), Disposition::Retry);
     }
 }

@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit_mut::VisitMut;
 
-use crate::implementation::{derive, expand};
+use crate::implementation::{business_key, disposition, expand};
 use crate::signature::{BATCH_HANDLER, HANDLER};
 
 /// Deeper than hand-written code. The parser's recursion at this depth fits a thread's stack.
@@ -13,7 +13,7 @@ const DEEPEST: usize = 64;
 /// attribute follow the first two. The rest is the item with the attribute.
 ///
 /// - The expansion contains the handler's function unchanged. A consumer, a compile error, or both follow it.
-/// - The derive expands to an implementation or a compile error.
+/// - Each derive expands to an implementation or a compile error.
 /// - Every expansion is valid Rust.
 ///
 /// # Panics
@@ -32,7 +32,10 @@ pub fn macros(bytes: &[u8]) {
     match name {
         "handler" => check(item.clone(), expand::handler(HANDLER, options, item)),
         "batch_handler" => check(item.clone(), expand::handler(BATCH_HANDLER, options, item)),
-        "derive" => check_derive(derive::business_key(item)),
+        "derive" => {
+            check_derive(business_key::derive(item.clone()));
+            check_derive(disposition::derive(item));
+        }
         _ => {}
     }
 }

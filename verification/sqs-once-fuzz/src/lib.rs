@@ -29,7 +29,8 @@ mod runtime;
 /// The macros as functions of tokens, because their own crate exports only macros.
 #[path = "../../../crates/sqs-once-macros/src"]
 mod implementation {
-    pub(crate) mod derive;
+    pub(crate) mod business_key;
+    pub(crate) mod disposition;
     pub(crate) mod expand;
     pub(crate) mod key;
     pub(crate) mod options;

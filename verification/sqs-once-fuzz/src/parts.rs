@@ -68,7 +68,7 @@ impl Part {
             Self::Bytes(bytes) => filled(!bytes.is_empty(), ('x', bytes.clone())),
             Self::Nothing => Err(KeyError::Missing),
             Self::Failed if variant % 4 == 1 => Err(KeyError::Missing),
-            Self::Failed => Err(KeyError::Extractor("the key is secret".to_owned())),
+            Self::Failed => Err(KeyError::extractor("the key is secret")),
         }
     }
 }

@@ -81,7 +81,7 @@ async fn however_work_ends_badly_nothing_has_happened_and_the_next_attempt_does_
         };
         let as_expected = match end {
             "dropped" => ran.is_none(),
-            "error" => matches!(ran, Some(RunError::Work(_))),
+            "error" => matches!(ran, Some(RunError::Work { .. })),
             "deadline" => matches!(ran, Some(RunError::Cancelled)),
             _ => matches!(ran, Some(RunError::NotCommitted(_))),
         };

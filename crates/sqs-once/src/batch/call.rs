@@ -141,7 +141,7 @@ impl Batch<'_> {
         let may_end_before = !route.layers.is_empty() || attempt.is_followed();
         let noted = may_end_before.then(Call::default);
         let start = match &noted {
-            Some(noted) => route.layers.around(start, noted),
+            Some(noted) => route.layers.around(start, noted, route.errors.decide()),
             None => start,
         };
         let (policy, clock) = (&route.unknown_outcome, &route.idempotency.driver.clock);
@@ -159,8 +159,8 @@ impl Batch<'_> {
         let running = self.running.part();
         let claim = owned.as_ref().map(|owned| &owned.claim);
         let _handled = self.holds(at, claim, &running);
-        let (limit, dependencies) = (route.attempt_timeout, &route.dependencies);
-        let handling = Handling::new(call, running.clone(), until, limit, dependencies);
+        let (limit, errors) = (route.attempt_timeout, &route.errors);
+        let handling = Handling::new(call, running.clone(), until, limit, errors);
         let span = self.span(record).clone();
         let call_span = debug_span!(parent: &span, "handler");
         let began = Instant::now();
@@ -357,7 +357,10 @@ impl Batch<'_> {
                     let error = HandlerError::terminal(
                         "its writes commit with the record of a business key, and it has none",
                     );
-                    self.failed(record, Failure::of(&error, &[])).await
+                    {
+                        let failure = self.engine.routes[route].errors.failure(error);
+                        self.failed(record, failure).await
+                    }
                 }
                 None => self.done(record, Report::PROCESSED).await,
             };
@@ -381,7 +384,10 @@ impl Batch<'_> {
                 reason,
             }) => {
                 let error = HandlerError::new(disposition, reason);
-                self.failed(record, Failure::of(&error, &[])).await
+                {
+                    let failure = self.engine.routes[route].errors.failure(error);
+                    self.failed(record, failure).await
+                }
             }
             Err(error) => {
                 let report = self.unrecorded(&error, commits_effect);

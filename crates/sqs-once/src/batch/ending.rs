@@ -478,6 +478,9 @@ impl<'a> Batch<'a> {
                 data: record.data.clone().filter(|_| is_recorded),
             },
             span: self.ledger.span(record.at),
+            errors: self
+                .route(record)
+                .map_or(&self.engine.errors, |it| &it.errors),
         }
     }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::breaker::{Breakers, Dependency};
+use crate::breaker::Breakers;
 use crate::failed::{Backoff, FailedRecords};
 use crate::handler::{BatchCall, Layers, WithEnvelope};
 use crate::idempotency::{Driver, KeyRules};
@@ -12,6 +12,7 @@ use crate::report::{RecordLevels, RouteTally};
 use crate::router::Routing;
 use crate::telemetry::{Identity, Meter};
 
+use super::error_rules::ErrorRules;
 use super::hooks::Hooks;
 use super::unknown_outcome::UnknownOutcome;
 
@@ -155,8 +156,9 @@ pub(crate) struct Engine {
     /// The backoff of records that no route takes.
     pub(crate) backoff: Option<Backoff>,
     pub(crate) breakers: Arc<Breakers>,
-    /// The hooks of records that no route takes.
+    /// The hooks of records that no route takes, and what their errors mean.
     pub(crate) hooks: Hooks,
+    pub(crate) errors: ErrorRules,
     pub(crate) record_levels: RecordLevels,
     pub(crate) identity: Identity,
     pub(crate) meter: Meter,
@@ -174,8 +176,7 @@ pub(crate) struct Route {
     pub(crate) mismatch: Option<PayloadMismatch>,
     pub(crate) in_progress: InProgress,
     pub(crate) missing_key: MissingKey,
-    /// These classify the handler's errors.
-    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) errors: Arc<ErrorRules>,
     /// The places of the dependencies in the engine's breakers.
     pub(crate) breakers: Arc<[usize]>,
     pub(crate) unknown_outcome: UnknownOutcome,

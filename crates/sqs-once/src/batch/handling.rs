@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::breaker::{Dependency, Tried};
+use crate::breaker::Tried;
 use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
-use crate::handler::{CallFuture, HandlerError, Running};
+use crate::handler::{CallFuture, Running};
 use crate::idempotency::Until;
 use crate::report::Untried;
+
+use super::error_rules::ErrorRules;
 
 #[derive(Clone)]
 pub(super) enum Failure {
@@ -113,49 +115,6 @@ impl Failure {
         }
         self
     }
-
-    /// Converts the error of one record of a batch handler, like [`Failure::of`]. A panic fails only this record.
-    pub(super) fn of_record(error: HandlerError, dependencies: &[Dependency]) -> Self {
-        // Dropping it runs user code too.
-        caught(move || Self::of(&error, dependencies)).unwrap_or_else(Self::Panic)
-    }
-
-    /// Converts a handler's error. Formatting it runs user code, which may panic.
-    pub(super) fn of(error: &HandlerError, dependencies: &[Dependency]) -> Self {
-        let answered = error.answered_by().cloned();
-        let outcome_is_unknown = error.is_outcome_unknown();
-        if error.is_terminal() {
-            return Self::Terminal {
-                cause: Cause::from(error),
-                answered,
-                outcome_is_unknown,
-            };
-        }
-        if let Some(dependency) = dependencies.iter().find(|it| it.is_meant_by(error)) {
-            return Self::Unavailable {
-                dependency: Arc::clone(dependency.name()),
-                reason: error.chain(),
-                outcome_is_unknown,
-            };
-        }
-        let mut reason = error.chain();
-        if let Some(unknown) = error.unavailable_dependency() {
-            reason = format!(
-                "{reason} (unavailable: {unknown:?}, on which the consumer does not depend)"
-            );
-        }
-        let delay = error.retry_delay();
-        #[cfg(not(feature = "sqs"))]
-        if delay.is_some() {
-            crate::config::warn_of_retry_after();
-        }
-        Self::Retry {
-            reason,
-            delay,
-            answered,
-            outcome_is_unknown,
-        }
-    }
 }
 
 impl fmt::Display for Failure {
@@ -183,8 +142,7 @@ impl fmt::Display for Failure {
 /// It also ends after a panic, at the attempt timeout, and at the deadline. After the deadline the handler is not polled
 /// again, even if other tasks delayed this poll.
 pub(super) struct Handling<'a, C, T> {
-    /// Decide what an error means.
-    dependencies: &'a [Dependency],
+    errors: &'a ErrorRules,
     call: Guarded<C>,
     future: Guarded<CallFuture<T>>,
     /// The result of the future, while blocking work still runs.
@@ -202,10 +160,10 @@ impl<'a, C: FnOnce(Instant) -> CallFuture<T>, T> Handling<'a, C, T> {
         running: Running,
         until: Until<'a>,
         limit: Option<Duration>,
-        dependencies: &'a [Dependency],
+        errors: &'a ErrorRules,
     ) -> Self {
         Self {
-            dependencies,
+            errors,
             call: Guarded::new(call),
             future: Guarded::empty(),
             result: None,
@@ -231,7 +189,7 @@ impl<'a, C: FnOnce(Instant) -> CallFuture<T>, T> Handling<'a, C, T> {
             return Poll::Pending;
         };
         let result = ready!(future.as_mut().poll(context));
-        Poll::Ready(result.map_err(|error| Failure::of(&error, self.dependencies)))
+        Poll::Ready(result.map_err(|error| self.errors.failure(error)))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::idempotency::Until;
 use crate::record::Message;
 use crate::report::{Outcome, Report};
 
+use super::error_rules::ErrorRules;
 use super::handling::{Failure, Handling};
 
 pub(crate) type Hook = Arc<dyn Fn(RecordEnd) -> CallFuture<()> + Send + Sync>;
@@ -49,6 +50,7 @@ pub(super) struct HookCall<'a> {
     pub(super) hook: &'a Hook,
     pub(super) end: RecordEnd,
     pub(super) span: Span,
+    pub(super) errors: &'a ErrorRules,
 }
 
 impl HookCall<'_> {
@@ -61,7 +63,7 @@ impl HookCall<'_> {
             running.clone(),
             until,
             None,
-            &[],
+            self.errors,
         );
         let hooked = async move {
             let ended = timeout_at(until.at, running.scope(handling)).await;

@@ -51,6 +51,13 @@ impl Batch<'_> {
             Ok(prepared) => Ok(prepared),
             Err(PrepareError::Ignored(reason)) => Err(Unready::Ended(Report::Ignored { reason })),
             Err(error) => {
+                let chosen = error.of_extractor().and_then(|source| {
+                    let rules = &settings.errors;
+                    rules.failure_of_extractor(source, error.to_string())
+                });
+                if let Some(failure) = chosen {
+                    return Err(self.unready(route, failure));
+                }
                 self.ledger.count(route, |tally| tally.undecodable += 1);
                 Err(Unready::Terminal(Cause::from(error.to_string())))
             }
@@ -85,7 +92,7 @@ impl Batch<'_> {
                 running.clone(),
                 self.until(self.deadline.cancel_at),
                 settings.attempt_timeout,
-                &settings.dependencies,
+                &settings.errors,
             );
             let span = debug_span!(parent: &self.ledger.span(record.at), "prepare");
             let prepared = running.clone().scope(handling).instrument(span).await;
@@ -103,25 +110,28 @@ impl Batch<'_> {
                 Err(failure) => failure,
             };
             match failure {
-                Failure::Panic(_) => return Ok(Err(PrepareError::Panic)),
-                Failure::Deadline => return Err(Unready::Ended(Report::untried(Untried::Unread))),
-                Failure::Unstarted => {
-                    return Err(Unready::Ended(Report::untried(Untried::NotStarted)));
-                }
-                Failure::Terminal { .. } => {
-                    self.ledger.count(route, |tally| tally.undecodable += 1)
-                }
-                Failure::Timeout(_)
+                Failure::Panic(_) => Ok(Err(PrepareError::Panic)),
+                Failure::Deadline => Err(Unready::Ended(Report::untried(Untried::Unread))),
+                Failure::Unstarted => Err(Unready::Ended(Report::untried(Untried::NotStarted))),
+                Failure::Terminal { .. }
+                | Failure::Timeout(_)
                 | Failure::Dropped
                 | Failure::Retry { .. }
-                | Failure::Unavailable { .. } => {}
+                | Failure::Unavailable { .. } => Err(self.unready(route, failure)),
             }
-            let result = Err::<(), _>(failure.clone());
-            if Failure::names_dependency(&result) {
-                self.gate.ended(route, &result);
-            }
-            Err(Unready::Failed(failure))
         })
+    }
+
+    /// Returns the end of a record whose decoder or key extractor failed with an error that chose its meaning.
+    fn unready(&self, route: usize, failure: Failure) -> Unready {
+        if matches!(failure, Failure::Terminal { .. }) {
+            self.ledger.count(route, |tally| tally.undecodable += 1);
+        }
+        let result = Err::<(), _>(failure.clone());
+        if Failure::names_dependency(&result) {
+            self.gate.ended(route, &result);
+        }
+        Unready::Failed(failure)
     }
 
     /// Waits for memory for a body. The records that hold bodies go on without more, except those of a batch handler, which wait

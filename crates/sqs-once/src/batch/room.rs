@@ -66,6 +66,7 @@ impl Room {
         let until_ended = group.is_none();
         let most = |route: &Route| {
             let in_flight = route
+                .errors
                 .dependencies
                 .iter()
                 .filter_map(|one| one.max_in_flight);

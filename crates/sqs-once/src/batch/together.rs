@@ -336,9 +336,8 @@ impl<'a> Batch<'a> {
         let route = &self.engine.routes[ONLY];
         let running = together.code.clone();
         let until = self.until(self.deadline.cancel_at);
-        let dependencies = &route.dependencies[..];
-        let limit = route.attempt_timeout;
-        let handling = Handling::new(call, running.clone(), until, limit, dependencies);
+        let (limit, errors) = (route.attempt_timeout, &route.errors);
+        let handling = Handling::new(call, running.clone(), until, limit, errors);
         let began = Instant::now();
         let results = running.clone().scope(handling).await;
         let duration = began.elapsed();
@@ -347,7 +346,7 @@ impl<'a> Batch<'a> {
         let results: Vec<_> = match results {
             Ok(results) => {
                 let results = results.into_iter();
-                let of_record = |error| Failure::of_record(error, dependencies);
+                let of_record = |error| errors.failure_of_record(error);
                 let results: Vec<_> = results.map(|it| it.map_err(of_record)).collect();
                 results.iter().for_each(|it| self.gate.ended(ONLY, it));
                 results

@@ -104,8 +104,8 @@ impl Dependency {
 
     /// Treats a handler's error as [`unavailable`](HandlerError::into_unavailable) if it is an `E` for which
     /// `is_unavailable` returns `true`. The causes of the error do not count, since another service's error may have an `E`
-    /// as its cause: see [`unavailable_if_caused_by`](Self::unavailable_if_caused_by). Several calls add up. Errors that the
-    /// handler made terminal, or that have a delay, stay what they are.
+    /// as its cause: see [`unavailable_if_caused_by`](Self::unavailable_if_caused_by). Several calls add up. Errors whose
+    /// disposition the handler or their [type](trait@crate::handler::ErrorDisposition) chose stay what they are.
     #[must_use]
     pub fn unavailable_if<E: Error + 'static>(
         self,
@@ -155,13 +155,9 @@ impl Dependency {
         &self.name
     }
 
-    /// Returns whether the error reports this dependency as unavailable.
-    pub(crate) fn is_meant_by(&self, error: &HandlerError) -> bool {
-        if let Some(named) = error.unavailable_dependency() {
-            return *named == *self.name;
-        }
-        let is_answered = error.answered_by().is_some_and(|by| **by == *self.name);
-        if is_answered || error.is_terminal() || error.retry_delay().is_some() {
+    /// Returns whether the dependency recognises the error as an outage of its own.
+    pub(crate) fn recognises(&self, error: &HandlerError) -> bool {
+        if error.answered_by().is_some_and(|by| **by == *self.name) {
             return false;
         }
         let mut is_caused_by_it = false;

@@ -1,6 +1,8 @@
 //! The functions that macro output calls, as `sqs_once::__private`. Any release may change them.
 
-use crate::handler::{BatchHandlerFn, HandlerFn};
+use std::marker::PhantomData;
+
+use crate::handler::{BatchHandlerFn, ErrorDisposition, HandlerFn};
 use crate::idempotency::Mode;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 
@@ -54,6 +56,42 @@ where
     K: KeyExtractor<T>,
 {
     declared(keyed.state(state).call_batch(function), namespace)
+}
+
+/// What a function returns, by its type.
+#[derive(Debug)]
+pub struct Returned<T>(PhantomData<T>);
+
+impl<T> Returned<T> {
+    /// Stands for a `T`.
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// Declares the type of a function's error, if it chooses what happens to the message. Method resolution finds this
+/// implementation before that of [`DeclaresNothing`], which needs one more reference.
+pub trait DeclaresError {
+    /// Returns the handler with the declaration.
+    fn declare<Kind>(&self, handler: Handler<Kind>) -> Handler<Kind>;
+}
+
+impl<T, E: ErrorDisposition> DeclaresError for Returned<Result<T, E>> {
+    fn declare<Kind>(&self, handler: Handler<Kind>) -> Handler<Kind> {
+        handler.errors::<E>()
+    }
+}
+
+/// Leaves a handler as it is whose function returns no such error.
+pub trait DeclaresNothing {
+    /// Returns the handler.
+    fn declare<Kind>(&self, handler: Handler<Kind>) -> Handler<Kind>;
+}
+
+impl<T> DeclaresNothing for &Returned<T> {
+    fn declare<Kind>(&self, handler: Handler<Kind>) -> Handler<Kind> {
+        handler
+    }
 }
 
 /// Returns the mode that a handler has by its type.

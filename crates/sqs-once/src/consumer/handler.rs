@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::handler::decode::{Decoder, IntoDecoder};
-use crate::handler::{BatchHandlerFn, Bind, Compared, HandlerFn, Reader, erase, erase_batch};
+use crate::handler::{
+    BatchHandlerFn, Bind, Compared, ErrorTypes, HandlerFn, Reader, erase, erase_batch,
+};
 use crate::idempotency::KeySettings;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 use crate::record::Json;
@@ -333,8 +335,8 @@ impl Work {
         Self::new().namespace(namespace)
     }
 
-    pub(crate) fn into_keys(self) -> KeySettings {
-        self.settings.keys
+    pub(crate) fn into_settings(self) -> (KeySettings, ErrorTypes) {
+        (self.settings.keys, self.settings.errors.types)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::batch::{
 use crate::breaker::Dependency;
 #[cfg(feature = "sqs")]
 use crate::failed::Backoff;
-use crate::handler::{Done, HandlerError, Next, RecordParts};
+use crate::handler::{Done, ErrorDisposition, ErrorTypes, HandlerError, Next, RecordParts};
 use crate::key::{Ids, OwnIds};
 use crate::record::Envelope;
 
@@ -76,6 +76,22 @@ impl<Kind> Handler<Kind> {
     /// [`init`](crate::Consumer::init).
     pub fn retention(self, retention: Duration) -> Self {
         self.set(|settings| settings.keys.retention = Some(retention))
+    }
+}
+
+/// What errors mean.
+impl<Kind> Handler<Kind> {
+    /// Declares an error type that [chooses](trait@ErrorDisposition) what happens to the message. Several calls add up. The
+    /// attributes declare the type that their function returns. Default: none, and errors are retried unless the code chooses
+    /// otherwise.
+    ///
+    /// An undeclared type is not asked. If another handler of the process declares it, the reason in the log says so, and a
+    /// [`Bench`](crate::testing::Bench) fails its test.
+    pub fn errors<E: ErrorDisposition>(self) -> Self {
+        self.set(|settings| {
+            let types = &mut settings.errors.types;
+            *types = types.and(&ErrorTypes::of::<E>());
+        })
     }
 }
 
@@ -162,7 +178,7 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// ```
     pub fn depends_on(self, dependency: impl Into<Dependency>) -> Self {
         let dependency = dependency.into();
-        self.set(|settings| settings.dependencies.push(dependency))
+        self.set(|settings| settings.errors.dependencies.push(dependency))
     }
 
     /// Calls `hook` for a record whose effect is done, before its message leaves the queue: after a success, once that is on

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{Hooks, InProgress, MissingKey, PayloadMismatch, Route, UnknownOutcome};
-use crate::breaker::{Dependency, checked};
+use crate::batch::{
+    ErrorRules, Hooks, InProgress, MissingKey, PayloadMismatch, Route, UnknownOutcome,
+};
+use crate::breaker::checked;
 use crate::config::EnvSettings;
 use crate::error::ConfigError;
 use crate::failed::Backoff;
@@ -22,7 +24,7 @@ pub(super) struct HandlerSettings {
     pub(super) mismatch: Option<PayloadMismatch>,
     pub(super) in_progress: Option<InProgress>,
     pub(super) backoff: Option<Backoff>,
-    pub(super) dependencies: Vec<Dependency>,
+    pub(super) errors: ErrorRules,
     pub(super) missing_key: Option<MissingKey>,
     pub(super) envelope: Option<Arc<dyn Envelope>>,
     pub(super) hooks: Hooks,
@@ -43,9 +45,6 @@ impl HandlerSettings {
             }
             (own, outer) => own.clone().or_else(|| outer.clone()),
         };
-        let own = self.dependencies.iter();
-        let is_own = |one: &&Dependency| !own.clone().any(|own| own.name() == one.name());
-        let more = defaults.dependencies.iter().filter(is_own);
         let unknown_outcome = self.unknown_outcome.clone();
         Ok(Self {
             replaced: self.replaced.or(defaults.replaced),
@@ -54,7 +53,7 @@ impl HandlerSettings {
             mismatch: self.mismatch.or(defaults.mismatch),
             in_progress: self.in_progress.or(defaults.in_progress),
             backoff: self.backoff.or(defaults.backoff),
-            dependencies: own.clone().chain(more).cloned().collect(),
+            errors: self.errors.within(&defaults.errors),
             missing_key: self.missing_key.or(defaults.missing_key),
             envelope,
             hooks: self.hooks.within(&defaults.hooks),
@@ -122,10 +121,10 @@ impl HandlerSettings {
             }
             (false, _) => None,
         };
-        checked(&self.dependencies)?;
+        checked(&self.errors.dependencies)?;
         // Without the client of SQS, an outage would bury messages all the same.
         #[cfg(not(feature = "sqs"))]
-        if !self.dependencies.is_empty() {
+        if !self.errors.dependencies.is_empty() {
             return Err(crate::config::needs_sqs("the setting `depends_on`"));
         }
         if self
@@ -152,7 +151,7 @@ impl HandlerSettings {
             mismatch,
             in_progress: self.in_progress.unwrap_or_default(),
             missing_key,
-            dependencies: self.dependencies.clone(),
+            errors: Arc::new(self.errors.clone()),
             breakers: Arc::default(),
             unknown_outcome,
             hooks: self.hooks.clone(),

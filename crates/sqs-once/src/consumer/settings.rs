@@ -114,6 +114,7 @@ impl Settings {
             backoff,
             breakers: Breakers::new(&dependencies, most).into(),
             hooks: common.hooks.clone(),
+            errors: common.errors.clone(),
             record_levels: self
                 .telemetry
                 .record_levels
@@ -128,7 +129,7 @@ fn with_breakers(mut routes: Vec<Route>) -> Result<(Vec<Route>, Vec<Dependency>)
     let mut all: Vec<Dependency> = Vec::new();
     for route in &mut routes {
         let mut places = Vec::new();
-        for one in &route.dependencies {
+        for one in &route.errors.dependencies {
             let known = all.iter().position(|known| known.name() == one.name());
             if let Some(at) = known.filter(|&at| !all[at].is_set_like(one)) {
                 return Err(ConfigError::new(

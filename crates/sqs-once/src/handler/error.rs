@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use crate::error::{Disposition, MAX_CAUSES, chain};
 
+use super::error_types::{ErrorTypes, undeclared};
+
 type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A handler's error. It decides what happens to the message.
 ///
 /// `?` converts every error to a `HandlerError` that means *retry*: the message returns to the queue.
-/// [`ResultExt::terminal`] makes it terminal. Text works too: `Err("no such card")?`.
+/// [`ResultExt::terminal`] makes it terminal. Text works too: `Err("no such card")?`. An error type of your own can choose
+/// for itself: see [`ErrorDisposition`](trait@crate::handler::ErrorDisposition).
 ///
 /// ```
 /// use sqs_once::{HandlerError, ResultExt};
@@ -25,47 +28,46 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 /// assert!(amount("12 EUR").unwrap_err().is_terminal());
 /// ```
 pub struct HandlerError {
-    disposition: Disposition,
-    said: Option<Said>,
+    /// `None` if nothing in the code chose: its type, or a dependency that recognises it, may choose.
+    chosen: Option<Disposition>,
+    answered_by: Option<Arc<str>>,
     outcome_is_unknown: bool,
     source: BoxError,
-}
-
-/// What a handler's error reports about the dependency with this name.
-#[derive(Clone)]
-enum Said {
-    Unavailable(Arc<str>),
-    Answered(Arc<str>),
 }
 
 impl HandlerError {
     /// Creates an error with this disposition.
     pub fn new(disposition: Disposition, error: impl Into<BoxError>) -> Self {
         Self {
-            disposition,
-            said: None,
-            outcome_is_unknown: false,
-            source: error.into(),
+            chosen: Some(disposition),
+            ..Self::undecided(error.into())
         }
     }
 
-    /// Creates a retryable error: the message returns to the queue. SQS delivers it again when its visibility timeout ends,
-    /// which the consumer's backoff may set.
+    fn undecided(source: BoxError) -> Self {
+        Self {
+            chosen: None,
+            answered_by: None,
+            outcome_is_unknown: false,
+            source,
+        }
+    }
+
+    /// Creates a retryable error: the message returns to the queue, whatever the error's type says. SQS delivers it again when
+    /// its visibility timeout ends, which the consumer's backoff may set.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self::new(Disposition::Retry, error)
     }
 
-    /// No retry can help: the record is terminal.
+    /// No retry can help: the message is terminal.
     pub fn terminal(error: impl Into<BoxError>) -> Self {
         Self::new(Disposition::Terminal, error)
     }
 
     /// Makes the error terminal.
     #[must_use]
-    pub fn into_terminal(mut self) -> Self {
-        self.disposition = Disposition::Terminal;
-        self.is_no_outage();
-        self
+    pub fn into_terminal(self) -> Self {
+        self.choosing(Disposition::Terminal)
     }
 
     /// Makes the error retryable after `delay` from now.
@@ -73,13 +75,11 @@ impl HandlerError {
     /// With the feature `sqs`, the consumer sets the message's visibility timeout, in whole seconds up to 12 hours. Without
     /// it, or if SQS refuses, the message returns when the queue's visibility timeout ends.
     #[must_use]
-    pub fn into_retry_after(mut self, delay: Duration) -> Self {
-        self.disposition = Disposition::RetryAfter(delay);
-        self.is_no_outage();
-        self
+    pub fn into_retry_after(self, delay: Duration) -> Self {
+        self.choosing(Disposition::RetryAfter(delay))
     }
 
-    /// Reports an outage of a dependency instead of a fault of this record. The name is one that the consumer
+    /// Reports an outage of a dependency instead of a fault of this message. The name is one that the handler
     /// [depends on](crate::Handler::depends_on); with another name the error is an ordinary retryable one.
     ///
     /// The message returns to the queue. The consumer chooses the time so that the message's remaining deliveries outlast
@@ -87,22 +87,24 @@ impl HandlerError {
     /// available again.
     #[must_use]
     pub fn into_unavailable(mut self, dependency: &str) -> Self {
-        self.disposition = Disposition::Retry;
-        self.said = Some(Said::Unavailable(dependency.into()));
-        self
+        self.answered_by = None;
+        self.choosing(Disposition::Unavailable(dependency.into()))
     }
 
     /// Reports that a dependency works: the error is its own answer, such as a declined card. For its breaker this counts as a
-    /// success, and closes it if it probes. The error itself stays as it is. The name is as for
-    /// [`into_unavailable`](Self::into_unavailable).
+    /// success, and closes it if it probes. The error itself stays as it is, unless it reported an outage. The name is as
+    /// for [`into_unavailable`](Self::into_unavailable).
     #[must_use]
     pub fn into_answered(mut self, dependency: &str) -> Self {
-        self.said = Some(Said::Answered(dependency.into()));
+        if let Some(Disposition::Unavailable(_)) = self.chosen {
+            self.chosen = Some(Disposition::Retry);
+        }
+        self.answered_by = Some(dependency.into());
         self
     }
 
-    /// Reports that the effect may have happened: the service got the request, and its answer is lost. The consumer's
-    /// [`unknown_outcome`](crate::Handler::unknown_outcome) decides whether the handler may run again. The error itself
+    /// Reports that the effect may have happened: the service got the request, and its answer is lost. The handler's
+    /// [`unknown_outcome`](crate::Handler::unknown_outcome) decides whether it may run again. The error itself
     /// stays as it is.
     #[must_use]
     pub fn into_outcome_unknown(mut self) -> Self {
@@ -110,27 +112,44 @@ impl HandlerError {
         self
     }
 
-    fn is_no_outage(&mut self) {
-        self.said = self
-            .said
-            .take()
-            .filter(|said| matches!(said, Said::Answered(_)));
+    fn choosing(mut self, disposition: Disposition) -> Self {
+        self.chosen = Some(disposition);
+        self
     }
 
-    /// Returns the dependency that the handler called unavailable, if any.
-    pub fn unavailable_dependency(&self) -> Option<&str> {
-        match &self.said {
-            Some(Said::Unavailable(dependency)) => Some(dependency),
-            Some(Said::Answered(_)) | None => None,
+    /// Lets the type of an error choose what nothing in the code chose. An error of unknown outcome stays one, since
+    /// a choice about the message does not tell what became of the effect.
+    pub(crate) fn decided_by(mut self, types: &ErrorTypes) -> Self {
+        if let Some(choice) = types.choice(&*self.source) {
+            self.chosen = self.chosen.or(choice.disposition);
+            self.outcome_is_unknown |= choice.outcome_is_unknown;
         }
+        self
+    }
+
+    pub(crate) fn is_decided(&self) -> bool {
+        self.chosen.is_some()
+    }
+
+    /// Returns how to declare the error's type, if that was forgotten.
+    pub(crate) fn undeclared(&self, types: &ErrorTypes) -> Option<String> {
+        match (&self.chosen, types.choice(&*self.source)) {
+            (None, None) => undeclared(&*self.source),
+            _ => None,
+        }
+    }
+
+    /// Returns what happens to the message.
+    ///
+    /// For an error from [`Next::run`](crate::handler::Next::run), the answer includes what the error's type and the handler's
+    /// dependencies chose. An error that `?` has just converted means *retry* until it leaves the function.
+    pub fn disposition(&self) -> Disposition {
+        self.chosen.clone().unwrap_or_default()
     }
 
     /// Returns the dependency of which the error is an answer, if any.
     pub(crate) fn answered_by(&self) -> Option<&Arc<str>> {
-        match &self.said {
-            Some(Said::Answered(dependency)) => Some(dependency),
-            Some(Said::Unavailable(_)) | None => None,
-        }
+        self.answered_by.as_ref()
     }
 
     /// Returns the error and its causes.
@@ -141,20 +160,12 @@ impl HandlerError {
 
     /// Returns whether the error is terminal.
     pub fn is_terminal(&self) -> bool {
-        self.disposition == Disposition::Terminal
+        self.disposition() == Disposition::Terminal
     }
 
     /// Returns whether the effect may have happened.
     pub fn is_outcome_unknown(&self) -> bool {
         self.outcome_is_unknown
-    }
-
-    /// Returns the delay of a retry, if the handler chose one.
-    pub fn retry_delay(&self) -> Option<Duration> {
-        match self.disposition {
-            Disposition::RetryAfter(delay) => Some(delay),
-            Disposition::Retry | Disposition::Terminal => None,
-        }
     }
 
     pub(crate) fn into_source(self) -> BoxError {
@@ -171,7 +182,7 @@ impl HandlerError {
 /// `std::error::Error`.
 impl<E: IntoBoxError> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        Self::retry(error)
+        Self::undecided(error.into())
     }
 }
 
@@ -194,7 +205,7 @@ impl fmt::Display for HandlerError {
 impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HandlerError")
-            .field("failed", &self.disposition)
+            .field("disposition", &self.disposition())
             .field("source", &self.source)
             .finish()
     }

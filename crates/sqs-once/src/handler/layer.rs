@@ -11,6 +11,9 @@ use super::{Done, HandlerError, RecordParts};
 
 pub(crate) type Layer = Arc<dyn Fn(RecordParts, Next) -> CallFuture<Done> + Send + Sync>;
 
+/// Lets the handler's rules choose what an error means, so that the next layer sees it.
+pub(crate) type Decide = Arc<dyn Fn(HandlerError) -> HandlerError + Send + Sync>;
+
 /// The layers of a consumer, outermost first.
 #[derive(Clone, Default)]
 pub(crate) struct Layers(Vec<Layer>);
@@ -23,6 +26,7 @@ pub struct Next {
     layers: Vec<Layer>,
     parts: RecordParts,
     handler: Start,
+    decide: Decide,
 }
 
 impl Layers {
@@ -45,8 +49,8 @@ impl Layers {
     }
 
     /// Returns `call` of a handler inside the layers.
-    pub(crate) fn around(&self, handler: Start, call: &Call) -> Start {
-        let handler = call.clone().of(handler);
+    pub(crate) fn around(&self, handler: Start, call: &Call, decide: Decide) -> Start {
+        let handler = call.clone().of(handler, Arc::clone(&decide));
         if self.is_empty() {
             return handler;
         }
@@ -56,6 +60,7 @@ impl Layers {
                 layers,
                 parts,
                 handler,
+                decide,
             };
             Box::pin(async move { call.check(next.run().await?) })
         })
@@ -101,7 +106,7 @@ impl Call {
     }
 
     /// Marks the success of `handler` as this call's.
-    fn of(self, handler: Start) -> Start {
+    fn of(self, handler: Start, decide: Decide) -> Start {
         Box::new(move |parts| {
             if self.follows(UNCALLED, RUNNING).is_err() {
                 return Box::pin(async { Err(HandlerError::retry(TOO_LATE)) });
@@ -116,6 +121,7 @@ impl Call {
                     running.as_mut().poll(context)
                 });
                 let result = result.await.and_then(|done| self.check(done));
+                let result = result.map_err(&*decide);
                 self.set(match &result {
                     Ok(done) if done.writes.is_some() => WROTE,
                     Err(error) if !error.is_outcome_unknown() => FAILED,
@@ -167,7 +173,8 @@ impl Next {
     /// # Errors
     /// The error of the handler or of an inner layer.
     pub async fn run(self) -> Result<Done, HandlerError> {
-        self.start().await
+        let decide = Arc::clone(&self.decide);
+        self.start().await.map_err(&*decide)
     }
 
     fn start(mut self) -> CallFuture<Done> {

@@ -5,6 +5,7 @@ pub(crate) mod batch_handler;
 pub(crate) mod blocking;
 pub(crate) mod decode;
 pub(crate) mod error;
+mod error_types;
 pub(crate) mod extract;
 mod layer;
 mod modes;
@@ -24,9 +25,11 @@ pub(crate) use batch_handler::BatchParts;
 pub use batch_handler::{BatchHandlerFn, IntoBatchOutcome};
 pub(crate) use blocking::Running;
 pub(crate) use error::HandlerError;
+pub use error_types::ErrorDisposition;
+pub(crate) use error_types::{ErrorTypes, UNDECLARED};
 pub(crate) use extract::{Attempt, FromRecord, IdempotencyToken, RecordParts, Remaining, State};
 pub use layer::Next;
-pub(crate) use layer::{Call, Layers};
+pub(crate) use layer::{Call, Decide, Layers};
 pub use modes::{ClaimFirst, RecordAfter};
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
@@ -35,6 +38,7 @@ pub(crate) use prepare::{
 };
 pub(crate) use prepared::{CallFuture, PrepareError, Prepared, Preparing, Waits};
 pub(crate) use reader::{Compared, Reader};
+pub use sqs_once_macros::ErrorDisposition;
 
 /// An async function that handles one record.
 ///

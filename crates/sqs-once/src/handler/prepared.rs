@@ -1,9 +1,8 @@
 //! The preparation of a record for its handler.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
-
-use thiserror::Error;
 
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::record::{BodyMemory, DecodeError, EnvelopeError, Message};
@@ -34,7 +33,7 @@ impl<W> Prepared<W> {
 }
 
 /// Why no handler is called for a record.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum PrepareError {
     /// The message is valid but contains no event.
     #[error("{0}")]
@@ -51,6 +50,17 @@ pub(crate) enum PrepareError {
     Fingerprint(KeyError),
     #[error("the envelope, the decoder, the payload type or the state panicked")]
     Panic,
+}
+
+impl PrepareError {
+    /// Returns the error of the user's key extractor, if that failed.
+    pub(crate) fn of_extractor(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Key(KeyError::Extractor(error))
+            | Self::Fingerprint(KeyError::Extractor(error)) => Some(&**error),
+            _ => None,
+        }
+    }
 }
 
 /// The preparation of a record: its result, or what has to be waited for.

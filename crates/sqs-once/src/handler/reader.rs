@@ -106,5 +106,5 @@ impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
 
 /// Calls the user's function. Leaves out the message of a panic, which may contain the key and would be logged.
 fn taken<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> {
-    caught(take).unwrap_or_else(|_| Err(KeyError::Extractor("it panicked".to_owned())))
+    caught(take).unwrap_or_else(|_| Err(KeyError::extractor("it panicked")))
 }

@@ -71,14 +71,14 @@ fn is_unknown_function(error: &JmespathError) -> bool {
 impl<T> KeyExtractor<T> for JmesPath {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         let expression = self.expression.as_ref();
-        let expression = expression.map_err(|error| KeyError::Extractor(error.to_string()))?;
+        let expression = expression.map_err(|error| KeyError::extractor(error.to_string()))?;
         let body = message.content().ok_or(KeyError::Missing)?;
         // A serde error may quote the body, which must not be logged.
         let body: Value = serde_json::from_str(body).map_err(|_| KeyError::WrongType {
             found: "not valid JSON",
         })?;
         let found = search(expression, variable(body));
-        let found = found.map_err(|error| KeyError::Extractor(error.to_string()))?;
+        let found = found.map_err(|error| KeyError::extractor(error.to_string()))?;
         BusinessKey::new(&Found(&found))
     }
 

@@ -54,7 +54,7 @@ impl JsonPointer {
     fn find<'a>(&self, body: &'a str) -> Result<&'a str, KeyError> {
         let mut json: &RawValue = read(body)?;
         let path = self.path.as_ref();
-        for name in path.map_err(|error| KeyError::Extractor(error.to_string()))? {
+        for name in path.map_err(|error| KeyError::extractor(error.to_string()))? {
             json = inside(json, name)?.ok_or(KeyError::Missing)?;
         }
         Ok(json.get().trim())

@@ -17,7 +17,9 @@ mod powertools;
 mod readable;
 mod secret;
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -41,7 +43,7 @@ pub use secret::KeySecret;
 
 /// The reason why a record has no usable business key. The record is never processed under a shared or an empty key. It
 /// fails alone and never reaches the store.
-#[derive(Clone, Error, PartialEq, Eq)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The field that holds the key is absent or null.
@@ -84,7 +86,7 @@ pub enum KeyError {
     /// The user's extractor returned an error or panicked. The message omits the extractor's own text, because it may
     /// contain the key.
     #[error("the key extractor failed")]
-    Extractor(String),
+    Extractor(Arc<dyn StdError + Send + Sync>),
 }
 
 impl KeyError {
@@ -93,11 +95,29 @@ impl KeyError {
         matches!(self, Self::Missing | Self::MissingAttribute { .. })
     }
 
+    /// Creates the error of an extractor that failed. The message is terminal, unless the error's
+    /// [type](trait@crate::handler::ErrorDisposition) chooses otherwise.
+    pub fn extractor(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Extractor(error.into().into())
+    }
+
     pub(super) fn no_attribute(name: &str) -> Self {
         let name = name.to_owned();
         Self::MissingAttribute { name }
     }
 }
+
+impl PartialEq for KeyError {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Extractor(one), Self::Extractor(other)) => one.to_string() == other.to_string(),
+            // It has all fields of the others.
+            _ => format!("{self:?}") == format!("{other:?}"),
+        }
+    }
+}
+
+impl Eq for KeyError {}
 
 /// Omits the text of an extractor's error. Errors are also logged in their `Debug` form, for example by
 /// `lambda_runtime`.

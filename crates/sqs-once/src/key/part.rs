@@ -190,7 +190,7 @@ impl<K: KeyPart, E: Display + 'static> KeyPart for Result<K, E> {
             Ok(part) => part.write(key),
             Err(error) => Err(match (error as &dyn Any).downcast_ref::<KeyError>() {
                 Some(error) => error.clone(),
-                None => KeyError::Extractor(error.to_string()),
+                None => KeyError::extractor(error.to_string()),
             }),
         }
     }

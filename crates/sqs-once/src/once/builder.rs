@@ -9,6 +9,7 @@ use crate::config::EnvSettings;
 use crate::consumer::Work;
 use crate::env::process_env;
 use crate::error::ConfigError;
+use crate::handler::ErrorTypes;
 use crate::idempotency::{
     HandlerType, KeyRules, KeySettings, Mode, StoreSettings, shared_settings,
 };
@@ -84,6 +85,7 @@ use super::{Invocation, Once, RunError};
 #[must_use = "idempotency does nothing until it runs work: `idempotency.until(deadline).run(key, work)`"]
 pub struct Idempotency {
     keys: KeySettings,
+    pub(super) errors: ErrorTypes,
     shared: StoreSettings,
     rules: Arc<RulesOfEffects>,
 }
@@ -101,8 +103,10 @@ impl Idempotency {
     /// Creates a builder with the namespace or the settings of its [`Work`]. The namespace separates its keys from others in
     /// the same table.
     pub fn new(work: impl Into<Work>) -> Self {
+        let (keys, errors) = work.into().into_settings();
         Self {
-            keys: work.into().into_keys(),
+            keys,
+            errors,
             shared: StoreSettings::default(),
             rules: Arc::default(),
         }

@@ -49,8 +49,15 @@ pub enum RunError {
     #[error("the key could not be claimed: {0}")]
     NotClaimed(#[source] StoreError),
     /// The work's own error, or its `Writes` break a limit. The key is free again.
-    #[error(transparent)]
-    Work(Box<dyn StdError + Send + Sync>),
+    #[error("{error}")]
+    Work {
+        /// What the work's code or the [type](trait@crate::handler::ErrorDisposition) of its error chose. If it is terminal,
+        /// another attempt can't help: keep the event for a person, and end the invocation without an error.
+        disposition: Disposition,
+        /// The work's error.
+        #[source]
+        error: Box<dyn StdError + Send + Sync>,
+    },
     /// The condition of one of the work's [`Writes`](crate::Writes) was not met. Nothing was written, and the key is free.
     #[error("{reason}")]
     Conflict {

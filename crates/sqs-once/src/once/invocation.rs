@@ -311,7 +311,11 @@ impl<'a> Invocation<'a> {
                 }
                 Some(Ok(Err(error))) => {
                     attempt.release().await;
-                    Err(RunError::Work(error.into_source()))
+                    let error = error.decided_by(&self.idempotency.errors);
+                    Err(RunError::Work {
+                        disposition: error.disposition(),
+                        error: error.into_source(),
+                    })
                 }
                 Some(Err(panic)) => {
                     attempt.release().await;

@@ -14,6 +14,7 @@ use crate::consumer::{Consumer, Runnable};
 use crate::error::ConfigError;
 #[cfg(feature = "sqs")]
 use crate::failed::Queues;
+use crate::handler::UNDECLARED;
 use crate::idempotency::{CommitsWith, KeyRules};
 use crate::key::{BusinessKey, ItemId, KeyPart};
 use crate::lambda::EventError;
@@ -223,6 +224,10 @@ impl Bench {
         context.deadline = self.ends_at().as_millis();
         // Boxed, because tests that nest more futures would exceed rustc's recursion limit.
         let reports = Box::pin(consumer.handle(event.to_messages(), &context)).await?;
+        let mut reasons = reports.iter().filter_map(|(_, report)| report.reason());
+        if let Some(reason) = reasons.find(|reason| reason.contains(UNDECLARED)) {
+            panic!("a message failed with a retryable error: {reason}");
+        }
         let response = consumer.answer(&reports)?;
         Ok(Answer::new(reports, response))
     }

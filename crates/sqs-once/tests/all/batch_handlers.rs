@@ -103,7 +103,7 @@ async fn what_a_handler_receives_and_returns_shows_no_content_in_its_debug_form(
     let shown = "Done { has_data: true, writes: None, left_out: None }";
     assert_eq!(format!("{done:?}"), shown);
     let error = HandlerError::terminal("no use");
-    let shown = r#"HandlerError { failed: Terminal, source: "no use" }"#;
+    let shown = r#"HandlerError { disposition: Terminal, source: "no use" }"#;
     assert_eq!(format!("{error:?}"), shown);
     let opened = Opened::new("canary");
     assert_eq!(format!("{opened:?}"), "Opened { ignored: None, .. }");

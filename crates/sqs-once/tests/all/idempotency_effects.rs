@@ -37,7 +37,7 @@ async fn each_end_without_an_effect_has_an_error_of_its_own() {
     for way in BOTH {
         let it = Committing::work(way);
         let failed = it.book("bad").await;
-        assert!(matches!(failed, Err(RunError::Work(_))), "{failed:?}");
+        assert!(matches!(failed, Err(RunError::Work { .. })), "{failed:?}");
         let cancelled = it.book("slow").await;
         assert!(matches!(cancelled, Err(RunError::Cancelled)));
         // The caller drops the work.
@@ -168,14 +168,14 @@ async fn a_condition_that_is_not_met_writes_nothing_and_its_rule_reaches_the_cal
         it.store.fail_condition(0, 1);
         let work = async || {
             let writes = Writes::new().update(update("a"));
-            let writes = match rule {
-                Some(rule) => writes.on_conflict(0, move |_| rule),
+            let writes = match rule.clone() {
+                Some(rule) => writes.on_conflict(0, move |_| rule.clone()),
                 None => writes,
             };
             Ok::<_, HandlerError>(writes)
         };
         let refused = it.idempotency.until(it.deadline()).run("a", work).await;
-        let expected = rule.unwrap_or(Disposition::Retry);
+        let expected = rule.clone().unwrap_or_default();
         match refused.unwrap_err() {
             RunError::Conflict {
                 disposition,
@@ -205,7 +205,7 @@ async fn writes_that_break_a_limit_are_an_error_and_nothing_is_sent() {
     };
     let ran = it.idempotency.until(it.deadline()).run("a", work).await;
     match ran.unwrap_err() {
-        RunError::Work(source) => assert!(source.is::<WritesError>(), "{source}"),
+        RunError::Work { error, .. } => assert!(error.is::<WritesError>(), "{error}"),
         other => panic!("{other:?}"),
     }
     assert_eq!(it.store.take_calls(), []);

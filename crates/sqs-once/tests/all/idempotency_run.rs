@@ -223,7 +223,7 @@ async fn failing_work_reports_its_own_error_and_gives_the_key_up() {
     let error = error.unwrap_err();
     assert_eq!(error.to_string(), "card refused");
     match error {
-        RunError::Work(source) => assert!(source.is::<CardRefused>()),
+        RunError::Work { error, .. } => assert!(error.is::<CardRefused>()),
         other => panic!("{other:?}"),
     }
     assert_eq!(bench.once(&idempotency, ok).await.unwrap(), processed());
@@ -244,7 +244,7 @@ async fn a_release_that_fails_is_tried_twice_and_hides_no_error_of_the_work() {
     let (bench, idempotency) = setup();
     bench.store.always_fails("settle", Throttled);
     let error = bench.once(&idempotency, failing).await;
-    assert!(matches!(error, Err(RunError::Work(_))));
+    assert!(matches!(error, Err(RunError::Work { .. })));
     let settled = [("claim", 1), ("settle", 1), ("settle", 1)];
     assert_eq!(bench.store.take_calls(), settled);
     assert_eq!(bench.log.take("sqs_once::store").len(), 1);

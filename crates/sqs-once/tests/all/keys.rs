@@ -201,7 +201,7 @@ fn an_error_shows_what_happened_but_neither_a_key_nor_an_extractors_text() {
             KeyError::Unwritable { found, codec },
             "Unwritable { found: \"bytes\", codec: \"Powertools for Java\" }",
         ),
-        (KeyError::Extractor("4111".to_owned()), "Extractor(..)"),
+        (KeyError::extractor("4111"), "Extractor(..)"),
     ] {
         assert_eq!(format!("{error:?}"), shown);
     }

@@ -19,6 +19,7 @@ mod dead_letters;
 mod deadline;
 mod decoders;
 mod envelopes;
+mod error_types;
 mod events;
 mod fetched_secrets;
 mod fifo;

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use sqs_once::extract::FromRecord;
-use sqs_once::handler::IntoOutcome;
+use sqs_once::handler::{ErrorDisposition, IntoOutcome};
 use sqs_once::key::{KeyError, KeyExtractor, MessageAttribute};
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, Handler, HandlerError, State, Writes,
@@ -70,6 +70,43 @@ pub mod orders {
         }
         Ok(())
     }
+}
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, thiserror::Error, ErrorDisposition)]
+pub enum ShipError {
+    /// There is no such address.
+    #[error("no such address")]
+    #[disposition(terminal)]
+    NoAddress,
+    /// The carrier is closed.
+    #[error("closed until {0}")]
+    #[disposition(retry_after = "1h")]
+    Closed(u64),
+    /// The label did not print.
+    #[error("no paper")]
+    #[disposition(retry_after = "1h")]
+    NoPaper {
+        /// The printer.
+        printer: u64,
+    },
+    /// The carrier's answer is lost.
+    #[error("no answer")]
+    #[disposition(unavailable = "carrier", outcome_unknown)]
+    NoAnswer,
+    /// Something else.
+    #[error("something else")]
+    Other,
+}
+
+#[handler(key = order.order_id, namespace = "test")]
+async fn pack(order: OrderPlaced) -> Result<(), ShipError> {
+    std::future::ready(order)
+        .await
+        .tenant
+        .is_empty()
+        .then_some(())
+        .ok_or(ShipError::Other)
 }
 
 #[handler(key = order_id, fingerprint = order_id, namespace = "test")]
@@ -125,6 +162,7 @@ fn what_the_attribute_writes_passes_the_strictest_lints() {
     let consumer: Consumer = orders::charge::consumer("tenant-7".to_owned());
     drop((
         consumer,
+        pack::consumer(),
         ship::consumer(),
         notify::consumer(),
         reserve::consumer(),

@@ -237,6 +237,12 @@ fn every_error_of_the_library_is_in_troubleshooting() {
     let code = of_packages(&["sqs-once", "sqs-once-operate"]);
     let guide = plain(&read(&root().join("docs/troubleshooting.md")));
     let mut missing = Vec::new();
+    // Examples in comments have errors of their own.
+    let code: Vec<_> = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let code = code.join("\n");
     for error in code.split("#[error(").skip(1) {
         let Some(text) = error.trim_start().strip_prefix('"') else {
             continue;

@@ -329,7 +329,7 @@ async fn an_error_that_is_terminal_or_has_a_delay_stays_what_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependency_that_the_consumer_does_not_have_is_named_and_the_record_is_retried() {
+async fn a_dependency_that_the_handler_does_not_have_is_named_and_the_record_is_retried() {
     let handler = values().call(async |_: Value| Err::<(), _>("down").unavailable("paymnets"));
     let bench = Bench::new(handler.depends_on("payments"));
     for round in 0..5 {
@@ -337,7 +337,7 @@ async fn a_dependency_that_the_consumer_does_not_have_is_named_and_the_record_is
         let answer = bench.run(event(&round.to_string(), 1, 1)).await;
         answer
             .assert_failed(&id)
-            .assert_reason(&id, "\"paymnets\", on which the consumer does not");
+            .assert_reason(&id, "\"paymnets\", on which the handler does not");
     }
 }
 

@@ -7,7 +7,7 @@ use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Member, Meta, Resu
 
 /// Expands the derive. It emits the implementation even after an error, so that the compiler reports no second error
 /// where the payload is used as a key.
-pub(crate) fn business_key(input: TokenStream) -> TokenStream {
+pub(crate) fn derive(input: TokenStream) -> TokenStream {
     let input = match syn::parse2::<DeriveInput>(input) {
         Ok(input) => input,
         Err(error) => return error.into_compile_error(),
