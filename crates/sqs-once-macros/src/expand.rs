@@ -250,7 +250,7 @@ fn body(
         // `impl …` can only be named in the function's own signature.
         Some(output) if !matches!(output, Type::ImplTrait(_)) => quote! {{
             use ::sqs_once::__private::{DeclaresError as _, DeclaresNothing as _, Returned};
-            (&Returned::<#output>::new()).declare(#handler)
+            (&Returned::<#output>(::core::marker::PhantomData)).declare(#handler)
         }},
         _ => handler,
     };

@@ -60,14 +60,7 @@ where
 
 /// What a function returns, by its type.
 #[derive(Debug)]
-pub struct Returned<T>(PhantomData<T>);
-
-impl<T> Returned<T> {
-    /// Stands for a `T`.
-    pub const fn new() -> Self {
-        Self(PhantomData)
-    }
-}
+pub struct Returned<T>(pub PhantomData<T>);
 
 /// Declares the type of a function's error, if it chooses what happens to the message. Method resolution finds this
 /// implementation before that of [`DeclaresNothing`], which needs one more reference.

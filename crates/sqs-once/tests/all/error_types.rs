@@ -62,8 +62,7 @@ fn key(order: &Value) -> String {
 }
 
 /// Each end that a type can choose reached the consumer.
-fn assert_chosen(way: &str, answer: &Answer) {
-    println!("{way}: {answer:?}");
+fn assert_chosen(answer: &Answer) {
     answer.assert_outcomes([Terminal, Failed, Failed, Failed, Processed]);
     assert_eq!(answer.delay("m-2"), Some(HALF_MINUTE));
     assert_eq!(answer.delay("m-3"), None);
@@ -71,12 +70,12 @@ fn assert_chosen(way: &str, answer: &Answer) {
 }
 
 /// A handler that is called for each message, with the declaration.
-async fn assert_way(way: &str, handler: Handler) {
+async fn assert_chosen_by(handler: Handler) {
     let handler = handler
         .namespace("payments")
         .errors::<PayError>()
         .depends_on("payments");
-    assert_chosen(way, &Bench::new(handler).run(event()).await);
+    assert_chosen(&Bench::new(handler).run(event()).await);
 }
 
 fn json() -> sqs_once::consumer::Keyed<Value, impl KeyExtractor<Value>> {
@@ -86,18 +85,18 @@ fn json() -> sqs_once::consumer::Keyed<Value, impl KeyExtractor<Value>> {
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_handler_is_asked_for_its_choice_however_it_was_boxed() {
     let question_mark = async |order: Value| -> Result<(), HandlerError> { Ok(pay(&order)?) };
-    assert_way("`?`", json().call(question_mark)).await;
+    assert_chosen_by(json().call(question_mark)).await;
     let own = async |order: Value| pay(&order);
-    assert_way("its own type", json().call(own)).await;
+    assert_chosen_by(json().call(own)).await;
     let boxed =
         async |order: Value| -> Result<(), Box<dyn Error + Send + Sync>> { Ok(pay(&order)?) };
-    assert_way("`Box<dyn Error>`", json().call(boxed)).await;
+    assert_chosen_by(json().call(boxed)).await;
     let back = async |order: Value| -> Result<(), HandlerError> {
         let paid: anyhow::Result<()> = pay(&order).map_err(anyhow::Error::from);
         paid.map_err(anyhow::Error::reallocate_into_boxed_dyn_error_without_backtrace)?;
         Ok(())
     };
-    assert_way("`anyhow`, converted back", json().call(back)).await;
+    assert_chosen_by(json().call(back)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,10 +119,9 @@ async fn a_conversion_that_loses_the_type_means_retry() {
         json().call(anyhow),
         json().call(context),
     ];
-    for (at, handler) in handlers.into_iter().enumerate() {
+    for handler in handlers {
         let handler = handler.namespace("payments").errors::<PayError>();
         let answer = Bench::new(handler).run(event()).await;
-        println!("{at}: {answer:?}");
         answer.assert_outcomes([Failed, Failed, Failed, Failed, Processed]);
         assert_eq!(answer.delay("m-2"), None);
     }
@@ -161,7 +159,7 @@ impl KeyExtractor<Value> for PaidKey {
 #[tokio::test(start_paused = true)]
 async fn an_error_around_the_handler_is_asked_for_its_choice() {
     let done = async |_: Value| {};
-    assert_way("extractor", json().call(async |_: Value, _: Paid| {})).await;
+    assert_chosen_by(json().call(async |_: Value, _: Paid| {})).await;
     let layer = async |record: RecordParts, next: Next| -> Result<Done, HandlerError> {
         let done = next.run().await?;
         pay(&serde_json::from_str(
@@ -169,14 +167,14 @@ async fn an_error_around_the_handler_is_asked_for_its_choice() {
         )?)?;
         Ok(done)
     };
-    assert_way("layer", json().call(done).layer(layer)).await;
+    assert_chosen_by(json().call(done).layer(layer)).await;
     let decoder = Handler::decode(Paying).key(key).call(done);
-    assert_way("decoder", decoder).await;
+    assert_chosen_by(decoder).await;
     let hook = async |end: RecordEnd| -> Result<(), HandlerError> {
         let order = serde_json::from_str(end.message().body().unwrap_or_default())?;
         Ok(pay(&order)?)
     };
-    assert_way("hook", json().call(done).on_done(hook)).await;
+    assert_chosen_by(json().call(done).on_done(hook)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +208,7 @@ async fn an_error_of_a_batch_handler_is_asked_for_its_choice_alone_and_as_a_whol
         Bench::new(handler.depends_on("payments"))
     };
     let answer = together(json().call_batch(each)).run(event()).await;
-    assert_chosen("batch record", &answer);
+    assert_chosen(&answer);
     let whole = async |orders: Batch<Value>| -> Result<BatchOutcome, HandlerError> {
         for order in orders.payloads() {
             pay(order)?;
@@ -267,9 +265,9 @@ mod attributes {
 async fn an_attribute_declares_the_error_type_that_its_function_returns() {
     use attributes::{charge, charge_all};
     let handler = charge::handler().depends_on("payments");
-    assert_chosen("handler", &Bench::new(handler).run(event()).await);
+    assert_chosen(&Bench::new(handler).run(event()).await);
     let handler = charge_all::handler().depends_on("payments");
-    assert_chosen("batch handler", &Bench::new(handler).run(event()).await);
+    assert_chosen(&Bench::new(handler).run(event()).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,7 +283,7 @@ async fn the_handlers_of_a_router_know_the_types_of_its_defaults_and_their_own()
         )
         .route("none", json().call(function).namespace("others"));
     let answer = Bench::new(Consumer::new(routes)).run(event()).await;
-    assert_chosen("defaults", &answer);
+    assert_chosen(&answer);
 }
 
 #[derive(Debug, thiserror::Error, ErrorDisposition)]
