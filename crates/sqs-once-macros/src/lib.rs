@@ -45,7 +45,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or a type of your own.
 ///
 /// The function returns `Result<(), HandlerError>`, or `()` if it cannot fail. In place of the `()` inside `Result`, it
-/// may return a `Recorded` result, or `Writes` that commit together with the record of its key. For PostgreSQL, the
+/// may return a `Completion` with a value, or `Writes` that commit together with the completion of its key. For PostgreSQL, the
 /// counterpart of `Writes` is the argument `Transaction` of `sqs-once-postgres`.
 ///
 /// # Options

@@ -25,7 +25,7 @@ use sqs_once::key::{ItemId, KeyCodec};
 use sqs_once::policy::Margins;
 use sqs_once::store::{Owner, Settled, Settlement, Settling, Store};
 use sqs_once::time::{Clock, SystemClock};
-use sqs_once::{Consumer, DynamoDbStore, Handler, HandlerError, Recorded};
+use sqs_once::{Completion, Consumer, DynamoDbStore, Handler, HandlerError};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::sync::Notify;
@@ -102,7 +102,7 @@ fn consumer(store: DynamoDbStore, ran: &Arc<Ran>) -> Consumer {
                     work.await;
                     match order.end {
                         End::Fails => Err(HandlerError::from("no luck")),
-                        _ => Ok(Recorded(json!({ "by": "rust" }))),
+                        _ => Ok(Completion(json!({ "by": "rust" }))),
                     }
                 }
             })

@@ -165,7 +165,7 @@ pub use handler::batch::{Batch, BatchOutcome};
 pub use handler::blocking::spawn_blocking;
 pub use handler::error::{HandlerError, ResultExt};
 pub use handler::extract::{IdempotencyToken, Remaining, State};
-pub use handler::outcome::Recorded;
+pub use handler::outcome::Completion;
 pub use key::business_key::BusinessKey;
 pub use lambda::run::run;
 pub use once::builder::Idempotency;

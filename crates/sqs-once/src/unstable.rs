@@ -6,7 +6,7 @@ use crate::random::{OsRandom, Random};
 use crate::store::Owner;
 
 pub use crate::idempotency::{
-    Admission, Completion, Refusal, breaker, carried_over, ends_refused, on_claimed, on_committed,
+    Admission, Completed, Refusal, breaker, carried_over, ends_refused, on_claimed, on_committed,
     on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
 #[cfg(feature = "dynamodb")]

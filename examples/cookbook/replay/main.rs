@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 use sqs_once::hook::RecordEnd;
-use sqs_once::{Error, Handler, HandlerError, Recorded, ResultExt, State};
+use sqs_once::{Completion, Error, Handler, HandlerError, ResultExt, State};
 
 #[derive(Deserialize)]
 struct OrderPaid {
@@ -22,16 +22,16 @@ type Numbers = Arc<AtomicU64>;
 async fn issue(
     order: OrderPaid,
     State(numbers): State<Numbers>,
-) -> Result<Recorded<u64>, HandlerError> {
+) -> Result<Completion<u64>, HandlerError> {
     if order.amount_cents == 0 {
         return Err("nothing was paid").terminal();
     }
-    Ok(Recorded(numbers.fetch_add(1, Ordering::Relaxed) + 1))
+    Ok(Completion(numbers.fetch_add(1, Ordering::Relaxed) + 1))
 }
 
 /// Replies. If it fails, the message returns to the queue, and the duplicate replies.
 async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
-    let number: Option<u64> = end.recorded()?;
+    let number: Option<u64> = end.completion()?;
     tracing::info!(to = end.message().attribute("reply-to"), number, "receipt"); // your effect
     Ok(())
 }

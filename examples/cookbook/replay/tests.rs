@@ -15,7 +15,7 @@ async fn a_duplicate_gets_the_number_of_the_first() {
     let reply = move |end: RecordEnd| {
         let told = Arc::clone(&told);
         async move {
-            let number: Option<u64> = end.recorded()?;
+            let number: Option<u64> = end.completion()?;
             told.lock().unwrap().push(number);
             Ok::<_, HandlerError>(())
         }

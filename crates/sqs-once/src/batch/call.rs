@@ -9,7 +9,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::{Call, Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
-use crate::idempotency::{CommitsWith, Completion, Conclusion, OnUnknown};
+use crate::idempotency::{CommitsWith, Completed, Conclusion, OnUnknown};
 use crate::key::{BusinessKey, ItemId};
 use crate::report::{Report, Untried};
 use crate::store::{Claim, Fence, OpenTransaction, Writes};
@@ -396,15 +396,15 @@ impl Batch<'_> {
         }
     }
 
-    async fn completed(&self, record: &mut Record, completion: Completion) -> Report {
+    async fn completed(&self, record: &mut Record, completion: Completed) -> Report {
         match completion {
-            Completion::Recorded => {}
-            Completion::RecordedByAnother => {
+            Completed::Confirmed => {}
+            Completed::ByAnother => {
                 self.count(record, |tally| tally.leases_lost += 1);
                 let warning = COMPLETED_BY_ANOTHER;
                 record.warnings.push(warning.to_owned());
             }
-            Completion::LeaseLost => {
+            Completed::LeaseLost => {
                 self.count(record, |tally| tally.leases_lost += 1);
                 let reason = "the handler succeeded, but another worker had taken over its key";
                 return Report::failed(reason);

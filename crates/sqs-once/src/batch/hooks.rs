@@ -124,23 +124,23 @@ impl RecordEnd {
         self.token.as_ref()
     }
 
-    /// Returns the value that the handler [recorded](crate::Recorded), or `None` if it recorded nothing.
+    /// Returns the value of the key's [completion](crate::Completion), or `None` if the handler returned none.
     ///
     /// # Errors
-    /// If the recorded JSON is not a `T`, for example after a change of the type.
-    pub fn recorded<T: DeserializeOwned>(&self) -> Result<Option<T>, InvalidRecord> {
+    /// If the stored JSON is not a `T`, for example after a change of the type.
+    pub fn completion<T: DeserializeOwned>(&self) -> Result<Option<T>, InvalidCompletion> {
         let data = self.data.as_deref().map(serde_json::from_str);
-        data.transpose().map_err(|_| InvalidRecord(()))
+        data.transpose().map_err(|_| InvalidCompletion(()))
     }
 }
 
-/// The recorded value does not fit the type. The error has no source, because serde's error quotes the value and a hook's error
+/// The value of a completion does not fit the type. The error has no source, because serde's error quotes the value and a hook's error
 /// is logged with its sources.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the value recorded for the key does not fit the type that the hook reads: an earlier version may have recorded another type"
 )]
-pub struct InvalidRecord(());
+pub struct InvalidCompletion(());
 
 /// Does not show the recorded value.
 impl fmt::Debug for RecordEnd {

@@ -31,5 +31,5 @@ pub(crate) use engine::{Engine, Route};
 pub use engine::{Fifo, InProgress, MissingKey, PayloadMismatch};
 pub(crate) use error_rules::ErrorRules;
 pub(crate) use hooks::{Hook, Hooks, hook};
-pub use hooks::{InvalidRecord, RecordEnd};
+pub use hooks::{InvalidCompletion, RecordEnd};
 pub use unknown_outcome::{EarlierAttempt, Reconciled, UnknownOutcome};

@@ -182,7 +182,7 @@ impl<Kind: OfMessages> Handler<Kind> {
     }
 
     /// Calls `hook` for a record whose effect is done, before its message leaves the queue: after a success, once that is on
-    /// record, and for every duplicate. The hook gets the value that the handler [recorded](crate::Recorded), and
+    /// record, and for every duplicate. The hook gets the value of the [completion](crate::Completion), and
     /// [`outcome`](RecordEnd::outcome) tells which of the two it is. Default: none.
     ///
     /// Use it for what must follow the effect, such as a reply. If the process dies before the hook has run, the next
@@ -196,17 +196,17 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
     /// use sqs_once::hook::RecordEnd;
-    /// use sqs_once::{HandlerError, Recorded};
+    /// use sqs_once::{HandlerError, Completion};
     ///
     /// async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
-    ///     let receipt: Option<String> = end.recorded()?;
+    ///     let receipt: Option<String> = end.completion()?;
     ///     println!("{:?} for message {}", receipt, end.message().id());
     ///     Ok(())
     /// }
     ///
     /// let handler = sqs_once::Handler::json::<OrderPlaced>()
     ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .call(async |order: OrderPlaced| Recorded(format!("receipt for {}", order.order_id)))
+    ///     .call(async |order: OrderPlaced| Completion(format!("receipt for {}", order.order_id)))
     ///     .on_done(reply);
     /// ```
     pub fn on_done<F, Fut>(self, hook: F) -> Self

@@ -217,7 +217,7 @@ impl BatchOutcome {
         self.ended(record, Err::<(), _>(error));
     }
 
-    /// Reports a result as a handler of a single record would return it: `()`, a [`Recorded`](crate::Recorded) result,
+    /// Reports a result as a handler of a single record would return it: `()`, a [`Completion`](crate::Completion),
     /// or a `Result` of these.
     pub fn ended<T>(&mut self, record: &BatchRecord<T>, result: impl IntoOutcome) {
         if !Arc::ptr_eq(&self.identity, &record.identity) {

@@ -43,7 +43,7 @@ pub use sqs_once_macros::ErrorDisposition;
 /// An async function that handles one record.
 ///
 /// Its first argument is the payload; up to eight extractors ([`FromRecord`]) may follow. It returns
-/// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, a [`Recorded`](crate::Recorded) result, or
+/// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, a [`Completion`](crate::Completion), or
 /// [`Writes`](crate::Writes).
 ///
 /// ```
@@ -139,7 +139,7 @@ pub use sqs_once_macros::ErrorDisposition;
     message = "`{Self}` is not a handler for the payload `{T}` with the state `{S}`",
     label = "not a handler",
     note = "a handler is an `async fn` whose first argument is the payload and whose other arguments are extractors",
-    note = "it returns `Result<(), HandlerError>`, a `Recorded` result or `Writes` in place of the `()`, or `()`, and its future must be `Send`",
+    note = "it returns `Result<(), HandlerError>`, a `Completion` or `Writes` in place of the `()`, or `()`, and its future must be `Send`",
     note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait HandlerFn<T, S, X>: Clone + Send + Sync + 'static {

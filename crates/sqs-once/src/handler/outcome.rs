@@ -10,16 +10,16 @@ use crate::store::{Writes, recordable};
 use super::HandlerError;
 use super::layer::Call;
 
-/// A success whose result is recorded with the completion. The hook [`on_done`](crate::Handler::on_done) receives it, also
-/// for later duplicates.
+/// A success with a value, which is stored with the completion of the key. The hook [`on_done`](crate::Handler::on_done)
+/// receives it, also for later duplicates.
 ///
-/// The result is stored as JSON in the item's attribute `data`, 256 KiB at most. A result that is larger or can't be
-/// serialized is left out, because the effect is done: the record is processed, with a warning in its log line.
+/// The value is stored as JSON in the item's attribute `data`, 256 KiB at most. A value that is larger or can't be
+/// serialized is left out, because the effect is done: the message is processed, with a warning in its log line.
 /// DynamoDB charges a write unit for every KiB of the item.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
-/// use sqs_once::{HandlerError, Recorded};
+/// use sqs_once::{HandlerError, Completion};
 ///
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String }
@@ -28,21 +28,21 @@ use super::layer::Call;
 /// struct Receipt { number: String }
 ///
 /// #[sqs_once::handler(key = order.order_id, namespace = "charges")]
-/// async fn charge(order: OrderPlaced) -> Result<Recorded<Receipt>, HandlerError> {
+/// async fn charge(order: OrderPlaced) -> Result<Completion<Receipt>, HandlerError> {
 ///     let number = format!("receipt-{}", order.order_id);
-///     Ok(Recorded(Receipt { number }))
+///     Ok(Completion(Receipt { number }))
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded<T>(pub T);
+pub struct Completion<T>(pub T);
 
-/// A handler's success, with what it records and writes. It belongs to the handler's message: a layer that returns it for
+/// A handler's success, with its value and its writes. It belongs to the handler's message: a layer that returns it for
 /// another message fails that one.
 #[derive(Default)]
 #[must_use = "it contains what the handler returned to be recorded or written"]
 pub struct Done {
     pub(crate) data: Option<Arc<str>>,
-    /// The writes that commit with the record of the key.
+    /// The writes that commit with the completion.
     pub(crate) writes: Option<Arc<Writes>>,
     pub(crate) left_out: Option<String>,
     /// The call inside layers that returned it.
@@ -78,15 +78,15 @@ impl Done {
     }
 }
 
-/// The return type of a handler: `()` for success, a [`Recorded`] result, [`Writes`] that commit with the record of its
-/// key, or a `Result` of these.
+/// The return type of a handler: `()` for success, a [`Completion`] with a value, [`Writes`] that commit with the completion,
+/// or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something a handler can return",
     label = "not a handler's outcome",
     note = "return `Result<(), HandlerError>`, or `()` for a handler that can't fail",
     note = "`?` makes a `HandlerError` of every error; `sqs_once::Error` is for `main`",
-    note = "a value to be recorded is wrapped: `Result<Recorded<Receipt>, HandlerError>`",
-    note = "writes to DynamoDB that commit with the record of the key: `Result<Writes, HandlerError>`"
+    note = "a value for `on_done` is wrapped: `Result<Completion<Receipt>, HandlerError>`",
+    note = "writes to DynamoDB that commit with the completion of the key: `Result<Writes, HandlerError>`"
 )]
 pub trait IntoOutcome {
     /// Whether the type contains [`Writes`]. Default: no.
@@ -106,7 +106,7 @@ impl IntoOutcome for () {
     }
 }
 
-impl<T: Serialize> IntoOutcome for Recorded<T> {
+impl<T: Serialize> IntoOutcome for Completion<T> {
     fn into_outcome(self) -> Result<Done, HandlerError> {
         Ok(Done::recording(&self.0))
     }

@@ -30,7 +30,7 @@ pub(crate) use mode::Mode;
 pub(crate) use namesakes::{HandlerType, shared_name_error};
 pub(crate) use protocol::UNCOMPARED;
 pub use protocol::{
-    Admission, Completion, Refusal, carried_over, ends_refused, on_claimed, on_committed,
+    Admission, Completed, Refusal, carried_over, ends_refused, on_claimed, on_committed,
     on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
 pub(crate) use retry::Retries;

@@ -51,11 +51,11 @@ pub(crate) const UNCOMPARED: &str = "its key was processed for a payload with ot
 
 /// The decision on a completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Completion {
+pub enum Completed {
     /// The effect is on record: acknowledge.
-    Recorded,
+    Confirmed,
     /// Another attempt took the key over, and has recorded the effect, which may have happened twice: acknowledge.
-    RecordedByAnother,
+    ByAnother,
     /// Another attempt took the key over and has not completed: don't acknowledge.
     LeaseLost,
 }
@@ -223,18 +223,18 @@ pub fn takes_over(claim: &Claim, owner: Owner, other: &Item) -> Option<Claim> {
 }
 
 /// Decides on a completion from the store's answer.
-pub fn on_completed(settlement: &Settlement, settled: &Settled) -> Completion {
+pub fn on_completed(settlement: &Settlement, settled: &Settled) -> Completed {
     // Without a claim, another owner's completion is no takeover.
     let is_claimed = matches!(settlement.settling, Settling::Complete { .. });
     match settled {
-        Settled::Written => Completion::Recorded,
+        Settled::Written => Completed::Confirmed,
         Settled::Refused(Some(item)) if item.status == Status::Completed => {
             match is_claimed && item.owner != Some(settlement.owner) {
-                true => Completion::RecordedByAnother,
-                false => Completion::Recorded,
+                true => Completed::ByAnother,
+                false => Completed::Confirmed,
             }
         }
-        Settled::Refused(_) => Completion::LeaseLost,
+        Settled::Refused(_) => Completed::LeaseLost,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 use super::cache::CompletedKeys;
 use super::deadline::{answer_until, answers_until};
 use super::driver::{all_of, incapable, unanswered};
-use super::{Completion, Driver, Refusal, on_committed, on_completed};
+use super::{Completed, Driver, Refusal, on_committed, on_completed};
 
 /// The work that commits together with a completion.
 pub(crate) enum CommitsWith {
@@ -67,7 +67,7 @@ pub(crate) struct Sent {
 
 pub(crate) enum Conclusion {
     /// The effect happened.
-    Completed(Completion),
+    Completed(Completed),
     /// The effect did not happen, because of the existing item.
     Refused(Refusal),
     /// The effect did not happen, because a condition in the handler's writes was not met.
@@ -235,7 +235,7 @@ impl Driver {
         let item = || refused_by.unwrap_or_else(|| ending.item());
         ending.keep(item, self.clock.now());
         match recorded {
-            Ok(()) => Conclusion::Completed(Completion::Recorded),
+            Ok(()) => Conclusion::Completed(Completed::Confirmed),
             Err(refusal) => Conclusion::Refused(refusal),
         }
     }
@@ -258,7 +258,7 @@ impl Driver {
         let sent = endings.into_iter().map(|ending| {
             let answer = committed.clone().map(|()| {
                 ending.keep(|| ending.item(), now);
-                Conclusion::Completed(Completion::Recorded)
+                Conclusion::Completed(Completed::Confirmed)
             });
             Sent {
                 answer,

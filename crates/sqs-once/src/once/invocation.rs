@@ -191,7 +191,7 @@ impl<'a> Invocation<'a> {
         E: Into<HandlerError>,
     {
         let work = |token, _| Ok(async move { work(token).await.map_err(Into::into)?.into_done() });
-        self.once(key, Mode::of(V::WRITES, false), V::recorded, work)
+        self.once(key, Mode::of(V::WRITES, false), V::from_completion, work)
             .await
     }
 
@@ -258,7 +258,8 @@ impl<'a> Invocation<'a> {
                 value.into_done()
             })
         };
-        self.once(key, Mode::Transaction, T::recorded, work).await
+        self.once(key, Mode::Transaction, T::from_completion, work)
+            .await
     }
 
     /// Does work whose effect commits in this way. `recorded` reads the value of a duplicate.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::handler::Running;
 use crate::idempotency::{
-    Admission, Admitted, Asked, CommitsWith, Completion, Conclusion, Deadline, KeyRules, OtherId,
+    Admission, Admitted, Asked, CommitsWith, Completed, Conclusion, Deadline, KeyRules, OtherId,
     PendingSettlement, Refusal, Retries, Until, admit, answer_until, first_of,
 };
 use crate::key::{BusinessKey, Fingerprint, KeyError};
@@ -99,15 +99,15 @@ impl<'a> KeyedWork<'a> {
     ) -> Result<Option<Refusal>, RunError> {
         let ending = self.rules.completion(&self.claim, data, work);
         match self.settle(ending, usize::MAX).await {
-            Ok(Conclusion::Completed(Completion::Recorded)) => Ok(None),
-            Ok(Conclusion::Completed(Completion::RecordedByAnother)) => {
+            Ok(Conclusion::Completed(Completed::Confirmed)) => Ok(None),
+            Ok(Conclusion::Completed(Completed::ByAnother)) => {
                 tracing::warn!(
                     target: "sqs_once::run",
                     "another worker had taken over the key, and completed it: its effect may have happened twice"
                 );
                 Ok(None)
             }
-            Ok(Conclusion::Completed(Completion::LeaseLost)) => Err(RunError::LeaseLost),
+            Ok(Conclusion::Completed(Completed::LeaseLost)) => Err(RunError::LeaseLost),
             Ok(Conclusion::Refused(refusal)) => Ok(Some(refusal)),
             // Nothing was claimed before, so nothing is released.
             Ok(Conclusion::Conflict {

@@ -38,7 +38,7 @@ pub trait WorkOutcome<T> {
     /// # Errors
     /// The record is not of this type.
     #[doc(hidden)]
-    fn recorded(data: &str) -> serde_json::Result<T>;
+    fn from_completion(data: &str) -> serde_json::Result<T>;
 }
 
 #[diagnostic::do_not_recommend]
@@ -47,7 +47,7 @@ impl<T: Serialize + DeserializeOwned> WorkOutcome<T> for T {
         Ok((Done::recording(&self), self))
     }
 
-    fn recorded(data: &str) -> serde_json::Result<T> {
+    fn from_completion(data: &str) -> serde_json::Result<T> {
         serde_json::from_str(data)
     }
 }
@@ -59,13 +59,13 @@ impl WorkOutcome<()> for Writes {
     fn into_done(self) -> Result<(Done, ()), HandlerError> {
         let writes = match self.result() {
             Some(_) => self,
-            None => self.recording(&()),
+            None => self.completion(&()),
         };
         Ok((writes.into_outcome()?, ()))
     }
 
-    /// The record may be a value of [`Writes::recording`], which other readers of the key get.
-    fn recorded(_: &str) -> serde_json::Result<()> {
+    /// The completion may have a value of [`Writes::completion`], which other readers of the key get.
+    fn from_completion(_: &str) -> serde_json::Result<()> {
         Ok(())
     }
 }
@@ -76,10 +76,10 @@ impl<T: Serialize + DeserializeOwned> WorkOutcome<T> for (Writes, T) {
 
     fn into_done(self) -> Result<(Done, T), HandlerError> {
         let (writes, value) = self;
-        Ok((writes.recording(&value).into_outcome()?, value))
+        Ok((writes.completion(&value).into_outcome()?, value))
     }
 
-    fn recorded(data: &str) -> serde_json::Result<T> {
+    fn from_completion(data: &str) -> serde_json::Result<T> {
         serde_json::from_str(data)
     }
 }

@@ -12,7 +12,7 @@ use sqs_once::policy::{InProgress, PayloadMismatch};
 use sqs_once::store::{Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::{BusinessKey, Consumer, Handler, Idempotency, Recorded};
+use sqs_once::{BusinessKey, Completion, Consumer, Handler, Idempotency};
 use tokio::time::sleep;
 
 use crate::also_read_attempts::failing;
@@ -32,7 +32,7 @@ fn version_in(mode: Mode, own: &str, runs: &Seen) -> Handler {
     let handler = mode.call(values(), move |order: Value| {
         let run = format!("{} by {name}", order["id"].as_str().unwrap());
         runs.add(run);
-        async { Recorded(json!({ "receipt": 7 })) }
+        async { Completion(json!({ "receipt": 7 })) }
     });
     handler.namespace(own)
 }

@@ -19,7 +19,7 @@ use sqs_once::policy::{InProgress, MissingKey};
 use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome;
 use sqs_once::{
-    Batch, BatchOutcome, Handler, HandlerError, IdempotencyToken, Recorded, Remaining, State,
+    Batch, BatchOutcome, Completion, Handler, HandlerError, IdempotencyToken, Remaining, State,
 };
 use tokio::time::sleep;
 
@@ -76,7 +76,7 @@ async fn a_record_tells_all_that_extractors_tell() {
         let mut outcome = orders.outcome();
         for record in orders {
             let key = record.item_id().as_str().to_owned();
-            outcome.ended(&record, Recorded(key));
+            outcome.ended(&record, Completion(key));
             drop(record.into_payload());
         }
         Ok(outcome)
@@ -99,7 +99,7 @@ async fn what_a_handler_receives_and_returns_shows_no_content_in_its_debug_form(
     };
     let bench = Bench::new().on(orders().call_batch(handler));
     assert_eq!(bench.run(["canary"]).await, [""; 0]);
-    let done = Recorded("canary").into_outcome().unwrap();
+    let done = Completion("canary").into_outcome().unwrap();
     let shown = "Done { has_data: true, writes: None, left_out: None }";
     assert_eq!(format!("{done:?}"), shown);
     let error = HandlerError::terminal("no use");
@@ -315,7 +315,7 @@ async fn of_a_record_that_is_said_twice_the_first_failure_stands() {
         outcome.failed(&orders.records()[1], "first");
         outcome.failed(&orders.records()[1], HandlerError::terminal("second"));
         outcome.succeeded(&orders.records()[2]);
-        outcome.ended(&orders.records()[2], Recorded("last"));
+        outcome.ended(&orders.records()[2], Completion("last"));
         outcome
     });
     assert_eq!(bench.run(["a", "b", "c"]).await, ["m-0", "m-1"]);

@@ -26,7 +26,7 @@ fn writes(orders: &Batch<Order>) -> BatchWrites {
     let mut writes = orders.writes();
     for record in orders {
         let id = &record.payload().id;
-        let one = Writes::new().update(update(id)).recording(id);
+        let one = Writes::new().update(update(id)).completion(id);
         match id.split('-').next() {
             Some("bad") => writes.failed(record, "no luck"),
             Some("hopeless") => writes.ended(record, Err(HandlerError::terminal("no use"))),

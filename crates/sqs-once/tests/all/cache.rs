@@ -14,7 +14,7 @@ use sqs_once::policy::{Cache, PayloadMismatch};
 use sqs_once::store::{Owner, Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{Handler, Recorded};
+use sqs_once::{Completion, Handler};
 use tokio::time::sleep;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -212,9 +212,9 @@ async fn the_key_that_was_not_needed_for_longest_makes_room() {
 async fn what_was_recorded_is_remembered_with_its_key_unless_it_is_long() {
     let (lengths, notes) = Notes::pair();
     let recording = orders()
-        .call(async |order: Order| Recorded("x".repeat(usize::try_from(order.total).unwrap())))
+        .call(async |order: Order| Completion("x".repeat(usize::try_from(order.total).unwrap())))
         .on_done(move |end| {
-            notes.add(end.recorded::<String>().unwrap().unwrap().len());
+            notes.add(end.completion::<String>().unwrap().unwrap().len());
             async { Ok(()) }
         });
     let bench = Bench::new().on(recording);

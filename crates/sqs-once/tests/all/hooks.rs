@@ -11,7 +11,7 @@ use sqs_once::hook::RecordEnd;
 use sqs_once::policy::{Fifo, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
-use sqs_once::{HandlerError, IdempotencyToken, Recorded, ResultExt};
+use sqs_once::{Completion, HandlerError, IdempotencyToken, ResultExt};
 use tokio::time::sleep;
 
 /// The message ID, the outcome and the recorded data that each call of a hook received.
@@ -20,7 +20,7 @@ type Ends = Notes<String>;
 fn note(ends: &Ends) -> impl Fn(RecordEnd) -> std::future::Ready<Result<(), HandlerError>> + use<> {
     let ends = ends.clone();
     move |end| {
-        let recorded = end.recorded().unwrap();
+        let recorded = end.completion().unwrap();
         let recorded = recorded.unwrap_or_else(|| "nothing".to_owned());
         let (id, outcome) = (end.message().id(), end.outcome());
         ends.add(format!("{id} {outcome} {recorded}"));
@@ -32,7 +32,7 @@ fn note(ends: &Ends) -> impl Fn(RecordEnd) -> std::future::Ready<Result<(), Hand
 fn receipts() -> Tested {
     handling(async |order: Order| -> Result<_, HandlerError> {
         order.obey().await?;
-        Ok(Recorded(format!("r-{}", order.id)))
+        Ok(Completion(format!("r-{}", order.id)))
     })
 }
 
@@ -66,11 +66,11 @@ async fn a_hook_is_called_though_nothing_was_recorded_and_not_after_a_failure() 
 #[tokio::test(start_paused = true)]
 async fn a_hook_gets_the_token_of_its_events_handler() {
     let (tokens, notes) = Notes::pair();
-    let bench = handling(async |_: Order, token: IdempotencyToken| Recorded(token.to_string()));
+    let bench = handling(async |_: Order, token: IdempotencyToken| Completion(token.to_string()));
     let bench = bench.with(|it| {
         it.on_done(move |end| {
             let token = end.token().map(ToString::to_string);
-            notes.add((token, end.recorded::<String>().unwrap()));
+            notes.add((token, end.completion::<String>().unwrap()));
             async { Ok(()) }
         })
     });
@@ -341,7 +341,7 @@ async fn a_hooks_terminal_error_makes_its_record_terminal() {
 async fn what_is_recorded_is_not_logged_when_a_hook_asks_for_another_type() {
     let bench = receipts().with(|it| {
         it.on_done(async |end: RecordEnd| {
-            let _: Option<u64> = end.recorded()?;
+            let _: Option<u64> = end.completion()?;
             Ok(())
         })
     });

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
 use sqs_once::once::{Once, RunError};
 use sqs_once::testing;
-use sqs_once::{Batch, Handler, HandlerError, Recorded, State};
+use sqs_once::{Batch, Completion, Handler, HandlerError, State};
 use tokio::time::{advance, sleep};
 
 #[derive(Debug)]
@@ -294,14 +294,14 @@ async fn a_result_that_panics_when_it_is_written_never_makes_the_effect_happen_a
     let (effects, notes) = Notes::pair();
     let alone = orders().call(move |order: Order| {
         notes.add(order.id);
-        async { Recorded(Unwritable) }
+        async { Completion(Unwritable) }
     });
     let notes = effects.clone();
     let together = orders().call_batch(move |orders: Batch<Order>| {
         let mut outcome = orders.outcome();
         for record in &orders {
             notes.add(record.payload().id.clone());
-            outcome.ended(record, Recorded(Unwritable));
+            outcome.ended(record, Completion(Unwritable));
         }
         async { outcome }
     });

@@ -219,7 +219,7 @@ async fn writes_without_a_value_bring_none_and_what_they_record_is_for_other_rea
         for recorded in [false, true] {
             let writes = Writes::new().update(update("a"));
             let (id, writes) = match recorded {
-                true => ("recorded", writes.recording(&"receipt 7")),
+                true => ("recorded", writes.completion(&"receipt 7")),
                 false => ("a", writes),
             };
             let work = async || Ok::<_, HandlerError>(writes);
@@ -235,7 +235,7 @@ async fn writes_without_a_value_bring_none_and_what_they_record_is_for_other_rea
         async {}
     });
     let consumer = it.consumer(handler.on_done(move |end: RecordEnd| {
-        notes.add(end.recorded::<String>().unwrap());
+        notes.add(end.completion::<String>().unwrap());
         std::future::ready(Ok(()))
     }));
     assert_eq!(it.deliver(&consumer, ["recorded"]).await, [""; 0]);

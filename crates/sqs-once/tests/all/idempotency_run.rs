@@ -13,7 +13,7 @@ use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Un
 use sqs_once::store::{Item, MemoryStore, Owner, Status, StoreErrorKind};
 use sqs_once::testing::{TestClock, TestSettings};
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{Handler, HandlerError, Idempotency, IdempotencyToken, Recorded};
+use sqs_once::{Completion, Handler, HandlerError, Idempotency, IdempotencyToken};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
@@ -159,7 +159,7 @@ async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_token
         let charging = orders().call(move |order: Order, token: IdempotencyToken| {
             notes.add(token);
             ready(match order.id.as_str() {
-                "a" => Ok(Recorded(receipt("r-1"))),
+                "a" => Ok(Completion(receipt("r-1"))),
                 _ => Err("no luck"),
             })
         });

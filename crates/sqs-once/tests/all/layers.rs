@@ -15,7 +15,7 @@ use sqs_once::policy::{Backoff, MissingKey, RouteBy};
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::time::Clock;
-use sqs_once::{Handler, HandlerError, Recorded, ResultExt, Writes, router};
+use sqs_once::{Completion, Handler, HandlerError, ResultExt, Writes, router};
 use tokio::time::{sleep, timeout};
 
 use crate::support::{Notes, Order, SECOND, assert_contains, orders, values};
@@ -251,16 +251,16 @@ async fn what_a_handler_records_or_writes_passes_through_its_layers() {
     let recorded = Notes::default();
     let notes = recorded.clone();
     let receipts = orders()
-        .call(async |order: Order| Recorded(order.id))
+        .call(async |order: Order| Completion(order.id))
         .layer(passing);
     let receipts = receipts.on_done(move |end| {
-        notes.add(end.recorded::<String>().unwrap());
+        notes.add(end.completion::<String>().unwrap());
         async { Ok(()) }
     });
     Bench::new(receipts).run(event(&["o-1"])).await;
     assert_eq!(recorded.take(), [Some("o-1".to_owned())]);
 
-    let write = async |order: Order| Writes::new().recording(&order.id);
+    let write = async |order: Order| Writes::new().completion(&order.id);
     for writing in [orders().call(write), orders().call(ClaimFirst(write))] {
         for handler in [writing.clone().layer(passing), writing.layer(skipped)] {
             let bench = Bench::new(handler);

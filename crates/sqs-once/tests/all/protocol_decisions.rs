@@ -8,7 +8,7 @@ use sqs_once::store::{
 };
 use sqs_once::time::Timestamp;
 use sqs_once::unstable::{
-    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
+    Admission, Completed, Refusal, on_claimed, on_committed, on_completed, on_found,
     on_found_under_other_id, on_refused, takes_over,
 };
 
@@ -286,15 +286,13 @@ fn a_completion_is_acknowledged_only_if_one_is_on_record() {
         let is_claimed = settling != recording;
         let settlement = settled_by_me(settling);
         let decided = |settled| on_completed(&settlement, &settled);
-        assert_eq!(decided(Settled::Written), Completion::Recorded);
-        assert_eq!(decided(Settled::Refused(None)), Completion::LeaseLost);
+        assert_eq!(decided(Settled::Written), Completed::Confirmed);
+        assert_eq!(decided(Settled::Refused(None)), Completed::LeaseLost);
         for item in items() {
             let expected = match item.status {
-                Status::Completed if is_claimed && item.owner != Some(ME) => {
-                    Completion::RecordedByAnother
-                }
-                Status::Completed => Completion::Recorded,
-                Status::InProgress | Status::Unknown(_) => Completion::LeaseLost,
+                Status::Completed if is_claimed && item.owner != Some(ME) => Completed::ByAnother,
+                Status::Completed => Completed::Confirmed,
+                Status::InProgress | Status::Unknown(_) => Completed::LeaseLost,
             };
             assert_eq!(decided(Settled::Refused(Some(Box::new(item)))), expected);
         }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use crate::support::{Bench, Mode, Order, handling, json_body, orders};
 use serde_json::json;
-use sqs_once::{HandlerError, Recorded};
+use sqs_once::{Completion, HandlerError};
 
 #[tokio::test(start_paused = true)]
 async fn a_result_is_kept_as_json_with_the_completion_also_where_nothing_was_claimed_before() {
     for mode in Mode::BOTH {
         let handler = mode.call(orders(), async |order: Order| -> Result<_, HandlerError> {
-            Ok(Recorded(json!({ "number": format!("r-{}", order.id) })))
+            Ok(Completion(json!({ "number": format!("r-{}", order.id) })))
         });
         let bench = Bench::new().on(handler);
         assert_eq!(bench.run(["o-1"]).await, [""; 0]);
@@ -23,7 +23,7 @@ async fn a_result_is_kept_as_json_with_the_completion_also_where_nothing_was_cla
 async fn a_result_that_is_too_large_is_left_out_and_the_effect_is_still_recorded() {
     let bench = handling(async |order: Order| {
         // With two quotes, the first value has 262,144 bytes, and the second has one more.
-        Recorded("x".repeat(usize::try_from(order.total).unwrap()))
+        Completion("x".repeat(usize::try_from(order.total).unwrap()))
     });
     let sized = |id: &str, total: u32| json_body(&json!({ "id": id, "total": total }));
     let batch = [sized("fits", 262_142), sized("large", 262_143)];
@@ -42,7 +42,7 @@ async fn a_result_that_is_too_large_is_left_out_and_the_effect_is_still_recorded
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_is_no_json_is_left_out_and_not_shown() {
-    let bench = handling(async |_: Order| Recorded(HashMap::from([((1, 2), 3)])));
+    let bench = handling(async |_: Order| Completion(HashMap::from([((1, 2), 3)])));
     assert_eq!(bench.run(["o-1"]).await, [""; 0]);
     let reason = "its result was not recorded: it can't be written as JSON";
     assert_eq!(bench.line()["reason"], reason);

@@ -10,7 +10,7 @@ use sqs_once::consumer::Defaults;
 use sqs_once::extract::EventBridgeMeta;
 use sqs_once::policy::{Dependency, RouteBy, Unrouted};
 use sqs_once::testing::{Bench, Event, Record, TestSettings};
-use sqs_once::{Consumer, Handler, IdempotencyToken, Recorded, ResultExt, Router, State, router};
+use sqs_once::{Completion, Consumer, Handler, IdempotencyToken, ResultExt, Router, State, router};
 use tokio::time::sleep;
 
 use crate::support::database::{Database, Ledger};
@@ -339,13 +339,13 @@ async fn a_handler_in_a_route_gets_its_state_its_token_and_its_hooks() {
     let (tokens, notes) = Notes::pair();
     let handler = async |_: Order, State(notes): State<Notes<String>>, token: IdempotencyToken| {
         notes.add(token.to_string());
-        Recorded("kept")
+        Completion("kept")
     };
     let recorded = Notes::default();
     let seen = recorded.clone();
     let charging = orders().state(notes).call(handler).namespace("charge");
     let charging = charging.on_done(move |end| {
-        seen.add(end.recorded::<String>().unwrap());
+        seen.add(end.completion::<String>().unwrap());
         async { Ok(()) }
     });
     let alone = Bench::new(charging.clone());

@@ -163,7 +163,7 @@ async fn routes_with_each_mode_work_in_one_batch() {
     let done = Done::default();
     let writing = orders().call(async |order: Order| match order.id.as_str() {
         "refused" => Err(HandlerError::terminal("no")),
-        _ => Ok(Writes::new().recording(&order.id)),
+        _ => Ok(Writes::new().completion(&order.id)),
     });
     let routes = charges_and_refunds(&done)
         .route("writes", writing.namespace("writes"))

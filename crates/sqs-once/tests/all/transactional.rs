@@ -39,7 +39,7 @@ fn writing(notes: Seen) -> impl HandlerFn<Order, (), ()> {
                 true => writes.on_conflict(0, |_| Disposition::Terminal),
                 false => writes,
             };
-            Ok::<_, HandlerError>(writes.recording(&format!("receipt of {}", order.id)))
+            Ok::<_, HandlerError>(writes.completion(&format!("receipt of {}", order.id)))
         }
     }
 }

@@ -397,7 +397,7 @@ async fn hooks_get_what_was_recorded_once_it_is_committed() {
         let note = |name: &'static str| {
             let (told, reads) = (told.clone(), Arc::clone(&reads));
             move |end: RecordEnd| {
-                let recorded: Option<String> = end.recorded().unwrap();
+                let recorded: Option<String> = end.completion().unwrap();
                 let effects = reads.get().unwrap();
                 told.add((name, recorded, effects().len()));
                 std::future::ready(Ok(()))

@@ -12,7 +12,7 @@ use sqs_once::policy::{Fifo, InProgress};
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
 use sqs_once::store::{Fence, Status};
 use sqs_once::time::Timestamp;
-use sqs_once::{Consumer, Handler, HandlerError, Recorded};
+use sqs_once::{Completion, Consumer, Handler, HandlerError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -50,7 +50,7 @@ impl Booking {
                 if order.id.starts_with("ends") {
                     ledger.end();
                 }
-                Ok::<_, HandlerError>(Recorded(format!("receipt of {}", order.id)))
+                Ok::<_, HandlerError>(Completion(format!("receipt of {}", order.id)))
             }
         });
         let bench = bench.on(settings(handler));

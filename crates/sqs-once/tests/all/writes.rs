@@ -88,8 +88,8 @@ fn a_transaction_takes_four_megabytes_with_what_is_recorded() {
         MOST_BYTES + 1
     );
     assert_eq!(refused(filled(most + 1)), said);
-    accepted(filled(most - 2).recording(&1).recording(&10));
-    assert_eq!(refused(filled(most - 1).recording(&10)), said);
+    accepted(filled(most - 2).completion(&1).completion(&10));
+    assert_eq!(refused(filled(most - 1).completion(&10)), said);
 }
 
 /// The size of an item in bytes, as DynamoDB counts it.
@@ -235,7 +235,7 @@ fn writes_show_nothing_of_what_is_in_them() {
         .put_item(put("orders", [("id", text("canary"))]))
         .delete(delete("carts", [("id", text("canary"))]))
         .on_conflict(0, |_| Disposition::Terminal)
-        .recording(&"canary");
+        .completion(&"canary");
     let shown = format!("{writes:?}");
     assert!(!shown.contains("canary"), "{shown}");
     for part in ["put into table", "orders", "delete from table", "carts"] {
@@ -274,7 +274,7 @@ async fn a_rule_that_panics_when_it_is_dropped_fails_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_can_not_be_kept_is_left_out_and_the_writes_happen() {
-    let bench = writing(|writes| writes.recording(&"x".repeat(300 * 1024)));
+    let bench = writing(|writes| writes.completion(&"x".repeat(300 * 1024)));
     assert_eq!(bench.run(["a"]).await, [""; 0]);
     assert_contains!(bench.line()["reason"], "its result was not recorded");
     assert_eq!(bench.store.written(), ["stock"]);

@@ -16,7 +16,7 @@ use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
 use sqs_once::policy::Disposition;
 use sqs_once::testing::TestSettings;
-use sqs_once::{DynamoDbStore, HandlerError, Idempotency, Recorded, Writes};
+use sqs_once::{Completion, DynamoDbStore, HandlerError, Idempotency, Writes};
 
 use super::{assert_error_hidden, assert_hidden};
 use crate::support::{Bench, Order, SECOND, ends, orders};
@@ -155,7 +155,7 @@ fn update() -> Update {
 }
 
 fn writes() -> Writes {
-    let writes = Writes::new().update(update()).recording(&"canary-data");
+    let writes = Writes::new().update(update()).completion(&"canary-data");
     writes.on_conflict(0, |conflict| {
         assert_hidden(&format!("{conflict:?}"));
         Disposition::Terminal
@@ -164,7 +164,7 @@ fn writes() -> Writes {
 
 /// Every use of the store, with readable keys. Returns the reasons.
 async fn all_uses(quoting: &Quoting) -> String {
-    let record = async |_: Order| Recorded("canary-data");
+    let record = async |_: Order| Completion("canary-data");
     let write = async |_: Order| writes();
     let mut reasons = String::new();
     for handler in [

@@ -2,7 +2,7 @@
 
 use sqs_once::conformance::claim;
 use sqs_once::store::{Claim, Fence, Settled, Settling, Store, StoreErrorKind};
-use sqs_once::unstable::{Admission, Completion, on_claimed, on_completed};
+use sqs_once::unstable::{Admission, Completed, on_claimed, on_completed};
 
 use crate::store_suite::support::{
     BATCH, NOW, Networked, READ, UPDATE, completion, new_claims, recording, rivals, settlements,
@@ -70,7 +70,7 @@ async fn a_settlement_whose_answer_was_lost_is_sent_again_and_counts_once() {
                 let settled = settled.unwrap();
                 match settling {
                     Settling::Release => assert_eq!(settled, Settled::Written),
-                    _ => assert_eq!(on_completed(settlement, &settled), Completion::Recorded),
+                    _ => assert_eq!(on_completed(settlement, &settled), Completed::Confirmed),
                 }
             }
             let written = claims.iter().zip(&sent).map(|(claim, settlement)| {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use sqs_once::conformance::{Fixture, claim};
 use sqs_once::store::{Claimed, Settled, Settling, Store, StoreErrorKind};
-use sqs_once::unstable::{Completion, on_completed};
+use sqs_once::unstable::{Completed, on_completed};
 
 use crate::store_suite::support::{
     BATCH, Networked, READ, UPDATE, completion, ids, is_written, new_claims, recording,
@@ -176,8 +176,8 @@ async fn refused_settlements_are_decided_by_one_read_of_all_their_items() {
             let settled: Vec<_> = settled.into_iter().map(Result::unwrap).collect();
             assert_eq!(settled[0], lost);
             let recorded = match settling {
-                Settling::Release => Completion::Recorded,
-                _ => Completion::RecordedByAnother,
+                Settling::Release => Completed::Confirmed,
+                _ => Completed::ByAnother,
             };
             assert_eq!(on_completed(&sent[1], &settled[1]), recorded);
             assert_eq!(settled[2], Settled::Refused(None));

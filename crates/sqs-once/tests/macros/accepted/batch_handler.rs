@@ -6,7 +6,7 @@ use serde::Deserialize;
 use sqs_once::extract::{BatchParts, FromBatch};
 use sqs_once::key::{JsonPointer, MessageAttribute};
 use sqs_once::{
-    Batch, BatchHandler, BatchOutcome, BusinessKey, Consumer, HandlerError, Recorded, Remaining,
+    Batch, BatchHandler, BatchOutcome, BusinessKey, Completion, Consumer, HandlerError, Remaining,
     State,
 };
 
@@ -35,7 +35,7 @@ impl FromBatch<App> for Name {
 async fn by_a_field(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, HandlerError> {
     let mut outcome = orders.outcome();
     for record in &orders {
-        outcome.ended(record, Recorded(record.token().to_string()));
+        outcome.ended(record, Completion(record.token().to_string()));
     }
     Ok(outcome)
 }

@@ -6,7 +6,7 @@ mod other_id;
 use sqs_once::store::{self, Claimed, Fence, Recording, Settled, Settlement, Settling, Status};
 use sqs_once::time::Timestamp;
 use sqs_once::unstable::{
-    Admission, Completion, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
+    Admission, Completed, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
 };
 use sqs_once_operate::Change;
 
@@ -200,8 +200,8 @@ pub(super) fn settle(
                 false => Settled::Refused(existing.map(Box::new)),
             };
             match on_completed(&settlement, &settled) {
-                Completion::Recorded | Completion::RecordedByAnother => Verdict::Done,
-                Completion::LeaseLost => Verdict::Failed,
+                Completed::Confirmed | Completed::ByAnother => Verdict::Done,
+                Completed::LeaseLost => Verdict::Failed,
             }
         }
     };

@@ -185,8 +185,8 @@ impl Writes {
         self
     }
 
-    /// Records a result with the key for later duplicates, as [`Recorded`](crate::Recorded) does.
-    pub fn recording<T: Serialize>(mut self, result: &T) -> Self {
+    /// Stores a value with the completion for later duplicates, as [`Completion`](crate::Completion) does.
+    pub fn completion<T: Serialize>(mut self, result: &T) -> Self {
         self.result = Some(recordable(result));
         self
     }
