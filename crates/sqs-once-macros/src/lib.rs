@@ -41,7 +41,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// ```
 ///
 /// The first argument is the payload, decoded from the message's body. Extractors may follow: `State<T>`,
-/// `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `CorrelationId`, an envelope's metadata
+/// `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `Context`, `CorrelationId`, an envelope's metadata
 /// (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or a type of your own.
 ///
 /// The function returns `Result<(), HandlerError>`, or `()` if it cannot fail. In place of the `()` inside `Result`, it

@@ -2,4 +2,6 @@
 
 pub use crate::handler::batch_handler::{BatchParts, FromBatch};
 pub use crate::handler::extract::{Attempt, FromRecord, RecordParts};
+pub use lambda_runtime::Context;
+
 pub use crate::record::{CorrelationId, EventBridgeMeta, Message, S3Object, SnsMeta};

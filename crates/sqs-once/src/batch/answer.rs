@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lambda_runtime::Context;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument, error, warn};
@@ -28,11 +29,13 @@ const CANCELLED: Duration = Duration::from_millis(1);
 pub(crate) async fn answer(
     engine: Arc<Engine>,
     messages: Vec<Message>,
+    invocation: Context,
     deadline: Deadline,
 ) -> (Vec<Entry>, Tally) {
     let began = Instant::now();
     let ledger = Ledger::new(
         messages.into_iter().map(Arc::new).collect(),
+        invocation,
         engine.record_levels.clone(),
         engine.tallies(),
     );

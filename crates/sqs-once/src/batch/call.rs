@@ -200,6 +200,7 @@ impl Batch<'_> {
         let route = &self.engine.routes[route];
         RecordParts {
             message: self.message(record),
+            invocation: Arc::clone(&self.ledger.invocation),
             key: Arc::clone(&admitted.key),
             namespace: route.idempotency.namespace.clone(),
             item: admitted.item.clone(),

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lambda_runtime::Context;
 use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Level, Span, debug, error, error_span, info, trace, warn};
@@ -21,6 +22,7 @@ use super::held::Held;
 #[derive(Clone)]
 pub(crate) struct Ledger {
     pub(super) messages: Arc<[Arc<Message>]>,
+    pub(super) invocation: Arc<Context>,
     pub(super) is_fifo: bool,
     entries: Arc<Mutex<Entries>>,
     levels: RecordLevels,
@@ -43,6 +45,7 @@ struct Entries {
 impl Ledger {
     pub(crate) fn new(
         messages: Arc<[Arc<Message>]>,
+        invocation: Context,
         levels: RecordLevels,
         routes: Vec<RouteTally>,
     ) -> Self {
@@ -50,6 +53,7 @@ impl Ledger {
         Self {
             is_fifo: messages.iter().any(|message| message.is_fifo()),
             messages,
+            invocation: Arc::new(invocation),
             levels,
             tally: Arc::new(Mutex::new(Tally {
                 routes,

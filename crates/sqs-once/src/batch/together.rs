@@ -327,7 +327,9 @@ impl<'a> Batch<'a> {
             records.push((one.payload, one.parts));
         }
         let handle = transaction.as_ref().map(|transaction| transaction.handle());
+        let invocation = Arc::clone(&self.ledger.invocation);
         let parts = |cancel_at| BatchParts {
+            invocation,
             cancel_at,
             transaction: handle,
             state: (),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tracing::{Instrument, debug_span};
 
+use lambda_runtime::Context;
+
 use crate::batch::{self, Engine};
 use crate::error::ConfigError;
 use crate::record::Message;
@@ -120,7 +122,7 @@ impl Consumer {
     pub(crate) async fn process(
         &self,
         messages: Vec<Message>,
-        ends_at: Timestamp,
+        invocation: Context,
         cold_start: bool,
     ) -> Result<Vec<Entry>, ConfigError> {
         let engine = self.engine().await?;
@@ -128,6 +130,7 @@ impl Consumer {
             // Sets the correlation id now, so that the log lines of records that never start have it too.
             messages.iter().for_each(|message| message.correlate(None));
         }
+        let ends_at = Timestamp::from_millis(invocation.deadline);
         let deadline = engine.driver().deadline(ends_at);
         let clock = &engine.driver().clock;
         let began = clock.now();
@@ -138,7 +141,8 @@ impl Consumer {
                 .collect(),
             false => Vec::new(),
         };
-        let (entries, tally) = batch::answer(Arc::clone(engine), messages, deadline).await;
+        let (entries, tally) =
+            batch::answer(Arc::clone(engine), messages, invocation, deadline).await;
         if engine.meter.is_on() {
             let ended = clock.now();
             let duration = ended.since(began);

@@ -3,6 +3,7 @@
 use std::any::{Any, type_name};
 use std::sync::Arc;
 
+use lambda_runtime::Context;
 use tokio::time::Instant;
 
 use crate::idempotency::Mode;
@@ -111,12 +112,18 @@ batch_handlers! {
 /// The data of a whole batch that an extractor can use.
 #[derive(Clone, Debug)]
 pub struct BatchParts<S> {
+    pub(crate) invocation: Arc<Context>,
     pub(crate) cancel_at: Instant,
     pub(crate) transaction: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) state: S,
 }
 
 impl<S> BatchParts<S> {
+    /// Returns Lambda's context of the invocation.
+    pub fn context(&self) -> &Context {
+        &self.invocation
+    }
+
     /// Returns the consumer's state.
     pub fn state(&self) -> &S {
         &self.state
@@ -130,6 +137,7 @@ impl<S> BatchParts<S> {
 
     pub(crate) fn with_state<S2>(self, state: S2) -> BatchParts<S2> {
         BatchParts {
+            invocation: self.invocation,
             cancel_at: self.cancel_at,
             transaction: self.transaction,
             state,
@@ -142,7 +150,7 @@ impl<S> BatchParts<S> {
     message = "`{Self}` is not an extractor of a batch for a consumer with the state `{S}`",
     label = "not an extractor of a batch",
     note = "what belongs to one record is asked of that record: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>().await`",
-    note = "after the batch a batch handler may take `Remaining`, or `State<T>` of a consumer with exactly that state: `.state(value)`",
+    note = "after the batch a batch handler may take `Remaining`, `Context`, or `State<T>` of a consumer with exactly that state: `.state(value)`",
     note = "the transaction of a batch is a type of its own, such as `sqs_once_postgres::BatchTransaction`",
     note = "for a type of your own, implement `sqs_once::extract::FromBatch`"
 )]
@@ -163,6 +171,13 @@ pub trait FromBatch<S>: Sized {
 impl<S: Clone + Send + Sync> FromBatch<S> for State<S> {
     async fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
         Ok(Self(parts.state.clone()))
+    }
+}
+
+/// Lambda's context of the invocation: its request id, its deadline, the function's ARN.
+impl<S: Sync> FromBatch<S> for Context {
+    async fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
+        Ok(parts.context().clone())
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lambda_runtime::Context;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -18,6 +19,7 @@ use super::HandlerError;
 #[derive(Clone, Debug)]
 pub struct RecordParts<S = ()> {
     pub(crate) message: Arc<Message>,
+    pub(crate) invocation: Arc<Context>,
     pub(crate) key: Arc<BusinessKey>,
     pub(crate) namespace: Namespace,
     pub(crate) item: ItemId,
@@ -32,6 +34,11 @@ impl<S> RecordParts<S> {
     /// The message.
     pub fn message(&self) -> &Message {
         &self.message
+    }
+
+    /// Returns Lambda's context of the invocation.
+    pub fn context(&self) -> &Context {
+        &self.invocation
     }
 
     /// Returns the consumer's state.
@@ -73,6 +80,7 @@ impl<S> RecordParts<S> {
     pub(crate) fn with_state<S2>(self, state: S2) -> RecordParts<S2> {
         RecordParts {
             message: self.message,
+            invocation: self.invocation,
             key: self.key,
             namespace: self.namespace,
             item: self.item,
@@ -104,7 +112,7 @@ impl<S> RecordParts<S> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an extractor for a consumer with the state `{S}`",
     label = "not an extractor",
-    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `CorrelationId`, what an envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or `State<T>`",
+    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `Context`, `CorrelationId`, what an envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or `State<T>`",
     note = "`State<T>` needs a consumer with exactly that state: `.state(value)`",
     note = "for a type of your own, implement `sqs_once::extract::FromRecord`"
 )]
@@ -224,6 +232,13 @@ impl<S: Sync> FromRecord<S> for Attempt {
 impl<S: Sync> FromRecord<S> for Arc<Message> {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self::clone(&parts.message))
+    }
+}
+
+/// Lambda's context of the invocation: its request id, its deadline, the function's ARN.
+impl<S: Sync> FromRecord<S> for Context {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(parts.context().clone())
     }
 }
 

@@ -16,7 +16,6 @@ use crate::record::Message;
 use crate::report::Report;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
-use crate::time::Timestamp;
 
 use super::event::{self, EventError};
 
@@ -29,7 +28,7 @@ impl Consumer {
     pub(crate) async fn handle(
         &self,
         messages: Vec<Message>,
-        invocation: &Invocation,
+        invocation: Invocation,
     ) -> Result<Reports, EventError> {
         if invocation.deadline == 0 {
             return Err(EventError::NoDeadline);
@@ -38,13 +37,12 @@ impl Consumer {
             return Err(EventError::NoMessageId { index });
         }
         let ids: Vec<_> = messages.iter().map(Message::shared_id).collect();
-        let ends_at = Timestamp::from_millis(invocation.deadline);
         let identity = self.identity().await?;
         let cold_start = identity.is_cold_start();
-        let span = identity.span(invocation, cold_start);
+        let span = identity.span(&invocation, cold_start);
         #[cfg(feature = "opentelemetry")]
-        spans::batch_began(&span, &messages, invocation, cold_start);
-        let processed = self.process(messages, ends_at, cold_start);
+        spans::batch_began(&span, &messages, &invocation, cold_start);
+        let processed = self.process(messages, invocation, cold_start);
         let entries = processed.instrument(span.clone()).await?;
         #[cfg(feature = "opentelemetry")]
         spans::batch_ended(&span, &entries);
@@ -66,7 +64,7 @@ impl Consumer {
     pub(super) fn respond(&self, messages: Vec<Message>, invocation: Invocation) -> Answer {
         let consumer = self.clone();
         let answer = async move {
-            let reports = consumer.handle(messages, &invocation).await?;
+            let reports = consumer.handle(messages, invocation).await?;
             consumer.answer(&reports)
         };
         Box::pin(async move {

@@ -220,10 +220,9 @@ impl Bench {
     }
 
     async fn invoke(&self, consumer: &Consumer, event: &Event) -> Result<Answer, EventError> {
-        let mut context = Context::default();
-        context.deadline = self.ends_at().as_millis();
+        let context = invocation(self.ends_at());
         // Boxed, because tests that nest more futures would exceed rustc's recursion limit.
-        let reports = Box::pin(consumer.handle(event.to_messages(), &context)).await?;
+        let reports = Box::pin(consumer.handle(event.to_messages(), context)).await?;
         let mut reasons = reports.iter().filter_map(|(_, report)| report.reason());
         if let Some(reason) = reasons.find(|reason| reason.contains(UNDECLARED)) {
             panic!("a message failed with a retryable error: {reason}");
@@ -269,6 +268,16 @@ impl Surroundings {
             surroundings: self,
         }
     }
+}
+
+/// Returns Lambda's context of an invocation.
+pub(super) fn invocation(ends_at: Timestamp) -> Context {
+    let mut context = Context::default();
+    context.deadline = ends_at.as_millis();
+    context.request_id = "8476a536-e9f4-11e8-9739-2dfe598c3fcd".to_owned();
+    context.invoked_function_arn =
+        "arn:aws:lambda:eu-central-1:123456789012:function:test".to_owned();
+    context
 }
 
 #[track_caller]

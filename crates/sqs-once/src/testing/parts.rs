@@ -9,7 +9,7 @@ use crate::handler::RecordParts;
 use crate::key::{KeyPart, Namespace};
 use crate::store::Fence;
 
-use super::bench::{TIMEOUT, business_key};
+use super::bench::{TIMEOUT, business_key, invocation};
 use super::clock::BEGINNING;
 use super::{Event, Record};
 
@@ -57,6 +57,7 @@ impl Record {
         let key = business_key(key);
         RecordParts {
             message: Arc::new(message),
+            invocation: Arc::new(invocation(BEGINNING + TIMEOUT)),
             item: namespace.item_id(&key),
             namespace,
             key: Arc::new(key),

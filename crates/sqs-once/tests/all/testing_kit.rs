@@ -7,7 +7,7 @@ use crate::support::{
 };
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
-use sqs_once::extract::FromRecord;
+use sqs_once::extract::{Context, FromRecord};
 use sqs_once::lambda::EventError;
 use sqs_once::policy::{Backoff, Disposition, Queue};
 use sqs_once::store::{Status, StoreErrorKind};
@@ -354,4 +354,31 @@ async fn a_handler_that_takes_a_transaction_is_told_that_the_kit_has_none() {
     let (_, event) = reserving();
     let error = Bench::new(handler).try_run(&event).await.unwrap_err();
     assert_contains!(error.to_string(), "has no transactions");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_and_a_batch_handler_can_ask_for_the_context_of_their_invocation() {
+    let seen = Notes::default();
+    let note = |context: &Context| (context.request_id.clone(), context.deadline);
+    let one = seen.clone();
+    let handler = orders().call(move |_: Order, context: Context| {
+        one.add(note(&context));
+        async {}
+    });
+    let all = seen.clone();
+    let together = orders().call_batch(move |orders: Batch<Order>, context: Context| {
+        all.add(note(&context));
+        async move { orders.all_succeeded() }
+    });
+    let bench = Bench::new(handler);
+    let ends_at = (bench.clock().now() + Duration::from_secs(30)).as_millis();
+    bench.run(several(["a"])).await.assert_all_acknowledged();
+    let batch = Bench::new(together);
+    batch.run(several(["a"])).await.assert_all_acknowledged();
+    let parts = Record::text("a").parts("a", ());
+    let context = Context::from_record(&parts).await.unwrap();
+    let id = context.request_id.clone();
+    assert!(!id.is_empty() && context.invoked_function_arn.starts_with("arn:aws:lambda:"));
+    assert_eq!(context.deadline, ends_at);
+    assert_eq!(seen.take(), [(id.clone(), ends_at), (id, ends_at)]);
 }
