@@ -12,7 +12,7 @@ pub(crate) enum Key {
     OfPayload(Pat, Expr),
     /// A value that implements `KeyExtractor`.
     Extractor(Expr),
-    /// Several of the above: `(order.order_id, MessageAttribute::new("tenant"))`.
+    /// Several of the above: `(order.order_id, MessageKey::attribute("tenant"))`.
     Tuple(Vec<Key>),
 }
 
@@ -52,7 +52,7 @@ impl Key {
                 "the {option} can only use the payload, the first argument: `{option} = {example}`"
             );
             if option == "key" {
-                problem += ", or a message attribute: `key = MessageAttribute::new(\"…\")`";
+                problem += ", or a message attribute: `key = MessageKey::attribute(\"…\")`";
             }
             return Err(Error::new(name.span(), problem));
         }
@@ -121,7 +121,7 @@ impl Key {
 }
 
 /// Returns whether an expression is the value of a type, by Rust's naming conventions: `MessageGroup`,
-/// `MessageAttribute::new("tenant")`. A constant is all upper-case, a function lower-case, and a variant follows its type.
+/// `MessageKey::attribute("tenant")`. A constant is all upper-case, a function lower-case, and a variant follows its type.
 fn is_extractor(expr: &Expr) -> bool {
     let is_type = |segment: Option<&PathSegment>| {
         let name = segment.map(|segment| segment.ident.to_string());
@@ -193,7 +193,7 @@ fn example(signature: &Signature) -> String {
     match (&payload.pattern, payload.argument.names.first()) {
         (Pat::Ident(_), Some(payload)) => format!("{payload}.order_id"),
         (_, Some(field)) => field.to_string(),
-        (_, None) => "sqs_once::key::MessageAttribute::new(\"order-id\")".to_owned(),
+        (_, None) => "sqs_once::key::MessageKey::attribute(\"order-id\")".to_owned(),
     }
 }
 

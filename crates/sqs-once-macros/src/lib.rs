@@ -52,7 +52,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 ///
 /// | option | meaning | default |
 /// |---|---|---|
-/// | `key = order.order_id` | identifies the event: messages with equal keys are duplicates. An expression over the payload, a `KeyExtractor`, or a tuple of both: `(order.order_id, MessageAttribute::new("tenant"))` | required |
+/// | `key = order.order_id` | identifies the event: messages with equal keys are duplicates. An expression over the payload, a `KeyExtractor`, or a tuple of both: `(order.order_id, MessageKey::attribute("tenant"))` | required |
 /// | `decode = Text` | decodes the body into the payload: `Json`, `Text`, `Bytes`, or a `Decode` of your own | `Json` |
 /// | `envelope = (Sns, EventBridge)` | the envelopes around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
 /// | `namespace = "payments"` | separates this consumer's keys from others in the table; 1 to 255 bytes, no `#`. `SQS_ONCE_NAMESPACE` overrides it | required |
@@ -94,7 +94,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// - Several parts in a tuple: `key = (order.tenant, order.order_id)`.
 /// - The payload itself, if it derives `BusinessKey`: `key = order`.
 /// - A function of the payload, by its path: `key = OrderPlaced::business_key`.
-/// - Any other key extractor: `key = sqs_once::key::MessageAttribute::new("order-id")`,
+/// - Any other key extractor: `key = sqs_once::key::MessageKey::attribute("order-id")`,
 ///   `key = sqs_once::key::JsonPointer::new("/order/id")`, or several of them in a tuple.
 ///
 /// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats cannot, since different integers

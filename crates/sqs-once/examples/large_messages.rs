@@ -10,7 +10,7 @@ use std::io::{Read, stdin};
 
 use aws_config::BehaviorVersion;
 use serde_json::{Value, json};
-use sqs_once::key::ProducerKey;
+use sqs_once::key::MessageKey;
 use sqs_once::large_messages::LargeMessages;
 use sqs_once::producer::{Offload, Outgoing};
 use sqs_once::testing::{Bench, Event};
@@ -33,12 +33,14 @@ async fn send(queue_url: &str, bucket: &str, prefix: &str, body: String) -> Resu
 
 async fn handle(event: String) {
     let (handled, mut bodies) = unbounded_channel();
-    let consumer = Consumer::new(Handler::decode(sqs_once::body::Text).key(ProducerKey).call(
-        move |body: String| {
-            let sent = handled.send(body);
-            async move { sent.map_err(|_| "nobody listens") }
-        },
-    ))
+    let consumer = Consumer::new(
+        Handler::decode(sqs_once::body::Text)
+            .key(MessageKey::producer())
+            .call(move |body: String| {
+                let sent = handled.send(body);
+                async move { sent.map_err(|_| "nobody listens") }
+            }),
+    )
     .large_messages(LargeMessages::from_env());
     let answer = Bench::new(consumer).run(Event::from_json(event)).await;
     let mut all: Vec<Value> = Vec::new();

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::env::process_env;
 use crate::failed::{MAX_ATTRIBUTES, accepted};
-use crate::key::{BusinessKey, KeyError, KeyPart, ProducerKey};
+use crate::key::{BusinessKey, KeyError, KeyPart, PRODUCER_ATTRIBUTE};
 use crate::record::CorrelationId;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -26,7 +26,7 @@ pub use offload::Offload;
 ///
 /// | written | where | read by |
 /// |---|---|---|
-/// | the key, such as `s:tenant-7,i:42` | message attribute `business-key` | [`ProducerKey`] |
+/// | the key, such as `s:tenant-7,i:42` | message attribute `business-key` | [`MessageKey::producer`] |
 /// | the correlation id, if there is one | message attribute `correlation-id` | [`CorrelationId`] |
 /// | the trace, if there is one | system attribute `AWSTraceHeader` | the record's span |
 ///
@@ -35,7 +35,7 @@ pub use offload::Offload;
 /// Lambda invocation (`_X_AMZN_TRACE_ID`). A trace header that the message already has stays.
 ///
 /// ```no_run
-/// use sqs_once::key::ProducerKey;
+/// use sqs_once::key::MessageKey;
 /// use sqs_once::producer::Outgoing;
 /// use sqs_once::HandlerError;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { amount_cents: u64 }
@@ -49,7 +49,7 @@ pub use offload::Offload;
 /// # }
 ///
 /// // The consumer:
-/// #[sqs_once::handler(key = ProducerKey, namespace = "charges")]
+/// #[sqs_once::handler(key = MessageKey::producer(), namespace = "charges")]
 /// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
 ///     Ok(())
 /// }
@@ -125,7 +125,7 @@ impl Outgoing {
         let correlation_id = self.correlation_id.as_ref();
         let correlation_id = correlation_id.map(|id| accepted(id.as_str()));
         let added = [
-            (ProducerKey::ATTRIBUTE, Some(self.text.clone())),
+            (PRODUCER_ATTRIBUTE, Some(self.text.clone())),
             (CorrelationId::ATTRIBUTE, correlation_id),
         ];
         for (name, value) in added {

@@ -6,13 +6,13 @@ use object_store::{ObjectStore, ObjectStoreExt, aws::AmazonS3Builder};
 use serde::de::IgnoredAny;
 use sqs_once::body::S3;
 use sqs_once::extract::S3Object;
-use sqs_once::key::S3EventId;
+use sqs_once::key::MessageKey;
 use sqs_once::{Batch, BatchOutcome, Error, HandlerError, ResultExt, State};
 
 type Bucket = Arc<dyn ObjectStore>;
 
 /// The key is the upload: the same file can be uploaded again, and is imported again.
-#[sqs_once::batch_handler(key = S3EventId, envelope = S3, namespace = "imports")]
+#[sqs_once::batch_handler(key = MessageKey::s3_event(), envelope = S3, namespace = "imports")]
 async fn import(
     uploads: Batch<IgnoredAny>,
     State(bucket): State<Bucket>,

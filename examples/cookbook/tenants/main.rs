@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::extract::Message;
-use sqs_once::key::MessageAttribute;
+use sqs_once::key::MessageKey;
 use sqs_once::{Error, HandlerError, ResultExt};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ struct OrderPlaced {
 
 /// The tenant is a message attribute. Only a sender that you trust may write to the queue, because a sender chooses its
 /// attributes. A message without the attribute is terminal.
-#[sqs_once::handler(key = (MessageAttribute::new("tenant"), order.order_id), namespace = "shipments")]
+#[sqs_once::handler(key = (MessageKey::attribute("tenant"), order.order_id), namespace = "shipments")]
 async fn ship(order: OrderPlaced, message: Arc<Message>) -> Result<(), HandlerError> {
     if order.pieces == 0 {
         return Err("the order is for no pieces").terminal();

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
 use sqs_once::handler::RecordAfter;
-use sqs_once::key::MessageAttribute;
+use sqs_once::key::MessageKey;
 use sqs_once::policy::{Cache, MissingKey};
 use sqs_once::{Consumer, DynamoDbStore, Handler, HandlerError};
 use tower_service::Service;
@@ -56,7 +56,7 @@ async fn count() -> Result<Vec<Consumption>> {
     let after = consumer(keyed().call(RecordAfter(done)));
     let failing = async |_: Order| Err::<(), _>(HandlerError::from("not yet"));
     let failing = consumer(keyed().call(failing));
-    let keyless = Handler::json::<Order>().key(MessageAttribute::new("none"));
+    let keyless = Handler::json::<Order>().key(MessageKey::attribute("none"));
     let keyless = keyless
         .call(done)
         .missing_key(MissingKey::ProcessUnprotected);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sqs_once::Handler;
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, S3, Sns, Text};
 use sqs_once::extract::{EventBridgeMeta, Message, S3Object, SnsMeta};
-use sqs_once::key::MessageId;
+use sqs_once::key::MessageKey;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Record};
 
@@ -40,7 +40,7 @@ thread_local! {
 
 fn handler(envelope: impl Envelope) -> Handler {
     Handler::decode(Text)
-        .key(MessageId)
+        .key(MessageKey::id())
         .call(
             async |payload: String,
                    message: Arc<Message>,

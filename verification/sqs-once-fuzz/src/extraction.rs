@@ -4,9 +4,7 @@ use serde_json::Value;
 use sqs_once::BusinessKey;
 use sqs_once::extract::Message;
 use sqs_once::key::Fingerprint;
-use sqs_once::key::{
-    JmesPath, JsonPointer, KeyError, KeyExtractor, MessageAttribute, SystemAttribute,
-};
+use sqs_once::key::{JmesPath, JsonPointer, KeyError, KeyExtractor, MessageKey};
 use sqs_once::testing::Record;
 
 type Found = Result<BusinessKey, KeyError>;
@@ -48,7 +46,7 @@ pub fn extraction(bytes: &[u8]) {
             let by_pointer = find(pointer, message);
             let by_path = find(path, message);
             check_place(json.as_ref(), place, &by_pointer, &by_path);
-            let both = find(&(MessageAttribute::new("a"), pointer.clone()), message);
+            let both = find(&(MessageKey::attribute("a"), pointer.clone()), message);
             match (&attribute_key, &by_pointer) {
                 (Ok(one), Ok(other)) => assert_eq!(both, BusinessKey::new(&(one, other))),
                 (Ok(_), Err(error)) | (Err(error), _) => assert_eq!(both.as_ref(), Err(error)),
@@ -69,12 +67,12 @@ fn find(extractor: &impl KeyExtractor<()>, message: &Message) -> Found {
 }
 
 fn check_attribute(attribute: &str, message: &Message) -> Found {
-    let found = find(&MessageAttribute::new("a"), message);
+    let found = find(&MessageKey::attribute("a"), message);
     assert_eq!(found, BusinessKey::new(attribute));
-    assert_eq!(found, find(&SystemAttribute::new("a"), message));
+    assert_eq!(found, find(&MessageKey::system_attribute("a"), message));
     let name = "b".to_owned();
     assert_eq!(
-        find(&MessageAttribute::new("b"), message),
+        find(&MessageKey::attribute("b"), message),
         Err(KeyError::MissingAttribute { name })
     );
     if let (Ok(text), Ok(number)) = (&found, attribute.parse::<i128>()) {

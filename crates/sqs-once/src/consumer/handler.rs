@@ -182,10 +182,10 @@ impl Handler {
     /// ```
     /// use sqs_once::Handler;
     /// use sqs_once::body::Bytes;
-    /// use sqs_once::key::MessageAttribute;
+    /// use sqs_once::key::MessageKey;
     ///
     /// let handler = Handler::decode(Bytes)
-    ///     .key(MessageAttribute::new("image-id"))
+    ///     .key(MessageKey::attribute("image-id"))
     ///     .call(async |image: Vec<u8>| {});
     /// ```
     pub fn decode<T: Send + 'static, M>(decoder: impl IntoDecoder<T, M>) -> Keyless<T> {

@@ -11,12 +11,12 @@ use super::sqs::arn_parts;
 ///
 /// ```
 /// use sqs_once::body::Text;
-/// use sqs_once::key::MessageAttribute;
+/// use sqs_once::key::MessageKey;
 /// use sqs_once::policy::Queue;
 /// use sqs_once::{Consumer, Handler};
 ///
 /// let handler = Handler::decode(Text)
-///     .key(MessageAttribute::new("order-id"))
+///     .key(MessageKey::attribute("order-id"))
 ///     .call(async |order: String| {});
 /// let dead_letters = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq";
 /// let consumer = Consumer::new(handler).queue(Queue::any().dead_letter_queue(dead_letters));

@@ -2,7 +2,6 @@
 
 pub(crate) mod business_key;
 mod codec;
-mod envelope_ids;
 mod extractor;
 mod fingerprint;
 mod hex;
@@ -10,6 +9,7 @@ mod ids;
 #[cfg(feature = "jmespath")]
 mod jmes_path;
 mod json_pointer;
+mod message_key;
 mod namespace;
 mod part;
 #[cfg(feature = "powertools")]
@@ -25,10 +25,7 @@ use thiserror::Error;
 
 pub(crate) use business_key::BusinessKey;
 pub use codec::KeyCodec;
-pub use envelope_ids::{EventBridgeId, S3EventId, SnsMessageId};
-pub use extractor::{
-    KeyExtractor, MessageAttribute, MessageGroup, MessageId, ProducerKey, SystemAttribute,
-};
+pub use extractor::KeyExtractor;
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::Payloads;
 pub(crate) use hex::{HexDigest, hex};
@@ -37,6 +34,8 @@ pub use ids::{Ids, OwnIds};
 #[cfg(feature = "jmespath")]
 pub use jmes_path::JmesPath;
 pub use json_pointer::JsonPointer;
+pub use message_key::MessageKey;
+pub(crate) use message_key::PRODUCER_ATTRIBUTE;
 pub use namespace::{InvalidNamespace, ItemId, Namespace};
 pub use part::{KeyPart, KeyWriter};
 pub use secret::KeySecret;
@@ -99,11 +98,6 @@ impl KeyError {
     /// [type](trait@crate::handler::ErrorDisposition) chooses otherwise.
     pub fn extractor(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Extractor(error.into().into())
-    }
-
-    pub(super) fn no_attribute(name: &str) -> Self {
-        let name = name.to_owned();
-        Self::MissingAttribute { name }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::aws;
 use crate::config::LARGE_MESSAGES;
 use crate::error::{ConfigError, chain};
 use crate::handler::{CallFuture, FetchBody, HandlerError};
-use crate::key::{KeySecret, ProducerKey};
+use crate::key::{KeySecret, PRODUCER_ATTRIBUTE};
 use crate::record::{BodyMemory, Message};
 
 use super::pointer::{MAC, Malformed, Pointer};
@@ -272,7 +272,7 @@ impl Bodies {
             return Err(FetchError::OtherObject(objects.join(", ")));
         }
         let attribute = |name| message.attribute(name).unwrap_or_default();
-        let (mac, key) = (attribute(MAC), attribute(ProducerKey::ATTRIBUTE));
+        let (mac, key) = (attribute(MAC), attribute(PRODUCER_ATTRIBUTE));
         let is_its = |secret: &KeySecret| secret.equal([mac, pointer.mac(secret, key).as_str()]);
         match self.secrets.is_empty() || self.secrets.iter().any(is_its) {
             true => Ok(()),

@@ -127,10 +127,10 @@ impl<T: DeserializeOwned> Decode<T> for Json {
 ///
 /// ```
 /// use sqs_once::body::Text;
-/// use sqs_once::key::MessageAttribute;
+/// use sqs_once::key::MessageKey;
 ///
 /// let handler = sqs_once::Handler::decode(Text)
-///     .key(MessageAttribute::new("order-id"))
+///     .key(MessageKey::attribute("order-id"))
 ///     .call(async |line: String| {});
 /// ```
 #[derive(Clone, Copy, Debug)]

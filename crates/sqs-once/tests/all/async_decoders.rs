@@ -7,7 +7,7 @@ use serde_json::json;
 use sqs_once::body::{AsyncDecode, EventBridge, Text};
 use sqs_once::consumer::Keyed;
 use sqs_once::extract::{FromRecord, Message, RecordParts};
-use sqs_once::key::MessageAttribute;
+use sqs_once::key::MessageKey;
 use sqs_once::policy::{Fifo, MissingKey, PayloadMismatch, RouteBy};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::telemetry::Outcome;
@@ -90,7 +90,7 @@ async fn a_record_whose_payload_comes_after_the_batch_was_stopped_does_not_run()
     let (slow, done) = <(Slow, Notes<String>)>::default();
     let handled = done.clone();
     let handler = Handler::decode(slow)
-        .key(MessageAttribute::new("order"))
+        .key(MessageKey::attribute("order"))
         .call(move |order: Order| {
             let done = handled.clone();
             async move {

@@ -14,7 +14,7 @@ use sqs_once::consumer::Together;
 use sqs_once::extract::Message;
 use sqs_once::handler::{IntoOutcome, RecordAfter};
 use sqs_once::hook::RecordEnd;
-use sqs_once::key::MessageAttribute;
+use sqs_once::key::MessageKey;
 use sqs_once::policy::{InProgress, MissingKey};
 use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome;
@@ -173,7 +173,7 @@ async fn a_key_that_comes_twice_in_a_batch_is_handed_over_once() {
 async fn a_record_without_a_key_takes_part_where_the_policy_lets_it() {
     let (calls, notes) = Notes::pair();
     let noting = Handler::json::<Order>()
-        .key(MessageAttribute::new("order-id"))
+        .key(MessageKey::attribute("order-id"))
         .call_batch(move |orders: Batch<Order>| {
             let ids = orders.payloads().map(|order| order.id.clone());
             notes.add(ids.collect::<Vec<_>>());

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sqs_once::body::{Bytes, Decode, DecodeError, Json, Sns, Text};
 use sqs_once::extract::Message;
-use sqs_once::key::{KeyPart, MessageAttribute};
+use sqs_once::key::{KeyPart, MessageKey};
 use sqs_once::testing::TestSettings;
 use sqs_once::{Batch, BatchOutcome, Handler, State, batch_handler, handler};
 
@@ -146,7 +146,7 @@ enum Strict {
 }
 
 async fn reasons<T: DeserializeOwned + Send + 'static>(bodies: &[&str]) -> Vec<String> {
-    let keyed = Handler::decode(Json).key(MessageAttribute::new("key"));
+    let keyed = Handler::decode(Json).key(MessageKey::attribute("key"));
     let bench = Bench::new().on(keyed.call(async |_: T| {}));
     let failed = bench.run(bodies.iter().map(|text| body(text))).await;
     assert_eq!(failed.len(), bodies.len());
@@ -208,7 +208,7 @@ async fn json_asked_for_by_name_is_the_default() {
 
 #[tokio::test(start_paused = true)]
 async fn the_whole_body_is_the_fingerprint_of_what_is_not_json_too() {
-    let text = Handler::decode(Text).key(MessageAttribute::new("order-id"));
+    let text = Handler::decode(Text).key(MessageKey::attribute("order-id"));
     let bench = Bench::new().on(text.call(async |_: String| {}));
     let said = |text: &str| with_attribute(body(text), "order-id", "o-1");
     assert_eq!(bench.run(["one", "one", "two"].map(said)).await, ["m-2"]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, S3, Sns};
 use sqs_once::extract::{EventBridgeMeta, Message};
-use sqs_once::key::{EventBridgeId, JsonPointer, MessageAttribute, S3EventId, SnsMessageId};
+use sqs_once::key::{JsonPointer, MessageKey};
 
 use crate::support::envelope_bench::{
     attributed, envelope_bench, event_bridge, publication, sample, sns, whole,
@@ -22,7 +22,7 @@ fn s3(object: &Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn what_sns_delivers_is_opened_with_its_attributes_and_what_it_says() {
-    let opening = envelope_bench(Sns, MessageAttribute::new("order-id"));
+    let opening = envelope_bench(Sns, MessageKey::attribute("order-id"));
     let ends = opening.ends(&sample("sns-envelope")).await;
     assert_eq!(names(&ends), ["processed"; 2]);
     let given = opening.given();
@@ -41,7 +41,7 @@ async fn what_sns_delivers_is_opened_with_its_attributes_and_what_it_says() {
 
 #[tokio::test(start_paused = true)]
 async fn raw_delivery_passes_through_and_is_a_duplicate_of_what_came_in_an_envelope() {
-    let opening = envelope_bench(Sns, MessageAttribute::new("order-id"));
+    let opening = envelope_bench(Sns, MessageKey::attribute("order-id"));
     let enveloped = attributed(r#"{"total": 1}"#, &[("order-id", "o-1")]);
     let raw = |order: &str| with_attribute(body(r#"{ "total":1 }"#), "order-id", order);
     let batch = [json_body(&enveloped), raw("o-1"), raw("o-2")];
@@ -97,13 +97,13 @@ async fn what_a_rules_input_transformer_leaves_of_an_event_is_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn an_envelopes_own_id_is_a_key_for_whoever_wants_it() {
-    let by_event = envelope_bench(EventBridge, EventBridgeId);
+    let by_event = envelope_bench(EventBridge, MessageKey::event_bridge_id());
     let batch = ["e-1", "e-1", "e-2"].map(|id| event_bridge(id, "{}"));
     let outcomes = by_event.outcomes(batch).await;
     assert_eq!(outcomes, "processed duplicate processed");
     drop(by_event);
 
-    let by_publication = envelope_bench(Sns, SnsMessageId);
+    let by_publication = envelope_bench(Sns, MessageKey::sns_message_id());
     let batch = ["n-1", "n-1", "n-2"].map(|id| body(&publication(id, "{}")));
     let batch: Vec<_> = batch.into_iter().chain([body("{}")]).collect();
     let ends = by_publication.ends(&batch).await;
@@ -113,7 +113,7 @@ async fn an_envelopes_own_id_is_a_key_for_whoever_wants_it() {
 
 #[tokio::test(start_paused = true)]
 async fn what_s3_sends_is_opened_once_an_event_and_its_test_event_is_ignored_quietly() {
-    let opening = envelope_bench(S3, S3EventId);
+    let opening = envelope_bench(S3, MessageKey::s3_event());
     let ends = opening.ends(&sample("s3-notifications")).await;
     let outcomes = names(&ends).join(" ");
     assert_eq!(outcomes, "ignored processed duplicate processed");
@@ -196,7 +196,7 @@ async fn an_envelope_without_one_event_in_it_is_terminal_and_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn an_s3_event_without_a_sequencer_has_no_key_of_its_own() {
-    let opening = envelope_bench(S3, S3EventId);
+    let opening = envelope_bench(S3, MessageKey::s3_event());
     let batch = [
         json!({ "key": "a" }),
         json!({ "key": "a", "sequencer": "01" }),
@@ -257,7 +257,7 @@ async fn auto_opens_what_has_every_mark_of_an_envelope_and_takes_all_else_as_the
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_contradicts_an_attribute_of_its_message_is_terminal_and_takes_nobodys_key() {
-    let [tenant, order] = ["tenant", "order-id"].map(MessageAttribute::new);
+    let [tenant, order] = ["tenant", "order-id"].map(MessageKey::attribute);
     let opening = envelope_bench(Sns, (tenant, order));
     let attributes = [("tenant", "victim"), ("order-id", "o-1")];
     let published = json_body(&attributed(r#"{"total": 1}"#, &attributes));
@@ -295,7 +295,7 @@ async fn envelopes_in_one_another_that_contradict_each_other_or_themselves_are_t
     ] {
         let inner = attributed(r#"{"total": 1}"#, &[("tenant", inside)]);
         let outer = attributed(&inner.to_string(), &[("tenant", "attacker")]);
-        let key = MessageAttribute::new("tenant");
+        let key = MessageKey::attribute("tenant");
         let opening = match envelopes {
             "auto" => envelope_bench(Auto, key),
             "two" => envelope_bench((Sns, Sns), key),

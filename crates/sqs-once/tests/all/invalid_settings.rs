@@ -9,8 +9,7 @@ use sqs_once::consumer::{Runnable, Work};
 use sqs_once::extract::{Message, SnsMeta};
 use sqs_once::handler::{ClaimFirst, HandlerFn};
 use sqs_once::key::{
-    EventBridgeId, Ids, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, Namespace,
-    S3EventId, SnsMessageId,
+    Ids, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, MessageKey, Namespace,
 };
 use sqs_once::policy::{Backoff, Cache, Margins, PayloadMismatch, Queue, UnknownOutcome};
 use sqs_once::store::MemoryStore;
@@ -139,12 +138,13 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
             with_key((JsonPointer::new("/id"), function)),
         ),
         (
-            "`envelope` is not set, but `S3EventId` reads the envelope `S3`: expected `envelope = S3`",
-            with_key(S3EventId),
+            "`envelope` is not set, but `MessageKey::s3_event` reads the envelope `S3`: expected `envelope = S3`",
+            with_key(MessageKey::s3_event()),
         ),
         (
-            "`envelope` is another one, but `SnsMessageId` reads the envelope `Sns`",
-            with_key((EventBridgeId, SnsMessageId)).envelope(EventBridge),
+            "`envelope` is another one, but `MessageKey::sns_message_id` reads the envelope `Sns`",
+            with_key((MessageKey::event_bridge_id(), MessageKey::sns_message_id()))
+                .envelope(EventBridge),
         ),
         (
             "`envelope` is not set, but `SnsMeta` reads the envelope `Sns`",
@@ -237,7 +237,7 @@ async fn an_envelope_that_has_the_metadata_or_may_have_it_is_accepted() {
         }
     }
 
-    let nested = || with_key((EventBridgeId, SnsMessageId));
+    let nested = || with_key((MessageKey::event_bridge_id(), MessageKey::sns_message_id()));
     let optional = async |_: Order, _: Option<SnsMeta>| {};
     for handler in [
         nested().envelope((Sns, EventBridge)),

@@ -8,10 +8,7 @@ use crate::support::{assert_lacks, handled, messages, with};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::body::Sns;
-use sqs_once::key::{
-    ItemId, JmesPath, JsonPointer, KeyError, KeyPart, KeyWriter, MessageAttribute, MessageGroup,
-    SystemAttribute,
-};
+use sqs_once::key::{ItemId, JmesPath, JsonPointer, KeyError, KeyPart, KeyWriter, MessageKey};
 use sqs_once::telemetry::Outcome::{Duplicate, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{BusinessKey, Handler};
@@ -110,9 +107,13 @@ async fn an_attribute_is_a_key_and_terminal_where_it_is_missing() {
         [named.clone(), named, Record::text("{}")]
     };
     for answer in [
-        handled(SystemAttribute::new("MessageDeduplicationId"), records()).await,
-        handled(MessageAttribute::new("tenant"), records()).await,
-        handled(MessageGroup, records()).await,
+        handled(
+            MessageKey::system_attribute("MessageDeduplicationId"),
+            records(),
+        )
+        .await,
+        handled(MessageKey::attribute("tenant"), records()).await,
+        handled(MessageKey::group(), records()).await,
     ] {
         answer.assert_outcomes([Processed, Duplicate, Terminal]);
     }

@@ -4,7 +4,7 @@ use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use serde_json::{Value, json};
 use sqs_once::body::Sns;
-use sqs_once::key::{KeySecret, ProducerKey};
+use sqs_once::key::{KeySecret, MessageKey};
 use sqs_once::producer::{Offload, Outgoing, OutgoingError};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Consumer, Handler};
@@ -62,7 +62,7 @@ async fn a_producer_puts_a_large_body_into_s3_and_the_consumer_gets_it() {
     assert_eq!(attributes["business-key"], attribute("String", "s:o-1"));
 
     let (seen, notes) = Notes::pair();
-    let keyed = Handler::json::<Value>().key(ProducerKey);
+    let keyed = Handler::json::<Value>().key(MessageKey::producer());
     let handler = keyed.call(move |order: Value| {
         notes.add(order["items"].as_str().unwrap().len());
         async {}

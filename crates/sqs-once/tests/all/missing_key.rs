@@ -6,10 +6,7 @@ use serde_json::json;
 use sqs_once::extract::Attempt;
 use sqs_once::handler::{Done, IntoOutcome};
 use sqs_once::key::ItemId;
-use sqs_once::key::{
-    JsonPointer, KeyExtractor, MessageAttribute, MessageGroup, MessageId, ProducerKey,
-    SystemAttribute,
-};
+use sqs_once::key::{JsonPointer, KeyExtractor, MessageKey};
 use sqs_once::policy::MissingKey;
 use sqs_once::{
     Batch, BusinessKey, Handler, HandlerError, IdempotencyToken, ResultExt, State, Writes,
@@ -63,18 +60,18 @@ async fn a_key_in_an_attribute_that_the_message_lacks_is_missing_with_the_attrib
     }
     let says =
         |name: &str| format!("the business key is missing: the message has no attribute `{name}`");
-    let pair = (JsonPointer::new("/ends"), MessageAttribute::new("tenant"));
+    let pair = (JsonPointer::new("/ends"), MessageKey::attribute("tenant"));
     assert_eq!(
-        reason(MessageAttribute::new("tenant")).await,
+        reason(MessageKey::attribute("tenant")).await,
         says("tenant")
     );
     assert_eq!(reason(pair).await, "the business key is missing");
     assert_eq!(
-        reason(SystemAttribute::new("SequenceNumber")).await,
+        reason(MessageKey::system_attribute("SequenceNumber")).await,
         says("SequenceNumber")
     );
-    assert_eq!(reason(MessageGroup).await, says("MessageGroupId"));
-    assert_eq!(reason(ProducerKey).await, says("business-key"));
+    assert_eq!(reason(MessageKey::group()).await, says("MessageGroupId"));
+    assert_eq!(reason(MessageKey::producer()).await, says("business-key"));
 }
 
 const KEYLESS: &str = "without a business key: not protected against duplicates";
@@ -153,7 +150,7 @@ fn keyed(key: impl KeyExtractor<Order>) -> Handler {
 async fn a_function_or_a_tuple_that_lacks_a_part_of_its_key_has_no_key() {
     for consumer in [
         keyed(|order: &Order| BusinessKey::new(&("order", &order.id))),
-        keyed((MessageId, JsonPointer::new("/id"))),
+        keyed((MessageKey::id(), JsonPointer::new("/id"))),
     ] {
         let bench = Bench::new().on(consumer.missing_key(MissingKey::Retry));
         assert_eq!(bench.run([body("{}")]).await, ["m-0"]);

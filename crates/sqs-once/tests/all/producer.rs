@@ -18,7 +18,7 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use proptest::prelude::*;
 use serde_json::Value;
 use sqs_once::extract::{CorrelationId, Message};
-use sqs_once::key::{KeyError, Namespace, ProducerKey};
+use sqs_once::key::{KeyError, MessageKey, Namespace};
 use sqs_once::producer::{Outgoing, OutgoingError};
 use sqs_once::testing::{Answer, Bench, Event, Record};
 use sqs_once::{BusinessKey, Handler, State};
@@ -29,7 +29,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 /// What the handler received of each record: key, correlation ID and trace header.
 type Seen = Notes<(BusinessKey, Option<String>, Option<String>)>;
 
-#[sqs_once::handler(key = ProducerKey, namespace = "test")]
+#[sqs_once::handler(key = MessageKey::producer(), namespace = "test")]
 async fn note(
     _order: Value,
     key: BusinessKey,

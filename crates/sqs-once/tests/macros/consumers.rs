@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::consumer::Runnable;
 use sqs_once::key::ItemId;
-use sqs_once::key::MessageAttribute;
+use sqs_once::key::MessageKey;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
@@ -144,12 +144,12 @@ async fn a_payload_that_derives_its_key_is_told_apart_by_its_key_fields() {
     assert_eq!(notes, ["first", "other parcel", "other order"]);
 }
 
-#[handler(key = (order.id, MessageAttribute::new("shop")), namespace = "macros")]
+#[handler(key = (order.id, MessageKey::attribute("shop")), namespace = "macros")]
 async fn in_a_shop(order: OrderPlaced, State(notes): State<Notes>) {
     notes.add(order.id);
 }
 
-#[batch_handler(key = (order.id, MessageAttribute::new("shop")), namespace = "macros")]
+#[batch_handler(key = (order.id, MessageKey::attribute("shop")), namespace = "macros")]
 async fn batch_in_a_shop(orders: Batch<OrderPlaced>, State(notes): State<Notes>) -> BatchOutcome {
     orders
         .payloads()

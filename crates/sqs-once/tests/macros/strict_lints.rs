@@ -24,7 +24,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use sqs_once::extract::FromRecord;
 use sqs_once::handler::{ErrorDisposition, IntoOutcome};
-use sqs_once::key::{KeyError, KeyExtractor, MessageAttribute};
+use sqs_once::key::{KeyError, KeyExtractor, MessageKey};
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, Handler, HandlerError, State, Writes,
     batch_handler, handler,
@@ -120,7 +120,7 @@ async fn reserve(order: OrderPlaced) -> Result<Writes, HandlerError> {
     Ok(Writes::new())
 }
 
-#[handler(key = MessageAttribute::new("order-id"), namespace = "test")]
+#[handler(key = MessageKey::attribute("order-id"), namespace = "test")]
 async fn notify(order: OrderPlaced) -> Result<(), HandlerError> {
     drop(std::future::ready(order).await);
     Ok(())
@@ -158,7 +158,7 @@ fn imported<T: FromRecord<()>>(
 
 #[test]
 fn what_the_attribute_writes_passes_the_strictest_lints() {
-    assert!(imported(None::<State<()>>, &MessageAttribute::new("order-id"), ()).is_ok());
+    assert!(imported(None::<State<()>>, &MessageKey::attribute("order-id"), ()).is_ok());
     let consumer: Consumer = orders::charge::consumer("tenant-7".to_owned());
     drop((
         consumer,

@@ -15,17 +15,17 @@ use super::{Envelope, EnvelopeError, Opened};
 /// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored). A notification with several records is terminal. The
 /// format allows several, but S3 sends only one. To handle several, read the whole notification without this envelope.
 ///
-/// S3 may deliver a notification more than once. Use the key [`S3EventId`](crate::key::S3EventId) to recognise
+/// S3 may deliver a notification more than once. Use the key [`MessageKey::s3_event`](crate::key::MessageKey::s3_event) to recognise
 /// duplicates:
 ///
 /// ```
 /// use serde::de::IgnoredAny;
 /// use sqs_once::body::S3;
 /// use sqs_once::extract::S3Object;
-/// use sqs_once::key::S3EventId;
+/// use sqs_once::key::MessageKey;
 ///
 /// let handler = sqs_once::Handler::json::<IgnoredAny>()
-///     .key(S3EventId)
+///     .key(MessageKey::s3_event())
 ///     .call(async |_record: IgnoredAny, object: S3Object| {
 ///         let _place = (&object.bucket, &object.key);
 ///     })

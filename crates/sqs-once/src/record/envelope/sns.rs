@@ -9,7 +9,7 @@ use super::{Envelope, EnvelopeError, Opened};
 
 /// The envelope that SNS puts around a published message. The payload is the message.
 ///
-/// [`Message::attribute`] and [`MessageAttribute`](crate::key::MessageAttribute) keys read the envelope's message
+/// [`Message::attribute`] and [`MessageKey::attribute`](crate::key::MessageKey::attribute) keys read the envelope's message
 /// attributes as if SQS had delivered them. [`SnsMeta`] has the other fields. A message whose own attribute differs
 /// from the envelope's is terminal.
 ///
@@ -25,10 +25,10 @@ use super::{Envelope, EnvelopeError, Opened};
 /// ```
 /// use sqs_once::body::Sns;
 /// use sqs_once::extract::SnsMeta;
-/// use sqs_once::key::MessageAttribute;
+/// use sqs_once::key::MessageKey;
 ///
 /// let handler = sqs_once::Handler::json::<serde_json::Value>()
-///     .key(MessageAttribute::new("order-id"))
+///     .key(MessageKey::attribute("order-id"))
 ///     .call(async |order: serde_json::Value, sns: Option<SnsMeta>| {})
 ///     .envelope(Sns);
 /// ```

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use sqs_once::consumer::{Keyed, One, Runs, Together};
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::handler::{BatchHandlerFn, HandlerFn, RecordAfter};
-use sqs_once::key::{ItemId, KeyExtractor, MessageId, Namespace};
+use sqs_once::key::{ItemId, KeyExtractor, MessageKey, Namespace};
 use sqs_once::lambda::EventError;
 use sqs_once::store::{Item, Owner, Status};
 use sqs_once::testing::Random;
@@ -136,9 +136,9 @@ pub(crate) fn keys(count: usize) -> impl Iterator<Item = String> {
 }
 
 /// Starts a handler of any message by its ID.
-pub(crate) fn messages() -> Keyed<IgnoredAny, MessageId> {
+pub(crate) fn messages() -> Keyed<IgnoredAny, MessageKey> {
     no_secrets::watch::everywhere();
-    Handler::json().key(MessageId)
+    Handler::json().key(MessageKey::id())
 }
 
 /// An event with one record, whose body has only this `id`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use sqs_once::extract::{BatchParts, FromBatch};
-use sqs_once::key::{JsonPointer, MessageAttribute};
+use sqs_once::key::{JsonPointer, MessageKey};
 use sqs_once::{
     Batch, BatchHandler, BatchOutcome, BusinessKey, Completion, Consumer, HandlerError, Remaining,
     State,
@@ -76,7 +76,7 @@ async fn by_a_function(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
 
-#[sqs_once::batch_handler(key = (MessageAttribute::new("tenant"), JsonPointer::new("/order_id")), namespace = "test")]
+#[sqs_once::batch_handler(key = (MessageKey::attribute("tenant"), JsonPointer::new("/order_id")), namespace = "test")]
 async fn by_extractors(orders: sqs_once::Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
@@ -118,7 +118,7 @@ macro_rules! batch_handlers {
 }
 
 batch_handlers! {
-    from_a_macro: OrderPlaced, sqs_once::key::MessageGroup;
+    from_a_macro: OrderPlaced, sqs_once::key::MessageKey::group();
 }
 
 fn states() {

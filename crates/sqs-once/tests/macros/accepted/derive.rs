@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::BusinessKey;
-use sqs_once::key::MessageGroup;
+use sqs_once::key::MessageKey;
 
 #[derive(Deserialize, BusinessKey)]
 struct OrderPlaced {
@@ -34,7 +34,7 @@ async fn part(order: OrderPlaced) {}
 #[sqs_once::handler(key = envelope, namespace = "test")]
 async fn generic(envelope: Envelope<'static, u32>) {}
 
-#[sqs_once::handler(key = (MessageGroup, |order: &OrderPlaced| BusinessKey::new(order)), namespace = "test")]
+#[sqs_once::handler(key = (MessageKey::group(), |order: &OrderPlaced| BusinessKey::new(order)), namespace = "test")]
 async fn beside_an_extractor(order: OrderPlaced) {}
 
 #[test]

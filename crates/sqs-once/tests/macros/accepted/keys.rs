@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::extract::Message;
-use sqs_once::key::{JsonPointer, KeyError, KeyPart, KeyWriter, MessageAttribute, MessageGroup};
+use sqs_once::key::{JsonPointer, KeyError, KeyPart, KeyWriter, MessageKey};
 use sqs_once::{BusinessKey, HandlerError};
 use std::sync::Arc;
 
@@ -82,16 +82,16 @@ async fn fallible_function(order: OrderPlaced) -> Result<(), HandlerError> {
 #[sqs_once::handler(key = |order: &OrderPlaced| order.order_id.clone(), namespace = "test")]
 async fn closure(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = MessageGroup, namespace = "test")]
+#[sqs_once::handler(key = MessageKey::group(), namespace = "test")]
 async fn group(_: OrderPlaced, _meta: Arc<Message>) {}
 
-#[sqs_once::handler(key = (MessageGroup, JsonPointer::new("/order_id"), OrderPlaced::business_key), namespace = "test")]
+#[sqs_once::handler(key = (MessageKey::group(), JsonPointer::new("/order_id"), OrderPlaced::business_key), namespace = "test")]
 async fn several_extractors(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = (order.tenant.name, MessageAttribute::new("shop"), order.order_id, MessageGroup), namespace = "test")]
+#[sqs_once::handler(key = (order.tenant.name, MessageKey::attribute("shop"), order.order_id, MessageKey::group()), namespace = "test")]
 async fn payload_and_attributes(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = (sqs_once::key::MessageGroup, id), namespace = "test")]
+#[sqs_once::handler(key = (sqs_once::key::MessageKey::group(), id), namespace = "test")]
 async fn group_and_field(OrderPlaced { order_id: id, .. }: OrderPlaced) {
     drop(id);
 }

@@ -1,0 +1,148 @@
+//! Keys that the message has beside its payload.
+
+use crate::record::{EventBridgeMeta, Message, Needed, S3Object, SnsMeta};
+
+use super::{BusinessKey, KeyError, KeyExtractor};
+
+/// The message attribute in which the producer sends a key.
+pub(crate) const PRODUCER_ATTRIBUTE: &str = "business-key";
+
+/// A key that the message has beside its payload: in an attribute, or in the metadata of its envelope.
+///
+/// ```
+/// use sqs_once::key::MessageKey;
+/// # #[derive(serde::Deserialize)] struct OrderPlaced {}
+///
+/// let handler = sqs_once::Handler::json::<OrderPlaced>()
+///     .key(MessageKey::attribute("order-id"))
+///     .call(async |_order: OrderPlaced| {});
+/// ```
+#[derive(Clone, Debug)]
+pub struct MessageKey(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Attribute(String),
+    Producer,
+    SystemAttribute(String),
+    Group,
+    Id,
+    EventBridgeId,
+    S3Event,
+    SnsMessageId,
+}
+
+impl MessageKey {
+    /// The text of a message attribute that the producer sets.
+    pub fn attribute(name: impl Into<String>) -> Self {
+        Self(Source::Attribute(name.into()))
+    }
+
+    /// The key that the producer sent with the message, with `Outgoing` (feature `sqs`) or in the same form.
+    ///
+    /// The message attribute `business-key` contains the parts, separated by `,`. A part is `s:` and text, `i:` and an
+    /// integer, `b:` and `true` or `false`, or `x:` and bytes in lower-case hexadecimal digits. In text, every byte that is
+    /// not visible ASCII is escaped as `%` and two upper-case hexadecimal digits, and so are `%` and `,`. For example,
+    /// `("tenant-7", 42)` is `s:tenant-7,i:42`. Any other form makes the message terminal.
+    pub const fn producer() -> Self {
+        Self(Source::Producer)
+    }
+
+    /// An attribute that SQS sets, as SQS spells it, such as `MessageDeduplicationId`.
+    ///
+    /// Choose an attribute that identifies the event. `MessageDeduplicationId` does, whether the producer sets it or the
+    /// queue derives it from the body; SQS itself forgets it after five minutes. `SequenceNumber` identifies a message: a
+    /// message that is sent again has another one. `SenderId` identifies the sender, so all messages of one sender would be
+    /// duplicates. Attributes with times or counts of deliveries change with every delivery, so no message would be a
+    /// duplicate.
+    pub fn system_attribute(name: impl Into<String>) -> Self {
+        Self(Source::SystemAttribute(name.into()))
+    }
+
+    /// The message group, for queues where each group contains one event.
+    pub const fn group() -> Self {
+        Self(Source::Group)
+    }
+
+    /// The message id. Use it only for messages that contain no id of an event.
+    ///
+    /// **It recognises only repeated deliveries of one message.** A message that the producer sends again, or that is
+    /// redriven from a dead-letter queue, has a new id. Its effect happens a second time. Use the id of the event itself if
+    /// it has one.
+    pub const fn id() -> Self {
+        Self(Source::Id)
+    }
+
+    /// The id of an EventBridge event, for producers that never send an event twice.
+    ///
+    /// **An event that the producer sends again has a new id**, and its effect happens a second time. Use the id in the
+    /// event's `detail` if it has one.
+    pub const fn event_bridge_id() -> Self {
+        Self(Source::EventBridgeId)
+    }
+
+    /// The identity of an S3 event: bucket, object key, event name and sequencer. Copies of one notification share it, but
+    /// two events never do.
+    ///
+    /// Events without a sequencer have no key. Only events that create or delete objects have a sequencer.
+    pub const fn s3_event() -> Self {
+        Self(Source::S3Event)
+    }
+
+    /// The id of an SNS publication, for publishers that never publish an event twice.
+    ///
+    /// **An event that is published again has a new id**, and its effect happens a second time. Use the id of the event
+    /// itself if it has one. With raw delivery the message has no publication id, and the key is missing.
+    pub const fn sns_message_id() -> Self {
+        Self(Source::SnsMessageId)
+    }
+}
+
+impl<T> KeyExtractor<T> for MessageKey {
+    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        let found = |value, name| BusinessKey::new(attribute(value, name)?);
+        match &self.0 {
+            Source::Attribute(name) => found(message.attribute(name), name),
+            Source::SystemAttribute(name) => found(message.system_attribute(name), name),
+            Source::Group => found(message.group_id(), "MessageGroupId"),
+            Source::Producer => {
+                let text = message.attribute(PRODUCER_ATTRIBUTE);
+                BusinessKey::from_readable(attribute(text, PRODUCER_ATTRIBUTE)?)
+            }
+            Source::Id => BusinessKey::new(message.id()),
+            Source::EventBridgeId => {
+                let event = message.metadata::<EventBridgeMeta>();
+                BusinessKey::new(&event.and_then(|event| event.id.as_deref()))
+            }
+            Source::S3Event => {
+                let event = message.metadata::<S3Object>().ok_or(KeyError::Missing)?;
+                let (bucket, key) = (&event.bucket, &event.key);
+                BusinessKey::new(&(bucket, key, &event.event_name, &event.sequencer))
+            }
+            Source::SnsMessageId => {
+                let sns = message.metadata::<SnsMeta>();
+                BusinessKey::new(&sns.and_then(|sns| sns.message_id.as_deref()))
+            }
+        }
+    }
+
+    fn needs(&self) -> Vec<Needed> {
+        match &self.0 {
+            Source::EventBridgeId => vec![Needed::new::<EventBridgeMeta>(
+                "MessageKey::event_bridge_id",
+                "EventBridge",
+            )],
+            Source::S3Event => vec![Needed::new::<S3Object>("MessageKey::s3_event", "S3")],
+            Source::SnsMessageId => {
+                vec![Needed::new::<SnsMeta>("MessageKey::sns_message_id", "Sns")]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn attribute<'a>(value: Option<&'a str>, name: &str) -> Result<&'a str, KeyError> {
+    value.ok_or_else(|| KeyError::MissingAttribute {
+        name: name.to_owned(),
+    })
+}
