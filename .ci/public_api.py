@@ -42,7 +42,7 @@ def paths(listed):
     """The paths of a library's modules, and of the types, traits, macros and functions in them, without the guide."""
     modules = set(re.findall(r"^pub mod ([\w:]+)$", listed, re.M))
     items = re.findall(r"^(?:#\[.*?\] )*pub (?:(?:unsafe|async|const) )*(?:struct|enum|union|trait|type|fn|macro|use) ([\w:]+)", listed, re.M)
-    found = modules | {item for item in items if item.rpartition("::")[0] in modules}
+    found = modules | {item.rstrip(":") for item in items if item.rpartition("::")[0] in modules}
     return {path for path in found if "::guide" not in path}
 
 

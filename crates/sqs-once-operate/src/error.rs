@@ -2,7 +2,8 @@
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use sqs_once::key::{InvalidNamespace, KeyError};
+use sqs_once::ConfigError;
+use sqs_once::key::KeyError;
 use sqs_once::store::{StoreError, StoreErrorKind};
 use thiserror::Error as ThisError;
 
@@ -24,7 +25,7 @@ pub enum Error {
     NoNamespace,
     /// The namespace is invalid.
     #[error(transparent)]
-    Namespace(#[from] InvalidNamespace),
+    Namespace(#[from] ConfigError),
     /// The key is invalid.
     #[error("the key is invalid")]
     Key(#[from] KeyError),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use thiserror::Error;
+use sqs_once::ConfigError;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
@@ -21,37 +21,6 @@ const EXPECTED_URL: &str = "`postgresql://USER:PASSWORD@HOST/DATABASE` (with `%4
 /// Matches the consumer's default concurrency, since each handler may hold a transaction.
 pub(crate) const DEFAULT_CONNECTIONS: usize = 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A setting is missing or malformed. The function does not start.
-///
-/// The error names the setting and the expected form. It never shows any part of a connection string, which may contain
-/// a password.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{setting} {problem}: expected {expected}")]
-pub struct ConfigError {
-    setting: String,
-    problem: String,
-    expected: &'static str,
-}
-
-impl ConfigError {
-    pub(crate) fn new(
-        setting: impl Into<String>,
-        problem: impl Into<String>,
-        expected: &'static str,
-    ) -> Self {
-        Self {
-            setting: setting.into(),
-            problem: problem.into(),
-            expected,
-        }
-    }
-
-    /// Returns the invalid variable or argument.
-    pub fn setting(&self) -> &str {
-        &self.setting
-    }
-}
 
 /// Reads an environment variable.
 pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -74,12 +43,12 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn from_env(env: &Env<'_>) -> Result<Self, ConfigError> {
-        let url = env(URL).ok_or_else(|| ConfigError::new(URL, "is not set", EXPECTED_URL))?;
+        let url = env(URL).ok_or_else(|| ConfigError::missing(URL, "is not set", EXPECTED_URL))?;
         let connections = match env(CONCURRENCY) {
             None => DEFAULT_CONNECTIONS,
             Some(text) => text.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| {
                 let problem = format!("is {text:?}");
-                ConfigError::new(CONCURRENCY, problem, "a whole number from 1")
+                ConfigError::invalid(CONCURRENCY, problem, "a whole number from 1")
             })?,
         };
         let root_cert = env(ROOT_CERT).map(PathBuf::from);
@@ -92,7 +61,7 @@ impl Settings {
 
     /// Parses the connection string in `setting`. Its `sslrootcert` takes precedence over `root_cert`.
     pub(crate) fn from_string(
-        setting: &str,
+        setting: &'static str,
         text: &str,
         root_cert: Option<PathBuf>,
         env: &Env<'_>,
@@ -100,7 +69,7 @@ impl Settings {
         let own = Own::out_of(text);
         let root_cert = own.root_cert.or(root_cert);
         // The parser's error may quote part of the string, which could be the password.
-        let malformed = |problem: &str| ConfigError::new(setting, problem, EXPECTED_URL);
+        let malformed = |problem: &str| ConfigError::invalid(setting, problem, EXPECTED_URL);
         let parsed = |text: &str| -> Result<Config, _> {
             let config = text.parse();
             config.map_err(|_| malformed("is not a PostgreSQL connection string"))

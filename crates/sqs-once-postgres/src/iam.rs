@@ -11,13 +11,14 @@ use aws_sigv4::sign::v4::SigningParams;
 use deadpool_postgres::{ConfigConnectImpl, Connect};
 use futures_util::future::BoxFuture;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sqs_once::ConfigError;
 use sqs_once::time::{Clock, SystemClock};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::config::{ConfigError, Env};
+use crate::config::Env;
 
 /// RDS accepts a token for this long. Connections that are open then stay open.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
@@ -45,8 +46,12 @@ pub(crate) struct Tokens {
 impl Tokens {
     /// Reads the user and the host from the connection string in `setting`, and the credentials from the environment
     /// that Lambda sets.
-    pub(crate) fn new(setting: &str, config: &Config, env: &Env<'_>) -> Result<Self, ConfigError> {
-        let refused = |problem: &str| ConfigError::new(setting, problem, EXPECTED);
+    pub(crate) fn new(
+        setting: &'static str,
+        config: &Config,
+        env: &Env<'_>,
+    ) -> Result<Self, ConfigError> {
+        let refused = |problem: &str| ConfigError::invalid(setting, problem, EXPECTED);
         if config.get_password().is_some() {
             return Err(refused("has a password"));
         }
@@ -58,7 +63,7 @@ impl Tokens {
         };
         let expected =
             "the value that Lambda sets, because the connection string contains `auth=iam`";
-        let unset = |name| ConfigError::new(name, "is not set", expected);
+        let unset = |name| ConfigError::missing(name, "is not set", expected);
         let variable = |name: &'static str| env(name).ok_or_else(|| unset(name));
         let credentials = Credentials::new(
             variable("AWS_ACCESS_KEY_ID")?,

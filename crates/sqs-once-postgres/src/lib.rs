@@ -271,7 +271,6 @@ mod transaction;
 mod values;
 
 pub use batch_transaction::BatchTransaction;
-pub use config::ConfigError;
 pub use deadpool_postgres;
 pub use expired::Deleted;
 pub use store::PostgresStore;

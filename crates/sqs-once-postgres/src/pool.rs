@@ -8,12 +8,13 @@ use deadpool_postgres::{
     ClientWrapper, ConfigConnectImpl, Manager, ManagerConfig, Object, Pool, PoolError,
     RecyclingMethod, Runtime, TimeoutType,
 };
+use sqs_once::ConfigError;
 use sqs_once::store::StoreError;
 use tokio::time::timeout;
 use tokio_postgres::{Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::config::{ConfigError, Settings};
+use crate::config::Settings;
 use crate::iam::{ByToken, Tokens};
 use crate::{errors, tls};
 

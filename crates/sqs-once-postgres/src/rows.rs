@@ -27,8 +27,8 @@ pub(crate) fn item(row: &Row) -> Result<Item, StoreError> {
     let data = data.map(std::str::from_utf8).transpose();
     let data = data.map_err(|error| unreadable("data").with_source(error))?;
     item.data = data.map(Into::into);
-    let owner = owner.map(Owner::from_stored).transpose();
-    item.owner = owner.map_err(|error| unreadable("owner").with_source(error))?;
+    let owner = owner.map(|owner| Owner::from_stored(owner).ok_or_else(|| unreadable("owner")));
+    item.owner = owner.transpose()?;
     item.fence = number(row, 7)?.map(Fence::from_stored);
     Ok(item)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use deadpool_postgres::Pool;
 use futures_util::future::join4;
+use sqs_once::ConfigError;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Item, Seen, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
@@ -12,7 +13,7 @@ use sqs_once::store::{
 };
 use tokio_postgres::{Client, Error, Row};
 
-use crate::config::{ConfigError, Settings, process_env};
+use crate::config::{Settings, process_env};
 use crate::pool::{Connections, Failure};
 use crate::rows;
 use crate::statements::{End, Record, Renewal, Statements};

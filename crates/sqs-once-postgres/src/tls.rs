@@ -8,10 +8,9 @@ use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use sqs_once::ConfigError;
 use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
-
-use crate::config::ConfigError;
 
 /// Trusts the certificates in `root_cert`, or the system's without such a file.
 pub(crate) fn connector(
@@ -31,7 +30,7 @@ pub(crate) fn connector(
     // The process may have several crypto providers, or no default.
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| ConfigError::new("TLS", error.to_string(), "TLS 1.2 or 1.3"))?
+        .map_err(|error| ConfigError::invalid("TLS", error.to_string(), "TLS 1.2 or 1.3"))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
@@ -40,7 +39,7 @@ pub(crate) fn connector(
 fn from_file(path: &Path) -> Result<RootCertStore, ConfigError> {
     let refused = |problem: &dyn std::fmt::Display| {
         let setting = format!("the file of root certificates {}", path.display());
-        ConfigError::new(setting, problem.to_string(), "certificates in PEM form")
+        ConfigError::invalid(setting, problem.to_string(), "certificates in PEM form")
     };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| refused(&error))? {

@@ -10,8 +10,8 @@ use std::io::{Read, stdin};
 
 use aws_config::BehaviorVersion;
 use serde_json::{Value, json};
+use sqs_once::body::LargeMessages;
 use sqs_once::key::MessageKey;
-use sqs_once::large_messages::LargeMessages;
 use sqs_once::producer::{Offload, Outgoing};
 use sqs_once::testing::{Bench, Event};
 use sqs_once::{Consumer, Error, Handler};

@@ -141,7 +141,7 @@ async fn renew(store: DynamoDbStore, renewal: Renewal) -> Result<Value, Box<dyn 
     let lease_until = SystemClock.now() + Duration::from_millis(renewal.lease_ms);
     let settlement = Settlement::new(
         ItemId::from_stored(renewal.id.as_str()),
-        Owner::from_stored(&renewal.owner)?,
+        Owner::from_stored(&renewal.owner).ok_or("an owner has 32 hexadecimal digits")?,
         Settling::renew(lease_until),
     );
     let settled = store

@@ -169,7 +169,7 @@ fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {
     const VARIABLE: &str = "SQS_ONCE_METRICS";
     #[cfg(not(feature = "opentelemetry"))]
     if env(VARIABLE).is_some_and(|text| text.trim() == "opentelemetry") {
-        return Err(ConfigError::new(
+        return Err(ConfigError::unsupported(
             VARIABLE,
             "is \"opentelemetry\", but sqs-once was built without its feature `opentelemetry`",
             "the feature, or emf or off",
@@ -191,7 +191,7 @@ fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {
 /// Returns the error for a queue that is configured without the feature that reaches it.
 #[cfg(not(feature = "sqs"))]
 pub(crate) fn needs_sqs(variable: &'static str) -> ConfigError {
-    ConfigError::new(
+    ConfigError::unsupported(
         variable,
         "is set, but sqs-once was built without its feature `sqs`",
         "the feature, or no such variable (the queue's own settings then decide what happens to failed messages)",

@@ -27,7 +27,11 @@ pub(crate) fn read<T>(
     };
     match parse(text.trim()) {
         Some(value) => Ok(Some(value)),
-        None => Err(ConfigError::new(variable, format!("is {text:?}"), expected)),
+        None => Err(ConfigError::invalid(
+            variable,
+            format!("is {text:?}"),
+            expected,
+        )),
     }
 }
 

@@ -41,28 +41,61 @@ impl fmt::Debug for Error {
     }
 }
 
-/// A setting is missing or malformed. The function refuses to start, because a guess could charge a customer twice.
+/// A setting is missing, or can't be used. The function refuses to start, because a guess could charge a customer twice.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{variable} {problem}: expected {expected}")]
+#[error("{setting} {problem}: expected {expected}")]
 pub struct ConfigError {
-    variable: &'static str,
+    kind: ConfigErrorKind,
+    setting: Cow<'static, str>,
     problem: String,
     expected: Cow<'static, str>,
 }
 
-impl ConfigError {
-    /// Creates an error that reads `{variable} {problem}: expected {expected}`. `variable` names the environment
-    /// variable or the setting.
-    pub fn new(
-        variable: &'static str,
-        problem: impl Into<String>,
-        expected: impl Into<Cow<'static, str>>,
-    ) -> Self {
-        Self {
-            variable,
-            problem: problem.into(),
-            expected: expected.into(),
+/// What is wrong with a setting: see [`ConfigError::kind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigErrorKind {
+    /// It is required, and not set.
+    Missing,
+    /// Its value can't be used, whatever the other settings are.
+    Invalid,
+    /// It contradicts another setting, or the type of the handler.
+    Conflicting,
+    /// It needs what this build or the store does not have.
+    Unsupported,
+}
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])* $name:ident $kind:ident)*) => {$(
+        $(#[doc = $doc])*
+        ///
+        /// The error reads `{setting} {problem}: expected {expected}`. `setting` is an environment variable, or a setting
+        /// in code.
+        pub fn $name(
+            setting: impl Into<Cow<'static, str>>,
+            problem: impl Into<String>,
+            expected: impl Into<Cow<'static, str>>,
+        ) -> Self {
+            Self {
+                kind: ConfigErrorKind::$kind,
+                setting: setting.into(),
+                problem: problem.into(),
+                expected: expected.into(),
+            }
         }
+    )*};
+}
+
+impl ConfigError {
+    kinds! {
+        /// Creates the error of a required setting that is not set.
+        missing Missing
+        /// Creates the error of a value that can't be used.
+        invalid Invalid
+        /// Creates the error of a setting that contradicts another one.
+        conflicting Conflicting
+        /// Creates the error of a setting that needs what this build or the store does not have.
+        unsupported Unsupported
     }
 
     /// Adds the route of a router whose setting is wrong.
@@ -71,9 +104,14 @@ impl ConfigError {
         self
     }
 
+    /// Returns what is wrong with the setting.
+    pub fn kind(&self) -> ConfigErrorKind {
+        self.kind
+    }
+
     /// Returns the environment variable, or the setting in code, that is wrong.
-    pub fn variable(&self) -> &str {
-        self.variable
+    pub fn setting(&self) -> &str {
+        &self.setting
     }
 }
 

@@ -109,7 +109,6 @@ mod guarded;
 #[cfg_attr(not(doc), allow(missing_docs))]
 pub mod guide;
 pub mod handler;
-pub mod hook;
 #[cfg_attr(
     not(feature = "unstable"),
     allow(unreachable_pub, reason = "the tools reach it through `unstable`")
@@ -117,10 +116,7 @@ pub mod hook;
 mod idempotency;
 pub mod key;
 pub mod lambda;
-#[cfg(not(feature = "s3"))]
 mod large_messages;
-#[cfg(feature = "s3")]
-pub mod large_messages;
 pub mod once;
 pub mod policy;
 #[cfg(feature = "sqs")]
@@ -158,13 +154,13 @@ pub mod __private {
 pub use consumer::builder::Consumer;
 pub use consumer::handler::{BatchHandler, Handler};
 pub use consumer::routes::{Router, router};
-pub use error::{ConfigError, Error};
+pub use error::{ConfigError, ConfigErrorKind, Error};
 #[cfg(feature = "dynamodb")]
 pub use handler::batch::BatchWrites;
 pub use handler::batch::{Batch, BatchOutcome};
 pub use handler::blocking::spawn_blocking;
 pub use handler::error::{HandlerError, ResultExt};
-pub use handler::extract::{IdempotencyToken, Remaining, State};
+pub use handler::extract::{IdempotencyToken, State};
 pub use handler::outcome::Completion;
 pub use key::business_key::BusinessKey;
 pub use lambda::run::run;

@@ -1,6 +1,9 @@
 //! Policies: values that choose a consumer's behaviour.
 
-pub use crate::batch::{Fifo, InProgress, MissingKey, PayloadMismatch, UnknownOutcome};
+pub use crate::batch::{
+    EarlierAttempt, Fifo, InProgress, MissingKey, PayloadMismatch, Reconciled, RecordEnd,
+    UnknownOutcome,
+};
 pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
 pub use crate::failed::Backoff;

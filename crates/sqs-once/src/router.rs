@@ -72,7 +72,7 @@ impl RouteBy {
     /// Refuses what no message can have.
     pub(crate) fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
         match &self.0 {
-            By::Attribute(name) if name.is_empty() => Err(ConfigError::new(
+            By::Attribute(name) if name.is_empty() => Err(ConfigError::invalid(
                 "the router",
                 "reads a message attribute without a name",
                 "the name of the attribute, such as `type`",

@@ -5,7 +5,7 @@
 #[doc(no_inline)]
 pub use aws_sdk_dynamodb as dynamodb;
 
-/// S3's, for [`LargeMessages`](crate::large_messages::LargeMessages).
+/// S3's, for [`LargeMessages`](crate::body::LargeMessages).
 #[cfg(feature = "s3")]
 #[doc(no_inline)]
 pub use aws_sdk_s3 as s3;

@@ -29,7 +29,7 @@ pub(crate) fn fetch<'a>(
         let answer = request.send().await.map_err(|error| {
             // Not the `Debug` form, which shows the whole response with the secret.
             let error = chain(&error);
-            ConfigError::new(
+            ConfigError::invalid(
                 variable,
                 format!("names a secret that could not be fetched ({error})"),
                 "a secret that the function's role may read (secretsmanager:GetSecretValue)",

@@ -2,9 +2,12 @@
 //! `sqs-once = "=0.1.0"`.
 
 use crate::consumer::Consumer;
+pub use crate::consumer::handler::{Named, OfEachMessage, OfMessages, One, Runs, Together};
 use crate::random::{OsRandom, Random};
 use crate::store::Owner;
 
+#[cfg(all(feature = "conformance", feature = "dynamodb"))]
+pub use crate::conformance::attributes::{from_attributes, to_attributes};
 pub use crate::idempotency::{
     Admission, Completed, Refusal, breaker, carried_over, ends_refused, on_claimed, on_committed,
     on_completed, on_found, on_found_under_other_id, on_refused, takes_over,

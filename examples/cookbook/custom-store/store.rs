@@ -144,9 +144,7 @@ fn decode(id: &ItemId, bytes: &[u8]) -> Option<Item> {
     item.expiration = json["expiration"].as_u64().map(Timestamp::from_secs);
     item.fingerprint = json["fingerprint"].as_str().map(Fingerprint::from_stored);
     item.data = json["data"].as_str().map(Arc::from);
-    item.owner = json["owner"]
-        .as_str()
-        .and_then(|owner| Owner::from_stored(owner).ok());
+    item.owner = json["owner"].as_str().and_then(Owner::from_stored);
     item.fence = json["fence"].as_u64().map(Fence::from_stored);
     Some(item)
 }

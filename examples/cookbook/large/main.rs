@@ -1,7 +1,7 @@
 //! Publishes each catalogue once. The producer puts large bodies into S3, with one of Amazon's Extended Client Libraries.
 
 use serde::Deserialize;
-use sqs_once::large_messages::LargeMessages;
+use sqs_once::body::LargeMessages;
 use sqs_once::{Consumer, Error, HandlerError};
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::routing::get;
 use serde_json::json;
-use sqs_once::large_messages::LargeMessages;
+use sqs_once::body::LargeMessages;
 use sqs_once::sdk::s3::config::{BehaviorVersion, Credentials, Region};
 use sqs_once::sdk::s3::{Client, Config};
 use sqs_once::testing::{Bench, Event, Record};

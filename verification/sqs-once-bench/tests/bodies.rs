@@ -12,7 +12,7 @@ use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use serde_json::{Value, json};
-use sqs_once::large_messages::LargeMessages;
+use sqs_once::body::LargeMessages;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::{Consumer, Handler, HandlerError};

@@ -38,7 +38,7 @@ impl Fixture for Table {
 
     async fn plant(&self, item: Item) {
         let put = self.client.put_item().table_name(&self.name);
-        let put = put.set_item(Some(conformance::to_attributes(item)));
+        let put = put.set_item(Some(sqs_once::unstable::to_attributes(item)));
         put.send().await.unwrap();
     }
 
@@ -46,7 +46,7 @@ impl Fixture for Table {
         let get = self.client.get_item().table_name(&self.name);
         let get = get.consistent_read(true).set_key(Some(key(id)));
         let attributes = get.send().await.unwrap().item?;
-        let item = conformance::from_attributes(&attributes);
+        let item = sqs_once::unstable::from_attributes(&attributes);
         Some(item.unwrap_or_else(|| panic!("undocumented attributes: {attributes:?}")))
     }
 

@@ -128,19 +128,15 @@ impl RecordEnd {
     ///
     /// # Errors
     /// If the stored JSON is not a `T`, for example after a change of the type.
-    pub fn completion<T: DeserializeOwned>(&self) -> Result<Option<T>, InvalidCompletion> {
+    pub fn completion<T: DeserializeOwned>(&self) -> Result<Option<T>, HandlerError> {
         let data = self.data.as_deref().map(serde_json::from_str);
-        data.transpose().map_err(|_| InvalidCompletion(()))
+        data.transpose().map_err(|_| HandlerError::from(MISFIT))
     }
 }
 
-/// The value of a completion does not fit the type. The error has no source, because serde's error quotes the value and a hook's error
-/// is logged with its sources.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the value recorded for the key does not fit the type that the hook reads: an earlier version may have recorded another type"
-)]
-pub struct InvalidCompletion(());
+/// serde's own error quotes the value, and a hook's error is logged with its sources.
+const MISFIT: &str = "the value recorded for the key does not fit the type that the hook reads: an earlier version may have \
+     recorded another type";
 
 /// Does not show the recorded value.
 impl fmt::Debug for RecordEnd {

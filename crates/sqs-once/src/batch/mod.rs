@@ -30,6 +30,6 @@ pub(crate) use engine::Requests;
 pub(crate) use engine::{Engine, Route};
 pub use engine::{Fifo, InProgress, MissingKey, PayloadMismatch};
 pub(crate) use error_rules::ErrorRules;
+pub use hooks::RecordEnd;
 pub(crate) use hooks::{Hook, Hooks, hook};
-pub use hooks::{InvalidCompletion, RecordEnd};
 pub use unknown_outcome::{EarlierAttempt, Reconciled, UnknownOutcome};

@@ -78,7 +78,7 @@ impl UnknownOutcome {
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
     /// # mod payments { pub async fn find(_: &str) -> std::io::Result<bool> { Ok(true) } }
     /// use sqs_once::HandlerError;
-    /// use sqs_once::hook::{EarlierAttempt, Reconciled};
+    /// use sqs_once::policy::{EarlierAttempt, Reconciled};
     /// use sqs_once::policy::UnknownOutcome;
     ///
     /// async fn look_up(attempt: EarlierAttempt) -> Result<Reconciled, HandlerError> {

@@ -200,7 +200,7 @@ impl fmt::Debug for Dependency {
 /// Checks the dependencies of a consumer.
 pub(crate) fn checked(all: &[Dependency]) -> Result<(), ConfigError> {
     let wrong = |problem: String, expected: &'static str| {
-        Err(ConfigError::new(
+        Err(ConfigError::invalid(
             "the setting `depends_on`",
             problem,
             expected,

@@ -46,7 +46,7 @@ pub fn from_attributes(attributes: &HashMap<String, AttributeValue>) -> Option<I
     let mut item = Item::new(ItemId::from_stored(text("id")?.clone()), status);
     item.fingerprint = text("validation").cloned().map(Fingerprint::from_stored);
     item.data = text("data").map(|data| data.as_str().into());
-    item.owner = text("owner").and_then(|owner| Owner::from_stored(owner).ok());
+    item.owner = text("owner").and_then(|owner| Owner::from_stored(owner));
     item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
     item.expiration = number("expiration").map(Timestamp::from_secs);
     item.fence = number("fence").map(Fence::from_stored);

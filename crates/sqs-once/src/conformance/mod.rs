@@ -41,7 +41,8 @@
 //! Every history uses new keys in the namespaces `conformance` and `conformance-2`, and leaves its items behind. Histories
 //! happen in the year 2100, so that no store deletes their items as expired.
 
-mod attributes;
+#[cfg(feature = "unstable")]
+pub(crate) mod attributes;
 mod random;
 mod row;
 mod rows;
@@ -57,7 +58,6 @@ use crate::key::ItemId;
 use crate::random::{OsRandom, Random as _};
 use crate::store::{Claim, Claimed, Item, Store, StoreError};
 
-pub use attributes::{from_attributes, to_attributes};
 use row::{LEASE, RETENTION, at};
 use world::{Way, stranger};
 

@@ -195,7 +195,7 @@ impl<Kind: OfMessages> Handler<Kind> {
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::hook::RecordEnd;
+    /// use sqs_once::policy::RecordEnd;
     /// use sqs_once::{HandlerError, Completion};
     ///
     /// async fn reply(end: RecordEnd) -> Result<(), HandlerError> {

@@ -37,7 +37,7 @@ impl HandlerSettings {
     pub(super) fn within(&self, defaults: &Self) -> Result<Self, ConfigError> {
         let envelope = match (&self.envelope, &defaults.envelope) {
             (Some(own), Some(outer)) if own.kind() != outer.kind() => {
-                return Err(ConfigError::new(
+                return Err(ConfigError::conflicting(
                     "the setting `envelope`",
                     "is another than the router's, which opens the message first",
                     "the router's, or none among its defaults",
@@ -75,7 +75,7 @@ impl HandlerSettings {
         let mode = handler.mode;
         let missing_key = self.missing_key.unwrap_or_default();
         if mode.commits_effects() && missing_key == MissingKey::ProcessUnprotected {
-            return Err(ConfigError::new(
+            return Err(ConfigError::conflicting(
                 "the setting `missing_key`",
                 "is `ProcessUnprotected`, but the handler's effect commits with the record of its key",
                 "`Terminal` or `Retry`",
@@ -86,7 +86,7 @@ impl HandlerSettings {
         if !unknown_outcome.is_repeat()
             && (!idempotency.claims_before() || idempotency.commits_effects())
         {
-            return Err(ConfigError::new(
+            return Err(ConfigError::conflicting(
                 "the setting `unknown_outcome`",
                 "is set, but only a handler that is called for each record, after its key was claimed, can be kept from \
                  repeating an effect",
@@ -97,7 +97,7 @@ impl HandlerSettings {
         if let Some(valid_for) = unknown_outcome.token_valid_for()
             && valid_for > idempotency.retention
         {
-            return Err(ConfigError::new(
+            return Err(ConfigError::conflicting(
                 "the setting `unknown_outcome`",
                 format!(
                     "applies after {valid_for:?}, but the table forgets a key, and when its token was first used, after the \
@@ -111,7 +111,7 @@ impl HandlerSettings {
         let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
             (true, mismatch) => handler.compares.then(|| mismatch.unwrap_or_default()),
             (false, Some(refused @ (PayloadMismatch::Terminal | PayloadMismatch::Retry))) => {
-                return Err(ConfigError::new(
+                return Err(ConfigError::conflicting(
                     "the setting `payload_mismatch`",
                     format!(
                         "is `{refused:?}`, but what stands under its key codec has no fingerprint of this library's"
@@ -131,7 +131,7 @@ impl HandlerSettings {
             .attempt_timeout
             .is_some_and(|timeout| timeout.is_zero())
         {
-            return Err(ConfigError::new(
+            return Err(ConfigError::invalid(
                 "the setting `attempt_timeout`",
                 "is 0, so that every handler would be cancelled at once",
                 "more than zero, or no such setting",
@@ -167,7 +167,7 @@ impl HandlerSettings {
 
 fn check_replaced(replaced: Option<&'static str>) -> Result<(), ConfigError> {
     replaced.map_or(Ok(()), |name| {
-        Err(ConfigError::new(
+        Err(ConfigError::conflicting(
             "a setting",
             format!("`{name}` is set twice, and only the last function would be called"),
             "one function, which may call both",

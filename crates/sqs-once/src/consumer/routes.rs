@@ -146,7 +146,7 @@ impl Router {
         env: &EnvSettings,
     ) -> Result<(Vec<Route>, Routing), ConfigError> {
         if env.namespace.is_some() {
-            return Err(ConfigError::new(
+            return Err(ConfigError::conflicting(
                 NAMESPACE_VARIABLE,
                 "is set, but each route of the router has a namespace of its own",
                 "no such variable: the code sets the namespace of each route",
@@ -225,7 +225,7 @@ async fn one(
     handler: &Bound,
 ) -> Result<Route, ConfigError> {
     if !handler.settings.keys.names_namespace() {
-        return Err(ConfigError::new(
+        return Err(ConfigError::missing(
             "the setting `namespace`",
             "is not set",
             "a name that no other route and no other consumer of this table has",
@@ -237,5 +237,5 @@ async fn one(
 }
 
 fn wrong(problem: impl Into<String>, expected: &'static str) -> ConfigError {
-    ConfigError::new("the router", problem, expected)
+    ConfigError::invalid("the router", problem, expected)
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::builder::Handles;
-use super::{Consumer, Handler, Router, Runs};
+use super::handler::Runs;
+use super::{Consumer, Handler, Router};
 
 /// What a Lambda function can run: a [`Consumer`], a [`Handler`], a [`BatchHandler`](crate::BatchHandler) or a [`Router`].
 #[diagnostic::on_unimplemented(

@@ -59,7 +59,11 @@ impl Settings {
             router.correlate.clone_from(&self.telemetry.correlate);
         }
         let [first, ..] = &routes[..] else {
-            return Err(ConfigError::new("the router", "has no routes", "a route"));
+            return Err(ConfigError::invalid(
+                "the router",
+                "has no routes",
+                "a route",
+            ));
         };
         let rules = &first.idempotency;
         let (clock, random) = (&rules.driver.clock, &rules.driver.random);
@@ -69,13 +73,13 @@ impl Settings {
         let has_backoff = backoff.is_some() || routes.iter().any(|route| route.backoff.is_some());
         let failed = self.failed.resolve(&env, clock, has_backoff).await?;
         let concurrency = self.concurrency.map(|concurrency| {
-            let zero = || ConfigError::new("the setting `concurrency`", "is 0", "1 or more");
+            let zero = || ConfigError::invalid("the setting `concurrency`", "is 0", "1 or more");
             NonZeroUsize::new(concurrency).ok_or_else(zero)
         });
         let concurrency = concurrency.transpose()?.or(env.concurrency);
         let is_blank = |name: &Arc<str>| name.trim().is_empty();
         if self.telemetry.service.as_ref().is_some_and(is_blank) {
-            return Err(ConfigError::new(
+            return Err(ConfigError::invalid(
                 "the setting `service`",
                 "is blank",
                 "a name",
@@ -132,7 +136,7 @@ fn with_breakers(mut routes: Vec<Route>) -> Result<(Vec<Route>, Vec<Dependency>)
         for one in &route.errors.dependencies {
             let known = all.iter().position(|known| known.name() == one.name());
             if let Some(at) = known.filter(|&at| !all[at].is_set_like(one)) {
-                return Err(ConfigError::new(
+                return Err(ConfigError::conflicting(
                     "the setting `depends_on`",
                     format!("has two sets of numbers for {:?}", all[at].name()),
                     "the same numbers in all routes, which share the breaker",

@@ -46,7 +46,7 @@ impl Consumer {
         let found = routes.find(|one| route.is_none() || one.name.as_deref() == route);
         match found {
             Some(found) => Ok(&found.idempotency),
-            None => Err(ConfigError::new(
+            None => Err(ConfigError::invalid(
                 "the test",
                 format!("asks for the route {:?}", route.unwrap_or_default()),
                 "a route of the router",

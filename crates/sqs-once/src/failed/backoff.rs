@@ -33,7 +33,7 @@ impl Backoff {
         if !self.floor.is_zero() && self.floor <= self.ceiling {
             return Ok(());
         }
-        Err(ConfigError::new(
+        Err(ConfigError::invalid(
             "the setting `backoff`",
             format!("grows from {:?} to {:?}", self.floor, self.ceiling),
             "a floor above zero, and a ceiling that is no shorter",

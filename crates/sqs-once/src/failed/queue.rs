@@ -111,16 +111,24 @@ impl Queue {
         {
             let expected = "an ARN such as arn:aws:sqs:eu-central-1:123456789012:orders";
             let problem = format!("has the ARN {arn:?}");
-            return Err(ConfigError::new("the setting `queue`", problem, expected));
+            return Err(ConfigError::invalid(
+                "the setting `queue`",
+                problem,
+                expected,
+            ));
         }
         let Some(url) = &self.dead_letter_queue else {
             return Ok(());
         };
         if !is_url(url) {
-            return Err(ConfigError::new(SETTING, format!("is {url:?}"), QUEUE_URL));
+            return Err(ConfigError::invalid(
+                SETTING,
+                format!("is {url:?}"),
+                QUEUE_URL,
+            ));
         }
         if self.arn.as_ref().is_some_and(|arn| names(url, arn)) {
-            return Err(ConfigError::new(
+            return Err(ConfigError::conflicting(
                 SETTING,
                 "is the queue itself, to which its terminal messages would come back for ever",
                 "the URL of another queue",

@@ -25,7 +25,7 @@ task_local! {
 ///   [`run`](crate::run) ends the process. So no other worker runs the key beside this code.
 ///
 /// Code that ends by itself before the deadline keeps the environment warm. Give it a timeout of at most
-/// [`Remaining`](crate::Remaining).
+/// [`Remaining`](crate::extract::Remaining).
 ///
 /// Call it from the handler's own task, or from code that it started. In a task of `tokio::spawn`, and outside a
 /// handler, it acts like Tokio's function, and the consumer does not track the code.

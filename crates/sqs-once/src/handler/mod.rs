@@ -90,7 +90,8 @@ pub use sqs_once_macros::ErrorDisposition;
 /// use std::time::Instant;
 ///
 /// use serde_json::Value;
-/// use sqs_once::{HandlerError, IdempotencyToken, Remaining};
+/// use sqs_once::extract::Remaining;
+/// use sqs_once::{HandlerError, IdempotencyToken};
 /// # use serde_json::json;
 /// # use sqs_once::testing::{Bench, Event};
 ///

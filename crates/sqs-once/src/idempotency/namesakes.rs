@@ -88,7 +88,7 @@ impl KeyRules {
 
 /// Returns the error for two handlers of a kind that share a name.
 pub(crate) fn shared_name_error(name: &str, kind: &str, handlers: &str) -> ConfigError {
-    ConfigError::new(
+    ConfigError::conflicting(
         "the setting `namespace`",
         format!(
             "is {name:?} for two {kind}, {handlers}, as `namespace`, `key_codec` or `also_read`: their messages would \

@@ -64,7 +64,7 @@ impl StoreSettings {
             }
             Some(store) => Arc::clone(store),
             None if mode == Mode::Transaction => {
-                return Err(ConfigError::new(
+                return Err(ConfigError::missing(
                     "the setting `store`",
                     "is not set, but a transaction needs one",
                     "`.store(…)` with a store that has them, such as `PostgresStore::from_env()?`",
@@ -86,21 +86,21 @@ impl StoreSettings {
     fn check(&self) -> Result<(), ConfigError> {
         let Margins { lease, deadline } = self.margins;
         if let Some(margin) = lease.filter(|set| *set < SHORTEST_LEASE_MARGIN) {
-            return Err(ConfigError::new(
+            return Err(ConfigError::invalid(
                 "the lease in the setting `margins`",
                 format!("is {margin:?}"),
                 LEASE_MARGIN,
             ));
         }
         if deadline.is_some_and(|margin| margin.is_zero()) {
-            return Err(ConfigError::new(
+            return Err(ConfigError::invalid(
                 "the deadline in the setting `margins`",
                 "is 0",
                 DEADLINE_MARGIN,
             ));
         }
         if self.cache.is_some_and(Cache::is_empty) {
-            return Err(ConfigError::new(
+            return Err(ConfigError::invalid(
                 "the setting `cache`",
                 "has no room for a key",
                 "a cache of 1 key or more, or no such setting",
@@ -133,7 +133,7 @@ impl KeySettings {
         mode: Mode,
     ) -> Result<KeyRules, ConfigError> {
         if env.disabled && mode.commits_effects() {
-            return Err(ConfigError::new(
+            return Err(ConfigError::conflicting(
                 "SQS_ONCE_DISABLED",
                 "is set, but the effect commits through the store",
                 "false for handlers and work that return `Writes` or take a transaction",
@@ -164,7 +164,7 @@ impl KeySettings {
             (Some(name), ..) | (None, None, Some(name)) => name,
             (None, Some(namespace), _) => return Ok(namespace.clone()),
             (None, None, None) => {
-                return Err(ConfigError::new(
+                return Err(ConfigError::missing(
                     NAMESPACE_VARIABLE,
                     not_set(NAMESPACE_VARIABLE) + ", and the code sets no `.namespace(…)`",
                     "a name that no other consumer of this table has",
@@ -172,7 +172,7 @@ impl KeySettings {
             }
         };
         Namespace::new(name).map_err(|_| {
-            ConfigError::new("the setting `namespace`", format!("is {name:?}"), NAMESPACE)
+            ConfigError::invalid("the setting `namespace`", format!("is {name:?}"), NAMESPACE)
         })
     }
 
@@ -201,7 +201,7 @@ impl KeySettings {
     /// Checks values from the code by the same rules as values from the environment.
     fn check(&self) -> Result<(), ConfigError> {
         if let Some(retention) = self.retention.filter(|set| *set < SHORTEST_RETENTION) {
-            return Err(ConfigError::new(
+            return Err(ConfigError::invalid(
                 "the setting `retention`",
                 format!("is {retention:?}"),
                 RETENTION,
@@ -254,7 +254,7 @@ impl KeySettings {
             }
             (None, None) if secret.is_none() => None,
             (None, None) if mode.commits_effects() => {
-                return Err(ConfigError::new(
+                return Err(ConfigError::missing(
                     ALSO_READ,
                     "is not set, but a secret hashes the keys, and an effect that commits with the record of its key \
                      can't look under the ids without the secret as well",
@@ -278,7 +278,7 @@ async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
 
 #[cfg(not(feature = "dynamodb"))]
 async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
-    Err(ConfigError::new(
+    Err(ConfigError::unsupported(
         "the setting `store`",
         "is not set, and sqs-once was built without its feature `dynamodb`",
         "`.store(…)` with a store, or the feature for the table that SQS_ONCE_TABLE names",
@@ -287,7 +287,7 @@ async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
 
 #[cfg(not(feature = "secrets"))]
 async fn fetched(variable: &'static str, _: &str) -> Result<crate::key::KeySecret, ConfigError> {
-    Err(ConfigError::new(
+    Err(ConfigError::unsupported(
         variable,
         "names a secret, but sqs-once was built without its feature `secrets`",
         "the feature, or no such variable and a secret that the code sets",
@@ -296,7 +296,7 @@ async fn fetched(variable: &'static str, _: &str) -> Result<crate::key::KeySecre
 
 /// Returns the error for a setting under which a secret would hide nothing.
 fn no_secret(why: &str) -> ConfigError {
-    ConfigError::new(
+    ConfigError::conflicting(
         KEY_SECRET_ARN,
         format!("is set, but {why}"),
         "either of the two",
@@ -316,7 +316,7 @@ fn check_also_read(
         }
         _ => return Ok(()),
     };
-    Err(ConfigError::new(
+    Err(ConfigError::conflicting(
         "the setting `also_read`",
         problem,
         "another codec or namespace, for handlers and work that neither return `Writes` nor take a transaction",
@@ -325,14 +325,14 @@ fn check_also_read(
 
 fn check(store: &dyn Store, mode: Mode) -> Result<(), ConfigError> {
     if mode.is_of_writes() && store.atomic_writes().is_none() {
-        return Err(ConfigError::new(
+        return Err(ConfigError::unsupported(
             "the setting `store`",
             "can't commit `Writes`",
             "`DynamoDbStore`",
         ));
     }
     if mode == Mode::Transaction && store.transactions().is_none() {
-        return Err(ConfigError::new(
+        return Err(ConfigError::unsupported(
             "the setting `store`",
             "has no transactions",
             "a store that has them, such as `PostgresStore`",

@@ -53,7 +53,7 @@ impl JmesPath {
             _ => Ok(compiled),
         });
         let expression = found.map_err(|error| {
-            ConfigError::new(
+            ConfigError::invalid(
                 "the JMESPath expression of the key",
                 format!("is {expression:?} ({error})"),
                 "an expression such as `order.id`",

@@ -79,7 +79,7 @@ impl JsonPointer {
             _ => Err("a `/` at its beginning, such as `/order/id`"),
         };
         let setting = "the JSON pointer";
-        let invalid = |expected| ConfigError::new(setting, format!("is {pointer:?}"), expected);
+        let invalid = |expected| ConfigError::invalid(setting, format!("is {pointer:?}"), expected);
         Self {
             path: path.map_err(invalid),
         }

@@ -36,7 +36,7 @@ pub use jmes_path::JmesPath;
 pub use json_pointer::JsonPointer;
 pub use message_key::MessageKey;
 pub(crate) use message_key::PRODUCER_ATTRIBUTE;
-pub use namespace::{InvalidNamespace, ItemId, Namespace};
+pub use namespace::{ItemId, Namespace};
 pub use part::{KeyPart, KeyWriter};
 pub use secret::KeySecret;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use thiserror::Error;
+use crate::error::ConfigError;
 
 use super::{BusinessKey, Fingerprint, HexDigest, KeySecret};
 
@@ -14,7 +14,7 @@ use super::{BusinessKey, Fingerprint, HexDigest, KeySecret};
 ///
 /// assert_eq!(Namespace::new("payments")?.as_str(), "payments");
 /// assert!(Namespace::new("pay#ments").is_err());
-/// # Ok::<(), sqs_once::key::InvalidNamespace>(())
+/// # Ok::<(), sqs_once::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Namespace {
@@ -23,6 +23,8 @@ pub struct Namespace {
     secret: Option<KeySecret>,
 }
 
+const NAMESPACE_FORM: &str = "1 to 255 bytes, not only blanks, and no `#`";
+
 impl Namespace {
     /// The maximum size of a namespace in bytes.
     pub const MAX_LEN: usize = 255;
@@ -30,12 +32,16 @@ impl Namespace {
     /// Creates a namespace from a valid name.
     ///
     /// # Errors
-    /// [`InvalidNamespace`] if the name is empty or blank, has more than [`Namespace::MAX_LEN`] bytes, or contains a
+    /// [`ConfigError`] if the name is empty or blank, has more than [`Namespace::MAX_LEN`] bytes, or contains a
     /// `#`. In the table, `#` separates the namespace from the key.
-    pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidNamespace> {
+    pub fn new(name: impl AsRef<str>) -> Result<Self, ConfigError> {
         let name = name.as_ref();
         if name.trim().is_empty() || name.len() > Self::MAX_LEN || name.contains('#') {
-            return Err(InvalidNamespace(name.to_owned()));
+            return Err(ConfigError::invalid(
+                "the namespace",
+                format!("is {name:?}"),
+                NAMESPACE_FORM,
+            ));
         }
         Ok(Self {
             name: name.into(),
@@ -104,11 +110,6 @@ impl Namespace {
         ItemId(id.into())
     }
 }
-
-/// The error for an invalid namespace.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("namespace {0:?} must have 1 to {max} bytes, not only blanks, and no `#`", max = Namespace::MAX_LEN)]
-pub struct InvalidNamespace(String);
 
 /// The id of a business key's item in the table: `{namespace}#{hex SHA-256 of the key}`.
 ///

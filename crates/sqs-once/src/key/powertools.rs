@@ -78,7 +78,7 @@ impl Powertools {
         if !self.prefix.trim().is_empty() && self.prefix.len() <= LONGEST_PREFIX {
             return Ok(());
         }
-        Err(ConfigError::new(
+        Err(ConfigError::invalid(
             "the key codec",
             format!("has a prefix of {} bytes", self.prefix.len()),
             format!("1 to {LONGEST_PREFIX} bytes that are not all blank"),

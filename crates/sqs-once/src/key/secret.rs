@@ -44,7 +44,7 @@ impl KeySecret {
     pub fn new(secret: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
         let secret = secret.as_ref();
         if without_line_ends(secret) != secret {
-            return Err(ConfigError::new(
+            return Err(ConfigError::invalid(
                 "the key secret",
                 "is text that ends in a line end",
                 "`KeySecret::from_stored`, which removes it, or the text without it",
@@ -70,7 +70,7 @@ impl KeySecret {
     fn checked(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
         if secret.len() < Self::MIN_LEN {
             let problem = format!("is a secret of {} bytes", secret.len());
-            return Err(ConfigError::new(
+            return Err(ConfigError::invalid(
                 setting,
                 problem,
                 "16 random bytes or more",

@@ -50,7 +50,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(2);
 ///
 /// ```
 /// # #[derive(serde::Deserialize)] struct Catalogue { id: String }
-/// use sqs_once::large_messages::LargeMessages;
+/// use sqs_once::body::LargeMessages;
 ///
 /// let queue = "arn:aws:sqs:eu-central-1:123456789012:catalogues";
 /// let messages = LargeMessages::for_queue(queue, "acme-large-messages/catalogues/*");
@@ -159,7 +159,7 @@ impl LargeMessages {
             ("the setting `max_memory`", self.max_memory),
         ] {
             if bytes == Some(0) {
-                return Err(ConfigError::new(setting, "is 0", "1 or more"));
+                return Err(ConfigError::invalid(setting, "is 0", "1 or more"));
             }
         }
         let memory = memory.unwrap_or(ELSEWHERE).saturating_mul(MIB) / SHARE;

@@ -40,7 +40,7 @@ impl LargeMessageSettings {
     ) -> Result<Option<Arc<dyn FetchBody>>, ConfigError> {
         match env.large_messages {
             None => Ok(None),
-            Some(_) => Err(ConfigError::new(
+            Some(_) => Err(ConfigError::unsupported(
                 crate::config::LARGE_MESSAGES,
                 "is set, but sqs-once was built without its feature `s3`",
                 "the feature, or no such variable",

@@ -29,13 +29,13 @@ impl Source {
     pub(super) fn new(queue_arn: &str, objects: &str) -> Result<Self, ConfigError> {
         Self::parse(queue_arn, objects).ok_or_else(|| {
             let problem = format!("has the objects {objects:?} for the queue {queue_arn:?}");
-            ConfigError::new("the setting `large_messages`", problem, EXPECTED)
+            ConfigError::invalid("the setting `large_messages`", problem, EXPECTED)
         })
     }
 
     /// Reads the sources of the variable: `ARN=BUCKET/PREFIX/*`, with commas or white space in between.
     pub(super) fn list(text: Option<&str>) -> Result<Vec<Self>, ConfigError> {
-        let wrong = |problem| ConfigError::new(LARGE_MESSAGES, problem, EXPECTED);
+        let wrong = |problem| ConfigError::invalid(LARGE_MESSAGES, problem, EXPECTED);
         let text = text.ok_or_else(|| wrong(not_set(LARGE_MESSAGES)))?;
         let entries = text.split(|c: char| c == ',' || c.is_whitespace());
         let entries = entries.filter(|entry| !entry.is_empty()).map(|entry| {
@@ -99,7 +99,7 @@ impl Source {
             inner.objects(),
             inner.queue_arn
         );
-        Err(ConfigError::new(setting, problem, APART))
+        Err(ConfigError::invalid(setting, problem, APART))
     }
 
     pub(super) fn is_of(&self, queue_arn: &str) -> bool {

@@ -247,7 +247,7 @@ impl<'a> Invocation<'a> {
     {
         let work = |token, handle: Option<Handle>| {
             let transaction = handle.and_then(X::from_transaction).ok_or_else(|| {
-                ConfigError::new(
+                ConfigError::unsupported(
                     "the setting `store`",
                     "has other transactions than the work takes",
                     "the store of that transaction",

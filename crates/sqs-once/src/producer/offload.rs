@@ -19,7 +19,7 @@ const NUMBER: &str = "Number";
 
 /// Where [`Outgoing::offload_onto`] puts large bodies, and which ones.
 ///
-/// Consumers of this library fetch them with [`LargeMessages`](crate::large_messages::LargeMessages), others with
+/// Consumers of this library fetch them with [`LargeMessages`](crate::body::LargeMessages), others with
 /// Amazon's Extended Client Libraries for Java and Python.
 ///
 /// ```no_run

@@ -5,8 +5,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use thiserror::Error;
-
 use crate::key::{Fingerprint, ItemId};
 use crate::time::Timestamp;
 
@@ -15,29 +13,18 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner(u128);
 
-/// A stored owner is not 32 hexadecimal digits.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("an owner has 32 hexadecimal digits")]
-pub struct InvalidOwner;
-
 impl Owner {
     /// Creates an owner from random bits.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
 
-    /// Reads an owner as stored in the table.
-    ///
-    /// # Errors
-    /// [`InvalidOwner`] unless it has 32 hexadecimal digits.
-    pub fn from_stored(hex: &str) -> Result<Self, InvalidOwner> {
+    /// Reads an owner as stored in the table. Returns `None` unless it has 32 hexadecimal digits.
+    pub fn from_stored(hex: &str) -> Option<Self> {
         // `from_str_radix` accepts a sign.
-        if hex.len() != 32 || hex.starts_with('+') {
-            return Err(InvalidOwner);
-        }
-        u128::from_str_radix(hex, 16)
-            .map(Self)
-            .map_err(|_| InvalidOwner)
+        let is_valid = hex.len() == 32 && !hex.starts_with('+');
+        let bits = u128::from_str_radix(hex, 16).ok()?;
+        is_valid.then_some(Self(bits))
     }
 }
 

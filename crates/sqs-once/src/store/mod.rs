@@ -31,14 +31,13 @@ pub(crate) use data::recordable;
 #[cfg(feature = "dynamodb")]
 pub(crate) use dynamodb::Writes;
 #[cfg(feature = "dynamodb")]
-pub use dynamodb::{Conflict, LayoutError, TableLayout, WriteName, WritesError};
+pub use dynamodb::{Conflict, TableLayout, WritesError};
 #[cfg(feature = "dynamodb")]
 use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use item::RELEASED;
 pub use item::{
-    CarryOver, Claim, Fence, InvalidOwner, Item, Owner, Recording, Seen, Settlement, Settling,
-    Status,
+    CarryOver, Claim, Fence, Item, Owner, Recording, Seen, Settlement, Settling, Status,
 };
 pub use memory::MemoryStore;
 pub(crate) use memory::OffStore;

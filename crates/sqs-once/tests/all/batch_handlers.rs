@@ -10,17 +10,16 @@ use crate::support::{
 };
 use serde_json::json;
 use sqs_once::body::Opened;
-use sqs_once::consumer::Together;
 use sqs_once::extract::Message;
+use sqs_once::extract::Remaining;
 use sqs_once::handler::{IntoOutcome, RecordAfter};
-use sqs_once::hook::RecordEnd;
 use sqs_once::key::MessageKey;
+use sqs_once::policy::RecordEnd;
 use sqs_once::policy::{InProgress, MissingKey};
 use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome;
-use sqs_once::{
-    Batch, BatchOutcome, Completion, Handler, HandlerError, IdempotencyToken, Remaining, State,
-};
+use sqs_once::unstable::Together;
+use sqs_once::{Batch, BatchOutcome, Completion, Handler, HandlerError, IdempotencyToken, State};
 use tokio::time::sleep;
 
 fn noting() -> (Tested<Together>, Calls) {

@@ -84,7 +84,7 @@ async fn in_a_process_that_handles_a_key() {
     let store = test_store.memory();
     let idempotency = Idempotency::new("payments").store(test_store.clone());
     if let Err(error) = idempotency.init().await {
-        println!("\nsaid: {} {error}", error.variable());
+        println!("\nsaid: {} {error}", error.setting());
         return;
     }
     let ends_at = || SystemTime::now() + Duration::from_secs(30);

@@ -7,7 +7,7 @@ use crate::support::{
     json_body, noting, order, told,
 };
 use serde_json::json;
-use sqs_once::hook::RecordEnd;
+use sqs_once::policy::RecordEnd;
 use sqs_once::policy::{Fifo, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;

@@ -7,10 +7,10 @@ use crate::support::{Bench, Notes, Order, SECOND, Seen, assert_contains, orders}
 use crate::transactional::update;
 use crate::transactional_effects::{BOTH, Committing, Ran, Way};
 use sqs_once::consumer::Work;
-use sqs_once::hook::RecordEnd;
 use sqs_once::key::{Ids, KeySecret, Namespace};
 use sqs_once::once::{Once, RunError};
 use sqs_once::policy::Disposition;
+use sqs_once::policy::RecordEnd;
 use sqs_once::store::StoreErrorKind::{self, AccessDenied};
 use sqs_once::store::{FromTransaction, MemoryStore, WritesError};
 use sqs_once::{HandlerError, Idempotency, Writes};

@@ -206,7 +206,7 @@ async fn without_a_namespace_it_refuses_to_start_and_names_the_variable() {
     let bench = Bench::new();
     let nameless = Idempotency::new(Work::new()).store(bench.store.clone());
     let refused = nameless.init().await.unwrap_err();
-    assert_eq!(refused.variable(), "SQS_ONCE_NAMESPACE");
+    assert_eq!(refused.setting(), "SQS_ONCE_NAMESPACE");
     let refused = bench.once(&nameless, never).await;
     assert!(matches!(refused, Err(RunError::Config(_))));
 }

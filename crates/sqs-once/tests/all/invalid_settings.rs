@@ -203,7 +203,7 @@ async fn init_refuses_a_lease_margin_below_one_second_in_the_environment_too() {
         return;
     };
     let error = consumer(plain()).init().await.unwrap_err();
-    assert_eq!(error.variable(), variable);
+    assert_eq!(error.setting(), variable);
     let says = format!("is {margin:?}: expected 1s or more");
     assert_contains!(error.to_string(), &says);
 }
@@ -221,7 +221,7 @@ async fn init_refuses_a_secret_in_the_environment_that_would_hide_nothing() {
         (reading("fn"), "the ids are those of another library"),
     ] {
         let error = consumer(handler).init().await.unwrap_err();
-        assert_eq!(error.variable(), variable);
+        assert_eq!(error.setting(), variable);
         assert_contains!(error.to_string(), why);
     }
 }
@@ -269,7 +269,7 @@ async fn an_idempotency_refuses_what_a_consumer_refuses() {
         (sound().cache(Cache::new(0)), "the setting `cache`"),
     ] {
         let error = init(idempotency).await.unwrap_err();
-        assert_eq!(error.variable(), setting);
+        assert_eq!(error.setting(), setting);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Messages whose body is in S3.
 
 use serde_json::{Value, json};
+use sqs_once::body::LargeMessages;
 use sqs_once::body::Sns;
 use sqs_once::extract::Message;
-use sqs_once::large_messages::LargeMessages;
 use sqs_once::testing::{Answer, Bench, Event, Record};
 use sqs_once::{Consumer, Handler, HandlerError};
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use futures_util::FutureExt;
 use serde_json::json;
+use sqs_once::body::LargeMessages;
 use sqs_once::consumer::Runnable;
-use sqs_once::large_messages::LargeMessages;
 use sqs_once::store::MemoryStore;
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Batch, Consumer};

@@ -45,7 +45,7 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
     }
     start(charging(), "orders").await.unwrap();
     let refusal = start(refunding(), "orders").await.unwrap_err();
-    assert_eq!(refusal.variable(), "the setting `namespace`");
+    assert_eq!(refusal.setting(), "the setting `namespace`");
     let refusal = refusal.to_string();
     assert_contains!(refusal, "\"orders\"", "::charge`", "::refund`");
     assert_contains!(refusal, "a namespace for each");
@@ -156,7 +156,7 @@ async fn a_router_does_not_start_with_a_namespace_for_the_whole_process() {
         let routes = router(RouteBy::attribute("kind")).route("one", route);
         let consumer = Consumer::new(routes).store(MemoryStore::new());
         let refusal = consumer.init().await.unwrap_err();
-        assert_eq!(refusal.variable(), "SQS_ONCE_NAMESPACE");
+        assert_eq!(refusal.setting(), "SQS_ONCE_NAMESPACE");
         assert_contains!(
             refusal.to_string(),
             "the code sets the namespace of each route"

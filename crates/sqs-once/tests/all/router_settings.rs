@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
 use sqs_once::consumer::Defaults;
-use sqs_once::hook::RecordEnd;
 use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
+use sqs_once::policy::RecordEnd;
 use sqs_once::policy::{
     self, Backoff, Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
 };

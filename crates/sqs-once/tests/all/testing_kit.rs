@@ -7,6 +7,7 @@ use crate::support::{
 };
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
+use sqs_once::extract::Remaining;
 use sqs_once::extract::{Context, FromRecord};
 use sqs_once::lambda::EventError;
 use sqs_once::policy::{Backoff, Disposition, Queue};
@@ -14,9 +15,7 @@ use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
 use sqs_once::time::{Clock, Timestamp};
-use sqs_once::{
-    Batch, Consumer, Handler, HandlerError, IdempotencyToken, Remaining, State, Writes,
-};
+use sqs_once::{Batch, Consumer, Handler, HandlerError, IdempotencyToken, State, Writes};
 use tokio::time::sleep;
 
 /// A handler whose orders end as they request.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::hook::Reconciled;
 use sqs_once::key::Namespace;
+use sqs_once::policy::Reconciled;
 use sqs_once::policy::{Fifo, InProgress, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;

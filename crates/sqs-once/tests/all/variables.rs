@@ -69,7 +69,7 @@ async fn a_missing_variable_names_the_misspelling_that_is_set() {
         return;
     }
     let refusal = start(charging()).await.unwrap_err();
-    assert_eq!(refusal.variable(), "SQS_ONCE_NAMESPACE");
+    assert_eq!(refusal.setting(), "SQS_ONCE_NAMESPACE");
     assert_contains!(
         refusal.to_string(),
         "is not set, but the unknown SQS_ONCE_NAMESAPCE is"

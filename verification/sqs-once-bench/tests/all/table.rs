@@ -59,7 +59,7 @@ impl Fixture for StandIn {
 
     async fn plant(&self, item: Item) {
         let put = self.client.put_item().table_name(TABLE);
-        let put = put.set_item(Some(conformance::to_attributes(item)));
+        let put = put.set_item(Some(sqs_once::unstable::to_attributes(item)));
         put.send().await.unwrap();
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sqs_once::HandlerError;
-use sqs_once::hook::RecordEnd;
+use sqs_once::policy::RecordEnd;
 use sqs_once_judge::Event;
 
 use super::counts::Count;

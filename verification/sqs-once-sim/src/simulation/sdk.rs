@@ -145,7 +145,7 @@ impl Request {
         let write = update.map_or(&self.body, |one| &one["Update"]);
         let owner = &write["ExpressionAttributeValues"][":me"]["S"];
         if let Some(owner) = owner.as_str() {
-            return Owner::from_stored(owner).ok();
+            return Owner::from_stored(owner);
         }
         let statements = self.body["Statements"].as_array()?;
         let mut parameters = statements
@@ -157,9 +157,7 @@ impl Request {
         };
         let own = parameters.find(|all| texts(all).iter().any(|text| text == id))?;
         // No other text parameter has the format of an owner.
-        texts(own)
-            .iter()
-            .find_map(|text| Owner::from_stored(text).ok())
+        texts(own).iter().find_map(|text| Owner::from_stored(text))
     }
 }
 

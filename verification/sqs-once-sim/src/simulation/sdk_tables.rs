@@ -79,7 +79,7 @@ impl Tables {
         item.expiration = number("expiration").map(Timestamp::from_secs);
         item.fingerprint = text("validation").map(Fingerprint::from_stored);
         item.data = text("data").map(Into::into);
-        item.owner = text("owner").and_then(|owner| Owner::from_stored(owner).ok());
+        item.owner = text("owner").and_then(Owner::from_stored);
         item.fence = number("fence").map(Fence::from_stored);
         Some(item)
     }

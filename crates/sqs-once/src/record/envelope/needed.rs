@@ -40,7 +40,7 @@ impl Needed {
             Some(_) => return Ok(()),
         };
         let Self { by, envelope, .. } = self;
-        Err(ConfigError::new(
+        Err(ConfigError::conflicting(
             "the setting `envelope`",
             format!("{problem}, but `{by}` reads the envelope `{envelope}`"),
             format!("`envelope = {envelope}` on the handler, or `.envelope({envelope})`"),

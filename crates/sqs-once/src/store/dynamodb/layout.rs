@@ -1,8 +1,7 @@
 //! The layout of a table: its key and the names of its attributes.
 
-use thiserror::Error;
-
 use crate::env::process_env;
+use crate::error::ConfigError;
 
 /// DynamoDB's limits for the names of tables and key attributes, and for the value of a partition key, in bytes.
 const LONGEST_NAME: usize = 255;
@@ -138,12 +137,16 @@ impl TableLayout {
         self
     }
 
-    pub(super) fn key(&self) -> Result<TableKey, LayoutError> {
+    pub(super) fn key(&self) -> Result<TableKey, ConfigError> {
         self.check_names()?;
         let partition = self.partition_key.clone();
         match (&self.sort_key, &self.partition_value) {
             (None, None) => Ok(TableKey::Simple { partition }),
-            (None, Some(_)) => Err(LayoutError::NoSortKey),
+            (None, Some(_)) => Err(ConfigError::conflicting(
+                "the table layout",
+                "has a `partition_value` but no `sort_key`",
+                "both or neither: a table without a sort key has the item id in its partition key",
+            )),
             (Some(sort), value) => Ok(TableKey::Composite {
                 partition,
                 value: partition_value(value.as_deref())?,
@@ -152,7 +155,7 @@ impl TableLayout {
         }
     }
 
-    fn check_names(&self) -> Result<(), LayoutError> {
+    fn check_names(&self) -> Result<(), ConfigError> {
         let mut names = vec![
             ("partition_key", &self.partition_key),
             ("status", &self.status),
@@ -166,16 +169,19 @@ impl TableLayout {
         names.extend(self.sort_key.as_ref().map(|name| ("sort_key", name)));
         for (at, &(setting, name)) in names.iter().enumerate() {
             if !is_name(name, 1) {
-                let name = name.clone();
-                return Err(LayoutError::Name { setting, name });
+                return Err(ConfigError::invalid(
+                    format!("the table layout's `{setting}`"),
+                    format!("is {name:?}"),
+                    format!("1 to {LONGEST_NAME} ASCII letters, digits, `_`, `-` and `.`"),
+                ));
             }
             let earlier = names[..at].iter().find(|(_, earlier)| *earlier == name);
             if let Some(&(other, _)) = earlier {
-                let name = name.clone();
-                return Err(LayoutError::SameName {
-                    settings: (other, setting),
-                    name,
-                });
+                return Err(ConfigError::conflicting(
+                    format!("the table layout's `{other}` and `{setting}`"),
+                    format!("are both {name:?}"),
+                    "different names",
+                ));
             }
         }
         Ok(())
@@ -194,54 +200,6 @@ pub(super) enum TableKey {
     },
 }
 
-/// An invalid or incomplete layout.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LayoutError {
-    /// A name is empty or too long, or has characters that can't be quoted in a statement.
-    #[error(
-        "the table layout's `{setting}` is {name:?}: expected 1 to {LONGEST_NAME} ASCII letters, \
-         digits, `_`, `-` and `.`"
-    )]
-    Name {
-        /// The method that set it.
-        setting: &'static str,
-        /// The name found.
-        name: String,
-    },
-    /// Two attributes have the same name.
-    #[error(
-        "the table layout's `{}` and `{}` are both {name:?}: expected different names",
-        settings.0, settings.1
-    )]
-    SameName {
-        /// The methods that set them.
-        settings: (&'static str, &'static str),
-        /// The name found.
-        name: String,
-    },
-    /// A partition value is set for a table without a sort key.
-    #[error(
-        "the table layout has a `partition_value` but no `sort_key`: a table without a sort \
-         key has the item id in its partition key"
-    )]
-    NoSortKey,
-    /// The partition value is empty or too long.
-    #[error(
-        "the table layout's `partition_value` has {len} bytes: expected 1 to {LONGEST_PARTITION_VALUE}"
-    )]
-    PartitionValue {
-        /// The length found, in bytes.
-        len: usize,
-    },
-    /// No partition value is set, and the function's name is unknown.
-    #[error(
-        "the table layout has a `sort_key` but no `partition_value`, and AWS_LAMBDA_FUNCTION_NAME, from \
-         which the default is made, is not set: set one of them"
-    )]
-    NoPartitionValue,
-}
-
 /// Returns whether a name of a table or an attribute is valid. PartiQL statements quote names, so a name must not
 /// contain a character that ends the quotation.
 pub(super) fn is_name(name: &str, shortest: usize) -> bool {
@@ -249,15 +207,26 @@ pub(super) fn is_name(name: &str, shortest: usize) -> bool {
     (shortest..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
-fn partition_value(set: Option<&str>) -> Result<String, LayoutError> {
+fn partition_value(set: Option<&str>) -> Result<String, ConfigError> {
     let value = match set {
         Some(value) => value.to_owned(),
         None => process_env("AWS_LAMBDA_FUNCTION_NAME")
             .map(|function| format!("idempotency#{function}"))
-            .ok_or(LayoutError::NoPartitionValue)?,
+            .ok_or_else(|| {
+                ConfigError::missing(
+                    "the table layout",
+                    "has a `sort_key` but no `partition_value`, and AWS_LAMBDA_FUNCTION_NAME, from which the default is \
+                     made, is not set",
+                    "one of them",
+                )
+            })?,
     };
     match value.len() {
         1..=LONGEST_PARTITION_VALUE => Ok(value),
-        len => Err(LayoutError::PartitionValue { len }),
+        len => Err(ConfigError::invalid(
+            "the table layout's `partition_value`",
+            format!("has {len} bytes"),
+            format!("1 to {LONGEST_PARTITION_VALUE}"),
+        )),
     }
 }

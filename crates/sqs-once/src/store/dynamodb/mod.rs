@@ -42,8 +42,8 @@ use layout::is_name;
 use table::Table;
 use table_client::{Retries, TableClient};
 
-pub use layout::{LayoutError, TableLayout};
-pub use writes::{Conflict, WriteName, Writes, WritesError};
+pub use layout::TableLayout;
+pub use writes::{Conflict, Writes, WritesError};
 
 const STATEMENTS: usize = 25;
 const READS: usize = 100;
@@ -113,9 +113,9 @@ impl DynamoDbStore {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError`] if a name is invalid or used twice, or if there is a sort key but no value for the partition
+    /// [`ConfigError`] if a name is invalid or used twice, or if there is a sort key but no value for the partition
     /// key.
-    pub fn layout(self, layout: TableLayout) -> Result<Self, LayoutError> {
+    pub fn layout(self, layout: TableLayout) -> Result<Self, ConfigError> {
         let requests = TableClient {
             client: self.requests.client.clone(),
             table: Table::new(self.requests.table.name.clone(), layout)?,
@@ -221,5 +221,5 @@ fn table_from_env() -> Result<String, ConfigError> {
     let table = read(&process_env, VARIABLE, EXPECTED, |text| {
         is_name(text, 3).then(|| text.to_owned())
     })?;
-    table.ok_or_else(|| ConfigError::new(VARIABLE, not_set(VARIABLE), EXPECTED))
+    table.ok_or_else(|| ConfigError::missing(VARIABLE, not_set(VARIABLE), EXPECTED))
 }

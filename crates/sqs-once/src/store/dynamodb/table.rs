@@ -10,7 +10,9 @@ use crate::store::item::whole_secs;
 use crate::store::{Fence, Item, Owner, Status, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
-use super::layout::{LayoutError, TableKey, TableLayout};
+use crate::error::ConfigError;
+
+use super::layout::{TableKey, TableLayout};
 use super::statements::Texts;
 
 pub(super) const IN_PROGRESS: &str = "INPROGRESS";
@@ -27,7 +29,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(name: String, layout: TableLayout) -> Result<Self, LayoutError> {
+    pub(super) fn new(name: String, layout: TableLayout) -> Result<Self, ConfigError> {
         Ok(Self::with_key(name, layout.key()?, layout))
     }
 
@@ -73,7 +75,7 @@ impl Table {
                 value.as_n().ok()?.parse::<u64>().ok()
             })
         };
-        let owner = |value: &AttributeValue| Owner::from_stored(value.as_s().ok()?).ok();
+        let owner = |value: &AttributeValue| Owner::from_stored(value.as_s().ok()?);
         let id = self.stored_id(attributes);
         let status = match text(&names.status)?.ok_or_else(|| bad(&names.status))? {
             status if status == IN_PROGRESS => Status::InProgress,

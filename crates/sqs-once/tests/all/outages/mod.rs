@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::body::LargeMessages;
 use sqs_once::consumer::Runnable;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
-use sqs_once::large_messages::LargeMessages;
 use sqs_once::policy::{Dependency, Queue, RouteBy};
 use sqs_once::store::{Item, MemoryStore, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};

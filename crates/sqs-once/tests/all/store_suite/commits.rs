@@ -170,7 +170,7 @@ async fn a_condition_that_is_not_met_writes_nothing_and_shows_the_item_it_asked_
         // A duplicate's own conditions fail too: the key has the last word.
         assert_eq!(shop.wire.seen(), ["TransactWriteItems", "BatchGetItem"]);
         assert_eq!(conflict.index(), 1);
-        let write = (conflict.write().operation(), conflict.write().table());
+        let write = (conflict.operation(), conflict.table());
         assert_eq!(write, ("update", "stock"));
         assert_eq!(conflict.item().unwrap()["pieces"], number(0));
         let said = "write 1 (update of table `stock`): its condition was not met";

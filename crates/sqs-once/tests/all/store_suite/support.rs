@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use sqs_once::DynamoDbStore;
-use sqs_once::conformance::{self, Fixture};
+use sqs_once::conformance::Fixture;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Item, MemoryStore, Recording, Settlement, Settling, Store, TableLayout,
@@ -197,13 +197,13 @@ impl Fixture for OnDynamoDb {
     }
 
     async fn plant(&self, item: Item) {
-        let attributes = serde_dynamo::Item::from(conformance::to_attributes(item));
+        let attributes = serde_dynamo::Item::from(sqs_once::unstable::to_attributes(item));
         self.put(serde_json::to_value(attributes).unwrap());
     }
 
     async fn peek(&self, id: &ItemId) -> Option<Item> {
         let attributes: serde_dynamo::Item = serde_json::from_value(self.get(id)?).unwrap();
-        let item = conformance::from_attributes(&attributes.clone().into());
+        let item = sqs_once::unstable::from_attributes(&attributes.clone().into());
         Some(item.unwrap_or_else(|| panic!("undocumented attributes: {attributes:?}")))
     }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use sqs_once::extract::Remaining;
 use sqs_once::extract::{BatchParts, FromBatch};
 use sqs_once::key::{JsonPointer, MessageKey};
 use sqs_once::{
-    Batch, BatchHandler, BatchOutcome, BusinessKey, Completion, Consumer, HandlerError, Remaining,
-    State,
+    Batch, BatchHandler, BatchOutcome, BusinessKey, Completion, Consumer, HandlerError, State,
 };
 
 use super::options::App;

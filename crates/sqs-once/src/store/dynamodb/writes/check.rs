@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::store::dynamodb::table::Attributes;
 
-use super::{Write, WriteName, WritesError};
+use super::{Write, WritesError};
 
 /// DynamoDB accepts 100 writes in a transaction, and one of them is the record of the key.
 pub(super) const MOST_WRITES: usize = 99;
@@ -41,12 +41,12 @@ pub(super) fn writes(writes: &[Write<'_>], data: usize) -> Result<(), WritesErro
     for write in writes {
         if write.table.is_empty() {
             return Err(WritesError::NoTable {
-                write: write.name(),
+                write: write.name().to_string(),
             });
         }
         if write.attributes.is_empty() {
             return Err(WritesError::NoKey {
-                write: write.name(),
+                write: write.name().to_string(),
             });
         }
     }
@@ -65,7 +65,7 @@ pub(super) fn size(writes: &[Write<'_>]) -> usize {
     sizes.sum()
 }
 
-fn same_item(writes: &[Write<'_>]) -> Option<(WriteName, WriteName)> {
+fn same_item(writes: &[Write<'_>]) -> Option<(String, String)> {
     let keys = Keys::shown_by(writes);
     let pairs = writes
         .iter()
@@ -73,7 +73,7 @@ fn same_item(writes: &[Write<'_>]) -> Option<(WriteName, WriteName)> {
         .flat_map(|(at, second)| writes[..at].iter().map(move |first| (first, second)));
     let mut same = pairs.filter(|(first, second)| keys.are_of_one_item(first, second));
     same.next()
-        .map(|(first, second)| (first.name(), second.name()))
+        .map(|(first, second)| (first.name().to_string(), second.name().to_string()))
 }
 
 /// The keys of tables, by the name of the table. A put does not show which of its attributes are the key, but another

@@ -2,7 +2,6 @@
 
 use thiserror::Error;
 
-use super::WriteName;
 use super::check::{MOST_BYTES, MOST_WRITES};
 
 /// The reason why a handler's [`Writes`](super::Writes) can't be sent. The consumer checks returned writes before it
@@ -34,21 +33,21 @@ pub enum WritesError {
     )]
     SameItem {
         /// The earlier of the two.
-        first: WriteName,
+        first: String,
         /// The later of the two.
-        second: WriteName,
+        second: String,
     },
     /// A write names no table.
     #[error("{write} names no table")]
     NoTable {
         /// The write.
-        write: WriteName,
+        write: String,
     },
     /// A write names no item.
     #[error("{write} has no key")]
     NoKey {
         /// The write.
-        write: WriteName,
+        write: String,
     },
     /// [`on_conflict`](super::Writes::on_conflict) names a write that does not exist.
     #[error("`on_conflict` is set for write {index}, but there are {count} writes, counted from 0")]
@@ -62,7 +61,7 @@ pub enum WritesError {
     #[error("{write}: the value is not an item")]
     NotAnItem {
         /// The write.
-        write: WriteName,
+        write: String,
         /// The error of the serializer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -17,8 +17,9 @@ use crate::store::data::recordable;
 
 pub(super) use check::Keys;
 pub use error::WritesError;
+pub use write::Conflict;
 pub(super) use write::Write;
-pub use write::{Conflict, WriteName};
+use write::WriteName;
 
 type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 
@@ -143,7 +144,7 @@ impl Writes {
                 Ok(self.put_item(put.build().expect("a table and an item were given")))
             }
             Err(error) => Err(WritesError::NotAnItem {
-                write: WriteName::put(self.len(), table),
+                write: WriteName::put(self.len(), table).to_string(),
                 source: Box::new(error),
             }),
         }

@@ -10,7 +10,7 @@ use crate::store::dynamodb::table::Attributes;
 /// The index, operation and table of one of a handler's [`Writes`](super::Writes). It contains nothing of the written
 /// values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteName {
+pub(crate) struct WriteName {
     index: usize,
     operation: WriteOperation,
     table: String,
@@ -23,21 +23,6 @@ impl WriteName {
             operation: WriteOperation::Put,
             table,
         }
-    }
-
-    /// Returns the index among the writes, counted from 0.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Returns `put`, `update`, `delete` or `check`.
-    pub fn operation(&self) -> &'static str {
-        self.operation.names().0
-    }
-
-    /// Returns the table as the handler named it.
-    pub fn table(&self) -> &str {
-        &self.table
     }
 }
 
@@ -67,12 +52,17 @@ impl Conflict {
 
     /// Returns the index of the write, counted from 0.
     pub fn index(&self) -> usize {
-        self.write.index()
+        self.write.index
     }
 
-    /// Returns the name of the write.
-    pub fn write(&self) -> &WriteName {
-        &self.write
+    /// Returns `put`, `update`, `delete` or `check`.
+    pub fn operation(&self) -> &'static str {
+        self.write.operation.names().0
+    }
+
+    /// Returns the table as the handler named it.
+    pub fn table(&self) -> &str {
+        &self.write.table
     }
 
     /// Returns the item that did not meet the condition. `None` if there was no item, or if the write did not request
