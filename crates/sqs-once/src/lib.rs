@@ -49,12 +49,10 @@
 //! - [`handler`](mod@handler): the traits behind handlers, and what they may return.
 //! - [`extract`]: the arguments that a handler may take, such as the message's metadata.
 //! - [`key`]: business keys, and extractors that take them from a message.
-//! - [`body`]: decoders for bodies that are not JSON, and the envelopes of SNS, EventBridge and S3.
-//! - [`policy`]: values that settings take.
-//! - [`hook`]: what hooks receive when a record has ended.
+//! - [`body`]: decoders for bodies that are not JSON, the envelopes of SNS, EventBridge and S3, and bodies in S3.
+//! - [`policy`]: values that settings take, and what hooks receive.
 //! - [`telemetry`]: metrics and outcomes.
 //! - [`store`]: where claims are kept, and how to write a store.
-//! - `large_messages` (feature `s3`): messages whose body is in S3.
 //! - `producer` (feature `sqs`): sending messages with their key.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 //! - [`guide`]: a page for each topic, from [the promises](guide::guarantees) to

@@ -26,7 +26,7 @@ pub use offload::Offload;
 ///
 /// | written | where | read by |
 /// |---|---|---|
-/// | the key, such as `s:tenant-7,i:42` | message attribute `business-key` | [`MessageKey::producer`] |
+/// | the key, such as `s:tenant-7,i:42` | message attribute `business-key` | [`MessageKey::producer`](crate::key::MessageKey::producer) |
 /// | the correlation id, if there is one | message attribute `correlation-id` | [`CorrelationId`] |
 /// | the trace, if there is one | system attribute `AWSTraceHeader` | the record's span |
 ///

@@ -96,17 +96,17 @@ pub struct Shared(());
 #[derive(Clone, Default)]
 pub struct Own(());
 
-/// The kinds with a namespace of their own: all but [`Shared`].
+/// The kinds with a namespace of their own: all but `Shared`.
 #[diagnostic::on_unimplemented(
     message = "the defaults of a router have no such setting",
     note = "each handler has its own: `router(by).route(name, charge::handler().namespace(…))`"
 )]
 pub trait Named: sealed::Sealed {}
 
-/// The kinds that handle messages: all but [`Own`].
+/// The kinds that handle messages: all but `Own`.
 pub trait OfMessages: sealed::Sealed {}
 
-/// The kinds that handle each message in a call of its own: [`One`] and [`Shared`].
+/// The kinds that handle each message in a call of its own: `One` and `Shared`.
 #[diagnostic::on_unimplemented(
     message = "a batch handler has no such setting",
     note = "a layer and the policy for attempts of unknown outcome need a call for each message: `#[sqs_once::handler(…)]`"

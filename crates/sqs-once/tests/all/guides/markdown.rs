@@ -66,7 +66,7 @@ impl Page {
 
     /// Whether a label appears in brackets, as words or as a label.
     pub(crate) fn mentions(&self, label: &str) -> bool {
-        let (label, definition) = (format!("[{label}]"), format!("[{label}]: "));
+        let (label, definition) = (format!("[{label}]"), format!("\n[{label}]: "));
         self.text.matches(&label).count() > self.text.matches(&definition).count()
     }
 
