@@ -271,6 +271,8 @@ mod transaction;
 mod values;
 
 pub use batch_transaction::BatchTransaction;
+// Types of this crate and of tokio-postgres, which it re-exports, are in signatures. Both are 0.x: a new version of them is
+// a new major version of this crate.
 pub use deadpool_postgres;
 pub use expired::Deleted;
 pub use store::PostgresStore;

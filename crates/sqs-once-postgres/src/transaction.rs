@@ -1,10 +1,11 @@
 //! The transaction that a handler takes as an argument.
 
 use std::any::Any;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use deadpool_postgres::ClientWrapper;
+use deadpool_postgres::tokio_postgres::types::ToSql;
+use deadpool_postgres::tokio_postgres::{Error, Row, ToStatement};
 use sqs_once::HandlerError;
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::store::FromTransaction;
@@ -22,8 +23,8 @@ use crate::session::Session;
 /// commit is lost, both are committed or neither is. A concurrent delivery of the same message waits until this
 /// transaction ends, and then is a duplicate or runs.
 ///
-/// It dereferences to the driver's [`Client`](tokio_postgres::Client) with a cache of prepared statements
-/// ([`prepare_cached`](ClientWrapper::prepare_cached)), which implements
+/// [`client`](Self::client) returns the driver's client, which has a cache of prepared statements
+/// ([`prepare_cached`](ClientWrapper::prepare_cached)) and implements
 /// [`GenericClient`](deadpool_postgres::GenericClient).
 ///
 /// ```no_run
@@ -36,7 +37,7 @@ use crate::session::Session;
 ///     tx.execute("INSERT INTO orders (id) VALUES ($1)", &[&order.id]).await?;
 ///
 ///     // Prepare a frequent statement once. Later executions save a round trip.
-///     let book = tx.prepare_cached("UPDATE sales SET cents = cents + $1").await?;
+///     let book = tx.client().prepare_cached("UPDATE sales SET cents = cents + $1").await?;
 ///     tx.execute(&book, &[&order.amount_cents]).await?;
 ///
 ///     // A savepoint lets a statement fail without failing the record.
@@ -99,14 +100,72 @@ pub struct Transaction {
     pub(crate) _savepoint: Option<Arc<()>>,
 }
 
-/// Shared access only: the driver's methods that begin and end transactions need exclusive access.
-impl Deref for Transaction {
-    type Target = ClientWrapper;
-
-    fn deref(&self) -> &ClientWrapper {
+/// The most used statements. [`client`](Transaction::client) has the others.
+impl Transaction {
+    /// Returns the driver's client, with its cache of prepared statements. It is shared: the driver's methods that begin and
+    /// end transactions need exclusive access.
+    pub fn client(&self) -> &ClientWrapper {
         self.session.client()
     }
+
+    /// Executes a statement. Returns the number of rows that it changed.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub async fn execute<T>(&self, statement: &T, values: &[Value<'_>]) -> Result<u64, Error>
+    where
+        T: ?Sized + ToStatement,
+    {
+        self.client().execute(statement, values).await
+    }
+
+    /// Executes a statement. Returns its rows.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub async fn query<T>(&self, statement: &T, values: &[Value<'_>]) -> Result<Vec<Row>, Error>
+    where
+        T: ?Sized + ToStatement,
+    {
+        self.client().query(statement, values).await
+    }
+
+    /// Executes a statement that returns exactly one row.
+    ///
+    /// # Errors
+    /// The driver's error, also for another number of rows.
+    pub async fn query_one<T>(&self, statement: &T, values: &[Value<'_>]) -> Result<Row, Error>
+    where
+        T: ?Sized + ToStatement,
+    {
+        self.client().query_one(statement, values).await
+    }
+
+    /// Executes a statement that returns at most one row.
+    ///
+    /// # Errors
+    /// The driver's error, also for more rows.
+    pub async fn query_opt<T>(
+        &self,
+        statement: &T,
+        values: &[Value<'_>],
+    ) -> Result<Option<Row>, Error>
+    where
+        T: ?Sized + ToStatement,
+    {
+        self.client().query_opt(statement, values).await
+    }
+
+    /// Executes several statements without values, separated by `;`.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub async fn batch_execute(&self, statements: &str) -> Result<(), Error> {
+        self.client().batch_execute(statements).await
+    }
 }
+
+type Value<'a> = &'a (dyn ToSql + Sync);
 
 impl<S: Sync> FromRecord<S> for Transaction {
     const TRANSACTION: bool = true;

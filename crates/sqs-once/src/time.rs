@@ -58,6 +58,16 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
+/// A time that the platform can't represent becomes the end of the year 9999.
+impl From<Timestamp> for SystemTime {
+    fn from(at: Timestamp) -> Self {
+        let latest = Self::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+        Self::UNIX_EPOCH
+            .checked_add(Duration::from_millis(at.0))
+            .unwrap_or(latest)
+    }
+}
+
 /// A source of the time of day. Leases and expirations are compared with it. Timeouts and pauses use Tokio's clock
 /// instead.
 ///

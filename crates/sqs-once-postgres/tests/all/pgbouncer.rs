@@ -42,7 +42,10 @@ async fn the_store_keeps_every_promise_behind_pgbouncer() {
 /// The effect, by an unnamed statement.
 async fn insert_unnamed(order: &Order, tx: &Transaction) -> Result<(), HandlerError> {
     let insert = "INSERT INTO orders (id) VALUES ($1)";
-    let done = tx.execute_typed(insert, &[(&order.id, Type::TEXT)]).await?;
+    let done = tx
+        .client()
+        .execute_typed(insert, &[(&order.id, Type::TEXT)])
+        .await?;
     assert_eq!(done, 1);
     Ok(())
 }

@@ -242,7 +242,7 @@ async fn a_savepoint_keeps_what_is_before_it() {
         assert_eq!(code, Some(SqlState::NOT_NULL_VIOLATION));
         tx.batch_execute("ROLLBACK TO SAVEPOINT before; SAVEPOINT open_at_the_end")
             .await?;
-        let again = tx.prepare_cached("SELECT $1::text").await?;
+        let again = tx.client().prepare_cached("SELECT $1::text").await?;
         tx.query_one(&again, &[&order.id]).await?;
         Ok(())
     });

@@ -71,8 +71,8 @@ impl Dependency {
     /// Sets how many handler calls in a row must report the dependency as unavailable before this environment opens the
     /// breaker. Default: 3. Zero fails at [`init`](crate::Consumer::init). Other errors neither count nor reset the count.
     #[must_use]
-    pub fn failures(mut self, failures: u32) -> Self {
-        self.failures = failures;
+    pub fn failures(mut self, failures: usize) -> Self {
+        self.failures = u32::try_from(failures).unwrap_or(u32::MAX);
         self
     }
 

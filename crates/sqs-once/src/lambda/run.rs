@@ -1,6 +1,7 @@
 //! Running a consumer as a Lambda function.
 
-use futures_util::future::LocalBoxFuture;
+use std::pin::Pin;
+
 use lambda_runtime::tower::layer::layer_fn;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 
@@ -41,7 +42,7 @@ use super::shutdown::Shutdown;
 ///     sqs_once::run(charge::consumer()).await
 /// }
 /// ```
-pub fn run(consumer: impl Runnable) -> LocalBoxFuture<'static, Result<(), Error>> {
+pub fn run(consumer: impl Runnable) -> Pin<Box<dyn Future<Output = Result<(), Error>>>> {
     // Not an `async fn`: for a consumer that can't run, the compiler would report each use of the future again.
     Box::pin(start(consumer.into_consumer()))
 }

@@ -4,9 +4,11 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 
-use super::{Claim, Claimed, Conflict, Item, Settlement, StoreError, StoreFuture, Writes};
+use super::{
+    BoxFuture, Claim, Claimed, Conflict, Item, Settlement, StoreError, StoreFuture, Writes,
+};
 
 /// Commits the [`Writes`] that handlers return.
 ///

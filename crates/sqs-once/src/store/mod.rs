@@ -18,10 +18,9 @@ mod memory;
 mod no_dynamodb;
 
 use std::pin::Pin;
+use std::pin::Pin;
 
 #[cfg(any(feature = "dynamodb", feature = "testing"))]
-use futures_util::future::BoxFuture;
-
 use crate::key::ItemId;
 
 pub use atomic::{AtomicWrites, Begun, Committed, FromTransaction, OpenTransaction, Transactions};
@@ -47,6 +46,9 @@ pub(crate) use no_dynamodb::TransactWriteItem;
 pub(crate) use no_dynamodb::{Conflict, Writes};
 
 #[cfg(any(feature = "dynamodb", feature = "testing"))]
+/// A future of a store.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 pub(crate) type CommitFuture<'a> = BoxFuture<'a, Result<Committed, StoreError>>;
 pub(crate) type Answers<T> = Vec<Result<T, StoreError>>;
 
