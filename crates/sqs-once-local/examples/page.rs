@@ -215,6 +215,7 @@ impl Run {
                     message_id: id.clone(),
                     outcome: outcome.to_owned(),
                     duration_ms: Some(12.5),
+                    code: failed.then(|| "handler-error".to_owned()),
                     reason: failed.then(|| "the card was <b>declined</b>".to_owned()),
                     route: Some("OrderPlaced".to_owned()),
                     key: Some(format!("orders#{key}")),

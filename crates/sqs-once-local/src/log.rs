@@ -33,6 +33,9 @@ pub struct RecordLine {
     pub outcome: String,
     /// How long the record took, in milliseconds.
     pub duration_ms: Option<f64>,
+    /// The code of the reason. Troubleshooting has a paragraph for each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// The reason, if there is one.
     pub reason: Option<String>,
     /// The route of a router that took the record.

@@ -1,4 +1,6 @@
-//! Outcomes, counts and log levels: the data that `batch` collects and `telemetry` formats.
+//! Outcomes, reasons, counts and log levels: the data that `batch` collects and `telemetry` formats.
+
+mod code;
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::key::ItemId;
+
+pub(crate) use code::{Code, Reason};
 
 /// The longest reason in bytes. An error's text can have any length.
 const MAX_REASON: usize = 1024;
@@ -66,10 +70,10 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Debug)]
 pub(crate) enum Report {
     Processed {
-        warning: Option<String>,
+        warning: Option<Reason>,
     },
     Duplicate {
-        warning: Option<String>,
+        warning: Option<Reason>,
     },
     Ignored {
         reason: String,
@@ -84,7 +88,7 @@ pub(crate) enum Report {
     /// It returns without a call of its handler. Its outcome is `failed`, too.
     Untried(Untried, Returned),
     Terminal {
-        reason: String,
+        reason: Reason,
         /// Whether it is in the dead-letter queue. Otherwise it returns to its queue.
         is_moved: bool,
         /// The dependency that was unavailable on its last delivery.
@@ -95,7 +99,7 @@ pub(crate) enum Report {
 /// A record that failed and returns to its queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Returned {
-    reason: String,
+    reason: Reason,
     /// How long the message should stay hidden, counted from the record's end.
     pub(crate) wait: Option<Duration>,
     /// The dependency that was unavailable, if that is why it returns.
@@ -145,6 +149,26 @@ impl Untried {
         }
     }
 
+    const fn code(self) -> Code {
+        match self {
+            Self::NotStarted => Code::NotStarted,
+            Self::Unread => Code::BodyNotFetched,
+            Self::BreakerOpen => Code::Unavailable,
+            Self::Overrun | Self::NoMemory => Code::NoRoom,
+            Self::ClaimedTooLate | Self::CallMade => Code::NotClaimed,
+            Self::Unrecordable
+            | Self::GroupStopped
+            | Self::BatchStopped
+            | Self::CopyFailed
+            | Self::BehindUndecided
+            | Self::BehindCopy => Code::EarlierRecord,
+        }
+    }
+
+    pub(crate) fn reason(self) -> Reason {
+        self.code().because(self.as_str())
+    }
+
     /// Whether the process had no room for the record.
     pub(crate) const fn has_no_room(self) -> bool {
         matches!(self, Self::Overrun | Self::NoMemory)
@@ -155,12 +179,12 @@ impl Report {
     pub(crate) const PROCESSED: Self = Self::Processed { warning: None };
     pub(crate) const DUPLICATE: Self = Self::Duplicate { warning: None };
 
-    pub(crate) fn failed(reason: impl Into<String>) -> Self {
-        Self::Failed(Returned::because(reason.into()))
+    pub(crate) fn failed(reason: Reason) -> Self {
+        Self::Failed(Returned::because(reason))
     }
 
     pub(crate) fn untried(why: Untried) -> Self {
-        Self::Untried(why, Returned::because(why.as_str().to_owned()))
+        Self::Untried(why, Returned::because(why.reason()))
     }
 
     /// Hides a message that returns to its queue.
@@ -174,33 +198,37 @@ impl Report {
     /// Names the dependency without which the record returns.
     pub(crate) fn lacking(mut self, dependency: &Arc<str>) -> Self {
         if let Self::Failed(returned) | Self::Untried(_, returned) = &mut self {
-            returned.reason = format!("unavailable: {dependency}: {}", returned.reason);
+            let text = format!("unavailable: {dependency}: {}", returned.reason);
+            returned.reason = Code::Unavailable.because(text);
             returned.lacks = Some(Arc::clone(dependency));
         }
         self
     }
 
-    /// Adds warnings to the reason, and shortens it for the log.
-    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
-        let reason = match &mut self {
+    /// Adds warnings to the reason, and shortens it for the log. The code stays that of the first part.
+    pub(crate) fn warned(mut self, warnings: Vec<Reason>) -> Self {
+        let mut warnings = warnings.into_iter();
+        let text = match &mut self {
             Self::Processed { warning } | Self::Duplicate { warning } => {
-                match warnings.is_empty() {
-                    true => return self,
-                    false => warning.get_or_insert_default(),
+                if warning.is_none() {
+                    *warning = warnings.next();
+                }
+                match warning {
+                    Some(warning) => &mut warning.text,
+                    None => return self,
                 }
             }
-            Self::Ignored { reason }
-            | Self::InProgress { reason, .. }
-            | Self::Terminal { reason, .. } => reason,
-            Self::Failed(returned) | Self::Untried(_, returned) => &mut returned.reason,
+            Self::Ignored { reason } | Self::InProgress { reason, .. } => reason,
+            Self::Terminal { reason, .. } => &mut reason.text,
+            Self::Failed(returned) | Self::Untried(_, returned) => &mut returned.reason.text,
         };
         for warning in warnings {
-            if !reason.is_empty() {
-                reason.push_str("; ");
+            if !text.is_empty() {
+                text.push_str("; ");
             }
-            reason.push_str(&warning);
+            text.push_str(&warning.text);
         }
-        *reason = shortened(std::mem::take(reason));
+        *text = shortened(std::mem::take(text));
         self
     }
 
@@ -217,11 +245,25 @@ impl Report {
 
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
-            Self::Processed { warning } | Self::Duplicate { warning } => warning.as_deref(),
-            Self::Ignored { reason }
-            | Self::InProgress { reason, .. }
-            | Self::Terminal { reason, .. } => Some(reason),
-            Self::Failed(returned) | Self::Untried(_, returned) => Some(&returned.reason),
+            Self::Processed { warning } | Self::Duplicate { warning } => {
+                warning.as_ref().map(|warning| &*warning.text)
+            }
+            Self::Ignored { reason } | Self::InProgress { reason, .. } => Some(reason),
+            Self::Terminal { reason, .. } => Some(&reason.text),
+            Self::Failed(returned) | Self::Untried(_, returned) => Some(&returned.reason.text),
+        }
+    }
+
+    /// The code of the reason: `None` without a reason.
+    pub(crate) fn code(&self) -> Option<Code> {
+        match self {
+            Self::Processed { warning } | Self::Duplicate { warning } => {
+                warning.as_ref().map(|warning| warning.code)
+            }
+            Self::Ignored { .. } => Some(Code::NoEvent),
+            Self::InProgress { .. } => Some(Code::InProgress),
+            Self::Terminal { reason, .. } => Some(reason.code),
+            Self::Failed(returned) | Self::Untried(_, returned) => Some(returned.reason.code),
         }
     }
 
@@ -266,7 +308,7 @@ impl Report {
 }
 
 impl Returned {
-    fn because(reason: String) -> Self {
+    fn because(reason: Reason) -> Self {
         Self {
             reason,
             wait: None,

@@ -216,6 +216,7 @@ impl StoryState {
         let short = |text: &Option<String>| text.as_deref().map(|text| shortened(text).to_string());
         let record = RecordLine {
             outcome: shortened(&record.outcome).to_string(),
+            code: short(&record.code),
             reason: short(&record.reason),
             route: short(&record.route),
             key: short(&record.key),

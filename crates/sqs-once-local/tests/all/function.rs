@@ -49,7 +49,7 @@ async fn record_lines_are_collected_and_other_lines_are_passed_on() {
     let lines = [
         r#"{"message":"record processed","target":"sqs_once::record","outcome":"processed","message_id":"m-1","duration_ms":1.25}"#,
         r#"{"message":"charged","target":"orders"}"#,
-        r#"{"message":"in progress","target":"sqs_once::record","outcome":"in_progress","message_id":"m-2","reason":"another owner"}"#,
+        r#"{"message":"in progress","target":"sqs_once::record","outcome":"in_progress","message_id":"m-2","code":"in-progress","reason":"another owner"}"#,
         r#"{"message":"mentions sqs_once::record","target":"orders"}"#,
         r#"{"target":"sqs_once::record","outcome":"unheard of","message_id":"m-3"}"#,
     ];
@@ -68,6 +68,7 @@ async fn record_lines_are_collected_and_other_lines_are_passed_on() {
     ];
     assert_eq!(outcomes, expected);
     assert_eq!(records[0].duration_ms, Some(1.25));
+    assert_eq!(records[1].code.as_deref(), Some("in-progress"));
     assert_eq!(records[1].reason.as_deref(), Some("another owner"));
     assert_eq!(*others.lock().unwrap(), [lines[1], lines[3]]);
 }

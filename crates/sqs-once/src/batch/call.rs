@@ -11,7 +11,7 @@ use crate::guarded::Guarded;
 use crate::handler::{Call, Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
 use crate::idempotency::{CommitsWith, Completed, Conclusion, OnUnknown};
 use crate::key::{BusinessKey, ItemId};
-use crate::report::{Report, Untried};
+use crate::report::{Code, Report, Untried};
 use crate::store::{Claim, Fence, OpenTransaction, Writes};
 use crate::time::Timestamp;
 
@@ -280,7 +280,8 @@ impl Batch<'_> {
                 is_out_of_order,
             } => {
                 if is_out_of_order {
-                    record.warnings.push(OUT_OF_ORDER.to_owned());
+                    let warning = Code::EarlierRecord.because(OUT_OF_ORDER);
+                    record.warnings.push(warning);
                 }
                 if let Some(owned) = &mut owned {
                     owned.transaction = transaction;
@@ -346,7 +347,8 @@ impl Batch<'_> {
         }
         // The record may wait long for its completion.
         self.drop_unread_body(record, route);
-        record.warnings.extend(done.left_out);
+        let left_out = done.left_out.map(|why| Code::ValueNotRecorded.because(why));
+        record.warnings.extend(left_out);
         record.data.clone_from(&done.data);
         let Some(Owned {
             claim, transaction, ..
@@ -355,9 +357,9 @@ impl Batch<'_> {
             // The handler's type does not always reveal that it returns writes.
             return match done.writes {
                 Some(_) => {
-                    let error = HandlerError::terminal(
+                    let error = HandlerError::terminal(Code::KeyMissing.because(
                         "its writes commit with the record of a business key, and it has none",
-                    );
+                    ));
                     {
                         let failure = self.engine.routes[route].errors.failure(error);
                         self.failed(record, failure).await
@@ -384,7 +386,7 @@ impl Batch<'_> {
                 disposition,
                 reason,
             }) => {
-                let error = HandlerError::new(disposition, reason);
+                let error = HandlerError::new(disposition, Code::ConditionNotMet.because(reason));
                 {
                     let failure = self.engine.routes[route].errors.failure(error);
                     self.failed(record, failure).await
@@ -402,13 +404,14 @@ impl Batch<'_> {
             Completed::Confirmed => {}
             Completed::ByAnother => {
                 self.count(record, |tally| tally.leases_lost += 1);
-                let warning = COMPLETED_BY_ANOTHER;
-                record.warnings.push(warning.to_owned());
+                let warning = Code::LeaseLost.because(COMPLETED_BY_ANOTHER);
+                // It matters more than the others.
+                record.warnings.insert(0, warning);
             }
             Completed::LeaseLost => {
                 self.count(record, |tally| tally.leases_lost += 1);
                 let reason = "the handler succeeded, but another worker had taken over its key";
-                return Report::failed(reason);
+                return Report::failed(Code::LeaseLost.because(reason));
             }
         }
         self.done(record, Report::PROCESSED).await

@@ -14,7 +14,7 @@ use crate::handler::IdempotencyToken;
 use crate::idempotency::{PendingSettlement, Refusal, UNCOMPARED};
 use crate::key::{Fingerprint, Payloads};
 use crate::record::CorrelationId;
-use crate::report::{Entry, Outcome, Report, RouteTally, Untried};
+use crate::report::{Code, Entry, Outcome, Report, RouteTally, Untried};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
@@ -169,7 +169,8 @@ impl<'a> Batch<'a> {
             let own = record.fingerprint.as_ref();
             let payloads = Fingerprint::compare(own, leader.fingerprint.as_ref());
             let Some(report) = self.ledger.report(leader.record) else {
-                return Some(Report::failed("its batch ended early"));
+                let reason = Code::NoOutcome.because("its batch ended early");
+                return Some(Report::failed(reason));
             };
             // The key may have been completed for this record's payload.
             let is_other = leader.is_mismatched && payloads != Payloads::Same;
@@ -207,7 +208,7 @@ impl<'a> Batch<'a> {
                 Report::InProgress { .. } | Report::Untried(..) => report,
                 // An ignored record has no key, so no other record waits for it.
                 Report::Failed(_) | Report::Terminal { .. } | Report::Ignored { .. } => {
-                    Report::failed(Untried::CopyFailed.as_str()).hidden(report.wait())
+                    Report::failed(Untried::CopyFailed.reason()).hidden(report.wait())
                 }
             })
         })
@@ -218,7 +219,8 @@ impl<'a> Batch<'a> {
             Refusal::Duplicate { data, is_compared } => {
                 record.data = data;
                 if !is_compared {
-                    record.warnings.push(UNCOMPARED.to_owned());
+                    let warning = Code::PayloadNotCompared.because(UNCOMPARED);
+                    record.warnings.push(warning);
                 }
                 self.done(record, Report::DUPLICATE).await
             }
@@ -228,9 +230,9 @@ impl<'a> Batch<'a> {
                 self.outcome_unknown(record, unknown_outcome::EARLIER).await
             }
             Refusal::InProgress { lease_until } => self.in_progress(record, lease_until),
-            Refusal::UnknownStatus(status) => Report::failed(format!(
+            Refusal::UnknownStatus(status) => Report::failed(Code::UnknownStatus.because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
-            )),
+            ))),
         }
     }
 
@@ -239,14 +241,15 @@ impl<'a> Batch<'a> {
         self.count(record, |tally| tally.payload_mismatches += 1);
         record.is_mismatched = true;
         let mismatch = self.route(record).and_then(|route| route.mismatch);
+        let reason = Code::PayloadMismatch.because(MISMATCHED);
         match mismatch.unwrap_or_default() {
             PayloadMismatch::Terminal => {
-                let cause = Cause::from(format!("{MISMATCHED}; {WAY_OUT}"));
-                self.terminal(record, cause).await
+                let reason = reason.code.because(format!("{MISMATCHED}; {WAY_OUT}"));
+                self.terminal(record, Cause::from(reason)).await
             }
-            PayloadMismatch::Retry => Report::failed(MISMATCHED),
+            PayloadMismatch::Retry => Report::failed(reason),
             PayloadMismatch::Acknowledge => Report::Duplicate {
-                warning: Some(MISMATCHED.to_owned()),
+                warning: Some(reason),
             },
         }
     }
@@ -279,22 +282,23 @@ impl<'a> Batch<'a> {
                 dependency, reason, ..
             } => {
                 let returns = Returns {
-                    report: Report::failed(reason),
+                    report: Report::failed(Code::Unavailable.because(reason)),
                     lacks: Some(dependency),
                 };
                 self.returned(record, returns).await
             }
             Failure::Retry { reason, delay, .. } => Report::failed(reason).hidden(delay),
-            Failure::Panic(reason) => Report::failed(reason),
             Failure::Unstarted => Report::untried(Untried::NotStarted),
             Failure::Timeout(_) => {
                 let returns = Returns {
-                    report: Report::failed(failure.to_string()),
+                    report: Report::failed(failure.reason()),
                     lacks: record.route.and_then(|route| self.open_dependency(route)),
                 };
                 self.returned(record, returns).await
             }
-            Failure::Deadline | Failure::Dropped => Report::failed(failure.to_string()),
+            Failure::Deadline | Failure::Dropped | Failure::Panic(_) => {
+                Report::failed(failure.reason())
+            }
         }
     }
 
@@ -320,14 +324,18 @@ impl<'a> Batch<'a> {
         let kind = error.kind();
         // An error that the store did not cause is shown in full, because it concerns only this record.
         let reason = match (commits_effect, kind) {
-            (false, _) => {
-                format!("the handler succeeded, but that could not be recorded: {kind}")
+            (false, _) => Code::NotRecorded.because(format!(
+                "the handler succeeded, but that could not be recorded: {kind}"
+            )),
+            (true, StoreErrorKind::Unanswered) => Code::CommitUnconfirmed.because(format!(
+                "{kind}, and its next delivery will find whether its effect committed"
+            )),
+            (true, StoreErrorKind::Other) => {
+                Code::NotCommitted.because(format!("its effect did not commit: {error}"))
             }
-            (true, StoreErrorKind::Unanswered) => {
-                format!("{kind}, and its next delivery will find whether its effect committed")
+            (true, kind) => {
+                Code::NotCommitted.because(format!("its effect did not commit: {kind}"))
             }
-            (true, StoreErrorKind::Other) => format!("its effect did not commit: {error}"),
-            (true, kind) => format!("its effect did not commit: {kind}"),
         };
         Report::failed(reason)
     }
@@ -364,7 +372,8 @@ impl<'a> Batch<'a> {
                 Hiding::For(wait) => report.hidden(Some(wait)),
                 Hiding::AsUsual => report.hidden(self.backoff(record)),
                 Hiding::LastChance => {
-                    let cause = Cause::from(report.reason().unwrap_or_default().to_owned());
+                    let reason = report.reason().unwrap_or_default();
+                    let cause = Cause::from(Code::Unavailable.because(reason));
                     let mut report = self.terminal(record, cause).await;
                     if let Report::Terminal { lacks, .. } = &mut report {
                         *lacks = Some(dependency);
@@ -385,7 +394,7 @@ impl<'a> Batch<'a> {
             None => false,
         };
         Report::Terminal {
-            reason: cause.chain,
+            reason: cause.code.because(cause.chain),
             is_moved,
             lacks: None,
         }
@@ -428,16 +437,19 @@ impl<'a> Batch<'a> {
             Err(failure) => failure,
         };
         let (why, delay) = match failure {
-            Failure::Terminal { cause, .. } => return self.terminal(record, cause).await,
+            Failure::Terminal { mut cause, .. } => {
+                cause.code = Code::HookFailed;
+                return self.terminal(record, cause).await;
+            }
             Failure::Unavailable { .. } => (failure.to_string(), None),
-            Failure::Retry { reason, delay, .. } => (reason, delay),
+            Failure::Retry { reason, delay, .. } => (reason.text, delay),
             Failure::Panic(reason) => (reason, None),
             Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) | Failure::Dropped => {
                 ("the deadline came before it had ended".to_owned(), None)
             }
         };
         let reason = format!("{done}, but its hook failed: {why}");
-        Report::failed(reason).hidden(delay)
+        Report::failed(Code::HookFailed.because(reason)).hidden(delay)
     }
 
     async fn hooked(&self, call: HookCall<'a>) -> Result<(), Failure> {

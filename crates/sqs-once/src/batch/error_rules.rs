@@ -8,6 +8,7 @@ use crate::error::Disposition;
 use crate::failed::Cause;
 use crate::guarded::caught;
 use crate::handler::{Decide, ErrorTypes, HandlerError};
+use crate::report::{Code, Reason};
 
 use super::handling::Failure;
 
@@ -52,11 +53,14 @@ impl ErrorRules {
         let error = self.decided(error);
         let answered = error.answered_by().cloned();
         let outcome_is_unknown = error.is_outcome_unknown();
-        let mut reason = error.chain();
+        let mut reason = code(&error).because(error.chain());
         let delay = match error.disposition() {
             Disposition::Terminal => {
                 return Failure::Terminal {
-                    cause: Cause::from(&error),
+                    cause: Cause {
+                        reason: error.to_string(),
+                        ..Cause::from(reason)
+                    },
                     answered,
                     outcome_is_unknown,
                 };
@@ -66,12 +70,12 @@ impl ErrorRules {
                 if known.any(|known| *known.name() == dependency) {
                     return Failure::Unavailable {
                         dependency,
-                        reason,
+                        reason: reason.text,
                         outcome_is_unknown,
                     };
                 }
-                reason = format!(
-                    "{reason} (unavailable: {dependency:?}, on which the handler does not depend)"
+                reason.text += &format!(
+                    " (unavailable: {dependency:?}, on which the handler does not depend)"
                 );
                 None
             }
@@ -79,7 +83,7 @@ impl ErrorRules {
             Disposition::Retry => None,
         };
         if let Some(undeclared) = error.undeclared(&self.types) {
-            reason = format!("{reason} ({undeclared})");
+            reason.text += &format!(" ({undeclared})");
         }
         #[cfg(not(feature = "sqs"))]
         if delay.is_some() {
@@ -101,7 +105,7 @@ impl ErrorRules {
         shown: String,
     ) -> Option<Failure> {
         let choice = caught(|| self.types.choice(error)).ok()??;
-        let chosen = HandlerError::new(choice.disposition?, shown);
+        let chosen = HandlerError::new(choice.disposition?, Code::ExtractorFailed.because(shown));
         Some(self.failure(chosen))
     }
 
@@ -110,4 +114,11 @@ impl ErrorRules {
         // Dropping it runs user code too.
         caught(move || self.failure(error)).unwrap_or_else(Failure::Panic)
     }
+}
+
+/// Returns the code of an error: that of a handler's error, unless this library made it from a reason.
+fn code(error: &HandlerError) -> Code {
+    let source = error.causes().next();
+    let reason = source.and_then(|source| source.downcast_ref::<Reason>());
+    reason.map_or(Code::HandlerError, |reason| reason.code)
 }

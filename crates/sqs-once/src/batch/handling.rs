@@ -13,7 +13,7 @@ use crate::failed::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{CallFuture, Running};
 use crate::idempotency::Until;
-use crate::report::Untried;
+use crate::report::{Code, Reason, Untried};
 
 use super::error_rules::ErrorRules;
 
@@ -28,7 +28,7 @@ pub(super) enum Failure {
     /// A layer dropped the handler while it ran: its effect may be in flight.
     Dropped,
     Retry {
-        reason: String,
+        reason: Reason,
         /// The delay that the handler asked for, if any.
         delay: Option<Duration>,
         answered: Option<Arc<str>>,
@@ -117,6 +117,25 @@ impl Failure {
     }
 }
 
+impl Failure {
+    fn code(&self) -> Code {
+        match self {
+            Self::Unstarted => Code::NotStarted,
+            Self::Deadline => Code::Deadline,
+            Self::Timeout(_) => Code::AttemptTimeout,
+            Self::Dropped => Code::HandlerDropped,
+            Self::Retry { reason, .. } => reason.code,
+            Self::Unavailable { .. } => Code::Unavailable,
+            Self::Terminal { cause, .. } => cause.code,
+            Self::Panic(_) => Code::HandlerPanicked,
+        }
+    }
+
+    pub(super) fn reason(&self) -> Reason {
+        self.code().because(self.to_string())
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -126,7 +145,8 @@ impl fmt::Display for Failure {
                 write!(f, "cancelled: its handler took longer than {limit:?}")
             }
             Self::Dropped => f.write_str("cancelled: a layer dropped its handler while it ran"),
-            Self::Retry { reason, .. } | Self::Panic(reason) => f.write_str(reason),
+            Self::Retry { reason, .. } => f.write_str(&reason.text),
+            Self::Panic(reason) => f.write_str(reason),
             Self::Unavailable {
                 dependency, reason, ..
             } => {

@@ -10,7 +10,7 @@ use tracing::{Level, Span, debug, error, error_span, info, trace, warn};
 
 use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
-use crate::report::{Entry, Outcome, RecordLevels, Report, RouteTally, Tally};
+use crate::report::{Code, Entry, Outcome, RecordLevels, Report, RouteTally, Tally};
 use crate::store::{StoreError, StoreErrorKind};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -130,7 +130,7 @@ impl Ledger {
             .zip(messages)
             .map(|(entry, (message, span))| {
                 entry.clone().unwrap_or_else(|| {
-                    let entry = Entry::new(Report::failed(reason));
+                    let entry = Entry::new(Report::failed(Code::NoOutcome.because(reason)));
                     log_end(message, &entry, &self.levels, span.take());
                     entry
                 })
@@ -183,6 +183,7 @@ fn log(record: &Message, entry: &Entry, levels: &RecordLevels) {
                 outcome = report.outcome().as_str(),
                 message_id = record.id(),
                 duration_ms = entry.duration.map(|duration| duration.as_secs_f64() * 1000.0),
+                code = report.code().map(Code::as_str),
                 reason = report.reason(),
                 key = entry.key.as_ref().map(ItemId::short),
                 route = entry.route.as_deref(),

@@ -13,7 +13,7 @@ use crate::guarded::caught;
 use crate::handler::{PrepareError, PrepareResult, Prepared, Preparing, Waits, Work};
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::record::{BodyMemory, HeldMemory, Message, Reserved};
-use crate::report::{Report, Untried};
+use crate::report::{Code, Reason, Report, Untried};
 
 use super::claims::Candidate;
 use super::handling::{Failure, Handling};
@@ -59,7 +59,7 @@ impl Batch<'_> {
                     return Err(self.unready(route, failure));
                 }
                 self.ledger.count(route, |tally| tally.undecodable += 1);
-                Err(Unready::Terminal(Cause::from(error.to_string())))
+                Err(Unready::Terminal(Cause::from(Reason::of(&error))))
             }
         }
     }
@@ -187,5 +187,18 @@ impl Batch<'_> {
 pub(super) fn log_correlation(message: &Message, span: &Span) {
     if let Some(correlation_id) = message.correlation_id() {
         span.record("correlation_id", correlation_id.as_str());
+    }
+}
+
+impl From<&PrepareError> for Code {
+    fn from(error: &PrepareError) -> Self {
+        match error {
+            PrepareError::Ignored(_) => Self::NoEvent,
+            PrepareError::Envelope(_) => Self::EnvelopeUnreadable,
+            PrepareError::NoBody | PrepareError::Body(_) => Self::BodyUnreadable,
+            PrepareError::Key(error) => Self::from(error),
+            PrepareError::Fingerprint(_) => Self::ExtractorFailed,
+            PrepareError::Panic => Self::PreparationPanicked,
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::handler::Work;
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::Message;
-use crate::report::{Report, Untried};
+use crate::report::{Code, Reason, Report, Untried};
 use crate::router::{NoRoute, RouteError};
 use crate::store::{Fence, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -49,7 +49,7 @@ pub(super) struct Record {
     /// The value that its handler recorded, now or when the key was completed.
     pub(super) data: Option<Arc<str>>,
     /// Warnings for its log line, regardless of its outcome.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<Reason>,
     /// The message with its fetched body, until the record ends.
     pub(super) message: Option<Arc<Message>>,
     /// Tells the records with the same key how it ended.
@@ -223,9 +223,9 @@ impl<'a> Batch<'a> {
                 // The counts of the records that no route takes come last.
                 let last = self.engine.routes.len();
                 self.ledger.count(last, |tally| tally.undecodable += 1);
-                Err(self.terminal(record, Cause::from(error.to_string())).await)
+                Err(self.terminal(record, Cause::from(Reason::of(&error))).await)
             }
-            Err(NoRoute::Retry(error)) => Err(Report::failed(error.to_string())),
+            Err(NoRoute::Retry(error)) => Err(Report::failed(Reason::of(&error))),
         }
     }
 
@@ -275,7 +275,7 @@ impl<'a> Batch<'a> {
             }),
             Err(error) => {
                 let _slot = self.gate.kept(route, slot);
-                Err(self.terminal(record, Cause::from(error.to_string())).await)
+                Err(self.terminal(record, Cause::from(Reason::of(&error))).await)
             }
         }
     }
@@ -290,7 +290,7 @@ impl<'a> Batch<'a> {
     ) -> BoxFuture<'b, Report> {
         Box::pin(async move {
             let settings = &self.engine.routes[route];
-            let reason = missing.to_string();
+            let reason = Reason::of(missing);
             match settings.missing_key {
                 MissingKey::Terminal => {
                     let _slot = self.gate.kept(route, slot);
@@ -306,9 +306,10 @@ impl<'a> Batch<'a> {
             let item = key.and_then(|key| Ok((codec.item_id(&key)?, key)));
             let (item, key) = match item {
                 Ok(item) => item,
-                Err(error) => return self.terminal(record, Cause::from(error.to_string())).await,
+                Err(error) => return self.terminal(record, Cause::from(Reason::of(&error))).await,
             };
-            record.warnings.push(UNPROTECTED.to_owned());
+            let warning = Code::Unprotected.because(UNPROTECTED);
+            record.warnings.push(warning);
             let now = settings.idempotency.driver.clock.now();
             let admitted = Admitted {
                 item,
@@ -411,7 +412,7 @@ impl<'a> Batch<'a> {
     fn unclaimed(&self, record: &Record, candidate: Candidate, error: &StoreError) -> Report {
         self.ledger.log_once(error);
         let reason = format!("its key could not be claimed: {}", error.kind());
-        let report = Report::failed(reason);
+        let report = Report::failed(Code::NotClaimed.because(reason));
         let route = candidate.route;
         // An earlier try may have written the claim, whatever the last error is.
         if self.engine.routes[route].idempotency.counts_attempts() {
@@ -450,5 +451,15 @@ impl<'a> Batch<'a> {
 
     pub(super) fn route(&self, record: &Record) -> Option<&'a Route> {
         Some(&self.engine.routes[record.route?])
+    }
+}
+
+impl From<&RouteError> for Code {
+    fn from(error: &RouteError) -> Self {
+        match error {
+            RouteError::Envelope(_) => Self::EnvelopeUnreadable,
+            RouteError::Unnamed(_) | RouteError::Unknown(_) => Self::NoRoute,
+            RouteError::Panic => Self::PreparationPanicked,
+        }
     }
 }

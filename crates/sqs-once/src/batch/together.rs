@@ -505,7 +505,7 @@ impl<'a> Batch<'a> {
 
 /// A record cannot commit, because an earlier record of its message group has failed, which lacked this dependency.
 fn behind_failed(lacks: Option<Arc<str>>) -> Returns {
-    let report = Report::failed(Untried::GroupStopped.as_str());
+    let report = Report::failed(Untried::GroupStopped.reason());
     Returns { report, lacks }
 }
 

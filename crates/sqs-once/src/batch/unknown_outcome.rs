@@ -11,6 +11,7 @@ use tracing::warn;
 use crate::handler::{CallFuture, Done, HandlerError, IdempotencyToken};
 use crate::idempotency::OnUnknown;
 use crate::record::Message;
+use crate::report::{Code, Reason};
 use crate::time::{Clock, Timestamp};
 
 use super::call::FirstAttempt;
@@ -152,7 +153,7 @@ impl UnknownOutcome {
         attempt: FirstAttempt,
         clock: &dyn Clock,
         cancel_at: Instant,
-    ) -> Option<String> {
+    ) -> Option<Reason> {
         let rule = self.0.as_ref()?;
         let Some(valid_for) = rule.token_valid_for else {
             return attempt.is_unknown.then(|| reason(EARLIER));
@@ -182,7 +183,7 @@ impl UnknownOutcome {
     /// Asks the hook before the handler's call.
     pub(super) fn before(
         &self,
-        reason: String,
+        reason: Reason,
         attempt: EarlierAttempt,
         call: impl FnOnce() -> CallFuture<Done> + Send + 'static,
     ) -> CallFuture<Done> {
@@ -218,8 +219,8 @@ impl fmt::Debug for UnknownOutcome {
 }
 
 /// Returns the reason of a dead letter whose effect may have happened.
-pub(super) fn reason(why: &str) -> String {
-    format!("{REASON}: {why}; {WAY_OUT}")
+pub(super) fn reason(why: &str) -> Reason {
+    Code::OutcomeUnknown.because(format!("{REASON}: {why}; {WAY_OUT}"))
 }
 
 /// An earlier attempt at an event, whose outcome is not known: the argument of the hook

@@ -22,9 +22,9 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::breaker::QueueLimits;
-use crate::handler::HandlerError;
 use crate::key::ItemId;
 use crate::record::Message;
+use crate::report::{Code, Reason};
 
 #[cfg(feature = "sqs")]
 pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
@@ -37,6 +37,7 @@ pub(crate) use settings::{FailedRecords, FailedSettings};
 
 #[derive(Clone)]
 pub(crate) struct Cause {
+    pub(crate) code: Code,
     /// The error's own text, without its causes.
     #[cfg_attr(
         not(feature = "sqs"),
@@ -49,22 +50,13 @@ pub(crate) struct Cause {
     pub(crate) key: Option<ItemId>,
 }
 
-impl From<&HandlerError> for Cause {
-    fn from(error: &HandlerError) -> Self {
-        Self {
-            reason: error.to_string(),
-            chain: error.chain(),
-            key: None,
-        }
-    }
-}
-
 /// Creates a cause from a reason without further causes.
-impl From<String> for Cause {
-    fn from(reason: String) -> Self {
+impl From<Reason> for Cause {
+    fn from(Reason { code, text }: Reason) -> Self {
         Self {
-            chain: reason.clone(),
-            reason,
+            code,
+            chain: text.clone(),
+            reason: text,
             key: None,
         }
     }

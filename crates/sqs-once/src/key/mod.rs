@@ -35,6 +35,7 @@ pub use ids::{Ids, OwnIds};
 pub use jmes_path::JmesPath;
 pub use json_pointer::JsonPointer;
 pub use message_key::MessageKey;
+#[cfg(any(feature = "s3", feature = "sqs"))]
 pub(crate) use message_key::PRODUCER_ATTRIBUTE;
 pub use namespace::{ItemId, Namespace};
 pub use part::{KeyPart, KeyWriter};

@@ -18,6 +18,7 @@ use crate::error::{ConfigError, chain};
 use crate::handler::{CallFuture, FetchBody, HandlerError};
 use crate::key::{KeySecret, PRODUCER_ATTRIBUTE};
 use crate::record::{BodyMemory, Message};
+use crate::report::Code;
 
 use super::pointer::{MAC, Malformed, Pointer};
 use super::source::Source;
@@ -250,9 +251,10 @@ enum FetchError {
 
 impl FetchError {
     fn into_handler_error(self) -> HandlerError {
+        let reason = Code::BodyNotFetched.because(self.to_string());
         match self {
-            Self::Stalled | Self::Broken(_) | Self::Refused(_) => HandlerError::retry(self),
-            _ => HandlerError::terminal(self),
+            Self::Stalled | Self::Broken(_) | Self::Refused(_) => HandlerError::retry(reason),
+            _ => HandlerError::terminal(reason),
         }
     }
 }

@@ -18,9 +18,7 @@ mod memory;
 mod no_dynamodb;
 
 use std::pin::Pin;
-use std::pin::Pin;
 
-#[cfg(any(feature = "dynamodb", feature = "testing"))]
 use crate::key::ItemId;
 
 pub use atomic::{AtomicWrites, Begun, Committed, FromTransaction, OpenTransaction, Transactions};
@@ -45,10 +43,10 @@ pub(crate) use no_dynamodb::TransactWriteItem;
 #[cfg(not(feature = "dynamodb"))]
 pub(crate) use no_dynamodb::{Conflict, Writes};
 
-#[cfg(any(feature = "dynamodb", feature = "testing"))]
 /// A future of a store.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+#[cfg(any(feature = "dynamodb", feature = "testing"))]
 pub(crate) type CommitFuture<'a> = BoxFuture<'a, Result<Committed, StoreError>>;
 pub(crate) type Answers<T> = Vec<Result<T, StoreError>>;
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Notes, Order, SECOND, assert_contains, deliver_until, failures, handling, noting, one,
-    orders, set,
+    Bench, Log, Notes, Order, SECOND, assert_contains, codes, deliver_until, failures, handling,
+    noting, one, orders, set,
 };
 
 use serde_json::json;
@@ -155,9 +155,12 @@ fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() 
             }
         });
         let bench = testing::Bench::new(blocking).timeout(Duration::from_millis(300));
+        let log = Log::capture();
         let answer = bench.run(one("a")).await;
         let _ = answered.send(());
         answer.assert_failed("m-1");
+        let lines = log.take("sqs_once::record");
+        assert_eq!(codes(&lines), "failed: no-outcome");
     });
     drop(runtime);
     assert_eq!(was_late.take(), [false], "the answer was late");

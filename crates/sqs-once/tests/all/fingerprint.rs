@@ -2,7 +2,8 @@
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Mode, Order, Tested, assert_contains, body, grouped, in_group, json_body, orders,
+    Bench, DLQ, Mode, Order, Tested, assert_contains, body, codes, grouped, in_group, json_body,
+    orders,
 };
 use serde_json::{Value, json};
 use sqs_once::key::{Fingerprint, Ids, KeyError, KeyPart, KeySecret};
@@ -69,7 +70,7 @@ async fn compared(versions: [Handler; 2], before: Value, after: Value) -> String
     let [line] = bench.lines().try_into().unwrap();
     let reason = line.get("reason").map_or("", String::as_str);
     assert_eq!(line["level"] == "WARN", !reason.is_empty(), "{line:?}");
-    format!("{}: {reason}", line["outcome"])
+    format!("{}, {reason}", codes(std::slice::from_ref(&line)))
 }
 
 fn whole() -> Handler {
@@ -102,8 +103,9 @@ async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_va
         whole().ids(Ids::secret(secret).read_alone())
     };
     let more = || json_body(&json!({ "id": "a", "total": 1, "currency": "EUR" }));
-    let uncompared = "duplicate: its key was processed for a payload with other fields";
-    let mismatch = "failed: payload mismatch: ";
+    let uncompared =
+        "duplicate: payload-not-compared, its key was processed for a payload with other fields";
+    let mismatch = "failed: payload-mismatch, payload mismatch: ";
     for (old, new, after, starts) in [
         // A version declares fields, or other fields.
         (whole(), fields(), order(1), uncompared),
@@ -121,8 +123,8 @@ async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_va
         (total::handler(), total::handler(), order(2), mismatch),
         (whole(), whole(), order(2), mismatch),
         (secret(), secret(), order(2), mismatch),
-        (whole(), whole(), order(1), "duplicate: "),
-        (secret(), secret(), order(1), "duplicate: "),
+        (whole(), whole(), order(1), "duplicate, "),
+        (secret(), secret(), order(1), "duplicate, "),
     ] {
         let ends = compared([old, new], order(1), after).await;
         assert!(ends.starts_with(starts), "{ends}");

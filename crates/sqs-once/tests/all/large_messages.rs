@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::support::envelope_bench::publication;
 use crate::support::s3::{S3, Turn};
 use crate::support::sqs::Sqs;
-use crate::support::{DLQ, Notes, Order, orders};
+use crate::support::{DLQ, Log, Notes, Order, codes, orders};
 
 pub(crate) const BUCKET: &str = "large-messages";
 /// The queue of records in tests.
@@ -123,7 +123,10 @@ async fn a_body_that_no_retry_can_fetch_is_terminal_and_keeps_its_reason_short()
         ),
         (Turn::Do, format!(r#"["{CLASS}", "#), malformed),
     ] {
+        let log = Log::capture();
         let (answer, handled) = handled(settings(&S3::always(turn)), &body).await;
+        let lines = log.take("sqs_once::record");
+        assert_eq!(codes(&lines), "terminal: body-not-fetched");
         answer.assert_terminal("m-1").assert_reason("m-1", why);
         let reason = answer.reason("m-1").unwrap();
         assert!(!reason.contains("canary") && reason.len() < 300, "{reason}");

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::large_messages::{BUCKET, QUEUE, REFUNDS, noting, pointer, settings, with_order};
 use crate::support::process::passes;
 use crate::support::s3::S3;
-use crate::support::{AtOnce, Notes, Order, SECOND, assert_contains, orders};
+use crate::support::{AtOnce, Log, Notes, Order, SECOND, assert_contains, codes, orders};
 
 const VARIABLE: &str = "SQS_ONCE_LARGE_MESSAGES";
 
@@ -234,7 +234,10 @@ async fn a_batch_handler_returns_the_records_for_whose_bodies_there_is_no_memory
     let (s3, event) = stored((0..30).map(|at| body(&format!("o-{at:02}"), 100)));
     let handler = orders().call_batch(async |orders: Batch<Order>| orders.all_succeeded());
     let bench = limited(&s3, [500, 2000], handler);
+    let log = Log::capture();
     let answer = bench.run(event).await;
+    let lines = log.take("sqs_once::record");
+    assert_contains!(codes(&lines), "failed: no-room");
     // A further body could have 500 bytes.
     assert_eq!(answer.retried().len(), 30 - 1 - (2000 - 500) / 100);
     for id in answer.retried() {

@@ -14,6 +14,7 @@ mod batch_writes;
 mod batch_writes_killed;
 mod blocking;
 mod cache;
+mod codes;
 mod correlation;
 mod dead_letters;
 mod deadline;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::support::{Bench, Mode, Order, handling, json_body, orders};
+use crate::support::{Bench, Mode, Order, codes, handling, json_body, orders};
 use serde_json::json;
 use sqs_once::{Completion, HandlerError};
 
@@ -31,7 +31,9 @@ async fn a_result_that_is_too_large_is_left_out_and_the_effect_is_still_recorded
     let kept = bench.store.item("fits").unwrap().data.unwrap();
     assert_eq!(kept.len(), 262_144);
     assert_eq!(bench.store.item("large").unwrap().data, None);
-    let large = &bench.lines()[1];
+    let lines = bench.lines();
+    assert_eq!(codes(&lines), "processed, processed: value-not-recorded");
+    let large = &lines[1];
     assert_eq!(large["level"], "WARN");
     let reason = "its result was not recorded: it has 262145 bytes, at most 262144 are allowed";
     assert_eq!(large["reason"], reason);

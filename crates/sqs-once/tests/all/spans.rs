@@ -159,10 +159,30 @@ async fn every_record_has_a_span_that_says_how_it_ended() {
     for (id, outcome, acknowledged, error) in [
         ("paid", "processed", true, None),
         ("again", "duplicate", true, None),
-        ("failed", "failed", false, Some("declined")),
-        ("refused", "terminal", false, Some("no such card")),
-        ("panicked", "failed", false, Some("a handler's own")),
-        ("unread", "terminal", false, Some("JSON")),
+        (
+            "failed",
+            "failed",
+            false,
+            Some(("declined", "handler-error")),
+        ),
+        (
+            "refused",
+            "terminal",
+            false,
+            Some(("no such card", "handler-error")),
+        ),
+        (
+            "panicked",
+            "failed",
+            false,
+            Some(("a handler's own", "handler-panicked")),
+        ),
+        (
+            "unread",
+            "terminal",
+            false,
+            Some(("JSON", "body-unreadable")),
+        ),
     ] {
         let span = record(&spans, id);
         assert_eq!(span.parent_span_id, parent.span_id(), "{id}");
@@ -172,9 +192,10 @@ async fn every_record_has_a_span_that_says_how_it_ended() {
         says(span, "sqs_once.acknowledged", acknowledged);
         match (error, &span.status) {
             (None, Status::Unset) => assert_eq!(attribute(span, "error.type"), None),
-            (Some(words), Status::Error { description }) => {
+            (Some((words, code)), Status::Error { description }) => {
                 assert!(description.contains(words), "{id}: {description}");
                 says(span, "error.type", outcome);
+                says(span, "sqs_once.code", code);
             }
             (_, status) => panic!("{id}: {status:?}"),
         }

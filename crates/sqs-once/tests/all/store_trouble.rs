@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Fixed, Mode, Order, SECOND, TestStore, Tested, assert_contains, item_id, noting,
+    Bench, Fixed, Mode, Order, SECOND, TestStore, Tested, assert_contains, codes, item_id, noting,
     noting_in, orders,
 };
 use sqs_once::BusinessKey;
@@ -142,6 +142,7 @@ async fn a_completion_after_the_claim_was_lost_is_acknowledged_only_if_another_c
     let owner = bench.store.item("a").unwrap().owner;
     let theirs = Some(Owner::from_bits(1));
     assert_eq!(owner, theirs, "the other's claim must stand");
+    assert_eq!(codes(&bench.lines()), "failed: lease-lost");
     drop(bench);
 
     let bench = taken_over(Status::Completed);
@@ -149,6 +150,7 @@ async fn a_completion_after_the_claim_was_lost_is_acknowledged_only_if_another_c
     let line = bench.line();
     assert_eq!((&*line["level"], &*line["outcome"]), ("WARN", "processed"));
     assert_contains!(line["reason"], "may have happened twice");
+    assert_eq!(codes(&[line]), "processed: lease-lost");
 }
 
 #[tokio::test(start_paused = true)]

@@ -127,11 +127,9 @@ impl Tale {
         let line = RecordLine {
             message_id: "m-0".to_owned(),
             outcome: outcome.to_owned(),
-            duration_ms: None,
             reason: reason.map(str::to_owned),
-            route: None,
-            key: None,
             receive_count: Some(process as u64),
+            ..RecordLine::default()
         };
         self.history.logged(process, vec![line]);
         self

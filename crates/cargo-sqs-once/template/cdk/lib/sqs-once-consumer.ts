@@ -474,7 +474,7 @@ export class SqsOnceConsumer extends Construct {
     const [queue, dlq] = [this.queue.queueName, this.deadLetterQueue.queueName];
     const duplicates = '100 * duplicates / received';
     const failed =
-      `SOURCE '${logGroup}' | fields @timestamp, outcome, reason, key, message_id, receive_count | ` +
+      `SOURCE '${logGroup}' | fields @timestamp, outcome, code, reason, key, message_id, receive_count | ` +
       "filter outcome in ['failed', 'terminal'] | sort @timestamp desc | limit 50";
     const widgets = [
       {

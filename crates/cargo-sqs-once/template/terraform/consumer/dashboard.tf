@@ -92,7 +92,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
         type = "log", width = 24, height = 6, x = 0, y = 24
         properties = {
           title = "Records that failed", region = data.aws_region.current.region, view = "table"
-          query = "SOURCE '${aws_cloudwatch_log_group.function.name}' | fields @timestamp, outcome, reason, key, message_id, receive_count | filter outcome in ['failed', 'terminal'] | sort @timestamp desc | limit 50"
+          query = "SOURCE '${aws_cloudwatch_log_group.function.name}' | fields @timestamp, outcome, code, reason, key, message_id, receive_count | filter outcome in ['failed', 'terminal'] | sort @timestamp desc | limit 50"
         }
       },
     ]

@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::env::process_env;
 use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
-use crate::report::Entry;
+use crate::report::{Code, Entry};
 
 use super::invocation::SAMPLED;
 
@@ -129,6 +129,9 @@ pub(crate) fn record_ended(span: &Span, message: &Message, entry: &Entry) {
     if let Some(correlation_id) = message.correlation_id().map(CorrelationId::as_str) {
         let conversation = correlation_id.to_owned();
         span.set_attribute("messaging.message.conversation_id", conversation);
+    }
+    if let Some(code) = report.code() {
+        span.set_attribute("sqs_once.code", Code::as_str(code));
     }
     if let Some(reason) = report.reason() {
         span.set_attribute("sqs_once.reason", reason.to_owned());

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::guides::markdown::Page;
 use crate::guides::{files, for_contributors, guides, name, read, root};
 
 /// The concatenated text of our files with this extension below a folder.
@@ -230,6 +231,42 @@ fn messages(entry: &str) -> Vec<&str> {
         rest = after;
     }
     messages
+}
+
+/// The codes of the reasons that the library logs.
+fn codes(source: &str) -> BTreeSet<&str> {
+    let (_, names) = source.split_once("fn as_str(").unwrap();
+    let (names, _) = names.split_once("\n    }\n").unwrap();
+    names.split('"').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_code_of_a_reason_is_a_heading_of_troubleshooting_and_a_test_reaches_it() {
+    let source = read(&root().join("crates/sqs-once/src/report/code.rs"));
+    let codes = codes(&source);
+    assert!(codes.len() > 20, "only {} were found", codes.len());
+    let guide = read(&root().join("docs/troubleshooting.md"));
+    let (_, section) = guide
+        .split_once("\n## A message failed or is terminal\n")
+        .unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let headings = section.lines().filter_map(|line| line.strip_prefix("### "));
+    let anchors = Page::read(&guide).anchors();
+    let headings: Vec<_> = headings.collect();
+    assert_eq!(headings.iter().copied().collect::<BTreeSet<_>>(), codes);
+    for heading in headings {
+        let is_second = |anchor: &String| *anchor == format!("{heading}-1");
+        let is_unique = !anchors.iter().any(is_second);
+        assert!(is_unique, "{heading} is a heading twice");
+    }
+    // A test compares outcomes with codes: `"failed: lease-lost"`.
+    let tests = sources(&root().join("crates/sqs-once/tests/all"), "rs");
+    let is_reached = |code: &&str| {
+        let ends = ["\"", ","].map(|end| format!(": {code}{end}"));
+        ends.iter().any(|end| tests.contains(end))
+    };
+    let missed: Vec<_> = codes.iter().filter(|code| !is_reached(code)).collect();
+    assert!(missed.is_empty(), "no test reaches {missed:?}");
 }
 
 #[test]

@@ -383,6 +383,15 @@ pub(crate) async fn handled<R: Into<Record>>(
     testing::Bench::new(keyed).run(Event::new(records)).await
 }
 
+/// The outcome in each record's line, and the code if it has one.
+pub(crate) fn codes(lines: &[Line]) -> String {
+    let ends = lines.iter().map(|line| match line.get("code") {
+        Some(code) => format!("{}: {code}", line["outcome"]),
+        None => line["outcome"].clone(),
+    });
+    ends.collect::<Vec<_>>().join(", ")
+}
+
 /// The outcome and the reason in each record's line.
 pub(crate) fn ends(lines: Vec<Line>) -> Vec<(String, String)> {
     let ends = lines.into_iter().map(|mut line| {
@@ -715,6 +724,9 @@ impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Capture {
         let mut line = fields.0;
         line.insert("target".to_owned(), event.metadata().target().to_owned());
         line.insert("level".to_owned(), event.metadata().level().to_string());
+        let is_record = event.metadata().target() == "sqs_once::record";
+        let is_whole = line.contains_key("code") == line.contains_key("reason");
+        assert!(is_whole || !is_record, "a reason without a code: {line:?}");
         self.0.lock().unwrap().push(line);
     }
 }

@@ -1,0 +1,201 @@
+//! The code of each reason, in the line of its record.
+
+use serde_json::{Value, json};
+use sqs_once::body::{Decode, DecodeError, EventBridge, S3};
+use sqs_once::extract::{Message, RecordParts};
+use sqs_once::handler::{Done, Next};
+use sqs_once::key::KeyError;
+use sqs_once::policy::RecordEnd;
+use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome};
+use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::testing::TestSettings;
+use sqs_once::unstable::Runs;
+use sqs_once::{Consumer, Handler, HandlerError, ResultExt, router};
+use tokio::time::timeout;
+
+use crate::support::database::{Database, Ledger, Turn};
+use crate::support::{
+    Bench, Order, SECOND, Tested, body, codes, grouped, handling, json_body, noting, orders, values,
+};
+
+/// Delivers a batch. Returns the outcome and the code in each record's line.
+async fn coded<Kind: Runs>(
+    bench: &Tested<Kind>,
+    records: impl IntoIterator<Item: Into<Value>>,
+) -> String {
+    bench.run(records).await;
+    codes(&bench.lines())
+}
+
+/// A consumer of values whose handler succeeds.
+fn succeeding(settings: impl FnOnce(Handler) -> Handler) -> Tested {
+    Bench::new().on(settings(values().call(async |_: Value| {})))
+}
+
+struct Panicking;
+
+impl Decode<Order> for Panicking {
+    fn decode(&self, _: &str, _: &Message) -> Result<Order, DecodeError> {
+        panic!("no words")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cant_be_used_has_a_code() {
+    let bench = succeeding(|it| it);
+    let keys = [body("{}"), body(r#"{"id": ""}"#)];
+    let told = "terminal: key-missing, terminal: key-invalid";
+    assert_eq!(coded(&bench, keys).await, told);
+
+    let bench = succeeding(|it| it.missing_key(MissingKey::Retry));
+    assert_eq!(coded(&bench, [body("{}")]).await, "failed: key-missing");
+    let bench = succeeding(|it| it.missing_key(MissingKey::ProcessUnprotected));
+    assert_eq!(coded(&bench, [body("{}")]).await, "processed: unprotected");
+
+    let key = |order: &Order| match &*order.id {
+        "error" => Err(KeyError::extractor("no words")),
+        "panic" => panic!("no key"),
+        id => Ok(id.to_owned()),
+    };
+    let bench = Bench::new().on(Handler::json().key(key).call(async |_: Order| {}));
+    let told = "terminal: extractor-failed, terminal: extractor-failed, processed";
+    assert_eq!(coded(&bench, ["error", "panic", "a"]).await, told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_cant_be_read_has_a_code() {
+    let bench = succeeding(|it| it);
+    let told = "terminal: body-unreadable, terminal: body-unreadable";
+    assert_eq!(coded(&bench, [json!({}), body("{")]).await, told);
+    let bench = succeeding(|it| it.envelope(EventBridge));
+    let told = "terminal: envelope-unreadable";
+    assert_eq!(coded(&bench, [body("[]")]).await, told);
+    let bench = succeeding(|it| it.envelope(S3));
+    let test = body(r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"b"}"#);
+    assert_eq!(coded(&bench, [test]).await, "ignored: no-event");
+
+    let handler = Handler::decode(Panicking).key(|order: &Order| order.id.clone());
+    let bench = Bench::new().on(handler.call(async |_: Order| {}));
+    assert_eq!(coded(&bench, ["a"]).await, "terminal: preparation-panicked");
+
+    let bench = Bench::new();
+    let route = values().call(async |_: Value| {}).namespace("test");
+    let routes = router(RouteBy::attribute("type")).route("order", route);
+    let consumer = Consumer::new(routes)
+        .store(bench.store.clone())
+        .clock(bench.clock.clone());
+    bench.deliver(&consumer, ["a"]).await;
+    assert_eq!(codes(&bench.lines()), "terminal: no-route");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_taken_or_completed_has_a_code() {
+    let total = |total: u32| json_body(&json!({ "id": "a", "total": total }));
+    for (policy, ended) in [
+        (PayloadMismatch::Terminal, "terminal"),
+        (PayloadMismatch::Retry, "failed"),
+        (PayloadMismatch::Acknowledge, "duplicate"),
+    ] {
+        let bench = succeeding(|it| it.payload_mismatch(policy));
+        let told = format!("processed, {ended}: payload-mismatch");
+        assert_eq!(coded(&bench, [total(1), total(2)]).await, told);
+        assert_eq!(coded(&bench, [total(1)]).await, "duplicate");
+    }
+    let bench = succeeding(|it| it);
+    bench.foreign("a", Status::InProgress, SECOND);
+    bench.foreign("b", Status::Unknown("EXPIRED".to_owned()), SECOND);
+    let told = "in_progress: in-progress, failed: unknown-status";
+    assert_eq!(coded(&bench, ["a", "b"]).await, told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_has_a_code() {
+    let (bench, _) = noting();
+    bench.store.silent();
+    assert_eq!(coded(&bench, ["a"]).await, "failed: not-claimed");
+    let (bench, _) = noting();
+    bench.store.settlements_take(|_| SECOND * 3600);
+    assert_eq!(coded(&bench, ["a"]).await, "failed: not-recorded");
+
+    for (turn, told) in [
+        (Turn::Hang, "failed: commit-unconfirmed"),
+        (
+            Turn::Fail(StoreErrorKind::AccessDenied),
+            "failed: not-committed",
+        ),
+    ] {
+        let bench = Bench::new();
+        let database = Database::beside(&bench.store);
+        database.commits_always(turn);
+        let handler = orders().call(async |order: Order, ledger: Ledger| {
+            ledger.write(&order.id);
+            Ok::<_, HandlerError>(())
+        });
+        let bench = bench.on(handler).with_consumer(|it| it.store(database));
+        assert_eq!(coded(&bench, ["a"]).await, told);
+    }
+    let (bench, _) = crate::transactional::setup();
+    bench.store.fail_condition(0, 1);
+    assert_eq!(coded(&bench, ["a"]).await, "failed: condition-not-met");
+    bench.store.fail_condition(0, 1);
+    let told = "terminal: condition-not-met";
+    assert_eq!(coded(&bench, ["sold-out"]).await, told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_fails_has_a_code() {
+    let (bench, _) = noting();
+    let told =
+        "failed: handler-error, terminal: handler-error, failed: handler-panicked, processed";
+    assert_eq!(coded(&bench, ["bad", "hopeless", "panic", "a"]).await, told);
+
+    let impatient = async |_: RecordParts, next: Next| {
+        let _ = timeout(SECOND, next.run()).await;
+        Ok::<_, HandlerError>(Done::default())
+    };
+    let bench = noting().0.with(|it| it.layer(impatient));
+    assert_eq!(coded(&bench, ["slow"]).await, "failed: handler-dropped");
+
+    let refusing = async |end: RecordEnd| match end.message().id() {
+        "m-0" => Err(HandlerError::retry("no mail")),
+        _ => Err(HandlerError::terminal("no mail")),
+    };
+    let bench = noting().0.with(|it| it.on_done(refusing));
+    let told = "failed: hook-failed, terminal: hook-failed";
+    assert_eq!(coded(&bench, ["a", "b"]).await, told);
+
+    let bench = handling(async |_: Order| Err::<(), _>("down").unavailable("payments"));
+    let payments = || Dependency::new("payments").failures(1);
+    let bench = bench.with(|it| it.depends_on(payments()));
+    // The breaker opens with the first.
+    let bench = bench.with_consumer(|it| it.concurrency(1));
+    let told = "failed: unavailable, failed: unavailable";
+    assert_eq!(coded(&bench, ["a", "b"]).await, told);
+
+    let bench = noting()
+        .0
+        .with(|it| it.unknown_outcome(UnknownOutcome::dead_letter()));
+    assert_eq!(coded(&bench, ["panic"]).await, "terminal: outcome-unknown");
+    bench.clock.advance(60 * SECOND);
+    assert_eq!(coded(&bench, ["panic"]).await, "terminal: outcome-unknown");
+    let after = UnknownOutcome::dead_letter().after(SECOND);
+    let bench = noting().0.with(|it| it.unknown_outcome(after));
+    assert_eq!(coded(&bench, ["bad"]).await, "failed: handler-error");
+    // Its reason passes through the call of the handler.
+    bench.clock.advance(SECOND);
+    assert_eq!(coded(&bench, ["bad"]).await, "terminal: outcome-unknown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_its_turn_has_a_code() {
+    let bench = noting().0.with_consumer(|it| it.concurrency(1));
+    let told = "failed: deadline, failed: not-started";
+    assert_eq!(coded(&bench, ["slow", "a"]).await, told);
+    let bench = noting().0.with(|it| it.attempt_timeout(SECOND));
+    assert_eq!(coded(&bench, ["slow"]).await, "failed: attempt-timeout");
+
+    let group = ["bad", "a"].map(|id| grouped("g", id));
+    let told = "failed: handler-error, failed: earlier-record";
+    assert_eq!(coded(&noting().0, group).await, told);
+    assert_eq!(coded(&noting().0, ["bad", "bad"]).await, told);
+}
